@@ -10,7 +10,7 @@ use mlua_sys::{
 use undercroft_commands::arguments::CommandError;
 use undercroft_commands::reply::Reply;
 
-use crate::machine::count_answer;
+use crate::limits::count_answer;
 use crate::numbers::truncated;
 use crate::raise::push_bytes;
 

@@ -77,6 +77,7 @@ impl Heard {
     /// Lua may jump past this function and its callers: nothing of theirs needs to be dropped. `heard` stays as it is
     /// meanwhile.
     pub(crate) unsafe fn push(heard: *const Heard, state: *mut lua_State, as_resp3: bool) {
+        // What is no collection has room on the stack of any function that Lua calls.
         let mut at = 0;
         Heard::push_next(heard, state, as_resp3, &mut at);
     }
@@ -87,12 +88,6 @@ impl Heard {
         as_resp3: bool,
         at: &mut usize,
     ) {
-        if lua_checkstack(state, 5) == 0 {
-            luaL_error(
-                state,
-                c"the reply of a command has too many levels".as_ptr(),
-            );
-        }
         let events = &(*heard).events;
         let Some(event) = events.get(*at).copied() else {
             return lua_pushboolean(state, 0);
@@ -117,6 +112,7 @@ impl Heard {
                 Heard::push_items(heard, state, as_resp3, at, length);
             }
             Event::Map(pairs) => {
+                check_levels(state);
                 lua_createtable(state, 0, 1);
                 push_bytes(state, b"map");
                 lua_createtable(state, 0, room(pairs));
@@ -128,6 +124,7 @@ impl Heard {
                 lua_rawset(state, -3);
             }
             Event::Set(length) => {
+                check_levels(state);
                 lua_createtable(state, 0, 1);
                 push_bytes(state, b"set");
                 lua_createtable(state, 0, room(length));
@@ -172,11 +169,22 @@ impl Heard {
         at: &mut usize,
         length: usize,
     ) {
+        check_levels(state);
         lua_createtable(state, room(length), 0);
         for index in 1..=length {
             Heard::push_next(heard, state, as_resp3, at);
             lua_rawseti_(state, -2, index as c_int);
         }
+    }
+}
+
+/// Makes room on the stack for a collection and one thing in it.
+unsafe fn check_levels(state: *mut lua_State) {
+    if lua_checkstack(state, 12) == 0 {
+        luaL_error(
+            state,
+            c"the reply of a command has too many levels".as_ptr(),
+        );
     }
 }
 

@@ -11,10 +11,12 @@
 //! - `functions`: libraries of functions.
 //! - `heard`: what a command answers, as values of Lua.
 //! - `json`: the library `cjson`.
+//! - `limits`: when a script has to end, and what it may take.
 //! - `machine`: one thread's interpreter, and a run of a script in it.
 //! - `numbers`: numbers as C prints them, and as it makes integers of them.
 //! - `packs`: the library `cmsgpack`.
 //! - `patterns`: the functions of `string` that look for patterns.
+//! - `plain`: scripts that only read what they find.
 //! - `pool`: memory of an interpreter.
 //! - `raise`: errors, as Redis makes them.
 //! - `redis`: the library `redis`.
@@ -26,10 +28,12 @@ mod bits;
 mod functions;
 mod heard;
 mod json;
+mod limits;
 mod machine;
 mod numbers;
 mod packs;
 mod patterns;
+mod plain;
 mod pool;
 mod raise;
 mod redis;

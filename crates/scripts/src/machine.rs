@@ -1,36 +1,33 @@
 //! One thread's interpreter, and a run of a script in it.
 
 use std::any::Any;
-use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
-use std::time::Instant;
 
 use mlua_sys::{
     LUA_GCCOLLECT, LUA_GCRESTART, LUA_GCSETPAUSE, LUA_GCSETSTEPMUL, LUA_GLOBALSINDEX,
-    LUA_MASKCOUNT, LUA_REGISTRYINDEX, lua_Debug, lua_State, lua_close, lua_cpcall, lua_createtable,
-    lua_error, lua_gc, lua_getallocf, lua_getfield_, lua_insert, lua_isstring, lua_istable,
-    lua_newstate, lua_pcall, lua_pop, lua_pushcclosure, lua_pushvalue, lua_rawgeti_, lua_rawset,
-    lua_rawseti_, lua_replace, lua_setfenv, lua_sethook, lua_settop, lua_touserdata,
-    luaL_loadbuffer, luaL_ref,
+    LUA_REGISTRYINDEX, lua_State, lua_close, lua_cpcall, lua_createtable, lua_gc, lua_getallocf,
+    lua_getfield_, lua_insert, lua_isstring, lua_istable, lua_newstate, lua_pcall, lua_pop,
+    lua_pushcclosure, lua_pushlightuserdata, lua_pushvalue, lua_rawgeti_, lua_rawset, lua_rawseti_,
+    lua_replace, lua_setfenv, lua_settop, lua_touserdata, luaL_loadbuffer, luaL_ref,
 };
 use undercroft_commands::arguments::CommandError;
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::Reply;
 use undercroft_commands::script::{
-    Called, Calls, LibraryFunction, Refused, Script, ScriptLimits, Sha, Stop,
+    BySha, Called, Calls, LibraryFunction, Script, ScriptLimits, Sha, Stop,
 };
 
 use crate::answer;
 use crate::functions::{self, Loading, Registered};
 use crate::heard::Heard;
 use crate::json::Config;
+use crate::limits::{self, Ending};
+use crate::plain::{self, Reads};
 use crate::pool::Pool;
-use crate::raise::{handle, push_bytes, push_error, raise_text};
+use crate::raise::{handle, push_bytes};
 use crate::sandbox::{self, Sandbox};
 
-/// Instructions between two looks at whether a script may go on.
-const INSTRUCTIONS: c_int = 10_000;
 /// An interpreter that has compiled so many scripts is given up.
 const COMPILED_MAX: usize = 2048;
 /// Garbage is collected once an interpreter has grown by so many hundredths: it is small, and looking through it all
@@ -43,8 +40,8 @@ const KEPT_MAX: usize = 16 << 20;
 
 /// An interpreter, and what the functions of this crate that it calls need.
 pub(crate) struct Machine {
-    state: *mut lua_State,
-    memory: Pool,
+    pub(crate) state: *mut lua_State,
+    pub(crate) memory: Pool,
     /// The store for the script that runs; null where none does.
     pub(crate) calls: *mut Calls<'static, 'static>,
     /// The arguments of a command, which lie in values on Lua's stack and in `digits`.
@@ -58,9 +55,9 @@ pub(crate) struct Machine {
     /// What a command panicked with.
     pub(crate) panic: Option<Box<dyn Any + Send>>,
     /// Where on the thread's stack the script began.
-    stack: usize,
+    pub(crate) stack: usize,
     /// Bytes of the answer so far.
-    answered: usize,
+    pub(crate) answered: usize,
     /// The settings of `cjson`.
     pub(crate) json: Config,
     /// The state of `math.random`.
@@ -68,11 +65,14 @@ pub(crate) struct Machine {
     /// Whether the script has changed how garbage is collected.
     pub(crate) is_tuned: bool,
     pub(crate) sandbox: Sandbox,
-    ending: Ending,
-    /// Where the registry holds compiled scripts.
-    compiled: HashMap<Sha, c_int>,
+    pub(crate) plain: plain::Globals,
+    /// Where the registry holds what runs a job, and what makes errors of what a script raises.
+    functions: (c_int, c_int),
+    pub(crate) ending: Ending,
+    /// The compiled scripts.
+    compiled: BySha<Compiled>,
     /// And the functions of libraries.
-    libraries: HashMap<Sha, Vec<Registered>>,
+    libraries: BySha<Vec<Registered>>,
     pub(crate) loading: Loading,
     pub(crate) globals_of_functions: functions::Globals,
     /// Bytes that it may keep between runs, garbage and all.
@@ -80,14 +80,13 @@ pub(crate) struct Machine {
     is_broken: bool,
 }
 
-/// Whether the script that runs has to end.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    No,
-    /// With the error in `text`.
-    Killed,
-    /// Without one.
-    Stopped,
+/// A compiled script.
+#[derive(Clone, Copy)]
+struct Compiled {
+    /// Where the registry holds it.
+    place: c_int,
+    /// What it reads, where it does nothing else.
+    plain: Option<Reads>,
 }
 
 /// Gives, resizes and takes back memory, as Lua asks for it.
@@ -119,9 +118,11 @@ impl Machine {
             random: sandbox::RANDOM,
             is_tuned: true,
             sandbox: Sandbox::default(),
+            plain: plain::Globals::default(),
+            functions: (0, 0),
             ending: Ending::No,
-            compiled: HashMap::new(),
-            libraries: HashMap::new(),
+            compiled: BySha::default(),
+            libraries: BySha::default(),
             loading: Loading::default(),
             globals_of_functions: functions::Globals::default(),
             kept: KEPT_MAX,
@@ -135,7 +136,7 @@ impl Machine {
             if machine.state.is_null() {
                 return None;
             }
-            lua_cpcall(machine.state, sandbox::prepare, place.cast())
+            lua_cpcall(machine.state, prepare, place.cast())
         };
         (status == 0).then_some(machine)
     }
@@ -164,6 +165,7 @@ impl Machine {
             machine: self,
             script,
             called: None,
+            function: None,
             reply: None,
             ended: Ended::Well,
         };
@@ -207,6 +209,7 @@ impl Machine {
             machine: self,
             script: library,
             called: None,
+            function: None,
             reply: None,
             ended: Ended::Well,
         };
@@ -214,7 +217,7 @@ impl Machine {
         let state = self.state;
         // SAFETY: the job outlives the call, which runs protected.
         let status = unsafe {
-            lua_sethook(state, Some(hook), LUA_MASKCOUNT, INSTRUCTIONS);
+            limits::watch(state);
             lua_cpcall(state, functions::load, place)
         };
         let ended = job.ended;
@@ -251,6 +254,19 @@ impl Machine {
         self.kept = (limits.memory / 4).min(KEPT_MAX);
     }
 
+    /// What is to be called, if it is compiled.
+    fn function(&self, script: &Script, called: &Called<'_>) -> Option<Compiled> {
+        let Some(name) = called.function else {
+            return self.compiled.get(script.sha()).copied();
+        };
+        let mut all = self.libraries.get(script.sha())?.iter();
+        let found = all.find(|(function, _)| function.name == name)?;
+        Some(Compiled {
+            place: found.1,
+            plain: None,
+        })
+    }
+
     /// Runs a script and writes what it returns.
     pub(crate) fn run(
         &mut self,
@@ -259,11 +275,15 @@ impl Machine {
         calls: &mut Calls<'_, '_>,
         reply: &mut dyn Reply,
     ) -> Result<(), Stop> {
-        match called.function {
-            None => self.compile(script),
-            Some(_) => self.load_library(script, calls.limits()).map(drop),
+        let mut function = self.function(script, called);
+        if function.is_none() {
+            match called.function {
+                None => self.compile(script),
+                Some(_) => self.load_library(script, calls.limits()).map(drop),
+            }
+            .map_err(Stop::Error)?;
+            function = self.function(script, called);
         }
-        .map_err(Stop::Error)?;
         self.limit(calls.limits());
         self.ending = Ending::No;
         self.answered = 0;
@@ -274,16 +294,19 @@ impl Machine {
             machine: self,
             script,
             called: Some(*called),
+            function,
             reply: Some(reply),
             ended: Ended::Well,
         };
         let place = (&raw mut job).cast();
         let state = self.state;
-        // SAFETY: the job and what it refers to outlive the call, which runs protected; the store for the script is
-        // taken away again below.
+        // SAFETY: the job and what it refers to outlive the call, which runs protected, and before which no memory is
+        // asked for; the store for the script is taken away again below.
         let status = unsafe {
-            lua_sethook(state, Some(hook), LUA_MASKCOUNT, INSTRUCTIONS);
-            lua_cpcall(state, run, place)
+            limits::watch(state);
+            lua_rawgeti_(state, LUA_REGISTRYINDEX, self.functions.0);
+            lua_pushlightuserdata(state, place);
+            lua_pcall(state, 1, 0, 0)
         };
         let ended = job.ended;
         self.calls = null_mut();
@@ -332,24 +355,6 @@ impl Machine {
             }
         }
     }
-
-    /// Ends the script that runs, whatever it does about it.
-    pub(crate) unsafe fn stop(machine: *mut Machine, state: *mut lua_State) -> c_int {
-        (*machine).end(Ending::Stopped, state);
-        raise_ending(machine, state)
-    }
-
-    /// From now on the next instruction fails, wherever an error was caught.
-    unsafe fn end(&mut self, ending: Ending, state: *mut lua_State) {
-        self.ending = ending;
-        lua_sethook(self.state, Some(hook), LUA_MASKCOUNT, 1);
-        lua_sethook(state, Some(hook), LUA_MASKCOUNT, 1);
-    }
-
-    /// Whether an error may be caught.
-    pub(crate) fn may_catch(&self) -> bool {
-        self.ending == Ending::No
-    }
 }
 
 impl Drop for Machine {
@@ -367,6 +372,7 @@ pub(crate) struct Job<'a> {
     pub(crate) machine: *mut Machine,
     pub(crate) script: &'a Script,
     called: Option<Called<'a>>,
+    function: Option<Compiled>,
     reply: Option<&'a mut dyn Reply>,
     pub(crate) ended: Ended,
 }
@@ -380,6 +386,18 @@ pub(crate) enum Ended {
     Badly,
 }
 
+/// Fills a new interpreter.
+unsafe extern "C-unwind" fn prepare(state: *mut lua_State) -> c_int {
+    let machine = lua_touserdata(state, 1).cast::<Machine>();
+    sandbox::prepare(state, machine);
+    let [runs, handles] = [run, handle].map(|function| {
+        lua_pushcclosure(state, function, 0);
+        keep(state)
+    });
+    (*machine).functions = (runs, handles);
+    0
+}
+
 /// Compiles a job's script.
 unsafe extern "C-unwind" fn compile(state: *mut lua_State) -> c_int {
     let job = lua_touserdata(state, 1).cast::<Job<'_>>();
@@ -391,8 +409,12 @@ unsafe extern "C-unwind" fn compile(state: *mut lua_State) -> c_int {
         (*job).ended = Ended::Badly;
         return 0;
     }
+    let plain = plain::reads(state, &raw mut (*machine).text);
+    if plain.is_some() {
+        plain::use_globals(state, machine);
+    }
     let place = luaL_ref(state, LUA_REGISTRYINDEX);
-    note_compiled(machine, (*job).script.sha(), place);
+    note_compiled(machine, (*job).script.sha(), Compiled { place, plain });
     0
 }
 
@@ -413,21 +435,9 @@ pub(crate) unsafe fn load(state: *mut lua_State, program: &[u8], name: &std::ffi
     luaL_loadbuffer(state, program.as_ptr().cast(), program.len(), name.as_ptr()) == 0
 }
 
-fn note_compiled(machine: *mut Machine, sha: &Sha, place: c_int) {
+fn note_compiled(machine: *mut Machine, sha: &Sha, compiled: Compiled) {
     // SAFETY: nobody else uses the machine meanwhile.
-    unsafe { (*machine).compiled.insert(*sha, place) };
-}
-
-/// Where the registry holds a function of a library.
-unsafe fn registered(machine: *mut Machine, sha: &Sha, name: &[u8]) -> Option<c_int> {
-    let libraries = &(*machine).libraries;
-    let mut all = libraries.get(sha)?.iter();
-    let found = all.find(|(function, _)| function.name == name)?;
-    Some(found.1)
-}
-
-unsafe fn compiled(machine: *mut Machine, sha: &Sha) -> Option<c_int> {
-    (*machine).compiled.get(sha).copied()
+    unsafe { (*machine).compiled.insert(*sha, compiled) };
 }
 
 pub(crate) unsafe fn keep_text(machine: *mut Machine, text: &[u8]) {
@@ -440,29 +450,28 @@ pub(crate) unsafe fn keep_text(machine: *mut Machine, text: &[u8]) {
 unsafe extern "C-unwind" fn run(state: *mut lua_State) -> c_int {
     let job = lua_touserdata(state, 1).cast::<Job<'_>>();
     let machine = (*job).machine;
-    sandbox::use_globals(state, machine);
     let Some(called) = &(*job).called else {
         return 0;
     };
-    lua_pushcclosure(state, handle, 0);
+    lua_rawgeti_(state, LUA_REGISTRYINDEX, (*machine).functions.1);
     let handler = mlua_sys::lua_gettop(state);
-    let sha = (*job).script.sha();
-    let place = match called.function {
-        None => compiled(machine, sha),
-        Some(name) => registered(machine, sha, name),
-    };
-    let Some(place) = place else {
+    let Some(Compiled { place, plain }) = (*job).function else {
         keep_text(machine, b"it is not compiled");
         (*job).ended = Ended::Badly;
         return 0;
     };
     let mut arguments = 0;
-    if called.function.is_some() {
+    if let Some(reads) = plain {
+        plain::set_texts(state, machine, reads, called.keys, called.arguments);
+        lua_rawgeti_(state, LUA_REGISTRYINDEX, place);
+    } else if called.function.is_some() {
+        sandbox::use_globals(state, machine);
         functions::push(state, machine, place);
         push_texts(state, called.keys);
         push_texts(state, called.arguments);
         arguments = 2;
     } else {
+        sandbox::use_globals(state, machine);
         set_texts(state, machine, b"KEYS", called.keys);
         set_texts(state, machine, b"ARGV", called.arguments);
         lua_rawgeti_(state, LUA_REGISTRYINDEX, place);
@@ -497,7 +506,7 @@ unsafe extern "C-unwind" fn run(state: *mut lua_State) -> c_int {
     lua_getfield_(state, -2, c"line".as_ptr());
     if lua_isstring(state, -1) != 0 && lua_isstring(state, -2) != 0 {
         let (source, line) = (answer::c_bytes(state, -2), answer::c_bytes(state, -1));
-        let name = called.function.unwrap_or(sha.as_bytes());
+        let name = called.function.unwrap_or((*job).script.sha().as_bytes());
         let text = &mut (*machine).text;
         for part in [b" script: ", name, b", on ", source, b":", line, b"."] {
             text.extend_from_slice(part);
@@ -523,81 +532,6 @@ unsafe fn push_texts(state: *mut lua_State, texts: &[&[u8]]) {
         push_bytes(state, text);
         lua_rawseti_(state, -2, index as c_int + 1);
     }
-}
-
-/// Called every so many instructions.
-unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut lua_Debug) {
-    let machine = Machine::of(state);
-    if (*machine).calls.is_null() {
-        let until = (*machine).loading.until;
-        if until.is_some_and(|until| Instant::now() > until) {
-            push_error(state, b"ERR FUNCTION LOAD timeout");
-            lua_error(state);
-        }
-        return;
-    }
-    if (*machine).ending == Ending::No && !may_go_on(machine, state)
-        || (*machine).ending != Ending::No
-    {
-        raise_ending(machine, state);
-    }
-}
-
-unsafe fn may_go_on(machine: *mut Machine, state: *mut lua_State) -> bool {
-    match (*(*machine).calls).tick() {
-        Ok(()) => true,
-        Err(Refused::Error(error)) => {
-            keep_text(machine, error.text().as_bytes());
-            (*machine).end(Ending::Killed, state);
-            false
-        }
-        Err(Refused::Stopped) => {
-            (*machine).end(Ending::Stopped, state);
-            false
-        }
-    }
-}
-
-/// Raises where the script has to end: for functions that may take long by themselves.
-pub(crate) unsafe fn check_time(state: *mut lua_State) {
-    hook(state, null_mut());
-}
-
-/// Raises where functions of C that call one another, by way of scripts, take too much of the thread's stack. Lua counts
-/// them, but each coroutine anew.
-pub(crate) unsafe fn check_stack(state: *mut lua_State) {
-    const TAKEN_MAX: usize = 256 * 1024;
-    let machine = Machine::of(state);
-    let here = (&raw const machine).addr();
-    if (*machine).stack.abs_diff(here) > TAKEN_MAX {
-        mlua_sys::luaL_error(state, c"C stack overflow".as_ptr());
-    }
-}
-
-/// Raises where something that is made in the machine's text would exceed the limit on memory.
-pub(crate) unsafe fn check_room(state: *mut lua_State, length: usize) {
-    let machine = Machine::of(state);
-    if (*machine).text.len().saturating_add(length) > (*machine).memory.limit {
-        raise_text(state, b"not enough memory");
-    }
-}
-
-/// Raises where the answer of a script gets longer than the limit on memory.
-pub(crate) unsafe fn count_answer(state: *mut lua_State, length: usize) {
-    let machine = Machine::of(state);
-    (*machine).answered = (*machine).answered.saturating_add(length);
-    if (*machine).answered > (*machine).memory.limit {
-        raise_text(state, b"not enough memory");
-    }
-}
-
-/// Raises the error of a script that has to end.
-pub(crate) unsafe fn raise_ending(machine: *mut Machine, state: *mut lua_State) -> c_int {
-    match (*machine).ending {
-        Ending::Killed => push_error(state, &(*machine).text),
-        _ => push_error(state, b"ERR the script was stopped"),
-    }
-    lua_error(state)
 }
 
 /// Makes the value on top the environment that programs are loaded into.

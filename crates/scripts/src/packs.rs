@@ -11,7 +11,8 @@ use mlua_sys::{
 };
 
 use crate::answer::bytes;
-use crate::machine::{Machine, check_room};
+use crate::limits::check_room;
+use crate::machine::Machine;
 use crate::numbers::truncated;
 use crate::raise::push_bytes;
 

@@ -16,7 +16,7 @@ use mlua_sys::{
 };
 
 use crate::answer::bytes;
-use crate::machine;
+use crate::limits;
 use crate::raise::push_bytes;
 
 /// The functions.
@@ -85,7 +85,7 @@ impl<'a> Matcher<'a> {
             self.steps = 0;
             // SAFETY: the state is that of the running script, and nothing between here and its call needs to be
             // dropped.
-            unsafe { machine::check_time(self.state) };
+            unsafe { limits::check_time(self.state) };
         }
     }
 
@@ -477,7 +477,7 @@ unsafe extern "C-unwind" fn next_match(state: *mut lua_State) -> c_int {
 }
 
 unsafe extern "C-unwind" fn replace_all(state: *mut lua_State) -> c_int {
-    machine::check_stack(state);
+    limits::check_stack(state);
     let (subject, pattern) = (text(state, 1), text(state, 2));
     let kind = lua_type(state, 3);
     let most = luaL_optinteger(state, 4, subject.len() as i64 + 1);

@@ -14,7 +14,8 @@ use undercroft_commands::script::{Refused, Sha};
 
 use crate::answer::{bytes, c_bytes};
 use crate::heard::Heard;
-use crate::machine::{Machine, check_room};
+use crate::limits::check_room;
+use crate::machine::Machine;
 use crate::numbers::{append_general, truncated};
 use crate::raise::{push_bytes, push_error, raise};
 

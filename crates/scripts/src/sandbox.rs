@@ -13,16 +13,15 @@ use mlua_sys::{
     lua_next, lua_pcall, lua_pop, lua_pushboolean, lua_pushcclosure, lua_pushnil, lua_pushnumber,
     lua_pushstring_, lua_pushvalue, lua_rawgeti_, lua_rawset, lua_remove, lua_replace,
     lua_setfield, lua_setmetatable, lua_settop, lua_toboolean, lua_tocfunction, lua_tolstring,
-    lua_topointer, lua_tostring, lua_touserdata, lua_type, lua_upvalueindex, luaL_argerror,
-    luaL_checkany, luaL_checkinteger, luaL_checklstring, luaL_checkstack, luaL_checktype,
-    luaL_error, luaL_optlstring, luaL_where, luaopen_base, luaopen_math, luaopen_string,
-    luaopen_table,
+    lua_topointer, lua_tostring, lua_type, lua_upvalueindex, luaL_argerror, luaL_checkany,
+    luaL_checkinteger, luaL_checklstring, luaL_checkstack, luaL_checktype, luaL_error,
+    luaL_optlstring, luaL_where, luaopen_base, luaopen_math, luaopen_string, luaopen_table,
 };
 
 use crate::answer::bytes;
 use crate::machine::{self, Machine};
 use crate::raise::{push_bytes, raise, raise_text};
-use crate::{bits, functions, json, packs, patterns, redis, structs};
+use crate::{bits, functions, json, limits, packs, patterns, plain, redis, structs};
 
 /// Where `math.random` begins.
 pub(crate) const RANDOM: u64 = 0x1234_abcd_330e;
@@ -43,7 +42,7 @@ impl Sandbox {
     }
 
     /// What is behind the table at an index, in the registry, if it is one in front.
-    unsafe fn behind(&self, state: *mut lua_State, index: c_int) -> Option<c_int> {
+    pub(crate) unsafe fn behind(&self, state: *mut lua_State, index: c_int) -> Option<c_int> {
         let place = lua_topointer(state, index) as usize;
         let mut fronts = self.fronts.iter();
         fronts.find(|front| front.0 == place).map(|front| front.1)
@@ -56,9 +55,8 @@ pub(crate) unsafe fn use_globals(state: *mut lua_State, machine: *const Machine)
     machine::set_globals(state);
 }
 
-/// Fills a new interpreter.
-pub(crate) unsafe extern "C-unwind" fn prepare(state: *mut lua_State) -> c_int {
-    let machine = lua_touserdata(state, 1).cast::<Machine>();
+/// Gives a new interpreter its libraries, and guards them.
+pub(crate) unsafe fn prepare(state: *mut lua_State, machine: *mut Machine) {
     lua_settop(state, 0);
     let libraries: [(&CStr, lua_CFunction); 4] = [
         (c"", luaopen_base),
@@ -147,8 +145,9 @@ pub(crate) unsafe extern "C-unwind" fn prepare(state: *mut lua_State) -> c_int {
 
     protect_all(state, machine);
     lua_settop(state, 0);
+    plain::prepare(state, machine);
+    lua_settop(state, 0);
     functions::prepare(state, machine);
-    0
 }
 
 /// Adds functions to the table at an index.
@@ -360,7 +359,7 @@ unsafe extern "C-unwind" fn protected_call(state: *mut lua_State) -> c_int {
     if lua_pcall(state, arguments - 1, LUA_MULTRET, 0) != 0 {
         let machine = Machine::of(state);
         if !(*machine).may_catch() {
-            return machine::raise_ending(machine, state);
+            return limits::raise_ending(machine, state);
         }
         lua_remove(state, 1);
         if lua_istable(state, -1) != 0 {
@@ -416,7 +415,7 @@ unsafe extern "C-unwind" fn load(state: *mut lua_State) -> c_int {
     let status = lua_load(state, next_piece, (&raw mut pieces).cast(), name);
     let machine = Machine::of(state);
     if status != 0 && !(*machine).may_catch() {
-        return machine::raise_ending(machine, state);
+        return limits::raise_ending(machine, state);
     }
     loaded(state, status == 0)
 }
@@ -472,12 +471,12 @@ unsafe extern "C-unwind" fn repeat(state: *mut lua_State) -> c_int {
 
 /// `coroutine.resume`, where there is stack for one more.
 unsafe extern "C-unwind" fn resume(state: *mut lua_State) -> c_int {
-    machine::check_stack(state);
+    limits::check_stack(state);
     let results = go_on(state);
     let machine = Machine::of(state);
     match (*machine).may_catch() {
         true => results,
-        false => machine::raise_ending(machine, state),
+        false => limits::raise_ending(machine, state),
     }
 }
 

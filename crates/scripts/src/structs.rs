@@ -8,7 +8,8 @@ use mlua_sys::{
     luaL_checklstring, luaL_checknumber, luaL_error, luaL_optinteger,
 };
 
-use crate::machine::{Machine, check_room};
+use crate::limits::check_room;
+use crate::machine::Machine;
 use crate::numbers::{truncated, truncated_unsigned};
 use crate::raise::push_bytes;
 

@@ -1,12 +1,11 @@
 //! The scripts that this process knows. Their texts lie in the store, where all its processes find them; a process
 //! looks there only for one that it does not know, and for all of them again when somebody has forgotten them.
 
-use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use undercroft_engine::{Access, Error, SharedTexts};
 
-use super::{Interpreter, Script, Sha};
+use super::{BySha, Interpreter, Script, Sha};
 use crate::handler::Failure;
 
 /// More scripts than these are no program's own: they are forgotten and found in the store again.
@@ -15,7 +14,7 @@ const KNOWN_MAX: usize = 4096;
 /// Scripts by their SHA-1.
 #[derive(Default)]
 pub(crate) struct KnownScripts {
-    scripts: RwLock<HashMap<Sha, Known>>,
+    scripts: RwLock<BySha<Known>>,
 }
 
 struct Known {

@@ -13,8 +13,9 @@ mod calls;
 mod known;
 mod library;
 
+use std::collections::HashMap;
 use std::fmt;
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::time::Duration;
 
 use sha1_smol::Sha1;
@@ -107,9 +108,50 @@ impl Default for ScriptLimits {
 pub struct Sha([u8; 40]);
 
 impl Hash for Sha {
-    /// By 64 of its bits, which are as good as any.
+    /// By 32 of its bits, which are as good as any.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        hasher.write(&self.0[..16]);
+        let (first, _) = self.0.as_chunks();
+        hasher.write_u64(u64::from_ne_bytes(first[0]));
+    }
+}
+
+/// A map by SHA-1s.
+pub type BySha<T> = HashMap<Sha, T, ShaHashing>;
+
+/// Hashes SHA-1s for a table, and nothing else: they need only be spread, in a way that is another one in each process.
+#[derive(Clone)]
+pub struct ShaHashing(u64);
+
+impl Default for ShaHashing {
+    fn default() -> ShaHashing {
+        ShaHashing(RandomState::new().hash_one(()))
+    }
+}
+
+impl BuildHasher for ShaHashing {
+    type Hasher = ShaHasher;
+
+    fn build_hasher(&self) -> ShaHasher {
+        ShaHasher(self.0)
+    }
+}
+
+/// See [`ShaHashing`].
+pub struct ShaHasher(u64);
+
+impl Hasher for ShaHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let words = bytes.iter().map(|byte| u64::from(*byte));
+        words.for_each(|word| self.write_u64(word));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let product = u128::from(self.0 ^ word) * u128::from(0x9e37_79b9_7f4a_7c15_u64);
+        self.0 = (product >> 64) as u64 ^ product as u64;
     }
 }
 

@@ -62,7 +62,7 @@ impl Store {
 /// A read that fills memory of the caller's, without its type.
 type Body<'b, S, R, E> = &'b dyn Fn(&Reader<'_, '_>, &mut S) -> Result<R, E>;
 
-#[cold]
+#[inline(never)]
 fn read_within<S: Scratch, R, E: From<Error>>(
     store: &Store,
     running: &dyn Within,
@@ -85,7 +85,7 @@ fn read_within<S: Scratch, R, E: From<Error>>(
 /// A change that fills memory of the caller's, without its type.
 type Change<'b, S, R, E> = &'b dyn Fn(&mut Writer<'_, '_>, &mut S) -> Result<R, E>;
 
-#[cold]
+#[inline(never)]
 fn write_within<S: Scratch, R, E: From<Error>>(
     running: &dyn Within,
     shards: ShardSet,

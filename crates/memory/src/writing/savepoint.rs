@@ -28,9 +28,12 @@ impl Transaction<'_> {
         self.forget_saved();
         let rest = self.rest.as_ref();
         let mapping = &self.segment.mapping;
-        let tail = |index| mapping.load(mapping.layout().shard(index) + shard::LOG_TAIL);
+        let mut tails = SmallVec::new();
+        for index in self.shards().iter() {
+            tails.push(mapping.load(mapping.layout().shard(index) + shard::LOG_TAIL));
+        }
         LogSavepoint {
-            tails: self.shards().iter().map(tail).collect(),
+            tails,
             frees: self.frees.len(),
             granted: rest.map_or(0, |rest| rest.granted.len()),
             moved: rest.map_or(0, |rest| rest.moved.len()),

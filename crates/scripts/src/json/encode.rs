@@ -10,7 +10,8 @@ use mlua_sys::{
 
 use super::LEVELS_MAX;
 use crate::answer::bytes;
-use crate::machine::{Machine, check_room};
+use crate::limits::check_room;
+use crate::machine::Machine;
 use crate::numbers::append_general;
 use crate::raise::push_bytes;
 use crate::redis::is_true;

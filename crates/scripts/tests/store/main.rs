@@ -6,6 +6,7 @@ mod death;
 mod functions;
 mod harm;
 mod host;
+mod plain;
 
 use std::thread;
 use std::time::Duration;

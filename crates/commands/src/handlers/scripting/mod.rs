@@ -104,8 +104,11 @@ const SCRIPTS: [(Script, &str, usize); 9] = [
 
 impl Script {
     fn by_sha(sha: &[u8]) -> Option<Script> {
+        // Of most scripts the first digit tells; the digits' case bit is set.
+        let first = sha.first()? | 0x20;
         let mut known = SCRIPTS.iter();
-        let found = known.find(|(_, known, _)| is_keyword(sha, known));
+        let found =
+            known.find(|(_, known, _)| known.as_bytes()[0] == first && is_keyword(sha, known));
         found.map(|(script, ..)| *script)
     }
 

@@ -1,0 +1,124 @@
+//! When a script has to end, and what it may take.
+
+use std::ffi::c_int;
+use std::ptr::null_mut;
+use std::time::Instant;
+
+use mlua_sys::{LUA_MASKCOUNT, lua_Debug, lua_State, lua_error, lua_sethook};
+use undercroft_commands::script::Refused;
+
+use crate::machine::{Machine, keep_text};
+use crate::raise::{push_error, raise_text};
+
+/// Instructions between two looks at whether a script may go on.
+const INSTRUCTIONS: c_int = 10_000;
+
+/// Whether the script that runs has to end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    No,
+    /// With the error in `text`.
+    Killed,
+    /// Without one.
+    Stopped,
+}
+
+/// Has the hook called every so many instructions.
+pub(crate) unsafe fn watch(state: *mut lua_State) {
+    lua_sethook(state, Some(hook), LUA_MASKCOUNT, INSTRUCTIONS);
+}
+
+impl Machine {
+    /// Ends the script that runs, whatever it does about it.
+    pub(crate) unsafe fn stop(machine: *mut Machine, state: *mut lua_State) -> c_int {
+        (*machine).end(Ending::Stopped, state);
+        raise_ending(machine, state)
+    }
+
+    /// From now on the next instruction fails, wherever an error was caught.
+    unsafe fn end(&mut self, ending: Ending, state: *mut lua_State) {
+        self.ending = ending;
+        lua_sethook(self.state, Some(hook), LUA_MASKCOUNT, 1);
+        lua_sethook(state, Some(hook), LUA_MASKCOUNT, 1);
+    }
+
+    /// Whether an error may be caught.
+    pub(crate) fn may_catch(&self) -> bool {
+        self.ending == Ending::No
+    }
+}
+
+/// Called every so many instructions.
+unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut lua_Debug) {
+    let machine = Machine::of(state);
+    if (*machine).calls.is_null() {
+        let until = (*machine).loading.until;
+        if until.is_some_and(|until| Instant::now() > until) {
+            push_error(state, b"ERR FUNCTION LOAD timeout");
+            lua_error(state);
+        }
+        return;
+    }
+    if (*machine).ending == Ending::No && !may_go_on(machine, state)
+        || (*machine).ending != Ending::No
+    {
+        raise_ending(machine, state);
+    }
+}
+
+unsafe fn may_go_on(machine: *mut Machine, state: *mut lua_State) -> bool {
+    match (*(*machine).calls).tick() {
+        Ok(()) => true,
+        Err(Refused::Error(error)) => {
+            keep_text(machine, error.text().as_bytes());
+            (*machine).end(Ending::Killed, state);
+            false
+        }
+        Err(Refused::Stopped) => {
+            (*machine).end(Ending::Stopped, state);
+            false
+        }
+    }
+}
+
+/// Raises where the script has to end: for functions that may take long by themselves.
+pub(crate) unsafe fn check_time(state: *mut lua_State) {
+    hook(state, null_mut());
+}
+
+/// Raises where functions of C that call one another, by way of scripts, take too much of the thread's stack. Lua counts
+/// them, but each coroutine anew.
+pub(crate) unsafe fn check_stack(state: *mut lua_State) {
+    const TAKEN_MAX: usize = 256 * 1024;
+    let machine = Machine::of(state);
+    let here = (&raw const machine).addr();
+    if (*machine).stack.abs_diff(here) > TAKEN_MAX {
+        mlua_sys::luaL_error(state, c"C stack overflow".as_ptr());
+    }
+}
+
+/// Raises where something that is made in the machine's text would exceed the limit on memory.
+pub(crate) unsafe fn check_room(state: *mut lua_State, length: usize) {
+    let machine = Machine::of(state);
+    if (*machine).text.len().saturating_add(length) > (*machine).memory.limit {
+        raise_text(state, b"not enough memory");
+    }
+}
+
+/// Raises where the answer of a script gets longer than the limit on memory.
+pub(crate) unsafe fn count_answer(state: *mut lua_State, length: usize) {
+    let machine = Machine::of(state);
+    (*machine).answered = (*machine).answered.saturating_add(length);
+    if (*machine).answered > (*machine).memory.limit {
+        raise_text(state, b"not enough memory");
+    }
+}
+
+/// Raises the error of a script that has to end.
+pub(crate) unsafe fn raise_ending(machine: *mut Machine, state: *mut lua_State) -> c_int {
+    match (*machine).ending {
+        Ending::Killed => push_error(state, &(*machine).text),
+        _ => push_error(state, b"ERR the script was stopped"),
+    }
+    lua_error(state)
+}
