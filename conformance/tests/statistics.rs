@@ -68,6 +68,13 @@ const COMMANDS: &str = r#"
     SET k 3
     EXEC
     EVALSHA 0123456789012345678901234567890123456789 0
+    EVAL "redis.call('set',KEYS[1],'v')return{redis.call('get',KEYS[1]),redis.call('GET',KEYS[1])}" 1 s
+    EVAL "redis.call('set','other','v')return{redis.pcall('lpush','other','x').err}" 0
+    EVAL "redis.call('get','s')return(redis.call('incr','s'))" 0
+    EVAL "redis.pcall('set','s')redis.pcall('nosuch')return(redis.pcall('incr','s').err)" 0
+    MULTI
+    EVAL "return(redis.call('strlen',KEYS[1]))" 1 s
+    EXEC
     SETRANGE k -1 x
     ZADD z 1 a
     ZADD z x a
@@ -142,7 +149,7 @@ fn commands_and_errors_are_counted_as_redis_counts_them() {
         assert!(theirs.len() > 30, "{theirs:?}");
         assert_eq!(
             theirs["cmdstat_get"],
-            "calls=5,rejected_calls=1,failed_calls=0"
+            "calls=8,rejected_calls=1,failed_calls=0"
         );
         if let Some(ours) = &ours {
             assert_eq!(

@@ -9,7 +9,7 @@ use mlua_sys::{
     LUA_REGISTRYINDEX, lua_State, lua_close, lua_cpcall, lua_createtable, lua_gc, lua_getallocf,
     lua_getfield_, lua_insert, lua_isstring, lua_istable, lua_newstate, lua_pcall, lua_pop,
     lua_pushcclosure, lua_pushlightuserdata, lua_pushvalue, lua_rawgeti_, lua_rawset, lua_rawseti_,
-    lua_replace, lua_setfenv, lua_settop, lua_touserdata, luaL_loadbuffer, luaL_ref,
+    lua_replace, lua_setfenv, lua_settop, lua_toboolean, lua_touserdata, luaL_loadbuffer, luaL_ref,
 };
 use undercroft_commands::arguments::CommandError;
 use undercroft_commands::protocol::Protocol;
@@ -25,7 +25,7 @@ use crate::json::Config;
 use crate::limits::{self, Ending};
 use crate::plain::{self, Reads};
 use crate::pool::Pool;
-use crate::raise::{handle, push_bytes};
+use crate::raise::{COUNTED, handle, push_bytes};
 use crate::sandbox::{self, Sandbox};
 
 /// An interpreter that has compiled so many scripts is given up.
@@ -501,6 +501,11 @@ unsafe extern "C-unwind" fn run(state: *mut lua_State) -> c_int {
         _ => answer::c_bytes(state, -1),
     };
     keep_text(machine, text);
+    lua_pop(state, 1);
+    lua_getfield_(state, -1, COUNTED.as_ptr());
+    if lua_toboolean(state, -1) != 0 {
+        (*(*machine).calls).set_counted();
+    }
     lua_pop(state, 1);
     lua_getfield_(state, -1, c"source".as_ptr());
     lua_getfield_(state, -2, c"line".as_ptr());

@@ -1,6 +1,6 @@
 //! Errors, as Redis makes them: a table whose field `err` is the text, with its code in front.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 
 use mlua_sys::{
     LUA_TBOOLEAN, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, lua_Debug, lua_State, lua_concat,
@@ -28,10 +28,13 @@ pub(crate) unsafe fn raise(state: *mut lua_State, text: &[u8]) -> c_int {
     lua_error(state)
 }
 
+/// The field that says of an error that it has been counted, as in Redis.
+pub(crate) const COUNTED: &CStr = c"ignore_error_stats_update";
+
 /// Says of the error on top that it has been counted.
 pub(crate) unsafe fn mark_counted(state: *mut lua_State) {
     lua_pushboolean(state, 1);
-    lua_setfield(state, -2, c"ignore_error_stats_update".as_ptr());
+    lua_setfield(state, -2, COUNTED.as_ptr());
 }
 
 /// Raises a text with the place of the line that called in front, as Lua's own libraries do. The text lies in the

@@ -180,11 +180,14 @@ impl Turn<'_> {
     #[inline]
     fn run(&mut self, input: &[u8], batch: &Batch) -> Option<(usize, End)> {
         let mut start = 0;
+        let mut arguments: SmallVec<[&[u8]; 16]> = SmallVec::new();
         for &(end, arguments_end) in &batch.commands {
             let places = &batch.arguments[start..arguments_end];
             start = arguments_end;
-            let arguments: SmallVec<[&[u8]; 8]> =
-                places.iter().map(|place| &input[place.range()]).collect();
+            arguments.clear();
+            for place in places {
+                arguments.push(&input[place.range()]);
+            }
             match self.command(&arguments) {
                 Ok(Ran::On) if self.goes_on() => {}
                 Ok(Ran::On | Ran::Again) => {
@@ -241,11 +244,12 @@ impl Turn<'_> {
             match self.parser.parse(rest) {
                 Ok(Parsed::Command(length)) => {
                     let start = batch.length;
-                    let places = self.parser.args(rest).spans().iter();
-                    batch.arguments.extend(places.map(|place| Span {
-                        start: start + place.start,
-                        len: place.len,
-                    }));
+                    for place in self.parser.args(rest).spans() {
+                        batch.arguments.push(Span {
+                            start: start + place.start,
+                            len: place.len,
+                        });
+                    }
                     batch.length += length;
                     batch.commands.push((batch.length, batch.arguments.len()));
                 }

@@ -150,6 +150,8 @@ struct Ran {
     time: Duration,
     /// The error that it answered.
     error: Option<CommandError>,
+    /// What it has run, where it is a script.
+    lap: Lap,
 }
 
 impl Done {
@@ -238,6 +240,7 @@ impl Done {
             reply: (from, self.tape.mark()),
             time: now.duration_since(start),
             error,
+            lap: inner.lap,
         }));
         Ok(())
     }
@@ -255,6 +258,7 @@ impl Done {
                     self.tape.play(ran.reply.0, ran.reply.1, reply);
                 }
                 context.count_one(queued.command, ran.time, ran.error.is_some());
+                context.count_ran(&ran.lap);
                 if let Some(error) = ran.error {
                     context.count_error(error.text());
                 }

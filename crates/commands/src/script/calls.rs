@@ -11,7 +11,7 @@ use undercroft_engine::RunningScript;
 use super::ScriptLimits;
 use crate::arguments::CommandError;
 use crate::config::Parameter;
-use crate::handler::{Blocked, Context, Failure};
+use crate::handler::{Blocked, Context, Failure, Handler};
 use crate::protocol::Protocol;
 use crate::reply::Reply;
 use crate::table::{Command, Flag, resolve_name};
@@ -40,6 +40,8 @@ pub struct Calls<'c, 'a> {
     killed: u64,
     /// Why it was stopped.
     stopped: Option<Failure>,
+    /// The error that ends it has been counted.
+    is_counted: bool,
 }
 
 /// Why a command of a script was not run, or failed.
@@ -88,6 +90,7 @@ impl<'c, 'a> Calls<'c, 'a> {
                 .scripts_killed
                 .unwrap_or_else(|| store.killed_scripts()),
             stopped: None,
+            is_counted: false,
             context,
         }
     }
@@ -97,7 +100,18 @@ impl<'c, 'a> Calls<'c, 'a> {
     /// # Errors
     /// Why it was not run, and the error that it answers.
     pub fn call(&mut self, arguments: &[&[u8]], reply: &mut dyn Reply) -> Result<(), Refused> {
-        let (command, handler) = self.admit(arguments).map_err(Refused::Error)?;
+        const UNKNOWN: CommandError =
+            CommandError::fixed("ERR Unknown Redis command called from script");
+        let Ok(command) = resolve_name(arguments) else {
+            return Err(self.refuse(UNKNOWN));
+        };
+        let handler = match self.admit(command, arguments) {
+            Ok(handler) => handler,
+            Err(error) => {
+                self.context.lap.add_rejected(command);
+                return Err(self.refuse(error));
+            }
+        };
         let writes = command.flags.has(Flag::Write);
         self.has_written |= writes;
         let store = self.context.store;
@@ -113,10 +127,12 @@ impl<'c, 'a> Calls<'c, 'a> {
         if store.starts_again() {
             return Err(self.stop(CommandError::OUT_OF_MEMORY.into()));
         }
-        match outcome {
-            Ok(()) => {}
-            Err(Failure::Reply(error)) => return Err(Refused::Error(error)),
-            Err(blocked) => return Err(self.stop(blocked)),
+        if let Err(failure @ Failure::Blocked(_)) = outcome {
+            return Err(self.stop(failure));
+        }
+        self.context.lap.add(command, outcome.is_err());
+        if let Err(failure) = outcome {
+            return Err(self.refuse(failure.into_error()));
         }
         if undercroft_engine::Store::met_expired() {
             if let Err(error) = store.remove_met() {
@@ -129,15 +145,16 @@ impl<'c, 'a> Calls<'c, 'a> {
         Ok(())
     }
 
-    fn admit(
-        &self,
-        arguments: &[&[u8]],
-    ) -> Result<(&'static Command, crate::handler::Handler), CommandError> {
-        const UNKNOWN: CommandError =
-            CommandError::fixed("ERR Unknown Redis command called from script");
+    /// An error that a command answers, which is counted.
+    #[cold]
+    fn refuse(&mut self, error: CommandError) -> Refused {
+        self.context.lap.add_error(error.text());
+        Refused::Error(error)
+    }
+
+    fn admit(&self, command: &Command, arguments: &[&[u8]]) -> Result<Handler, CommandError> {
         const WRONG_NUMBER: CommandError =
             CommandError::fixed("ERR Wrong number of args calling Redis command from script");
-        let command = resolve_name(arguments).map_err(|_| UNKNOWN)?;
         let handler = match command.handler {
             Some(handler) if command.accepts(arguments.len()) => handler,
             _ => return Err(WRONG_NUMBER),
@@ -158,7 +175,12 @@ impl<'c, 'a> Calls<'c, 'a> {
         if self.is_full && !self.has_written && command.flags.has(Flag::DenyOom) {
             return Err(CommandError::OUT_OF_MEMORY);
         }
-        Ok((command, handler))
+        Ok(handler)
+    }
+
+    /// The error that ends the script is one that a command answered.
+    pub fn set_counted(&mut self) {
+        self.is_counted = true;
     }
 
     /// Whether the user may run a command: none where there is no such command.
@@ -237,6 +259,11 @@ impl<'c, 'a> Calls<'c, 'a> {
     fn stop(&mut self, failure: Failure) -> Refused {
         self.stopped = Some(failure);
         Refused::Stopped
+    }
+
+    /// Whether the error that ends it has been counted.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.is_counted
     }
 
     /// Ends the script. Returns why it was stopped, where it was.

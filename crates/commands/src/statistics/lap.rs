@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use crate::config::Parameter;
 use crate::handler::{Context, Failure, Outcome};
+use crate::statistics::error_code;
 use crate::table::Command;
 
 /// Outside of a batch, one of so many fast commands is timed.
@@ -31,32 +32,77 @@ pub(crate) enum Timing {
 #[derive(Clone, Copy)]
 pub(super) struct Run {
     pub(super) command: &'static Command,
-    pub(super) calls: u32,
-    pub(super) failed: u32,
+    pub(super) calls: u64,
+    pub(super) failed: u64,
+    /// Calls that a script made and that were refused before they were run.
+    pub(super) rejected: u64,
 }
 
-/// The fast commands that are being timed together.
+impl Run {
+    pub(super) fn once(command: &'static Command, failed: bool) -> Run {
+        Run {
+            command,
+            calls: 1,
+            failed: failed.into(),
+            rejected: 0,
+        }
+    }
+}
+
+/// The fast commands that are being timed together, or those that a script has run.
 #[derive(Default)]
 pub(crate) struct Lap {
     /// Since when; None outside of a batch.
     since: Option<Instant>,
     runs: SmallVec<[Run; 4]>,
+    /// How often a script's commands answered errors of each code.
+    errors: Vec<(Box<str>, u64)>,
 }
 
 impl Lap {
     #[inline(always)]
-    fn add(&mut self, command: &'static Command, failed: bool) {
+    pub(crate) fn add(&mut self, command: &'static Command, failed: bool) {
         // A batch has few commands, and fewer kinds of them.
         let mut runs = self.runs.iter_mut();
         if let Some(run) = runs.find(|run| std::ptr::eq(run.command, command)) {
             run.calls += 1;
-            run.failed += u32::from(failed);
+            run.failed += u64::from(failed);
         } else {
-            self.runs.push(Run {
-                command,
-                calls: 1,
-                failed: failed.into(),
-            });
+            self.runs.push(Run::once(command, failed));
+        }
+    }
+
+    /// Adds a command of a script that was refused before it was run.
+    #[cold]
+    pub(crate) fn add_rejected(&mut self, command: &'static Command) {
+        let mut runs = self.runs.iter_mut();
+        match runs.find(|run| std::ptr::eq(run.command, command)) {
+            Some(run) => run.rejected += 1,
+            None => self.runs.push(Run {
+                calls: 0,
+                rejected: 1,
+                ..Run::once(command, false)
+            }),
+        }
+    }
+
+    /// Adds an error that a command of a script answered, or the script.
+    #[cold]
+    pub(crate) fn add_error(&mut self, text: &str) {
+        let code = error_code(text);
+        match self.errors.iter_mut().find(|(known, _)| **known == *code) {
+            Some((_, count)) => *count += 1,
+            None => self.errors.push((code.into(), 1)),
+        }
+    }
+
+    /// Takes one such error back, which is counted elsewhere.
+    #[cold]
+    pub(crate) fn forget_error(&mut self, text: &str) {
+        let code = error_code(text);
+        let known = self.errors.iter_mut().find(|(known, _)| **known == *code);
+        if let Some((_, count)) = known {
+            *count = count.saturating_sub(1);
         }
     }
 }
@@ -117,7 +163,7 @@ impl Context<'_> {
             Timing::Since(start) => self.count_one(command, start.elapsed(), outcome.is_err()),
             Timing::Not => {
                 let (statistics, thread) = (self.host.statistics(), self.session.route.0);
-                statistics.count_untimed(thread, command, outcome.is_err());
+                statistics.count_untimed(thread, &Run::once(command, outcome.is_err()));
             }
         }
     }
@@ -164,12 +210,20 @@ impl Context<'_> {
 
     /// Counts one command.
     pub(crate) fn count_one(&self, command: &'static Command, time: Duration, failed: bool) {
-        let run = Run {
-            command,
-            calls: 1,
-            failed: failed.into(),
-        };
-        self.count(&[run], time);
+        self.count(&[Run::once(command, failed)], time);
+    }
+
+    /// Counts what a script has run, in a transaction that is committed. Its commands' times are part of the script's.
+    pub(crate) fn count_ran(&mut self, lap: &Lap) {
+        let (statistics, thread) = (self.host.statistics(), self.session.route.0);
+        for run in &lap.runs {
+            statistics.count_untimed(thread, run);
+            self.session.counters.commands += run.calls;
+        }
+        for (code, count) in &lap.errors {
+            statistics.count_errors(thread, code, *count);
+            self.session.counters.errors += count;
+        }
     }
 
     fn count(&self, runs: &[Run], time: Duration) {

@@ -109,6 +109,11 @@ pub struct Statistics {
     most_memory: AtomicU64,
 }
 
+/// The code of an error: its first word.
+fn error_code(text: &str) -> &str {
+    text.split(' ').next().unwrap_or_default()
+}
+
 impl Statistics {
     /// Nothing yet, for so many threads.
     pub fn new(threads: usize) -> Statistics {
@@ -134,12 +139,17 @@ impl Statistics {
     /// Counts an error reply of a thread by its code, which is its first word.
     #[cold]
     pub fn count_error(&self, thread: usize, text: &str) {
-        let code = text.split(' ').next().unwrap_or_default();
+        self.count_errors(thread, error_code(text), 1);
+    }
+
+    /// Counts error replies of a thread that have the same code.
+    #[cold]
+    fn count_errors(&self, thread: usize, code: &str, times: u64) {
         let mut counted = self.part(thread).lock();
         if let Some(count) = counted.errors.get_mut(code) {
-            *count += 1;
-        } else if counted.errors.len() < ERRORS {
-            counted.errors.insert(code.into(), 1);
+            *count += times;
+        } else if counted.errors.len() < ERRORS && times > 0 {
+            counted.errors.insert(code.into(), times);
         }
     }
 
@@ -152,29 +162,30 @@ impl Statistics {
     /// Counts commands that ran one behind the other and took so many nanoseconds together: each as long as the others.
     #[inline]
     fn count(&self, thread: usize, runs: &[Run], time: u64, tracks: bool) {
-        let calls: u32 = runs.iter().map(|run| run.calls).sum();
-        let each = time / u64::from(calls.max(1));
+        let calls: u64 = runs.iter().map(|run| run.calls).sum();
+        let each = time / calls.max(1);
         let mut counted = self.part(thread).lock();
         for run in runs {
             let tally = counted.tally(run.command);
-            tally.totals.calls += u64::from(run.calls);
-            tally.totals.timed += u64::from(run.calls);
-            tally.totals.failed += u64::from(run.failed);
-            tally.totals.time += each * u64::from(run.calls);
+            tally.totals.calls += run.calls;
+            tally.totals.timed += run.calls;
+            tally.totals.failed += run.failed;
+            tally.totals.time += each * run.calls;
             if tracks {
                 let times = tally.times.get_or_insert_with(histogram);
-                times.saturating_record_n(each.max(1), run.calls.into());
+                times.saturating_record_n(each.max(1), run.calls);
             }
         }
     }
 
-    /// Counts a command whose time nobody took.
+    /// Counts calls of a command whose time nobody took.
     #[inline]
-    fn count_untimed(&self, thread: usize, command: &'static Command, failed: bool) {
+    fn count_untimed(&self, thread: usize, run: &Run) {
         let mut counted = self.part(thread).lock();
-        let totals = &mut counted.tally(command).totals;
-        totals.calls += 1;
-        totals.failed += u64::from(failed);
+        let totals = &mut counted.tally(run.command).totals;
+        totals.calls += run.calls;
+        totals.failed += run.failed;
+        totals.rejected += run.rejected;
     }
 
     /// What each command that was called came to, in the table's order.
@@ -300,11 +311,12 @@ mod tests {
     use super::*;
     use crate::table::{GET, SET};
 
-    fn runs(calls: &[(&'static Command, u32, u32)]) -> Vec<Run> {
+    fn runs(calls: &[(&'static Command, u64, u64)]) -> Vec<Run> {
         let run = |&(command, calls, failed)| Run {
             command,
             calls,
             failed,
+            rejected: 0,
         };
         calls.iter().map(run).collect()
     }
@@ -316,7 +328,7 @@ mod tests {
         statistics.count(0, &batch, 40_000, true);
         statistics.count(1, &runs(&[(GET, 1, 0)]), 100_000, false);
         statistics.count_rejected(1, SET);
-        statistics.count_untimed(1, GET, false);
+        statistics.count_untimed(1, &Run::once(GET, false));
         let totals = |name| {
             let commands = statistics.commands();
             let found = commands.iter().find(|(other, _)| *other == name);

@@ -85,16 +85,21 @@ pub(super) fn run_with(
     if store.is_running() {
         // Within MULTI and EXEC: the transaction is theirs.
         let mut tape = Tape::default();
-        let error = run.within(context, &mut tape)?;
-        // EXEC may run it again, and then takes this back.
-        context.session.counters.errors += u64::from(error.is_some());
-        return tell(&tape, error, reply);
+        match run.within(context, &mut tape)? {
+            None => tape.play(Mark::default(), tape.mark(), reply),
+            // What the script did before it stays, which an error of a command would undo.
+            Some(error) => {
+                context.lap.add_error(error.text());
+                error.write(reply);
+            }
+        }
+        return Ok(());
     }
     context.session.scripts_killed = Some(store.store().killed_scripts());
     let shards = called.keys.iter().map(|key| store.key(key).shard());
-    let mut scene = Scene::<Tape>::new(context);
+    let mut scene = Scene::<(Tape, Lap)>::new(context);
     let ended = store.transact_into(shards.collect(), &mut scene, |running, scene| {
-        let (context, tape) = scene.parts();
+        let (context, (tape, lap)) = scene.parts();
         let mut inner = Context {
             session: &mut *context.session,
             host: context.host,
@@ -104,24 +109,21 @@ pub(super) fn run_with(
             direct: false,
             lap: Lap::default(),
         };
-        run.within(&mut inner, tape)
+        let ended = run.within(&mut inner, tape);
+        *lap = inner.lap;
+        ended
     });
-    let (context, tape) = scene.parts();
+    let (context, (tape, lap)) = scene.parts();
     context.session.scripts_killed = None;
     let error = ended?;
-    if let Some(error) = &error {
-        context.count_error(error.text());
-    }
-    tell(tape, error, reply)
-}
-
-/// Writes what a script returned, or the error that ended it.
-fn tell(tape: &Tape, error: Option<CommandError>, reply: &mut dyn Reply) -> Outcome {
+    context.count_ran(lap);
     match error {
-        Some(error) => error.write(reply),
-        None => tape.play(Mark::default(), tape.mark(), reply),
+        Some(error) => Err(error.into()),
+        None => {
+            tape.play(Mark::default(), tape.mark(), reply);
+            Ok(())
+        }
     }
-    Ok(())
 }
 
 /// One run of a script.
@@ -150,10 +152,16 @@ impl Run<'_> {
         let ended = self
             .interpreter
             .run(self.script, self.called, &mut calls, tape);
+        let is_counted = calls.is_counted();
         let stopped = calls.end();
         let failure = match ended {
             Ok(()) => Ok(None),
-            Err(Stop::Error(error)) => Ok(Some(error)),
+            Err(Stop::Error(error)) => {
+                if is_counted {
+                    context.lap.forget_error(error.text());
+                }
+                Ok(Some(error))
+            }
             Err(Stop::Stopped) => Err(stopped),
         };
         // What a script selects is its own.
