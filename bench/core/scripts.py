@@ -58,7 +58,7 @@ def served_rows(bench: Bench) -> list[Row]:
                 server.name: functools.partial(_requests, server, name, requests)
                 for server in servers
             }
-            rounds = interleaved(bench.pick(2, 5), sides)
+            rounds = interleaved(bench.pick(2, 11), sides)
             row.ours, row.peer = (Figure.of(side, took, "us") for side, took in rounds.items())
             row.ratio = row.ours.median / row.peer.median
             row.note = f"By {CLIENTS} connections that wait for their pipelines."

@@ -243,6 +243,8 @@ fn waits(call: &Call<'_, '_>, block: Option<Object>) -> Result<Option<Option<Dur
 
 /// What they give where there is nothing: what comes in time, if they are to wait for it. `words` are the name of the
 /// stream, and what tells which entries are wanted.
+#[cold]
+#[inline(never)]
 fn waited_for(
     call: &Call<'_, '_>,
     shared: &Use<'_, '_>,
