@@ -535,7 +535,8 @@ impl Stream {
         let mut read = group.read;
         for &id in ids {
             if read != UNKNOWN && !self.has_gap_behind(view, id)? {
-                read += 1;
+                // It wraps, as in Redis: XGROUP takes any number.
+                read = read.wrapping_add(1);
             } else if self.added != 0 {
                 read = self.count_at(view, id)?.unwrap_or(UNKNOWN);
             }
