@@ -7,7 +7,7 @@ use undercroft_conformance::command::Command;
 use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
 
 /// Sent one by one and in one go. Each is answered once.
-const COMMANDS: &str = r#"
+const COMMANDS: &str = r##"
     CONFIG RESETSTAT
     SET k v
     SET k v
@@ -87,8 +87,12 @@ const COMMANDS: &str = r#"
     CONFIG SET maxmemory 1
     SET k v
     GET k
+    EVAL "return(redis.call('set',KEYS[1],'v'))" 1 s
+    EVAL "return(redis.pcall('set',KEYS[1],'v').err)" 1 s
+    EVAL "return(redis.call('get',KEYS[1]))" 1 s
+    EVAL "#!lua\nreturn 1" 0
     CONFIG SET maxmemory 1gb
-"#;
+"##;
 
 fn text(client: &mut Client, section: &str) -> String {
     let reply = client.call(["INFO", section]).expect("a reply");
@@ -149,7 +153,7 @@ fn commands_and_errors_are_counted_as_redis_counts_them() {
         assert!(theirs.len() > 30, "{theirs:?}");
         assert_eq!(
             theirs["cmdstat_get"],
-            "calls=8,rejected_calls=1,failed_calls=0"
+            "calls=9,rejected_calls=1,failed_calls=0"
         );
         if let Some(ours) = &ours {
             assert_eq!(

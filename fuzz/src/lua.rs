@@ -1,6 +1,5 @@
 //! One thread's client of a store, whose scripts and libraries the input is given to.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -10,8 +9,9 @@ use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::script::ScriptLimits;
 use undercroft_commands::session::Session;
 use undercroft_commands::{Context, execute};
-use undercroft_engine::{Options, Store};
+use undercroft_engine::Store;
 
+use crate::store::place;
 use crate::values::{Pieces, Value};
 
 /// Longest input that a script is given, in bytes: as long as those of the random driver.
@@ -21,23 +21,19 @@ const TIME: Duration = Duration::from_secs(5);
 /// As is one that takes more.
 const MEMORY: usize = 16 << 20;
 
-static PLACE: LazyLock<(TempDir, Store, Process)> = LazyLock::new(|| {
-    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
-    let options = Options {
-        capacity: Some(64 << 20),
-        shards: Some(1),
-        ring: None,
-    };
-    let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
+thread_local! {
+    static PLACE: ((TempDir, Store), Process) = (place(), process());
+}
+
+fn process() -> Process {
     let limits = ScriptLimits {
         memory: MEMORY,
         time: Some(TIME),
         brief: None,
     };
     let process = Process::new(Config::new(), 1);
-    let process = process.with_interpreter(Some(undercroft_scripts::interpreter()), limits);
-    (directory, store, process)
-});
+    process.with_interpreter(Some(undercroft_scripts::interpreter()), limits)
+}
 
 /// Nobody else is there.
 struct Alone;
@@ -48,18 +44,20 @@ impl Control for Alone {}
 
 /// Runs a command.
 pub(crate) fn run(words: &[&[u8]]) -> Tree {
-    let (_, store, process) = &*PLACE;
-    let mut session = Session::new(1, Some("default".into()), 0);
-    let mut context = Context::new(&mut session, Host::of(process, &Alone), store);
     let mut recorder = Recorder::new();
-    execute(&mut context, words, &mut recorder).expect("nobody holds a lock");
+    PLACE.with(|((_, store), process)| {
+        let mut session = Session::new(1, Some("default".into()), 0);
+        let mut context = Context::new(&mut session, Host::of(process, &Alone), store);
+        execute(&mut context, words, &mut recorder).expect("nobody holds a lock");
+    });
     let mut replies = recorder.finish().expect("whole replies");
     replies.pop().expect("a reply")
 }
 
 /// Fails where the store does not hold together.
 pub(crate) fn check() {
-    let report = PLACE.1.check().expect("the store is there");
+    let report = PLACE.with(|((_, store), _)| store.check());
+    let report = report.expect("the store is there");
     assert_eq!(report.problems, Vec::<String>::new());
 }
 

@@ -1,10 +1,9 @@
 //! Payloads of RESTORE: whatever is accepted is stored, sound, and dumped as something that is accepted again.
 
-use std::sync::LazyLock;
-
+use crate::store::place;
 use crc::{CRC_64_REDIS, Crc, Table};
 use tempfile::TempDir;
-use undercroft_engine::{Encoding, Limits, Options, Ranges, Store, ValueType, rdb};
+use undercroft_engine::{Encoding, Limits, Ranges, Store, ValueType, rdb};
 
 /// The types of values in Redis' form, lengths that lie, ends of listpacks, LZF.
 pub(crate) const TOKENS: &[&[u8]] = &[
@@ -37,16 +36,9 @@ const LONGEST: usize = 1 << 20;
 const RDB_VERSION: u16 = 10;
 
 static CHECKSUM: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
-static STORE: LazyLock<(TempDir, Store)> = LazyLock::new(|| {
-    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
-    let options = Options {
-        capacity: Some(64 << 20),
-        shards: Some(1),
-        ring: None,
-    };
-    let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
-    (directory, store)
-});
+thread_local! {
+    static PLACE: (TempDir, Store) = place();
+}
 
 /// A payload with version and checksum behind it.
 pub(crate) fn sealed(input: &[u8]) -> Vec<u8> {
@@ -62,7 +54,8 @@ pub(crate) fn restore(input: &[u8]) {
     let Ok((value_type, items)) = rdb::restore(&payload, LONGEST) else {
         return;
     };
-    let Some((stored, encoding)) = stored(value_type, &items) else {
+    let stored = PLACE.with(|(_, store)| stored(store, value_type, &items));
+    let Some((stored, encoding)) = stored else {
         return;
     };
     let dumped = rdb::dump(value_type, encoding, &stored);
@@ -76,8 +69,7 @@ pub(crate) fn restore(input: &[u8]) {
 }
 
 /// Puts items into the store, and returns what is there then, and how; none where there is no room.
-fn stored(value_type: ValueType, items: &Ranges) -> Option<(Ranges, Encoding)> {
-    let (_, store) = &*STORE;
+fn stored(store: &Store, value_type: ValueType, items: &Ranges) -> Option<(Ranges, Encoding)> {
     let key = store.key(b"key");
     let put = store.write(store.all_shards(), |writer| {
         writer.remove(0, &key)?;

@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 
 use crate::image::{Image, samples, use_store};
 use tempfile::TempDir;
+use undercroft_engine::{Options, Store};
 
 /// Changes that reach far: a word of each page, a lock word, high and low bits.
 pub(crate) const TOKENS: &[&[u8]] = &[
@@ -29,6 +30,18 @@ static SAMPLES: LazyLock<Vec<Image>> = LazyLock::new(|| samples(directory().path
 /// A directory for one use: what a static holds would never be removed.
 fn directory() -> TempDir {
     tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm")
+}
+
+/// A new store, and where it lies: for one thread, with which both go.
+pub(crate) fn place() -> (TempDir, Store) {
+    let directory = directory();
+    let options = Options {
+        capacity: Some(64 << 20),
+        shards: Some(1),
+        ring: None,
+    };
+    let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
+    (directory, store)
 }
 
 /// Damages a store as the input says, and uses it.

@@ -409,7 +409,7 @@ unsafe extern "C-unwind" fn compile(state: *mut lua_State) -> c_int {
         (*job).ended = Ended::Badly;
         return 0;
     }
-    let plain = plain::reads(state, &raw mut (*machine).text);
+    let plain = plain::reads(state);
     if plain.is_some() {
         plain::use_globals(state, machine);
     }

@@ -160,7 +160,7 @@ pub(crate) struct Reads {
 }
 
 /// Adds a piece of a compiled program to a vector of bytes.
-pub(crate) unsafe extern "C-unwind" fn append(
+unsafe extern "C-unwind" fn append(
     _: *mut lua_State,
     piece: *const c_void,
     length: usize,
@@ -173,14 +173,13 @@ pub(crate) unsafe extern "C-unwind" fn append(
     0
 }
 
-/// What the function on top of the stack reads, if it is the program of such a script. `program` is where it is written
-/// to.
-pub(crate) unsafe fn reads(state: *mut lua_State, program: *mut Vec<u8>) -> Option<Reads> {
-    (*program).clear();
-    if lua_dump(state, append, program.cast(), 0) != 0 {
+/// What the function on top of the stack reads, if it is the program of such a script. To write a program raises nothing.
+pub(crate) unsafe fn reads(state: *mut lua_State) -> Option<Reads> {
+    let mut written = Vec::<u8>::new();
+    if lua_dump(state, append, (&raw mut written).cast(), 0) != 0 {
         return None;
     }
-    let mut program = Program(&*program);
+    let mut program = Program(&written);
     program.take(HEADER)?;
     let mut reads = Reads::default();
     program.function(&mut reads)?;

@@ -428,9 +428,11 @@ impl Connection {
             parked: false,
             waiting: self.session.waiting.is_some(),
         });
+        // Not where something is left to be looked at behind it.
         if space.holds
             && !is_behind
             && matches!(end, End::Used { .. })
+            && used == input.len()
             && (1..=HELD).contains(&self.output.pending())
         {
             return (used, Next::Send);
@@ -471,10 +473,10 @@ impl Connection {
     }
 
     /// Sends the replies that were held back.
-    pub(crate) fn send_held(&mut self, space: &mut Workspace) -> Next {
-        match self.send_output(space) {
-            Ok(()) => self.rest(),
-            Err(_) => Next::Close,
+    pub(crate) fn send_held(&mut self, limits: &Limits, space: &mut Workspace) -> Next {
+        match self.send_messages(limits, space) {
+            Next::Wait => self.rest(),
+            next => next,
         }
     }
 

@@ -230,7 +230,7 @@ impl Worker {
         let mut held = std::mem::take(&mut self.held);
         for token in held.drain(..) {
             if let Some(connection) = self.connections.get(token) {
-                let next = connection.send_held(&mut self.space);
+                let next = connection.send_held(&self.limits, &mut self.space);
                 self.settle(token, next);
             }
         }

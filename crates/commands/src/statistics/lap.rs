@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
+use crate::arguments::CommandError;
 use crate::config::Parameter;
 use crate::handler::{Context, Failure, Outcome};
 use crate::statistics::error_code;
-use crate::table::Command;
+use crate::table::{Command, Flag};
 
 /// Outside of a batch, one of so many fast commands is timed.
 const TIMED: u64 = 16;
@@ -196,16 +197,21 @@ impl Context<'_> {
     /// Whether a command that failed does not count as a call.
     #[cold]
     fn is_no_call(&self, command: &'static Command, outcome: &Outcome) -> bool {
-        match outcome {
+        let error = match outcome {
             // It will run again, and be counted then.
-            Err(Failure::Blocked(_)) => true,
-            // Redis refuses it before it is run.
-            Err(Failure::Reply(error)) if error.text().starts_with("OOM ") => {
-                self.count_rejected(command);
-                true
-            }
-            _ => false,
+            Err(Failure::Blocked(_)) => return true,
+            Err(Failure::Reply(error)) => error.text(),
+            Ok(()) => return false,
+        };
+        // Redis refuses it before it is run. A script that has met such an error has run: it says where.
+        let is_refused = match command.flags.has(Flag::DenyOom) {
+            true => error.starts_with("OOM "),
+            false => error == CommandError::OUT_OF_MEMORY.text(),
+        };
+        if is_refused {
+            self.count_rejected(command);
         }
+        is_refused
     }
 
     /// Counts one command.
