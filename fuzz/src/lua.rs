@@ -30,6 +30,7 @@ fn process() -> Process {
         memory: MEMORY,
         time: Some(TIME),
         brief: None,
+        hurried: None,
     };
     let process = Process::new(Config::new(), 1);
     process.with_interpreter(Some(undercroft_scripts::interpreter()), limits)

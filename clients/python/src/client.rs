@@ -18,7 +18,7 @@ use crate::codec::Codec;
 use crate::error::{self, Raises};
 use crate::execute;
 use crate::feed;
-use crate::haste::{Backlog, hasten};
+use crate::haste::{Backlog, hasten, is_beside};
 use crate::opening;
 use crate::pipeline;
 
@@ -174,7 +174,7 @@ impl Client {
             (open.shared.as_ref().map(Arc::as_ptr), open.hurries)
         };
         let (shared, hurries) = self.open.with(py, begin);
-        let limited = hurries.then(hasten);
+        let limited = (hurries && !is_beside()).then(hasten);
         let shared = match shared {
             Some(shared) => shared,
             None => self.reopen(py)?,
@@ -190,7 +190,8 @@ impl Client {
     /// Limits what the thread waits for locks, where the client hurries; for what it does
     /// without an [`enter`](Self::enter).
     pub(crate) fn hasten(&self, py: Python<'_>) -> Option<PatienceLimited> {
-        self.open.with(py, |open| open.hurries).then(hasten)
+        let hurries = self.open.with(py, |open| open.hurries) && !is_beside();
+        hurries.then(hasten)
     }
 
     #[cold]

@@ -6,10 +6,11 @@ use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::{create_exception, import_exception};
+use undercroft_commands::Blocked;
 use undercroft_commands::handler::Failure;
 use undercroft_engine::{Error, Store, is_patience_limited};
 
-use crate::haste::Locked;
+use crate::haste::{Locked, TakesLong};
 
 mod exceptions {
     use super::import_exception;
@@ -117,7 +118,7 @@ pub(crate) fn raise(py: Python<'_>, raises: Raises, store: &Store, error: Error)
     }
     match Failure::from(error) {
         Failure::Reply(error) => raise_reply(py, raises, store, error.text()),
-        Failure::Blocked(blocked) => raise_wait(py, raises, &blocked),
+        Failure::Blocked(blocked) => raise_blocked(py, raises, &blocked),
     }
 }
 
@@ -131,6 +132,17 @@ pub(crate) fn raise_wait(py: Python<'_>, raises: Raises, error: &dyn Display) ->
     match is_patience_limited() {
         true => Locked::new_err(error.to_string()),
         false => raises.busy(error.to_string()),
+    }
+}
+
+/// The exception for a command that could not be run; see [`raise_wait`].
+#[cold]
+pub(crate) fn raise_blocked(py: Python<'_>, raises: Raises, blocked: &Blocked) -> PyErr {
+    match blocked {
+        Blocked::Long if is_patience_limited() && !PyErr::occurred(py) => {
+            TakesLong::new_err("the script takes long")
+        }
+        blocked => raise_wait(py, raises, blocked),
     }
 }
 

@@ -98,7 +98,7 @@ pub(crate) fn ask<'py>(
     let mut reply = Objects::new(py, &client.codec, decode).shaped(shape);
     let outcome = shared.execute(&mut session, words, &mut reply);
     drop(session);
-    outcome.map_err(|blocked| error::raise_wait(py, client.codec.raises, &blocked))?;
+    outcome.map_err(|blocked| error::raise_blocked(py, client.codec.raises, &blocked))?;
     match reply.finish()? {
         Answer::Value(value) => Ok(value),
         Answer::Error(text) => Err(error::raise_reply(

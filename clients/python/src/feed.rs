@@ -121,7 +121,7 @@ fn raise(client: &Client, py: Python<'_>, shared: &OpenStore, failure: Failure) 
     let raises = client.codec.raises;
     match failure {
         Failure::Reply(error) => error::raise_reply(py, raises, &shared.store, error.text()),
-        Failure::Blocked(blocked) => error::raise_wait(py, raises, &blocked),
+        Failure::Blocked(blocked) => error::raise_blocked(py, raises, &blocked),
     }
 }
 

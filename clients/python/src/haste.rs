@@ -6,9 +6,9 @@
 //! Whoever comes to a store does so by [`Client::enter`](crate::client::Client::enter), or by
 //! [`Client::hasten`](crate::client::Client::hasten) with a store that it holds: these see to it.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pyo3::create_exception;
@@ -28,6 +28,8 @@ static PARKED: AtomicUsize = AtomicUsize::new(0);
 thread_local! {
     /// This thread makes a parked call that may wait all the same.
     static WAITS: Cell<bool> = const { Cell::new(false) };
+    /// This thread makes a call beside the event loop, which may take long; and what says that it is to end.
+    static BESIDE: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
 create_exception!(
@@ -47,6 +49,60 @@ pub(crate) fn hasten() -> PatienceLimited {
         0 => MOMENT,
         _ => moment(),
     })
+}
+
+create_exception!(
+    undercroft._native,
+    TakesLong,
+    Locked,
+    "A call of a client that hurries is a script which takes long, and has changed nothing."
+);
+
+/// Whether this thread makes a call beside the event loop.
+pub(crate) fn is_beside() -> bool {
+    BESIDE.with_borrow(Option::is_some)
+}
+
+/// Whether the call that this thread makes beside the event loop is to end; none where it makes no such call.
+pub(crate) fn is_stopped() -> Option<bool> {
+    BESIDE.with_borrow(|beside| Some(beside.as_ref()?.load(Ordering::Relaxed)))
+}
+
+/// A call that a thread makes beside the event loop, as it takes long: it may wait for locks, and its scripts let other
+/// threads run.
+#[pyclass(frozen, module = "undercroft._native")]
+pub(crate) struct Beside(Arc<AtomicBool>);
+
+#[pymethods]
+impl Beside {
+    #[new]
+    fn new() -> Beside {
+        Beside(Arc::default())
+    }
+
+    /// Make the call.
+    fn make<'py>(
+        &self,
+        call: &Bound<'py, PyAny>,
+        args: &Bound<'py, PyTuple>,
+        options: &Bound<'py, PyDict>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        /// The thread makes other calls behind it.
+        struct Behind;
+        impl Drop for Behind {
+            fn drop(&mut self) {
+                BESIDE.set(None);
+            }
+        }
+        BESIDE.set(Some(self.0.clone()));
+        let _behind = Behind;
+        call.call(args, Some(options))
+    }
+
+    /// End its script, unless that has changed something.
+    fn stop(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 #[cold]

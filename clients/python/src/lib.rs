@@ -88,9 +88,11 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<waiters::Waiters>()?;
     module.add_class::<waiters::Wait>()?;
     module.add_class::<haste::Parked>()?;
+    module.add_class::<haste::Beside>()?;
     module.add_class::<haste::Backlog>()?;
     let py = module.py();
     module.add("Locked", py.get_type::<haste::Locked>())?;
+    module.add("TakesLong", py.get_type::<haste::TakesLong>())?;
     module.add("StoreError", py.get_type::<error::StoreError>())?;
     module.add("CommandError", py.get_type::<error::CommandError>())?;
     module.add("BusyError", py.get_type::<error::BusyError>())?;

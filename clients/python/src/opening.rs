@@ -7,6 +7,8 @@ use pyo3::ffi;
 use undercroft_embedded::{OpenStore, Place};
 use undercroft_engine::{Error, WaitHook, unlimited_patience};
 
+use crate::haste::{is_beside, is_stopped};
+
 /// Opens a store, unless this process has it open already.
 pub(crate) fn open(place: &Place) -> Result<Arc<OpenStore>, Error> {
     place.open(|| Some(Box::new(Interpreter)))
@@ -36,6 +38,10 @@ impl WaitHook for Interpreter {
     }
 
     fn interrupted(&self) -> bool {
+        // Handlers run in another thread.
+        if let Some(is_stopped) = is_stopped() {
+            return is_stopped;
+        }
         // The handlers are the program's own.
         unlimited_patience(|| {
             // SAFETY: the thread is attached. The handlers that run here may use
@@ -45,6 +51,9 @@ impl WaitHook for Interpreter {
     }
 
     fn is_signalled(&self) -> bool {
+        if let Some(is_stopped) = is_stopped() {
+            return is_stopped;
+        }
         // SAFETY: the thread is attached. The first call forgets that Ctrl-C was pressed, and the second one has it
         // come again; no handler runs.
         Python::attach(|_| unsafe {
@@ -54,5 +63,12 @@ impl WaitHook for Interpreter {
             }
             pressed
         })
+    }
+
+    fn script(&self, run: &mut dyn FnMut()) {
+        match is_beside() {
+            true => self.blocked(run),
+            false => run(),
+        }
     }
 }

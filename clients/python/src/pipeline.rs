@@ -65,7 +65,7 @@ fn run_all<'py>(
             let mut reply = Objects::new(py, &client.codec, decode);
             execute(context, words, &mut reply)
                 .or_else(|blocked| run_on(context, blocked, words, &mut reply))
-                .map_err(|blocked| error::raise_wait(py, client.codec.raises, &blocked))?;
+                .map_err(|blocked| error::raise_blocked(py, client.codec.raises, &blocked))?;
             context.session.finish_command();
             reply.finish()
         })?;

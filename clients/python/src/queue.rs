@@ -237,7 +237,7 @@ fn answer<'py>(
     bytes.extend(words.iter().map(Argument::bytes));
     execute(context, &bytes, reply)
         .or_else(|blocked| run_on(context, blocked, &bytes, reply))
-        .map_err(|blocked| error::raise_wait(py, link.codec.raises, &blocked))?;
+        .map_err(|blocked| error::raise_blocked(py, link.codec.raises, &blocked))?;
     context.session.finish_command();
     reply.finish()
 }

@@ -201,7 +201,7 @@ impl Subscription {
                 let mut recorder = Recorder::new();
                 self.shared
                     .execute_for(&Exclusive::new(inner), session, words, &mut recorder)
-                    .map_err(|blocked| error::raise_wait(py, raises, &blocked))?;
+                    .map_err(|blocked| error::raise_blocked(py, raises, &blocked))?;
                 let replies = recorder.finish().unwrap_or_default();
                 if let [Tree::Error(text)] = &replies[..] {
                     return Err(error::raise_reply(py, raises, &self.shared.store, text));

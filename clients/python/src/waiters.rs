@@ -243,7 +243,8 @@ impl Waiters {
                 let outcome = shared.execute_for(&seated, &mut session, words, &mut reply);
                 let wait = session.waiting.take();
                 drop(session);
-                outcome.map_err(|blocked| error::raise_wait(py, owner.codec.raises, &blocked))?;
+                outcome
+                    .map_err(|blocked| error::raise_blocked(py, owner.codec.raises, &blocked))?;
                 let Some(wait) = wait else {
                     return Ok(None);
                 };

@@ -11,6 +11,7 @@ __all__ = [
     "METHODS",
     "TYPED_METHODS",
     "Backlog",
+    "Beside",
     "Block",
     "BusyError",
     "ChannelClosed",
@@ -25,6 +26,7 @@ __all__ = [
     "Queue",
     "StoreError",
     "Subscription",
+    "TakesLong",
     "UnavailableError",
     "Wait",
     "Waiters",
@@ -231,6 +233,18 @@ class Draft:
 
 class Locked(BusyError):  # noqa: N818
     """A call of a client that hurries met a lock, and has changed nothing."""
+
+class TakesLong(Locked):
+    """A call of a client that hurries is a script which takes long, and has changed nothing."""
+
+@final
+class Beside:
+    """A call that a thread makes beside the event loop: its scripts let other threads run."""
+
+    def make(
+        self, call: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any: ...
+    def stop(self) -> None: ...
 
 @final
 class Parked:

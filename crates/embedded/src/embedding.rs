@@ -8,10 +8,13 @@ use undercroft_commands::script::{Interpreter, ScriptLimits};
 
 /// A script that runs longer would have others give up who wait behind it: it is ended, and undone.
 const SCRIPT_TIME: Duration = Duration::from_secs(5);
+/// A script of an event loop that runs longer is started anew beside the loop.
+const HURRIED: Duration = Duration::from_millis(5);
 const LIMITS: ScriptLimits = ScriptLimits {
     memory: 256 << 20,
     time: Some(SCRIPT_TIME),
     brief: None,
+    hurried: Some(HURRIED),
 };
 
 /// What runs scripts, where the build has it.

@@ -8,7 +8,9 @@ use undercroft_commands::host::{Connections, Inbox, Process};
 use undercroft_commands::reply::Reply;
 use undercroft_commands::session::Session;
 use undercroft_commands::{Blocked, Context, execute};
-use undercroft_engine::{Access, Begun, Error, Store, Topic, Wanted, limit_patience};
+use undercroft_engine::{
+    Access, Begun, Error, Store, Topic, Wanted, is_patience_limited, limit_patience,
+};
 
 use crate::embedding::Embedding;
 
@@ -136,6 +138,10 @@ pub fn run_on<R: Reply>(
     while let Blocked::Long = left {
         if context.store.store().is_interrupted() {
             return Err(Blocked::Lock(Error::interrupted()));
+        }
+        // The caller starts it anew where it may take long.
+        if is_patience_limited() {
+            break;
         }
         match execute(context, words, reply) {
             Ok(()) => return Ok(()),

@@ -148,6 +148,7 @@ const SCRIPT_LIMITS: ScriptLimits = ScriptLimits {
     memory: 256 << 20,
     time: Some(Duration::from_secs(30)),
     brief: Some(Duration::from_millis(5)),
+    hurried: None,
 };
 /// Scripts that run on threads of their own at the same time, at most.
 const APART_MAX: usize = 16;

@@ -95,7 +95,7 @@ impl Peer {
 
     fn run(&self, py: Python<'_>, state: &mut State) -> PyResult<()> {
         state.run().map_err(|obstacle| match obstacle {
-            Obstacle::Lock(blocked) => error::raise_wait(py, Raises::RedisPys, &blocked),
+            Obstacle::Lock(blocked) => error::raise_blocked(py, Raises::RedisPys, &blocked),
             Obstacle::Failure(failure) => {
                 error::raise(py, Raises::RedisPys, &self.shared.store, failure)
             }

@@ -3,6 +3,9 @@
 A call of a client for asyncio waits for locks for a millisecond at most. While others of the
 process are parked only the first try of each round does. Then it raises ``Locked``, and has changed
 nothing. What a call leaves to be done behind its commit is done later in the same way.
+
+A call whose script takes longer than 5 milliseconds raises ``TakesLong``, and has changed nothing
+either. A thread makes it again, beside the loop.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import asyncio
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from undercroft._native import Locked, Parked
+from undercroft._native import Beside, Locked, Parked, TakesLong
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +40,30 @@ async def parked(
     client: Client, refused: Locked, call: Callable[..., Any], /, *args: Any, **options: Any
 ) -> Any:
     """Return what a call returns that was refused, once no lock is in its way."""
-    return await _lot().run(client, refused.args, call, args, options)
+    if not isinstance(refused, TakesLong):
+        try:
+            return await _lot().run(client, refused.args, call, args, options)
+        except TakesLong:
+            pass
+    return await _beside(call, args, options)
+
+
+async def _beside(call: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Return what a call returns that takes long: a thread makes it.
+
+    Cancelled, it ends a script that has changed nothing, and waits for the end of one that has.
+    """
+    beside = Beside()
+    made = asyncio.get_running_loop().run_in_executor(None, beside.make, call, args, options)
+    try:
+        return await asyncio.shield(made)
+    except asyncio.CancelledError:
+        beside.stop()
+        await asyncio.wait([made])
+        if not made.cancelled():
+            # Nobody asks for what it raised.
+            made.exception()
+        raise
 
 
 def left(backlog: Backlog) -> None:
@@ -108,6 +134,8 @@ class Lot:
                 try:
                     # Nothing is awaited between this and the return: what is taken arrives.
                     return mark.make(call, args, options) if first else call(*args, **options)
+                except TakesLong:
+                    raise
                 except Locked as error:
                     reason, refused = error.args, True
                 finally:

@@ -43,6 +43,7 @@ class Writer:
         self._watched: list[int] = []
         self._timer: asyncio.TimerHandle | None = None
         self._refused: Locked | None = None
+        self._is_parked = False
         self._closed = False
 
     def write(self, data: bytes) -> None:
@@ -62,7 +63,12 @@ class Writer:
         """Wait until the commands have been run that a lock was in the way of."""
         refused, self._refused = self._refused, None
         if refused is not None:
-            await parked(self._client, refused, self._peer.ready)
+            # A thread may run the commands: the loop must not wait for it.
+            self._is_parked = True
+            try:
+                await parked(self._client, refused, self._peer.ready)
+            finally:
+                self._is_parked = False
             self._fill()
 
     def close(self) -> None:
@@ -88,7 +94,7 @@ class Writer:
 
     def _fill(self) -> None:
         """Fill the stream with what has come, and let the loop watch for what comes."""
-        if self._closed:
+        if self._closed or self._is_parked:
             return
         buffered: bytearray = self._reader._buffer  # type: ignore[attr-defined]
         try:

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use undercroft_engine::RunningScript;
+use undercroft_engine::{RunningScript, is_patience_limited};
 
 use super::ScriptLimits;
 use crate::arguments::CommandError;
@@ -76,7 +76,10 @@ impl<'c, 'a> Calls<'c, 'a> {
             Ok(milliseconds) => Duration::from_millis(milliseconds),
         };
         Calls {
-            brief: limits.brief.filter(|_| !context.session.apart),
+            brief: match limits.hurried {
+                Some(hurried) if is_patience_limited() => Some(hurried),
+                _ => limits.brief.filter(|_| !context.session.apart),
+            },
             limits,
             is_full: terms.is_full,
             is_read_only: terms.is_read_only,

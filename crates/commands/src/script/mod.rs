@@ -91,6 +91,9 @@ pub struct ScriptLimits {
     /// How long a script may run on a thread that serves others, where it is such. One that runs longer is undone and
     /// [`Blocked::Long`](crate::Blocked::Long): it starts anew on a thread of its own.
     pub brief: Option<Duration>,
+    /// The same for a call whose patience is [limited](undercroft_engine::limit_patience): the caller starts it anew
+    /// without.
+    pub hurried: Option<Duration>,
 }
 
 impl Default for ScriptLimits {
@@ -99,6 +102,7 @@ impl Default for ScriptLimits {
             memory: 256 << 20,
             time: None,
             brief: None,
+            hurried: None,
         }
     }
 }

@@ -498,6 +498,11 @@ impl Store {
         self.segment.is_signalled()
     }
 
+    /// Runs a script, which holds locks; see [`WaitHook::script`](crate::WaitHook::script).
+    pub fn run_script(&self, run: &mut dyn FnMut()) {
+        self.segment.run_script(run);
+    }
+
     /// Has signal handlers run, and asks whether one of them ends what this thread does, which holds no lock; see
     /// [`WaitHook::interrupted`].
     pub fn is_interrupted(&self) -> bool {

@@ -161,6 +161,14 @@ impl Segment {
         !are_signals_deferred() && self.hook().is_some_and(WaitHook::is_signalled)
     }
 
+    /// Runs a script; see [`WaitHook::script`].
+    pub fn run_script(&self, run: &mut dyn FnMut()) {
+        match self.hook() {
+            Some(hook) => hook.script(run),
+            None => run(),
+        }
+    }
+
     /// Has signal handlers run, and asks whether one of them ends what this thread does, which holds no lock; see
     /// [`WaitHook::interrupted`].
     pub fn is_interrupted(&self) -> bool {

@@ -21,7 +21,8 @@ const NEXT_PROBE: Duration = Duration::from_millis(100);
 /// How a thread waits in a program that has more to do than wait: a language
 /// runtime lets its other threads run, and looks for signals.
 ///
-/// Called without any lock of the store held, but for [`is_signalled`](Self::is_signalled).
+/// Called without any lock of the store held, but for [`is_signalled`](Self::is_signalled) and
+/// [`script`](Self::script).
 pub trait WaitHook: Send + Sync {
     /// Calls `block`, which sleeps, with the runtime's own locks released.
     fn blocked(&self, block: &mut dyn FnMut());
@@ -32,6 +33,11 @@ pub trait WaitHook: Send + Sync {
     /// of a script, with locks held: nothing may run that uses the store.
     fn is_signalled(&self) -> bool {
         false
+    }
+    /// Calls `run`, which runs a script with locks held, and needs nothing of the runtime: its own locks may be released
+    /// meanwhile.
+    fn script(&self, run: &mut dyn FnMut()) {
+        run();
     }
 }
 

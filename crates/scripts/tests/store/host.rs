@@ -33,6 +33,7 @@ fn process(time: Duration) -> Process {
         memory: 16 << 20,
         time: Some(time),
         brief: None,
+        hurried: None,
     };
     Process::new(Config::new(), 1).with_interpreter(Some(undercroft_scripts::interpreter()), limits)
 }

@@ -148,10 +148,14 @@ impl Run<'_> {
         let (database, protocol) = (session.database, session.protocol);
         session.protocol = Protocol::Resp2;
         let limits = context.host.process.script_limits;
+        let store = context.store.store();
         let mut calls = Calls::new(context, limits, self.terms);
-        let ended = self
-            .interpreter
-            .run(self.script, self.called, &mut calls, tape);
+        let mut ended = Err(Stop::Stopped);
+        store.run_script(&mut || {
+            ended = self
+                .interpreter
+                .run(self.script, self.called, &mut calls, tape);
+        });
         let is_counted = calls.is_counted();
         let stopped = calls.end();
         let failure = match ended {

@@ -1,0 +1,105 @@
+"""Scripts of tasks that take long: a thread runs them, and the loop goes on."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+import undercroft
+import undercroft.asyncio
+from conftest import Run
+
+# It takes longer than a script may in the loop.
+LONG = """
+local sum = 0
+for round = 1, 3000000 do sum = sum + round % 7 end
+redis.call('incr', KEYS[1] .. ':count')
+return sum
+"""
+SUM = sum(number % 7 for number in range(1, 3_000_001))
+ENDLESS = "while true do end"
+
+
+async def beside(work: Awaitable[Any]) -> tuple[Any, int]:
+    """Return what is awaited, and how many turns another task of the loop has had meanwhile."""
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    try:
+        return await work, turns
+    finally:
+        counting.cancel()
+
+
+@pytest.mark.parametrize("way", ["eval", "evalsha", "pipeline", "transaction", "pool"])
+def test_the_loop_goes_on_while_a_script_runs(path: str, run: Run, way: str) -> None:
+    async def main() -> None:
+        async with undercroft.asyncio.Redis(path) as r:
+            client: Any = r
+            if way == "pool":
+                pool = undercroft.asyncio.ConnectionPool(store=path)
+                client = redis.asyncio.Redis(connection_pool=pool)
+            expected: Any = SUM
+            work: Awaitable[Any]
+            if way in ("pipeline", "transaction"):
+                pipe = client.pipeline(transaction=way == "transaction")
+                pipe.set("before", 1)
+                pipe.eval(LONG, 1, "k")
+                pipe.get("before")
+                work, expected = pipe.execute(), [True, SUM, b"1"]
+            elif way == "evalsha":
+                work = client.evalsha(await client.script_load(LONG), 1, "k")
+            else:
+                work = client.eval(LONG, 1, "k")
+            got, turns = await beside(work)
+            assert got == expected
+            # A loop that waits for it has few.
+            assert turns > 100
+            # It had been begun in the loop, which left nothing.
+            assert await r.get("k:count") == b"1"
+            if way == "pool":
+                await client.aclose()
+                await pool.disconnect()
+
+    run(main())
+
+
+def test_a_task_that_is_cancelled_ends_its_script(path: str, run: Run) -> None:
+    async def main() -> None:
+        async with undercroft.asyncio.Redis(path) as r:
+            for _ in range(20):
+                task = asyncio.create_task(r.eval(ENDLESS, 0))
+                await asyncio.sleep(0.02)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(r.eval(ENDLESS, 0), 0.02)
+            # One that has changed something comes to its end.
+            script = "redis.call('set', KEYS[1], 'v') " + LONG.replace("3000000", "30000000")
+            task = asyncio.create_task(r.eval(script, 1, "k"))
+            await asyncio.sleep(0.1)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert await r.get("k") == b"v"
+
+    run(main())
+
+
+def test_a_script_has_its_limit_beside_the_loop_too(path: str, run: Run) -> None:
+    async def main() -> None:
+        async with undercroft.asyncio.Redis(path) as r:
+            with pytest.raises(redis.ResponseError, match="ran longer than the 5000 ms"):
+                await r.eval(ENDLESS, 0)
+            assert await r.set("k", "v")
+
+    run(main())
