@@ -216,6 +216,10 @@ impl Reply for Tree {
         self.put_text(Type::Status, text.as_bytes());
     }
 
+    fn simple_bytes(&mut self, text: &[u8]) {
+        self.put_text(Type::Status, text);
+    }
+
     fn error(&mut self, text: &str) {
         self.put_text(Type::Error, text.as_bytes());
     }

@@ -286,6 +286,13 @@ impl Reply for Objects<'_, '_> {
         }
     }
 
+    fn simple_bytes(&mut self, text: &[u8]) {
+        match self.next_shape() {
+            Some(Shape::Ok | Shape::OkOrNone) => self.place(Ok(truth(self.py, false))),
+            _ => self.string(text),
+        }
+    }
+
     fn error(&mut self, text: &str) {
         if self.open.is_empty() {
             self.outcome

@@ -18,6 +18,10 @@ use crate::protocol::Protocol;
 pub trait Reply {
     /// A status such as `OK`. It must hold no line ends.
     fn simple(&mut self, text: &str);
+    /// A status of a script's own which is no UTF-8.
+    fn simple_bytes(&mut self, text: &[u8]) {
+        self.simple(&String::from_utf8_lossy(text));
+    }
     /// An error, whole, with its code in front: `ERR syntax error`. It must hold no line ends.
     fn error(&mut self, text: &str);
     /// An error that repeats bytes of the client's which are no UTF-8.
@@ -84,6 +88,9 @@ pub trait Reply {
 impl<R: Reply + ?Sized> Reply for &mut R {
     fn simple(&mut self, text: &str) {
         (**self).simple(text);
+    }
+    fn simple_bytes(&mut self, text: &[u8]) {
+        (**self).simple_bytes(text);
     }
     fn error(&mut self, text: &str) {
         (**self).error(text);

@@ -64,7 +64,10 @@ impl Tape {
         let text = |range: &Range<usize>| str::from_utf8(bytes(range)).unwrap_or_default();
         for event in &self.events[from.events..to.events] {
             match event {
-                Event::Simple(range) => reply.simple(text(range)),
+                Event::Simple(range) => match str::from_utf8(bytes(range)) {
+                    Ok(text) => reply.simple(text),
+                    Err(_) => reply.simple_bytes(bytes(range)),
+                },
                 Event::Error(range) => match str::from_utf8(bytes(range)) {
                     Ok(text) => reply.error(text),
                     Err(_) => reply.error_bytes(bytes(range)),
@@ -96,7 +99,10 @@ impl Tape {
 
 impl Reply for Tape {
     fn simple(&mut self, text: &str) {
-        let range = self.keep(text.as_bytes());
+        self.simple_bytes(text.as_bytes());
+    }
+    fn simple_bytes(&mut self, text: &[u8]) {
+        let range = self.keep(text);
         self.events.push(Event::Simple(range));
     }
     fn error(&mut self, text: &str) {

@@ -159,7 +159,15 @@ fn write_error(reply: &mut dyn Reply, text: &[u8]) {
 }
 
 fn write_status(reply: &mut dyn Reply, text: &[u8]) {
-    reply.simple(CommandError::from_parts(&[text]).text());
+    let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let shown = text
+        .iter()
+        .map(|byte| if is_end(byte) { b' ' } else { *byte });
+    let shown: Vec<u8> = shown.collect();
+    match str::from_utf8(&shown) {
+        Ok(text) => reply.simple(text),
+        Err(_) => reply.simple_bytes(&shown),
+    }
 }
 
 fn write_big_number(reply: &mut dyn Reply, text: &[u8]) {

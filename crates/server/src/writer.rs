@@ -54,6 +54,9 @@ impl Reply for Writer {
     fn simple(&mut self, text: &str) {
         encode::simple(&mut self.out, text.as_bytes());
     }
+    fn simple_bytes(&mut self, text: &[u8]) {
+        encode::simple(&mut self.out, text);
+    }
     fn error(&mut self, text: &str) {
         encode::error(&mut self.out, text.as_bytes());
     }
