@@ -9,7 +9,7 @@ use undercroft_engine::{Access, Begun, Error, Topic, Wanted};
 
 use crate::config::{Config, Parameter, Value};
 use crate::latency::Latency;
-use crate::script::{Interpreter, KnownLibraries, KnownScripts, ScriptLimits};
+use crate::script::{Interpreter, KnownLibraries, KnownScripts, RunningFunctions, ScriptLimits};
 use crate::session::{ClientInfo, KillFilter, Session, ShutdownOptions};
 use crate::slowlog::SlowLog;
 use crate::statistics::Statistics;
@@ -31,6 +31,7 @@ pub struct Process {
     pub(crate) script_limits: ScriptLimits,
     pub(crate) scripts: KnownScripts,
     pub(crate) libraries: KnownLibraries,
+    pub(crate) running: RunningFunctions,
     clock: fn() -> i64,
 }
 
@@ -64,6 +65,7 @@ impl Process {
             script_limits: ScriptLimits::default(),
             scripts: KnownScripts::default(),
             libraries: KnownLibraries::default(),
+            running: RunningFunctions::default(),
             clock,
         }
     }

@@ -43,6 +43,45 @@ fn others_go_on_beside_a_script_that_never_ends() {
 }
 
 #[test]
+fn a_function_that_takes_long_is_shown() {
+    const NOBODY: &str = "*4 $14 running_script $-1";
+    let place = Place::new();
+    let server = start(&place);
+    let (mut script, mut other) = (server.connect(), server.connect());
+    let function = "redis.register_function('endless', function() while true do end end)";
+    let loaded = other.call(&format!("FUNCTION LOAD \"#!lua name=lib\\n{function}\""));
+    assert_eq!([loaded, other.line()], ["$3", "lib"]);
+    let mut stats = || {
+        other.send("FUNCTION STATS\r\n");
+        let mut lines: Vec<String> = (0..4).map(|_| other.line()).collect();
+        let more = if lines[3] == "$-1" { 0 } else { 20 };
+        lines.extend((0..more).map(|_| other.line()));
+        let engines: Vec<String> = (0..12).map(|_| other.line()).collect();
+        assert_eq!(engines[1], "engines", "{lines:?} {engines:?}");
+        lines.join(" ")
+    };
+    assert_eq!(stats(), NOBODY);
+    script.send("FCALL endless 1 key argument\r\n");
+    let shown = loop {
+        match stats() {
+            none if none == NOBODY => {}
+            shown => break shown,
+        }
+    };
+    let (command, time) = shown.split_once(" $11 duration_ms :").expect("a time");
+    assert_eq!(
+        command,
+        "*4 $14 running_script *6 $4 name $7 endless $7 command *5 $5 FCALL $7 endless $1 1 $3 key $8 argument"
+    );
+    assert!(time.parse::<u64>().is_ok(), "{time}");
+    assert_eq!(other.call("FUNCTION KILL"), "+OK");
+    assert!(script.line().contains("Script killed by user"));
+    other.send("FUNCTION STATS\r\n");
+    let lines: Vec<String> = (0..4).map(|_| other.line()).collect();
+    assert_eq!(lines.join(" "), NOBODY);
+}
+
+#[test]
 fn who_needs_what_a_script_has_locked_is_told() {
     let place = Place::new();
     let server = start(&place);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use undercroft_engine::{RunningScript, is_patience_limited};
 
-use super::ScriptLimits;
+use super::{Called, ScriptLimits};
 use crate::arguments::CommandError;
 use crate::config::Parameter;
 use crate::handler::{Blocked, Context, Failure, Handler};
@@ -36,6 +36,9 @@ pub struct Calls<'c, 'a> {
     says: Duration,
     /// Whether that was said.
     is_seen: bool,
+    called: &'c Called<'c>,
+    /// By what a function is known that was seen.
+    running: Option<u64>,
     /// How often scripts had been told to end when the command began that runs this one.
     killed: u64,
     /// Why it was stopped.
@@ -67,6 +70,7 @@ impl<'c, 'a> Calls<'c, 'a> {
         context: &'c mut Context<'a>,
         limits: ScriptLimits,
         terms: Terms,
+        called: &'c Called<'c>,
     ) -> Calls<'c, 'a> {
         const THRESHOLD: usize = Parameter::place("busy-reply-threshold");
         let store = context.store.store();
@@ -88,6 +92,8 @@ impl<'c, 'a> Calls<'c, 'a> {
             started: Instant::now(),
             says,
             is_seen: false,
+            called,
+            running: None,
             killed: context
                 .session
                 .scripts_killed
@@ -243,6 +249,12 @@ impl<'c, 'a> Calls<'c, 'a> {
         }
         self.says = elapsed + SAYS;
         self.is_seen = true;
+        if self.running.is_none()
+            && let Some(name) = self.called.function
+        {
+            let running = &self.context.host.process.running;
+            self.running = Some(running.add(name, self.called.words, self.started));
+        }
         // Where this cannot be said, others only wait longer.
         let _ = store.see_script(RunningScript {
             has_written: self.has_written,
@@ -278,6 +290,9 @@ impl<'c, 'a> Calls<'c, 'a> {
 
 impl Drop for Calls<'_, '_> {
     fn drop(&mut self) {
+        if let Some(number) = self.running {
+            self.context.host.process.running.end(number);
+        }
         if self.is_seen {
             // It is forgotten by itself within a second.
             let _ = self.context.store.store().end_script();

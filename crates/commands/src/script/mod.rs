@@ -6,12 +6,14 @@
 //! - `calls`: the commands that a script runs, and when it has to end.
 //! - `known`: the scripts that this process knows.
 //! - `library`: libraries of functions, and those that this process knows.
+//! - `running`: the functions of this process that take long.
 //!
 //! [`Process::with_interpreter`]: crate::host::Process::with_interpreter
 
 mod calls;
 mod known;
 mod library;
+mod running;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -28,6 +30,7 @@ pub use calls::{Calls, Refused};
 pub(crate) use known::KnownScripts;
 pub use library::{FunctionFlags, LibraryFunction, is_name};
 pub(crate) use library::{KnownLibraries, Libraries, Library, name_and_start};
+pub(crate) use running::RunningFunctions;
 
 /// What runs scripts. One for all threads of a process; what it keeps of a text is its own.
 pub trait Interpreter: Send + Sync {
@@ -79,6 +82,8 @@ pub struct Called<'a> {
     pub arguments: &'a [&'a [u8]],
     /// The function that is called, where the script is a library.
     pub function: Option<&'a [u8]>,
+    /// The command that calls a function.
+    pub words: &'a [&'a [u8]],
 }
 
 /// Limits on a script that belong to the process.

@@ -72,11 +72,12 @@ fn call(
         }
         Ok(count) => count,
     };
-    let (keys, arguments) = rest.split_at(count);
+    let (keys, rest) = rest.split_at(count);
     let called = Called {
         keys,
-        arguments,
+        arguments: rest,
         function: Some(&function.name),
+        words: arguments,
     };
     let script = (&library.script, function.flags.of_script());
     run::run_with(context, interpreter, script, &called, is_read_only, reply)
@@ -334,7 +335,19 @@ pub(crate) fn stats(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Repl
     let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     reply.map(2);
     reply.bulk(b"running_script");
-    reply.null();
+    match context.host.process.running.first() {
+        None => reply.null(),
+        Some(function) => {
+            reply.map(3);
+            reply.bulk(b"name");
+            reply.bulk(&function.name);
+            reply.bulk(b"command");
+            reply.array(function.words.len());
+            function.words.iter().for_each(|word| reply.bulk(word));
+            reply.bulk(b"duration_ms");
+            reply.integer(i64::try_from(function.time().as_millis()).unwrap_or(i64::MAX));
+        }
+    }
     reply.bulk(b"engines");
     reply.map(1);
     reply.bulk(b"LUA");

@@ -352,6 +352,7 @@ impl<'a> Call<'a> {
             keys: self.keys,
             arguments: self.arguments,
             function: None,
+            words: &[],
         }
     }
 

@@ -149,7 +149,7 @@ impl Run<'_> {
         session.protocol = Protocol::Resp2;
         let limits = context.host.process.script_limits;
         let store = context.store.store();
-        let mut calls = Calls::new(context, limits, self.terms);
+        let mut calls = Calls::new(context, limits, self.terms, self.called);
         let mut ended = Err(Stop::Stopped);
         store.run_script(&mut || {
             ended = self

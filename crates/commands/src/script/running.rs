@@ -1,0 +1,55 @@
+//! The functions of this process that run and take long, for FUNCTION STATS.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A function that runs.
+#[derive(Clone, Debug)]
+pub(crate) struct RunningFunction {
+    pub(crate) name: Vec<u8>,
+    /// The command that called it.
+    pub(crate) words: Vec<Vec<u8>>,
+    started: Instant,
+}
+
+impl RunningFunction {
+    /// For how long it has run.
+    pub(crate) fn time(&self) -> Duration {
+        self.started.elapsed()
+    }
+}
+
+/// Those of all threads, the longest first.
+#[derive(Default)]
+pub(crate) struct RunningFunctions(Mutex<Vec<(u64, RunningFunction)>>);
+
+impl RunningFunctions {
+    fn all(&self) -> MutexGuard<'_, Vec<(u64, RunningFunction)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds one. Returns what it is to be taken away by.
+    pub(crate) fn add(&self, name: &[u8], words: &[&[u8]], started: Instant) -> u64 {
+        let mut all = self.all();
+        let number = all.iter().map(|(number, _)| number + 1).max().unwrap_or(0);
+        let function = RunningFunction {
+            name: name.to_vec(),
+            words: words.iter().map(|word| word.to_vec()).collect(),
+            started,
+        };
+        all.push((number, function));
+        all.sort_by_key(|(_, function)| function.started);
+        number
+    }
+
+    /// Takes one away.
+    pub(crate) fn end(&self, number: u64) {
+        self.all().retain(|(other, _)| *other != number);
+    }
+
+    /// The one that has run for longest.
+    pub(crate) fn first(&self) -> Option<RunningFunction> {
+        let all = self.all();
+        all.first().map(|(_, function)| function.clone())
+    }
+}
