@@ -21,6 +21,8 @@ STREAM, GROUP, CONSUMER = b"stream", b"group", b"consumer"
 # Entries of the long stream, whose ids are their numbers; and of them those that are pending.
 ENTRIES, PENDING = 1_000_000, 100_000
 PIPELINE = 16
+# Connections that read from groups.
+CLIENTS = 20
 # What redis-benchmark replaces by a number of 12 digits below ENTRIES.
 CHANCE = "__rand_int__"
 # Requests through the server: their name, the words, and how many in a round.
@@ -112,22 +114,31 @@ def served_rows(bench: Bench) -> list[Row]:
         rounds = interleaved(bench.pick(2, 5), sides)
     shared.ours, shared.peer = (Figure.of(name, side, "us") for name, side in rounds.items())
     shared.ratio = shared.ours.median / shared.peer.median
-    shared.note = "By one connection that waits for each pipeline."
+    shared.note = f"By {CLIENTS} connections with a group each, that wait for their pipelines."
     return [*found, shared]
 
 
 def _handed_on(server: Server, pairs: int) -> float:
     """Deliver and acknowledge the first entries, and return the microseconds of CPU of each."""
-    served.send(server, [command(b"XGROUP", b"DESTROY", STREAM, GROUP)], b":", 1)
-    served.send(server, [command(b"XGROUP", b"CREATE", STREAM, GROUP, b"0")], b"+OK", 1)
-    words = (b"GROUP", GROUP, CONSUMER, b"COUNT", b"1", b"STREAMS", STREAM, b">")
-    deliver = command(b"XREADGROUP", *words)
+    groups = [b"group:%d" % number for number in range(CLIENTS)]
+    for change, mark, more in ((b"DESTROY", b":", ()), (b"CREATE", b"+OK", (b"0",))):
+        changes = [command(b"XGROUP", change, STREAM, group, *more) for group in groups]
+        served.send(server, changes, mark, 1)
+    each, turn = pairs // CLIENTS, PIPELINE // 2
+
+    def pair(group: bytes, number: int) -> bytes:
+        words = (b"GROUP", group, CONSUMER, b"COUNT", b"1", b"STREAMS", STREAM, b">")
+        return command(b"XREADGROUP", *words) + command(b"XACK", STREAM, group, b"%d-0" % number)
+
+    # A turn of each connection after the other, as they are dealt out.
     commands = (
-        deliver + command(b"XACK", STREAM, GROUP, b"%d-0" % number)
-        for number in range(1, pairs + 1)
+        pair(group, number)
+        for first in range(1, each + 1, turn)
+        for group in groups
+        for number in range(first, first + turn)
     )
     before = sum(server.cpu())
-    served.send(server, commands, b"\r\n:1\r\n", 1, PIPELINE // 2)
+    served.send(server, commands, b"\r\n:1\r\n", 1, turn, CLIENTS)
     return (sum(server.cpu()) - before) / pairs * 1e6
 
 
