@@ -320,14 +320,18 @@ fn compare_groups(store: &Store, twin: &Twin) {
     }
 }
 
-#[test]
-fn random_changes_are_those_of_a_twin() {
+fn random() -> fastrand::Rng {
     let seed = std::env::var("UNDERCROFT_SEED")
         .ok()
         .and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));
     println!("UNDERCROFT_SEED={seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
+    fastrand::Rng::with_seed(seed)
+}
+
+#[test]
+fn random_changes_are_those_of_a_twin() {
+    let mut random = random();
     let (_directory, store) = fresh::store(1);
     store.set_time(1_700_000_000_000);
     let mut twin = Twin::default();
@@ -370,6 +374,48 @@ fn random_changes_are_those_of_a_twin() {
     assert_eq!(store.delete(0, &[b"k".as_slice()]).expect("removed"), 1);
     while store.reclaim(|| false).expect("nobody holds a lock") {}
     check(&store);
+}
+
+#[test]
+fn who_reads_on_finds_what_is_there_now() {
+    let mut random = random();
+    // Two streams have the same ids, and mostly the same entries: what was reached in one is not reached in the other.
+    let mut both: Vec<_> = (0..2)
+        .map(|_| (fresh::store(1), Twin::default(), StreamId::MIN))
+        .collect();
+    for step in 0..40_000 {
+        let ((_, store), twin, last) = &mut both[random.usize(0..2)];
+        match random.u32(0..40) {
+            0..12 => {
+                // The same for both, as long as nothing else is done to one of them.
+                let mut same = fastrand::Rng::with_seed(step / 64);
+                for _ in 0..random.usize(1..4) {
+                    add(store, twin, &mut same);
+                }
+            }
+            12 => delete(store, twin, &mut random),
+            13 if twin.entries.len() > 300 => trim(store, twin, &mut random),
+            14 => *last = some_id(twin, &mut random),
+            _ => {
+                let from = last.next().expect("one behind it");
+                let count = random.u64(1..4);
+                let next = twin.entries.range(from..).take(count as usize);
+                let next: Vec<_> = next.map(|(id, texts)| (*id, texts.clone())).collect();
+                let wanted = IdRange {
+                    from,
+                    count,
+                    ..IdRange::ALL
+                };
+                assert_eq!(range(store, wanted), next, "behind {last:?}");
+                if let Some((id, _)) = next.last() {
+                    *last = *id;
+                }
+            }
+        }
+    }
+    for ((_, store), ..) in &both {
+        check(store);
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use undercroft_memory::{Pool, Transaction, View};
 
 use super::StreamLimits;
+use super::finger::{Finger, with_finger};
 use super::found::StreamEntries;
 use super::id::StreamId;
 use super::leaf::{Appended, Draft, LEAF_MAX, Leaf, fault, with_buffers};
@@ -76,7 +77,9 @@ impl Entries {
         let first = if range.reverse { range.to } else { range.from };
         let place = self.seek(view, first)?;
         with_buffers(|buffers| match range.reverse {
-            false => append_forwards(view, place, range, &mut buffers.leaf, out),
+            false => with_finger(|finger| {
+                append_forwards(view, place, range, (&mut buffers.leaf, finger), out)
+            }),
             true => append_backwards(view, place, range, &mut buffers.leaf, out),
         })
     }
@@ -255,7 +258,7 @@ fn append_forwards(
     view: &View<'_>,
     mut place: Place<2>,
     range: IdRange,
-    buffer: &mut Vec<u8>,
+    (buffer, finger): (&mut Vec<u8>, &mut Finger),
     out: &mut StreamEntries,
 ) -> Result<(), Error> {
     let mut left = range.count;
@@ -266,8 +269,14 @@ fn append_forwards(
         {
             view.prefetch_range(next, 256);
         }
-        let image = leaf.image(view, buffer)?;
-        match image.append_range((range.from, range.to), left, out)? {
+        let (rest, reached) = {
+            let image = leaf.image(view, buffer)?;
+            let mut reached = finger.find(&image, range.from);
+            let rest = image.append_range((range.from, range.to), left, &mut reached, out)?;
+            (rest, reached)
+        };
+        finger.keep(&leaf, reached, buffer);
+        match rest {
             Some(rest) => left = rest,
             None => return Ok(()),
         }

@@ -34,7 +34,7 @@ pub(super) fn discard_tree(
 fn free_leaf(transaction: &mut Transaction<'_>, pool: Pool, at: Offset) -> Result<usize, Error> {
     let mut blocks = 0;
     if transaction.view().word(at)? & 0xffff != leaf::MAGIC {
-        let leaf = rows::Leaf::load(transaction.view(), at)?;
+        let leaf = rows::Leaf::load_any(transaction.view(), at)?;
         if leaf.kind.name_at().is_some() {
             blocks = leaf.count;
             for row in leaf.rows(transaction.view())? {
@@ -98,7 +98,7 @@ pub(super) fn check_left(
         reach(at);
         let is_rows = count.is_some() && view.word(at)? & 0xffff != leaf::MAGIC;
         if is_rows {
-            let leaf = rows::Leaf::load(view, at)?;
+            let leaf = rows::Leaf::load_any(view, at)?;
             if leaf.kind.name_at().is_some() {
                 for row in leaf.rows(view)? {
                     reach(row[1]);
@@ -127,7 +127,7 @@ fn check_tree(
         return check_left(view, (root, height), 0, reach);
     }
     reach(root);
-    let leaf = rows::Leaf::load(view, root)?;
+    let leaf = rows::Leaf::load_any(view, root)?;
     if leaf.kind.name_at().is_some() {
         for row in leaf.rows(view)? {
             reach(row[1]);

@@ -30,6 +30,7 @@ use super::code::{
     DAMAGED, Decoder, behind_text, behind_value, listpack_number, listpack_text, number_at,
     push_number, push_text, push_value,
 };
+use super::finger::Reached;
 use super::found::StreamEntries;
 use super::id::StreamId;
 use crate::error::Error;
@@ -38,7 +39,7 @@ use crate::structures::tree::Child;
 pub(super) const MAGIC: u64 = 0x600;
 const HEADER: usize = 32;
 /// Where the number of entries and what they take stand.
-const FILL_AT: u64 = 8;
+pub(super) const FILL_AT: u64 = 8;
 /// Bytes of the smallest leaf, and of the largest one that holds several entries.
 const LEAF_MIN: usize = 256;
 pub(super) const LEAF_MAX: usize = 4096;
@@ -76,7 +77,7 @@ pub(super) struct Leaf {
     /// Bytes that they take in a node of Redis, about, which says when the leaf is full.
     pub(super) raw: usize,
     /// Where the first entry lies.
-    start: usize,
+    pub(super) start: usize,
     /// Behind the last one.
     end: usize,
     pub(super) base: StreamId,
@@ -87,8 +88,8 @@ type Model<'b> = SmallVec<[(&'b [u8], &'b [u8]); 8]>;
 
 /// The bytes of a leaf, or of its model only.
 pub(super) struct Image<'b> {
-    leaf: Leaf,
-    bytes: &'b [u8],
+    pub(super) leaf: Leaf,
+    pub(super) bytes: &'b [u8],
     model: Model<'b>,
 }
 
@@ -505,7 +506,7 @@ pub(super) struct Buffers {
 }
 
 /// Buffers up to this many bytes are kept for the next call.
-const KEPT: usize = 2 * LEAF_MAX;
+pub(super) const KEPT: usize = 2 * LEAF_MAX;
 
 thread_local! {
     /// What leaves are copied to, and entries written to, by this thread.
@@ -639,16 +640,22 @@ impl<'b> Image<'b> {
     }
 
     /// Appends the entries of a range to `out`, at most `left`. Returns how many are left then; none where the range ends
-    /// in this leaf.
+    /// in this leaf. `reached` is an end of entries before the range, where one is known, and becomes that of those that
+    /// were read.
     pub(super) fn append_range(
         &self,
         (from, to): (StreamId, StreamId),
         mut left: u64,
+        reached: &mut Option<Reached>,
         out: &mut StreamEntries,
     ) -> Result<Option<u64>, Error> {
-        let (before, start) = self.before(from).ok_or(DAMAGED)?;
+        let (before, start) = match reached.take() {
+            Some(known) => (known.entries, known.end),
+            None => self.before(from).ok_or(DAMAGED)?,
+        };
         let mut decoder = Decoder::new(self.bytes, start);
-        let (mut rest, mut is_first) = (self.leaf.count - before, true);
+        let mut rest = self.leaf.count.checked_sub(before).ok_or(DAMAGED)?;
+        let mut is_first = true;
         while rest > 0 {
             let (id, same) = self.head(&mut decoder)?;
             if id < from {
@@ -665,6 +672,11 @@ impl<'b> Image<'b> {
             }
             self.append_behind(&mut decoder, (id, same), out)?;
             (left, rest) = (left - 1, rest - 1);
+            *reached = Some(Reached {
+                entries: self.leaf.count - rest,
+                end: decoder.at,
+                last: id,
+            });
             if left == 0 {
                 return Ok(None);
             }

@@ -7,6 +7,7 @@
 //! - `code`: how ids, names and values are written into a leaf.
 //! - `contract`: what streams answer as a type of value.
 //! - `entries`: the tree of a stream's entries.
+//! - `finger`: reading on where the last read of a thread has ended.
 //! - `found`: entries outside the store.
 //! - `free`: freeing what is no longer reached.
 //! - `group`: groups and their consumers.
@@ -24,6 +25,7 @@ mod claim;
 mod code;
 mod contract;
 mod entries;
+mod finger;
 mod found;
 mod free;
 mod group;

@@ -89,6 +89,15 @@ pub(super) struct Leaf {
 
 impl Leaf {
     pub(super) fn load(view: &View<'_>, at: Offset) -> Result<Leaf, Error> {
+        let leaf = Leaf::load_any(view, at)?;
+        match leaf.count {
+            0 => Err(fault(at)),
+            _ => Ok(leaf),
+        }
+    }
+
+    /// Reads one that may be kept without rows.
+    pub(super) fn load_any(view: &View<'_>, at: Offset) -> Result<Leaf, Error> {
         let header = view.word(at)?;
         let kind = Kind::of(header).ok_or_else(|| fault(at))?;
         let leaf = Leaf {
@@ -98,7 +107,7 @@ impl Leaf {
             start: (header >> 32 & 0xffff) as usize,
             count: (header >> 48) as usize,
         };
-        if leaf.count == 0 || leaf.start + leaf.count > leaf.room() || leaf.size > LEAF_MAX {
+        if leaf.start + leaf.count > leaf.room() || leaf.size > LEAF_MAX {
             return Err(fault(at));
         }
         view.check(at, leaf.size)?;
@@ -133,6 +142,12 @@ impl Leaf {
 
     pub(super) fn rows(&self, view: &View<'_>) -> Result<Vec<Row>, Error> {
         (0..self.count).map(|index| self.row(view, index)).collect()
+    }
+
+    /// Whether it is kept without rows: the only leaf of pending entries, of which the next is often delivered once the
+    /// last one is acknowledged.
+    fn is_kept(&self) -> bool {
+        self.kind.name_at().is_none() && self.size <= LEAF_MIN
     }
 
     pub(super) fn block_size(&self) -> u64 {
@@ -249,6 +264,9 @@ impl Leaf {
             transaction.note_cut();
         }
         self.count -= 1;
+        if self.count == 0 {
+            self.start = 0;
+        }
         self.store_header(transaction, shard)
     }
 }
@@ -288,7 +306,10 @@ impl Rows {
     /// Bytes of its nodes and leaves.
     pub(super) fn bytes(&self, view: &View<'_>) -> Result<u64, Error> {
         if self.count() == 0 {
-            return Ok(0);
+            return match self.tree.root() {
+                0 => Ok(0),
+                at => Ok(Leaf::load_any(view, at)?.block_size()),
+            };
         }
         let (mut place, mut bytes) = (self.tree.find(view, 0)?, 0_u64);
         loop {
@@ -410,6 +431,14 @@ impl Rows {
         let view = transaction.view();
         let Some((place, mut leaf, index)) = self.seek(view, |key| before(view, key))? else {
             let place = self.tree.find(transaction.view(), 0)?;
+            if place.leaf != 0 {
+                let mut kept = Leaf::load_any(transaction.view(), place.leaf)?;
+                let is_sound = kept.kind == kind && kept.count == 0;
+                if !is_sound || !kept.insert(transaction, shard, 0, row)? {
+                    return Err(fault(place.leaf));
+                }
+                return self.tree.add(transaction, shard, &place.path, 1);
+            }
             let leaf = Leaf::create(transaction, pool, kind, &[*row], 1)?;
             return self.tree.splice(transaction, pool, &place.path, 1, &[leaf]);
         };
@@ -508,6 +537,10 @@ impl Rows {
             ..
         } = found;
         let (pool, shard) = (self.pool, self.pool.shard());
+        if leaf.count == 1 && self.tree.height() == 0 && leaf.is_kept() {
+            leaf.remove(transaction, shard, index)?;
+            return self.tree.add(transaction, shard, &place.path, -1);
+        }
         if leaf.count == 1 {
             transaction.free(pool, leaf.at);
             return self.tree.splice(transaction, pool, &place.path, 1, &[]);
