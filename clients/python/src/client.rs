@@ -58,7 +58,7 @@ struct State {
 /// What a connection is known by.
 struct Known {
     name: Vec<u8>,
-    user: Option<String>,
+    user: Option<Arc<str>>,
     created: i64,
 }
 

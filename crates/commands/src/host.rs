@@ -3,6 +3,7 @@
 //! Commands know no sockets: CLIENT, CONFIG, SLOWLOG, INFO and SHUTDOWN reach the process around them through a
 //! [`Host`].
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use undercroft_engine::{Access, Begun, Error, Topic, Wanted};
@@ -102,8 +103,8 @@ pub trait Connections: Send + Sync {
     }
 
     /// Who a new connection is: `default` where no password is needed, None where one is.
-    fn initial_user(&self) -> Option<String> {
-        Some("default".to_owned())
+    fn initial_user(&self) -> Option<Arc<str>> {
+        Some("default".into())
     }
 
     /// Holds commands of all connections back until a time in Unix milliseconds, or only those that write.

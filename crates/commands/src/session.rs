@@ -50,7 +50,7 @@ pub struct Session {
     /// Chosen by HELLO.
     pub protocol: Protocol,
     /// The user who is logged in; None before AUTH where a password is needed.
-    pub user: Option<String>,
+    pub user: Option<Arc<str>>,
     /// Whether replies are sent.
     pub reply_mode: ReplyMode,
     /// The peer: `ip:port`, or `path:0` for a unix socket.
@@ -163,7 +163,7 @@ pub(crate) struct Mark {
     name: Vec<u8>,
     database: u32,
     protocol: Protocol,
-    user: Option<String>,
+    user: Option<Arc<str>>,
     counters: Counters,
 }
 
@@ -179,7 +179,7 @@ impl Session {
     }
 
     /// A new connection's state; `user` is `default` where no password is needed.
-    pub fn new(id: u64, user: Option<String>, now: i64) -> Session {
+    pub fn new(id: u64, user: Option<Arc<str>>, now: i64) -> Session {
         Session {
             id,
             name: Vec::new(),
@@ -277,7 +277,7 @@ impl Session {
     }
 
     /// RESET: everything but the connection itself becomes new. `user` is who a new connection would be.
-    pub fn reset(&mut self, user: Option<String>) {
+    pub fn reset(&mut self, user: Option<Arc<str>>) {
         self.name.clear();
         self.database = 0;
         self.protocol = Protocol::default();
@@ -379,7 +379,7 @@ pub struct ClientInfo {
     /// Its last command, `NULL` before the first.
     pub command: &'static str,
     /// The user who is logged in.
-    pub user: Option<String>,
+    pub user: Option<Arc<str>>,
     /// The protocol it speaks.
     pub protocol: Protocol,
     /// Number of channels, patterns and shard channels it is subscribed to.
@@ -510,7 +510,7 @@ impl KillFilter {
             && self
                 .user
                 .as_ref()
-                .is_none_or(|user| client.user.as_ref() == Some(user))
+                .is_none_or(|user| client.user.as_deref() == Some(user))
             && self.kind.is_none_or(|kind| kind == client.kind())
             && self.except.is_none_or(|id| id != client.id)
     }

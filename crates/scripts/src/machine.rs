@@ -30,9 +30,10 @@ use crate::sandbox::{self, Sandbox};
 
 /// An interpreter that has compiled so many scripts is given up.
 const COMPILED_MAX: usize = 2048;
-/// Garbage is collected once an interpreter has grown by so many hundredths: it is small, and looking through it all
-/// costs more than a script does.
-const PAUSE: c_int = 500;
+/// Garbage is collected once an interpreter has grown to so many hundredths of what was left the last time. With more,
+/// strings are made and looked for in memory that the caches have lost; with less, it is looked through more often than
+/// that saves.
+const PAUSE: c_int = 150;
 /// How much is collected at a time, beside what is made, in hundredths: as Lua has it.
 const STEP: c_int = 200;
 /// An interpreter that has taken more, or a quarter of what it may take, is cleaned at the end of a run.

@@ -1,6 +1,6 @@
 //! The server as commands see it.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -40,8 +40,8 @@ impl Connections for Shared {
         user == b"default" && (expected.is_empty() || equal_in_constant_time(password, &expected))
     }
 
-    fn initial_user(&self) -> Option<String> {
-        self.password().is_empty().then(|| "default".to_owned())
+    fn initial_user(&self) -> Option<Arc<str>> {
+        self.password().is_empty().then(|| "default".into())
     }
 
     fn pause(&self, until: i64, all: bool) -> Result<(), String> {

@@ -54,7 +54,7 @@ fn log_in(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(),
     if !context.host.connections.authenticate(user, password) {
         return Err(WRONG_PASSWORD);
     }
-    context.session.user = Some(String::from_utf8_lossy(user).into_owned());
+    context.session.user = Some(String::from_utf8_lossy(user).into());
     Ok(())
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn clients(context: &Context<'_>) -> Vec<ClientInfo> {
         let joined = user.member.as_ref().map(|member| member.joined as i64);
         let mut session = Session::new(
             IDS + u64::from(user.pid),
-            Some("default".to_owned()),
+            Some("default".into()),
             joined.unwrap_or(now),
         );
         session.last_command_at = now;

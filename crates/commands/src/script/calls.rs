@@ -29,7 +29,9 @@ pub struct Calls<'c, 'a> {
     is_read_only: bool,
     is_function: bool,
     has_written: bool,
-    started: Instant,
+    /// When it was first asked whether it may go on, a few thousand instructions behind its start: most scripts end
+    /// before, and look at no clock.
+    started: Option<Instant>,
     /// How long it may run on this thread.
     brief: Option<Duration>,
     /// When it is said that the script runs, next.
@@ -89,7 +91,7 @@ impl<'c, 'a> Calls<'c, 'a> {
             is_read_only: terms.is_read_only,
             is_function: terms.is_function,
             has_written: false,
-            started: Instant::now(),
+            started: None,
             says,
             is_seen: false,
             called,
@@ -228,7 +230,8 @@ impl<'c, 'a> Calls<'c, 'a> {
     /// The error for the script's caller where it was told to end; [`Refused::Stopped`] where it ran too long, and is
     /// undone.
     pub fn tick(&mut self) -> Result<(), Refused> {
-        let elapsed = self.started.elapsed();
+        let started = *self.started.get_or_insert_with(Instant::now);
+        let elapsed = started.elapsed();
         if self.limits.time.is_some_and(|limit| elapsed > limit) {
             let limit = self.limits.time.unwrap_or_default().as_millis();
             let text = format!(
@@ -253,7 +256,7 @@ impl<'c, 'a> Calls<'c, 'a> {
             && let Some(name) = self.called.function
         {
             let running = &self.context.host.process.running;
-            self.running = Some(running.add(name, self.called.words, self.started));
+            self.running = Some(running.add(name, self.called.words, started));
         }
         // Where this cannot be said, others only wait longer.
         let _ = store.see_script(RunningScript {

@@ -179,8 +179,9 @@ impl Sha {
 
     /// One that a client sent, in any case; none where it is not 40 bytes long.
     pub fn parse(text: &[u8]) -> Option<Sha> {
-        let digits: &[u8; 40] = text.try_into().ok()?;
-        Some(Sha(digits.to_ascii_lowercase().try_into().ok()?))
+        let mut digits: [u8; 40] = text.try_into().ok()?;
+        digits.make_ascii_lowercase();
+        Some(Sha(digits))
     }
 
     /// The digits.

@@ -164,15 +164,19 @@ impl Context<'_> {
             Timing::Since(start) => self.count_one(command, start.elapsed(), outcome.is_err()),
             Timing::Not => {
                 let (statistics, thread) = (self.host.statistics(), self.session.route.0);
-                statistics.count_untimed(thread, &Run::once(command, outcome.is_err()));
+                statistics.count_untimed(thread, &[Run::once(command, outcome.is_err())]);
             }
         }
     }
 
-    /// To be called before a command that is timed by itself.
+    /// To be called before a command that is timed by itself. The clock is read unless this is the first of a batch, or
+    /// comes right behind another such command: then it is when that began, or ended.
     #[inline]
     pub(crate) fn start_slow(&mut self) -> Instant {
-        self.end_lap()
+        match self.lap.since {
+            Some(since) if self.lap.runs.is_empty() => since,
+            _ => self.end_lap(),
+        }
     }
 
     /// To be called behind a command that is timed by itself. Returns how long it took.
@@ -222,10 +226,8 @@ impl Context<'_> {
     /// Counts what a script has run, in a transaction that is committed. Its commands' times are part of the script's.
     pub(crate) fn count_ran(&mut self, lap: &Lap) {
         let (statistics, thread) = (self.host.statistics(), self.session.route.0);
-        for run in &lap.runs {
-            statistics.count_untimed(thread, run);
-            self.session.counters.commands += run.calls;
-        }
+        statistics.count_untimed(thread, &lap.runs);
+        self.session.counters.commands += lap.runs.iter().map(|run| run.calls).sum::<u64>();
         for (code, count) in &lap.errors {
             statistics.count_errors(thread, code, *count);
             self.session.counters.errors += count;

@@ -178,14 +178,16 @@ impl Statistics {
         }
     }
 
-    /// Counts calls of a command whose time nobody took.
+    /// Counts commands whose time nobody took.
     #[inline]
-    fn count_untimed(&self, thread: usize, run: &Run) {
+    fn count_untimed(&self, thread: usize, runs: &[Run]) {
         let mut counted = self.part(thread).lock();
-        let totals = &mut counted.tally(run.command).totals;
-        totals.calls += run.calls;
-        totals.failed += run.failed;
-        totals.rejected += run.rejected;
+        for run in runs {
+            let totals = &mut counted.tally(run.command).totals;
+            totals.calls += run.calls;
+            totals.failed += run.failed;
+            totals.rejected += run.rejected;
+        }
     }
 
     /// What each command that was called came to, in the table's order.
@@ -328,7 +330,7 @@ mod tests {
         statistics.count(0, &batch, 40_000, true);
         statistics.count(1, &runs(&[(GET, 1, 0)]), 100_000, false);
         statistics.count_rejected(1, SET);
-        statistics.count_untimed(1, &Run::once(GET, false));
+        statistics.count_untimed(1, &[Run::once(GET, false)]);
         let totals = |name| {
             let commands = statistics.commands();
             let found = commands.iter().find(|(other, _)| *other == name);

@@ -1,5 +1,7 @@
 //! A host without a server.
 
+use std::sync::Arc;
+
 use undercroft_commands::config::Config;
 use undercroft_commands::host::{Connections, Control, Host, Inbox, Process};
 use undercroft_commands::session::Session;
@@ -35,7 +37,7 @@ impl Connections for Alone {
     fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
         user == b"default" && self.password.is_none_or(|needed| needed == password)
     }
-    fn initial_user(&self) -> Option<String> {
+    fn initial_user(&self) -> Option<Arc<str>> {
         self.password.is_none().then(|| "default".into())
     }
 }
