@@ -20,7 +20,7 @@ use crate::output::{Output, Spares};
 use crate::poll::Interest;
 use crate::registry::Card;
 use crate::shared::Shared;
-use crate::turn::{End, Turn};
+use crate::turn::{Batch, End, Turn};
 use crate::writer::Writer;
 
 /// Bytes of waiting replies above which a client that has not logged in is not listened to.
@@ -112,6 +112,7 @@ pub(crate) enum Next {
 /// Buffers of a thread that its connections use in turn, so that an idle connection has none; and what it moved.
 pub(crate) struct Workspace {
     input: Vec<u8>,
+    batch: Batch,
     pub(crate) spares: Spares,
     pub(crate) moved: Moved,
     /// Whether replies wait for those of other connections, so that a client is woken once for all that it has sent.
@@ -122,6 +123,7 @@ impl Workspace {
     pub(crate) fn new() -> Workspace {
         Workspace {
             input: Vec::with_capacity(READ),
+            batch: Batch::default(),
             spares: Spares::default(),
             moved: Moved::default(),
             holds: false,
@@ -411,7 +413,7 @@ impl Connection {
             warms: !shared.waits(),
             shared,
         };
-        let (used, end) = turn.commands(input);
+        let (used, end) = turn.commands(input, &mut space.batch);
         self.output.put(turn.writer.out);
         match end {
             End::Closing => self.closing = true,

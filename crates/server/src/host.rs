@@ -1,7 +1,7 @@
 //! The server as commands see it.
 
-use std::sync::{Arc, PoisonError};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use undercroft_commands::config::{Parameter, Value};

@@ -23,6 +23,10 @@ const BATCHES_A_TURN: usize = 64;
 const OUTPUT_A_TURN: usize = 256 * 1024;
 /// Commands parsed before the first of them runs.
 const BATCH: usize = 16;
+/// Most commands have no more arguments.
+const ARGUMENTS: usize = 16;
+/// Room for the places of so many arguments is kept from one batch to the next.
+const KEPT_ARGUMENTS: usize = 4096;
 /// Below this many commands there is too little to gain from warming.
 const WORTH_WARMING: usize = 3;
 
@@ -53,15 +57,24 @@ pub(crate) struct Turn<'a> {
     pub(crate) shared: &'a Shared,
 }
 
-/// Commands that were parsed and not yet run.
+/// Commands that were parsed and not yet run. Its memory is used again.
 #[derive(Default)]
-struct Batch {
+pub(crate) struct Batch {
     /// The places of their arguments, from the start of the batch's input on.
-    arguments: SmallVec<[Span; 64]>,
+    arguments: Vec<Span>,
     /// For each command the end of its bytes, and of its arguments.
-    commands: SmallVec<[(usize, usize); BATCH]>,
+    commands: Vec<(usize, usize)>,
     /// Bytes of all of them, and of what asks for nothing.
     length: usize,
+}
+
+impl Batch {
+    fn clear(&mut self) {
+        self.arguments.clear();
+        self.arguments.shrink_to(KEPT_ARGUMENTS);
+        self.commands.clear();
+        self.length = 0;
+    }
 }
 
 /// What follows a batch.
@@ -96,7 +109,7 @@ fn is_script(name: &[u8]) -> bool {
 
 impl Turn<'_> {
     /// Runs commands from the start of `input`. Returns how many bytes are done with.
-    pub(crate) fn commands(&mut self, input: &[u8]) -> (usize, End) {
+    pub(crate) fn commands(&mut self, input: &[u8], batch: &mut Batch) -> (usize, End) {
         if self.incoming.is_some()
             && let Some(end) = self.run_received()
         {
@@ -108,11 +121,11 @@ impl Turn<'_> {
                 break;
             }
             let rest = &input[used..];
-            let mut batch = Batch::default();
-            let behind = self.parse(rest, &mut batch);
+            batch.clear();
+            let behind = self.parse(rest, batch);
             self.context.begin_batch();
-            self.warm(rest, &batch);
-            let ended = self.run(rest, &batch);
+            self.warm(rest, batch);
+            let ended = self.run(rest, batch);
             self.context.end_batch();
             if let Some((length, end)) = ended {
                 return (used + length, end);
@@ -180,14 +193,12 @@ impl Turn<'_> {
     #[inline]
     fn run(&mut self, input: &[u8], batch: &Batch) -> Option<(usize, End)> {
         let mut start = 0;
-        let mut arguments: SmallVec<[&[u8]; 16]> = SmallVec::new();
+        let mut arguments: Vec<&[u8]> = Vec::with_capacity(ARGUMENTS);
         for &(end, arguments_end) in &batch.commands {
             let places = &batch.arguments[start..arguments_end];
             start = arguments_end;
             arguments.clear();
-            for place in places {
-                arguments.push(&input[place.range()]);
-            }
+            arguments.extend(places.iter().map(|place| &input[place.range()]));
             match self.command(&arguments) {
                 Ok(Ran::On) if self.goes_on() => {}
                 Ok(Ran::On | Ran::Again) => {
@@ -244,12 +255,11 @@ impl Turn<'_> {
             match self.parser.parse(rest) {
                 Ok(Parsed::Command(length)) => {
                     let start = batch.length;
-                    for place in self.parser.args(rest).spans() {
-                        batch.arguments.push(Span {
-                            start: start + place.start,
-                            len: place.len,
-                        });
-                    }
+                    let places = self.parser.args(rest).spans().iter();
+                    batch.arguments.extend(places.map(|place| Span {
+                        start: start + place.start,
+                        len: place.len,
+                    }));
                     batch.length += length;
                     batch.commands.push((batch.length, batch.arguments.len()));
                 }

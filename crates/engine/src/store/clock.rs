@@ -2,18 +2,12 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+
+use undercroft_memory::unix_milliseconds;
 
 thread_local! {
     /// The time that stands still for this thread; 0 where it does not.
     static FROZEN: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system's time.
-pub(crate) fn unix_milliseconds() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |elapsed| elapsed.as_millis() as u64)
 }
 
 /// While it lives, time stands still for the thread that made it.

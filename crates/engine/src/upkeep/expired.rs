@@ -9,10 +9,9 @@
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
-use undercroft_memory::{View, defer_signals};
+use undercroft_memory::{View, defer_signals, unix_milliseconds};
 
 use crate::error::Error;
-use crate::store::clock::unix_milliseconds;
 use crate::store::{Key, Store};
 use crate::structures::entry::Entry;
 use crate::transaction::access::Access;

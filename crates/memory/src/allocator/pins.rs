@@ -16,7 +16,7 @@ use crate::allocator::staging::Owners;
 use crate::error::Error;
 use crate::handle::Segment;
 use crate::mapped::layout::{PAGE, SLOTS, control, descriptor, slot};
-use crate::processes::process::unix_milliseconds;
+use crate::mapped::platform::unix_milliseconds;
 use crate::processes::wait::defer_signals;
 use crate::views::counter::Version;
 use crate::views::shards::ShardSet;

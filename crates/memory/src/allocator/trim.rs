@@ -16,8 +16,8 @@ use crate::allocator::heap::Heap;
 use crate::error::Error;
 use crate::handle::Segment;
 use crate::mapped::layout::{EXTENT, EXTENT_PAGES, PAGE, control};
+use crate::mapped::platform::unix_milliseconds;
 use crate::processes::lock::Owner;
-use crate::processes::process::unix_milliseconds;
 
 /// Reads that began before extents were retired have ended after this.
 const GRACE: Duration = Duration::from_secs(1);

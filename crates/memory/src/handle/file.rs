@@ -20,8 +20,9 @@ use crate::mapped::layout::{
     ring, shard, slot,
 };
 use crate::mapped::mapping::Mapping;
+use crate::mapped::platform::unix_milliseconds;
 use crate::mapped::platform::{self, Map};
-use crate::processes::process::{Process, boot, unix_milliseconds};
+use crate::processes::process::{Process, boot};
 
 /// Default for [`Options::capacity`].
 const CAPACITY: u64 = 64 << 30;

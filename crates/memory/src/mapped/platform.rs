@@ -566,13 +566,26 @@ pub(crate) unsafe fn receive(
 /// milliseconds since boot.
 #[inline]
 pub fn coarse_milliseconds() -> u64 {
+    milliseconds_of(libc::CLOCK_MONOTONIC_COARSE)
+}
+
+/// Unix time in milliseconds: the system's.
+#[inline]
+pub fn unix_milliseconds() -> u64 {
+    milliseconds_of(libc::CLOCK_REALTIME)
+}
+
+#[inline(always)]
+fn milliseconds_of(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     // SAFETY: `now` is writable.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut now) };
-    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+    unsafe { libc::clock_gettime(clock, &mut now) };
+    // Before 1970 it is 0.
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    seconds * 1000 + now.tv_nsec as u64 / 1_000_000
 }
 
 /// Runs the three functions around every `fork` of this process.

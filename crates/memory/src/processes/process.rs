@@ -16,12 +16,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, Once};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, Holder};
 use crate::mapped::layout::{SLOTS, control, slot};
 use crate::mapped::mapping::Mapping;
-use crate::mapped::platform::{self, FileId, Map};
+use crate::mapped::platform::{self, FileId, Map, unix_milliseconds};
 use crate::processes::lock::Owner;
 use crate::processes::tenant::{Life, Tenant};
 use crate::processes::wait::is_out_of_time;
@@ -610,10 +609,4 @@ fn boot_of(id: &[u8]) -> Option<u64> {
     let text: String = digits.map(|&byte| char::from(byte)).collect();
     let half = |range| u64::from_str_radix(text.get(range)?, 16).ok();
     Some((half(0..16)? ^ half(16..32)?).max(1))
-}
-
-pub(crate) fn unix_milliseconds() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |elapsed| elapsed.as_millis() as u64)
 }
