@@ -101,6 +101,12 @@ enum Ran {
     Closing,
 }
 
+/// Whether a command may be one on a field or a member: those on hashes, sets, sorted sets and places. Of most others
+/// the first letter tells, and the length of GET and SET.
+fn may_have_element(name: &[u8]) -> bool {
+    name.len() > 3 && matches!(name[0] | 0x20, b'g' | b'h' | b's' | b'z')
+}
+
 /// Whether a command runs a script: EVAL, EVALSHA, FCALL, whose first key stands behind their number. Of ECHO and the like
 /// nothing stands there.
 fn is_script(name: &[u8]) -> bool {
@@ -291,9 +297,8 @@ impl Turn<'_> {
             };
             if let Some(key) = argument(place) {
                 keys.push(key);
-                // No command on an element has a name of three letters, as GET and SET have.
                 if let Some(name) = argument(0)
-                    && name.len() > 3
+                    && may_have_element(name)
                     && let Some(command) = find(name)
                     && command.element > 0
                     && let Some(element) = argument(command.element)

@@ -283,8 +283,18 @@ impl<'a> Access<'a> {
             Some(running) if self.store.counts_uses() => {
                 running.post(Post::Use(key.shard, key.hash));
             }
-            // To set a clock twice is to set it once.
-            _ => self.store.note_use(key),
+            // To set a clock twice is to set it once. It is that of the transaction, whose beginning was a write's.
+            Some(_) => self.store.touch_written(key),
+            None => self.store.note_use(key),
+        }
+    }
+
+    /// [`note_use`](Self::note_use) of a key right behind a write, whose clock it goes by.
+    #[inline(always)]
+    pub fn note_written(&self, key: &Key<'_>) {
+        match self.running {
+            Some(_) => self.note_use(key),
+            None => self.store.touch_written(key),
         }
     }
 

@@ -47,7 +47,7 @@ pub(crate) fn xadd(
         let create = !options.keep_missing;
         Ok::<_, Failure>(writer.stream_add(database, &key, id, texts, create, trim, &limits)?)
     })?;
-    store.note_use(&key);
+    store.note_written(&key);
     match added {
         AddedEntry::Added(id) => write_id(id, reply),
         AddedEntry::Missing => reply.null(),

@@ -173,10 +173,12 @@ impl Leaf {
     }
 
     /// Its model without the entries.
+    #[inline(always)]
     fn model<'b>(&self, view: &View<'_>, buffer: &'b mut Vec<u8>) -> Result<Image<'b>, Error> {
         self.image_to(view, self.body, buffer)
     }
 
+    #[inline(always)]
     fn image_to<'b>(
         &self,
         view: &View<'_>,
@@ -452,7 +454,8 @@ impl Draft {
     }
 }
 
-/// The model that the bytes of a leaf before its entries are.
+/// The model that the bytes of a leaf before its entries are. A model is long, and so it is made where it is used.
+#[inline(always)]
 fn model_of(bytes: &[u8]) -> Result<Model<'_>, Fault> {
     let mut decoder = Decoder::new(bytes, HEADER);
     let mut model = Model::new();

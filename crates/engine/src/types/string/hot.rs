@@ -134,7 +134,7 @@ impl Access<'_> {
         let sum = self.write(ShardSet::one(key.shard), |writer| {
             writer.increment(database, &key, change)
         })?;
-        self.note_use(&key);
+        self.note_written(&key);
         Ok(sum)
     }
 
