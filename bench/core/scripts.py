@@ -4,6 +4,8 @@ import functools
 from collections.abc import Iterator
 from pathlib import Path
 
+from redis.lock import Lock
+
 from core import peers, served
 from core.bench import Bench
 from core.embedded import calls_beside_redis
@@ -11,6 +13,7 @@ from core.peers import Server, command
 from core.report import Figure, Row
 from core.turns import interleaved
 
+RELEASE: str = Lock.LUA_RELEASE_SCRIPT
 LUA = Path(__file__).parents[1] / "lua"
 REDIS = "redis-py 5.2 with hiredis on a unix socket"
 PIPELINE, CLIENTS = 16, 20
@@ -51,6 +54,10 @@ def served_rows(bench: Bench) -> list[Row]:
         for row in found:
             row.note = missing
         return found
+    known = Row(
+        id="scripts-served-known",
+        work=f"server `EVALSHA` of the release of redis-py's locks, -P {PIPELINE}: CPU a request",
+    )
     with served.both(bench) as servers:
         for row, (name, _, count, _) in zip(found, SCRIPTS, strict=True):
             requests = bench.pick(count // 5, count)
@@ -62,12 +69,26 @@ def served_rows(bench: Bench) -> list[Row]:
             row.ours, row.peer = (Figure.of(side, took, "us") for side, took in rounds.items())
             row.ratio = row.ours.median / row.peer.median
             row.note = f"By {CLIENTS} connections that wait for their pipelines."
-    return found
+        _known(bench, servers[0], known)
+    return [*found, known]
 
 
-def _requests(server: Server, name: str, count: int) -> float:
+def _known(bench: Bench, server: Server, row: Row) -> None:
+    """Measure a script that the server knows, beside the same text with a line end more."""
+    text, requests = RELEASE.encode(), bench.pick(40_000, 200_000)
+    sides = {
+        "known": functools.partial(_requests, server, "compare", requests, text),
+        "the same text, in Lua": functools.partial(_requests, server, "compare", requests, text + b"\n"),
+    }
+    rounds = interleaved(bench.pick(2, 11), sides)
+    row.ours, row.peer = (Figure.of(side, took, "us") for side, took in rounds.items())
+    row.ratio = row.ours.median / row.peer.median
+    row.note = "What knowing it by its SHA-1 saves."
+
+
+def _requests(server: Server, name: str, count: int, text: bytes | None = None) -> float:
     """Run a script so often, and return the microseconds of CPU of each time."""
-    text = (LUA / f"{name}.lua").read_bytes()
+    text = text or (LUA / f"{name}.lua").read_bytes()
     with server.connect() as connection:
         connection.sendall(command(b"SCRIPT", b"LOAD", text))
         sha = connection.recv(1024).split(b"\r\n")[1]

@@ -41,10 +41,9 @@ pub fn lease_key(key: &[u8]) -> Vec<u8> {
     }
 }
 
-/// How a client of a server stores a value for a lease and gives that back: as a script, which a server of a store
-/// knows without Lua. KEYS: the key, that of the lease. ARGV: what is stored of the lease; the value, and the
-/// milliseconds until it expires, or 0; without these two the lease is only given back. Returns 1, or 0 where the lease
-/// is over.
+/// How a client of a server stores a value for a lease and gives that back: as a script. KEYS: the key, that of the
+/// lease. ARGV: what is stored of the lease; the value, and the milliseconds until it expires, or 0; without these two
+/// the lease is only given back. Returns 1, or 0 where the lease is over.
 pub const LEASE_SCRIPT: &str = "\
 if redis.call('get', KEYS[2]) ~= ARGV[1] then
     return 0

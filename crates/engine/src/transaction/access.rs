@@ -41,8 +41,8 @@ pub(crate) trait Within {
     fn post(&self, post: Post);
     /// Tells of an event behind the commit.
     fn tell(&self, event: KeyEvent, database: usize, key: &[u8]);
-    /// See [`Running::savepoint`].
-    fn savepoint(&self) -> Savepoint;
+    /// See [`Running::savepoint`]; in its place.
+    fn save_to(&self, savepoint: &mut Savepoint);
     /// See [`Running::roll_back_to`].
     fn roll_back_to(&self, savepoint: &Savepoint) -> Result<(), Error>;
 }
@@ -239,7 +239,8 @@ impl<'a> Access<'a> {
         let Some(running) = self.running else {
             return Ok(body());
         };
-        let savepoint = running.savepoint();
+        let mut savepoint = Savepoint::default();
+        running.save_to(&mut savepoint);
         let result = body();
         if result.is_err() {
             running.roll_back_to(&savepoint)?;

@@ -32,7 +32,7 @@ enum Soundness {
 }
 
 /// What commands had done so far, to go back to; see [`Running::savepoint`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Savepoint {
     changes: undercroft_memory::LogSavepoint,
     outbox: Mark,
@@ -51,12 +51,9 @@ impl Running<'_, '_> {
 
     /// Remembers what the commands did so far. O(locked shards).
     pub fn savepoint(&self) -> Savepoint {
-        let writer = self.writer.borrow();
-        Savepoint {
-            changes: writer.transaction.savepoint(),
-            outbox: writer.outbox.mark(),
-            is_sound: matches!(*self.soundness.borrow(), Soundness::Sound),
-        }
+        let mut savepoint = Savepoint::default();
+        self.save_to(&mut savepoint);
+        savepoint
     }
 
     /// Undoes what commands did since a savepoint, and takes back what they had done or told behind the commit. O(what
@@ -143,8 +140,11 @@ impl Within for Running<'_, '_> {
         self.writer.borrow_mut().outbox.tell(event, database, key);
     }
 
-    fn savepoint(&self) -> Savepoint {
-        Running::savepoint(self)
+    fn save_to(&self, savepoint: &mut Savepoint) {
+        let writer = self.writer.borrow();
+        writer.transaction.save_to(&mut savepoint.changes);
+        savepoint.outbox = writer.outbox.mark();
+        savepoint.is_sound = matches!(*self.soundness.borrow(), Soundness::Sound);
     }
 
     fn roll_back_to(&self, savepoint: &Savepoint) -> Result<(), Error> {

@@ -12,7 +12,7 @@ use crate::writing::transaction::Transaction;
 
 /// A state of a transaction that it can go back to; see
 /// [`Transaction::savepoint`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct LogSavepoint {
     /// How long the log of each locked shard was, in the order of the shards.
     tails: SmallVec<[u64; 8]>,
@@ -25,20 +25,25 @@ pub struct LogSavepoint {
 impl Transaction<'_> {
     /// Remembers the transaction's state. O(locked shards).
     pub fn savepoint(&self) -> LogSavepoint {
+        let mut savepoint = LogSavepoint::default();
+        self.save_to(&mut savepoint);
+        savepoint
+    }
+
+    /// [`savepoint`](Self::savepoint) in its place, for one that is made before each command: it is long.
+    pub fn save_to(&self, savepoint: &mut LogSavepoint) {
         self.forget_saved();
-        let rest = self.rest.as_ref();
         let mapping = &self.segment.mapping;
-        let mut tails = SmallVec::new();
+        savepoint.tails.clear();
         for index in self.shards().iter() {
-            tails.push(mapping.load(mapping.layout().shard(index) + shard::LOG_TAIL));
+            let tail = mapping.load(mapping.layout().shard(index) + shard::LOG_TAIL);
+            savepoint.tails.push(tail);
         }
-        LogSavepoint {
-            tails,
-            frees: self.frees.len(),
-            granted: rest.map_or(0, |rest| rest.granted.len()),
-            moved: rest.map_or(0, |rest| rest.moved.len()),
-            changes: rest.map_or(0, |rest| rest.changes.len()),
-        }
+        let rest = self.rest.as_ref();
+        savepoint.frees = self.frees.len();
+        savepoint.granted = rest.map_or(0, |rest| rest.granted.len());
+        savepoint.moved = rest.map_or(0, |rest| rest.moved.len());
+        savepoint.changes = rest.map_or(0, |rest| rest.changes.len());
     }
 
     /// What was saved before now counts no more.

@@ -1,22 +1,13 @@
-//! EVAL and its like. A few scripts are known by their SHA-1: those of redis-py's locks, of which redis-py 5.0 to the
-//! newest send the same texts, those of kombu and Celery 5.7, of which older ones have none, and that of leases. They are
-//! written here in Rust, each as one transaction, and answer and fail as the texts do in Redis 7.0; those of locks also
-//! wake who waits for the lock, which no text could. Scripts of any other text are run by the interpreter that the
-//! process brings along; a build without it does not know them.
+//! EVAL and its like. Scripts are run by the interpreter that the process brings along; a build without it does not know
+//! them. Three are known by their SHA-1 all the same, and written here in Rust: those of redis-py's locks, of which
+//! redis-py 5.0 to the newest send the same texts. They answer and fail as the texts do in Redis 7.0, and take a part of
+//! the time (`make bench TABLE=scripts`).
 //!
-//! - `calls`: what the longer scripts are written in: commands within one transaction, and Lua's numbers.
-//! - `celery`: the scripts of Celery's chords.
 //! - `functions`: libraries of functions, and calls of these.
-//! - `kombu`: the scripts of kombu's queues that expire.
-//! - `leases`: the script of this project's own clients.
 //! - `locks`: the scripts of redis-py's locks.
 //! - `run`: scripts of any text, which the interpreter of the process runs.
 
-mod calls;
-mod celery;
 pub(crate) mod functions;
-mod kombu;
-mod leases;
 mod locks;
 mod run;
 
@@ -33,28 +24,16 @@ pub(crate) use run::busy;
 /// A script that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Script {
-    /// redis-py: deletes the key where it holds the token.
+    /// Deletes the key where it holds the token.
     Release,
-    /// redis-py: adds to the time to live of such a key, which has one, or sets it.
+    /// Adds to the time to live of such a key, which has one, or sets it.
     Extend,
-    /// redis-py: sets the time to live of such a key.
+    /// Sets the time to live of such a key.
     Reacquire,
-    /// kombu: adds to an exchange's table of bindings and puts its deadline off.
-    RefreshBinding,
-    /// kombu: deletes tables whose deadline has passed.
-    SweepBindings,
-    /// Celery: counts a part of a chord that is done, and claims the chord where it was the last.
-    ChordPartReturn,
-    /// Celery: deletes what is kept of a chord that the token claims.
-    ChordCleanup,
-    /// Celery: lengthens such a claim, or claims the chord anew.
-    ChordClaimExtend,
-    /// Undercroft's own clients: stores a value for a lease, and gives that back.
-    Lease,
 }
 
 /// Each with its SHA-1 and the length of its text.
-const SCRIPTS: [(Script, &str, usize); 9] = [
+const SCRIPTS: [(Script, &str, usize); 3] = [
     (
         Script::Release,
         "c3f8721cbb97f72bc19e972846bd7aaf91901658",
@@ -69,36 +48,6 @@ const SCRIPTS: [(Script, &str, usize); 9] = [
         Script::Reacquire,
         "1cac51482acf5858da00f6d685d68f886cd6b6b2",
         198,
-    ),
-    (
-        Script::RefreshBinding,
-        "ef7a9e205fbaf46bf959e1522ff796622fc676c7",
-        209,
-    ),
-    (
-        Script::SweepBindings,
-        "9a2b966a0a2d2d0e36ec32bc30fc89342b94a4bf",
-        420,
-    ),
-    (
-        Script::ChordPartReturn,
-        "b8fc152c83a7e634103ccebd49dcd3146a8f4366",
-        1587,
-    ),
-    (
-        Script::ChordCleanup,
-        "59d7aab41242d82196947ba8926cab712416da4f",
-        395,
-    ),
-    (
-        Script::ChordClaimExtend,
-        "dc87180d6bcb7f73c7275eb0fe7a70baf0a8b7c7",
-        344,
-    ),
-    (
-        Script::Lease,
-        "5ef9b33137a4a748ac12b4b27b8e6ea8db99d40f",
-        241,
     ),
 ];
 
@@ -123,21 +72,6 @@ impl Script {
         SCRIPTS[self as usize].1
     }
 
-    fn run(self, call: &Call<'_>, context: &mut Context<'_>, reply: &mut dyn Reply) -> Outcome {
-        let body = match self {
-            Script::Release | Script::Extend | Script::Reacquire => {
-                return locks::run(self, call, context, reply);
-            }
-            Script::RefreshBinding => kombu::refresh_binding,
-            Script::SweepBindings => kombu::sweep_bindings,
-            Script::ChordPartReturn => celery::chord_part_return,
-            Script::ChordCleanup => celery::chord_cleanup,
-            Script::ChordClaimExtend => celery::chord_claim_extend,
-            Script::Lease => leases::run,
-        };
-        calls::run(self, body, call, context, reply)
-    }
-
     /// What Redis makes of a command's error within a script.
     fn error(self, text: &str, line: u32) -> CommandError {
         let sha = self.sha();
@@ -159,8 +93,7 @@ impl Script {
 
 /// For a script that is none of those, where the process has no interpreter: EVAL as a command being known.
 const UNKNOWN: CommandError = CommandError::fixed(
-    "ERR unknown script: this build has no Lua, and of Lua scripts knows those of redis-py's locks, of kombu and of \
-     Celery only",
+    "ERR unknown script: this build has no Lua, and of Lua scripts knows those of redis-py's locks only",
 );
 
 /// Where there is no interpreter, scripts that are not known are refused, also where they would only be queued.
@@ -224,7 +157,7 @@ fn run_any(
 ) -> Outcome {
     let call = Call::parse(arguments)?;
     if let Some(script) = known.filter(|_| !is_read_only) {
-        return script.run(&call, context, reply);
+        return locks::run(script, &call, context, reply);
     }
     let interpreter = context.host.process.interpreter.ok_or(unknown)?;
     run::run(
@@ -379,7 +312,5 @@ mod tests {
         }
         assert_eq!(Script::by_text(&[b' '; 185]), None);
         assert_eq!(Script::by_text(b"return 1"), None);
-        let lease = undercroft_engine::LEASE_SCRIPT.as_bytes();
-        assert_eq!(Script::by_text(lease), Some(Script::Lease));
     }
 }
