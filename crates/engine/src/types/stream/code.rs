@@ -195,6 +195,37 @@ pub(super) fn behind_value(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
+/// What the values of entries that follow one another begin with, and how long they are: mostly as the entry before. A
+/// processor that finds that again need not wait for each value to know where the next one is.
+pub(super) struct Shape([(u8, usize); SHAPE]);
+
+/// Fields whose values are remembered.
+const SHAPE: usize = 8;
+
+impl Default for Shape {
+    fn default() -> Shape {
+        Shape([(0, LENGTHS[0] as usize); SHAPE])
+    }
+}
+
+impl Shape {
+    /// [`behind_value`] of a field of the model.
+    #[inline(always)]
+    pub(super) fn behind_value(&mut self, bytes: &[u8], field: usize, at: usize) -> Option<usize> {
+        let (tag, known) = (*bytes.get(at)?, &mut self.0[field % SHAPE]);
+        if tag == known.0 {
+            return Some(at + known.1);
+        }
+        match LENGTHS[usize::from(tag)] {
+            TEXT => behind_text(bytes, at + 1),
+            length => {
+                *known = (tag, length.into());
+                Some(at + known.1)
+            }
+        }
+    }
+}
+
 /// Where a text ends.
 pub(super) fn behind_text(bytes: &[u8], at: usize) -> Option<usize> {
     let (length, at) = number_at(bytes, at)?;

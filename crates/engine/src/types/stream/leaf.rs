@@ -27,7 +27,7 @@ use undercroft_memory::{Fault, Offset, Pool, Transaction, View, block_size};
 
 use super::StreamLimits;
 use super::code::{
-    DAMAGED, Decoder, behind_text, behind_value, listpack_number, listpack_text, number_at,
+    DAMAGED, Decoder, Shape, behind_text, behind_value, listpack_number, listpack_text, number_at,
     push_number, push_text, push_value,
 };
 use super::finger::Reached;
@@ -692,6 +692,7 @@ impl<'b> Image<'b> {
     #[inline]
     fn before(&self, id: StreamId) -> Option<(usize, usize)> {
         let (bytes, fields, mut at) = (self.bytes, self.model.len(), self.leaf.start);
+        let mut shape = Shape::default();
         let Some(far) = id.ms.checked_sub(self.leaf.base.ms) else {
             return Some((0, at));
         };
@@ -707,8 +708,8 @@ impl<'b> Image<'b> {
                 return Some((before, at));
             }
             if head & SAME != 0 {
-                for _ in 0..fields {
-                    next = behind_value(bytes, next)?;
+                for field in 0..fields {
+                    next = shape.behind_value(bytes, field, next)?;
                 }
             } else {
                 let fields;
