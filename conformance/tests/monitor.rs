@@ -58,6 +58,12 @@ const COMMANDS: &str = r#"
     KEYS *
     BLPOP no 0.01
     PUBLISH c m
+    EVAL "redis.call('set',KEYS[1],'v')return{redis.call('get',KEYS[1]),redis.pcall('lpush',KEYS[1],'x')}" 1 s
+    EVAL "redis.pcall('nosuch')redis.pcall('get')redis.call('select',2)redis.call('set','other',1)return redis.call('nosuch')" 0
+    MULTI
+    EVAL "return redis.call('strlen',KEYS[1])" 1 s
+    GET s
+    EXEC
     RESET
     ECHO "that is all"
 "#;
@@ -98,6 +104,9 @@ fn without_chance(line: &str) -> String {
     );
     let (client, words) = rest.split_once("] ").expect("a client");
     let (database, address) = client.split_once(' ').expect("an address");
+    if address == "lua" {
+        return format!("{database} lua {words}");
+    }
     assert!(address.contains(':'), "{line}");
     format!("{database} {words}")
 }

@@ -157,13 +157,16 @@ fn call(
     let start = context.start_slow();
     let outcome = handler(context, arguments, reply);
     let time = context.end_slow(command, start, &outcome);
+    let seen = std::mem::take(&mut context.lap.seen);
     if !matches!(outcome, Err(Failure::Blocked(_))) {
         if !is_untimed {
             note_latency(context, command, time);
+            seen.note_slow(context);
             note_slow(context, command, arguments, time);
         }
         if context.shows {
             monitor::show(context, context.session.database, command, arguments);
+            seen.show(context);
         }
     }
     outcome

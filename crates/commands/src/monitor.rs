@@ -53,6 +53,35 @@ pub(crate) fn show(
     command: &'static Command,
     arguments: &[&[u8]],
 ) {
+    let (host, session) = (context.host, &*context.session);
+    if session.unix_socket {
+        let path = host.config().value("unixsocket");
+        let sender = [&b"unix:"[..], &path.text()].concat();
+        show_from(context, &sender, database, command, arguments);
+    } else {
+        let sender = session.address.as_bytes();
+        show_from(context, sender, database, command, arguments);
+    }
+}
+
+/// Shows a command that a script has run.
+#[cold]
+pub(crate) fn show_of_script(
+    context: &Context<'_>,
+    database: u32,
+    command: &'static Command,
+    arguments: &[&[u8]],
+) {
+    show_from(context, b"lua", database, command, arguments);
+}
+
+fn show_from(
+    context: &Context<'_>,
+    sender: &[u8],
+    database: u32,
+    command: &'static Command,
+    arguments: &[&[u8]],
+) {
     if command.flags.has(Flag::Admin) {
         return;
     }
@@ -63,12 +92,7 @@ pub(crate) fn show(
     let (seconds, rest) = (now / 1_000_000, now % 1_000_000);
     // Writing to a vector cannot fail.
     let _ = write!(line, "+{seconds}.{rest:06} [{database} ");
-    if session.unix_socket {
-        line.extend(b"unix:");
-        line.extend(host.config().value("unixsocket").text());
-    } else {
-        line.extend(session.address.as_bytes());
-    }
+    line.extend(sender);
     line.push(b']');
     for word in without_secrets(command, arguments) {
         line.push(b' ');

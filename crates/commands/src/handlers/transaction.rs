@@ -263,11 +263,13 @@ impl Done {
                     context.count_error(error.text());
                 }
                 note_latency(context, queued.command, ran.time);
+                ran.lap.seen.note_slow(context);
                 if is_slow(context, ran.time) {
                     note_slow(context, queued.command, &multi.arguments(queued), ran.time);
                 }
                 if let Some(database) = self.databases.get(at) {
                     monitor::show(context, *database, queued.command, &multi.arguments(queued));
+                    ran.lap.seen.show(context);
                 }
                 continue;
             }

@@ -14,6 +14,7 @@ use crate::config::Parameter;
 use crate::handler::{Blocked, Context, Failure, Handler};
 use crate::protocol::Protocol;
 use crate::reply::Reply;
+use crate::slow::{is_quick, is_slow, note_latency};
 use crate::table::{Command, Flag, resolve_name};
 
 /// Between two words that a script still runs.
@@ -126,6 +127,8 @@ impl<'c, 'a> Calls<'c, 'a> {
         let writes = command.flags.has(Flag::Write);
         self.has_written |= writes;
         let store = self.context.store;
+        let is_timed = self.context.timed || !is_quick(command, arguments);
+        let start = is_timed.then(Instant::now);
         let outcome = if writes {
             // A change that cannot be undone spoils the transaction, whatever the script makes of the error.
             match store.attempt(|| handler(self.context, arguments, reply)) {
@@ -142,6 +145,9 @@ impl<'c, 'a> Calls<'c, 'a> {
             return Err(self.stop(failure));
         }
         self.context.lap.add(command, outcome.is_err());
+        if start.is_some() || self.context.shows {
+            self.show(command, arguments, start);
+        }
         if let Err(failure) = outcome {
             return Err(self.refuse(failure.into_error()));
         }
@@ -154,6 +160,21 @@ impl<'c, 'a> Calls<'c, 'a> {
             }
         }
         Ok(())
+    }
+
+    /// Keeps a command for those who want to see it, and has LATENCY take note of it.
+    #[cold]
+    fn show(&mut self, command: &'static Command, arguments: &[&[u8]], start: Option<Instant>) {
+        let context = &mut *self.context;
+        let time = start.map(|start| start.elapsed());
+        if let Some(time) = time {
+            note_latency(context, command, time);
+        }
+        let slow = time.filter(|time| is_slow(context, *time));
+        if slow.is_some() || context.shows {
+            let database = context.session.database;
+            context.lap.seen.keep(command, arguments, database, slow);
+        }
     }
 
     /// An error that a command answers, which is counted.

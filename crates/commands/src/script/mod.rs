@@ -7,6 +7,7 @@
 //! - `known`: the scripts that this process knows.
 //! - `library`: libraries of functions, and those that this process knows.
 //! - `running`: the functions of this process that take long.
+//! - `seen`: what the slow log and MONITOR get to see of a script's commands.
 //!
 //! [`Process::with_interpreter`]: crate::host::Process::with_interpreter
 
@@ -14,6 +15,7 @@ mod calls;
 mod known;
 mod library;
 mod running;
+mod seen;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -31,6 +33,7 @@ pub(crate) use known::KnownScripts;
 pub use library::{FunctionFlags, LibraryFunction, is_name};
 pub(crate) use library::{KnownLibraries, Libraries, Library, name_and_start};
 pub(crate) use running::RunningFunctions;
+pub(crate) use seen::Seen;
 
 /// What runs scripts. One for all threads of a process; what it keeps of a text is its own.
 pub trait Interpreter: Send + Sync {

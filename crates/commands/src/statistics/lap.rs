@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use crate::arguments::CommandError;
 use crate::config::Parameter;
 use crate::handler::{Context, Failure, Outcome};
+use crate::script::Seen;
 use crate::statistics::error_code;
 use crate::table::{Command, Flag};
 
@@ -58,6 +59,8 @@ pub(crate) struct Lap {
     runs: SmallVec<[Run; 4]>,
     /// How often a script's commands answered errors of each code.
     errors: Vec<(Box<str>, u64)>,
+    /// What others get to see of a script's commands.
+    pub(crate) seen: Seen,
 }
 
 impl Lap {

@@ -117,6 +117,7 @@ pub(super) fn run_with(
     context.session.scripts_killed = None;
     let error = ended?;
     context.count_ran(lap);
+    context.lap.seen = std::mem::take(&mut lap.seen);
     match error {
         Some(error) => Err(error.into()),
         None => {
