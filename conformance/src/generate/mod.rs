@@ -14,7 +14,7 @@
 //! - `lua`: scripts in Lua.
 //! - `messages`: messages to nobody.
 //! - `payload`: DUMP payloads, written independently of the product.
-//! - `scripting`: the scripts that are known.
+//! - `scripting`: scripts of programs that are much used.
 //! - `server`: commands about connection and server that leave the connection usable.
 //! - `streams`: commands on streams, groups and consumers; those that wait do so for a millisecond at most.
 //! - `transactions`: random commands queued, some of them wrong, with and without watched keys.
@@ -69,6 +69,7 @@ pub const FAMILIES: &[Family] = &[
     sort::FAMILY,
     messages::FAMILY,
     blocking::FAMILY,
+    scripting::LOCKS_FAMILY,
     scripting::FAMILY,
     streams::FAMILY,
     lua::FAMILY,
@@ -397,12 +398,12 @@ mod tests {
             EXEC DISCARD WATCH UNWATCH PUBLISH SPUBLISH PUBSUB SORT SORT_RO EVAL";
         let mut generator = Generator::new(3, FAMILIES);
         let mut seen = std::collections::HashMap::new();
-        for _ in 0..100_000 {
+        for _ in 0..200_000 {
             *seen.entry(generator.command().word(0)).or_insert(0) += 1;
         }
         for name in names.split_whitespace() {
             let count = seen.get(name).copied().unwrap_or(0);
-            assert!(count >= 20, "{name}: {count} of 100,000");
+            assert!(count >= 20, "{name}: {count} of 200,000");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The scripts that are known: those of redis-py's locks, of kombu and of Celery. Their texts are those of the cases.
+//! Scripts of programs that are much used: redis-py's locks, kombu and Celery. Their texts are those of the cases.
 //!
 //! A script is never alone, so that it is not spoilt: another text would be another script.
 
@@ -7,10 +7,15 @@ use std::sync::LazyLock;
 use super::{Family, Generator, command};
 use crate::command::Command;
 
+/// Those that are known without Lua.
+pub(super) const LOCKS_FAMILY: Family = Family {
+    name: "locks",
+    makers: &[(6, lock)],
+};
+
 pub(super) const FAMILY: Family = Family {
     name: "scripting",
     makers: &[
-        (6, lock),
         (6, refresh),
         (6, sweep),
         (14, part),

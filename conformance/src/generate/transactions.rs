@@ -31,7 +31,7 @@ const QUEUED: [Family; 11] = [
     sorted::FAMILY,
     geo::FAMILY,
     hyperloglog::FAMILY,
-    scripting::FAMILY,
+    scripting::LOCKS_FAMILY,
 ];
 
 /// One command of the families above, now and then a wrong one.

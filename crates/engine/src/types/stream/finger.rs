@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use super::id::StreamId;
-use super::leaf::{FILL_AT, Image, KEPT, Leaf};
+use super::image::Image;
+use super::leaf::{FILL_AT, KEPT, Leaf};
 
 /// The first entries of a leaf, as far as somebody has read.
 #[derive(Clone, Copy, Debug)]

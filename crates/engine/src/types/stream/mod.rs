@@ -13,6 +13,7 @@
 //! - `group`: groups and their consumers.
 //! - `hot`: the calls that embedded clients make most.
 //! - `id`: the ids of entries.
+//! - `image`: the entries of a leaf, written and read.
 //! - `info`: what is asked about streams, groups and consumers.
 //! - `leaf`: a leaf of entries: its layout, reading it, changing it.
 //! - `listpack`: the nodes of a stream in Redis' form.
@@ -31,6 +32,7 @@ mod free;
 mod group;
 mod hot;
 mod id;
+mod image;
 mod info;
 mod leaf;
 mod listpack;

@@ -1,0 +1,288 @@
+//! The entries of a leaf: its bytes, copied out of the store, and how an entry is written into them and read there.
+
+use smallvec::SmallVec;
+use undercroft_memory::Fault;
+
+use super::code::{
+    DAMAGED, Decoder, Shape, behind_text, behind_value, number_at, push_number, push_text,
+    push_value,
+};
+use super::finger::Reached;
+use super::found::StreamEntries;
+use super::id::StreamId;
+use super::leaf::{HEADER, LEAF_MAX, Leaf};
+use crate::error::Error;
+
+/// The bit in the first byte of an entry that says that its fields are the model's.
+const SAME: u8 = 1;
+/// Bits of a seq in the first byte of an entry, where they stand, and the bit that says that there are more.
+const SEQ_BITS: u32 = 6;
+const SEQ_MASK: u8 = 0x7e;
+const MORE: u8 = 0x80;
+
+/// Fields and the starts of their values.
+pub(super) type Model<'b> = SmallVec<[(&'b [u8], &'b [u8]); 8]>;
+
+/// The bytes of a leaf, or of its model only.
+pub(super) struct Image<'b> {
+    pub(super) leaf: Leaf,
+    pub(super) bytes: &'b [u8],
+    pub(super) model: Model<'b>,
+}
+
+/// An entry in a leaf's image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spot {
+    pub(super) id: StreamId,
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+/// The model that the bytes of a leaf before its entries are. A model is long, and so it is made where it is used.
+#[inline(always)]
+pub(super) fn model_of(bytes: &[u8]) -> Result<Model<'_>, Fault> {
+    let mut decoder = Decoder::new(bytes, HEADER);
+    let mut model = Model::new();
+    for _ in 0..decoder.number()? {
+        model.push((decoder.text()?, decoder.text()?));
+    }
+    if decoder.at != bytes.len() {
+        return Err(DAMAGED);
+    }
+    Ok(model)
+}
+
+/// An entry as it was encoded.
+pub(super) struct Encoded {
+    /// Its fields are the model's.
+    pub(super) same: bool,
+    /// Bytes that its values take in a node of Redis.
+    pub(super) values: usize,
+}
+
+/// Appends an entry as it lies in a leaf.
+pub(super) fn encode(
+    base: StreamId,
+    model: &Model<'_>,
+    id: StreamId,
+    texts: &[&[u8]],
+    out: &mut Vec<u8>,
+) -> Encoded {
+    let fields = texts.as_chunks::<2>().0;
+    let names = model.iter().map(|(name, _)| *name);
+    let same = !model.is_empty() && names.eq(fields.iter().map(|[name, _]| *name));
+    let distance = id.ms.wrapping_sub(base.ms);
+    let seq = if distance == 0 {
+        id.seq.wrapping_sub(base.seq)
+    } else {
+        id.seq
+    };
+    let high = seq >> SEQ_BITS;
+    let more = if high > 0 { MORE } else { 0 };
+    out.push(u8::from(same) | ((seq << 1) as u8 & SEQ_MASK) | more);
+    if high > 0 {
+        push_number(out, high);
+    }
+    push_number(out, distance);
+    let mut values = 0;
+    if same {
+        for ([_, value], (_, start)) in fields.iter().zip(model) {
+            values += push_value(out, value, start);
+        }
+    } else {
+        push_number(out, fields.len() as u64);
+        for [name, value] in fields {
+            push_text(out, name);
+            values += push_value(out, value, b"");
+        }
+    }
+    Encoded { same, values }
+}
+
+impl<'b> Image<'b> {
+    /// Reads the head of an entry: its id, and whether its fields are the model's.
+    #[inline]
+    fn head(&self, decoder: &mut Decoder<'b>) -> Result<(StreamId, bool), Fault> {
+        let head = decoder.byte()?;
+        let mut seq = u64::from((head & SEQ_MASK) >> 1);
+        if head & MORE != 0 {
+            seq |= decoder.number()? << SEQ_BITS;
+        }
+        let distance = decoder.number()?;
+        let base = self.leaf.base;
+        let id = StreamId {
+            ms: base.ms.wrapping_add(distance),
+            seq: if distance == 0 {
+                base.seq.wrapping_add(seq)
+            } else {
+                seq
+            },
+        };
+        Ok((id, head & SAME != 0))
+    }
+
+    /// Its entries in order; damage ends them.
+    pub(super) fn spots(&self) -> impl Iterator<Item = Result<Spot, Error>> {
+        let mut at = self.leaf.start;
+        let mut left = self.leaf.count;
+        std::iter::from_fn(move || {
+            left = left.checked_sub(1)?;
+            let spot = self.spot(at);
+            match &spot {
+                Ok(spot) => at = spot.end,
+                Err(_) => left = 0,
+            }
+            Some(spot)
+        })
+    }
+
+    fn spot(&self, start: usize) -> Result<Spot, Error> {
+        let mut decoder = Decoder::new(self.bytes, start);
+        let (id, same) = self.head(&mut decoder)?;
+        self.skip(&mut decoder, same)?;
+        let end = decoder.end()?;
+        Ok(Spot { id, start, end })
+    }
+
+    /// Passes the fields of an entry over, behind its head.
+    #[inline(always)]
+    fn skip(&self, decoder: &mut Decoder<'b>, same: bool) -> Result<(), Fault> {
+        if same {
+            for _ in 0..self.model.len() {
+                decoder.skip_value()?;
+            }
+        } else {
+            for _ in 0..decoder.number()? {
+                decoder.text()?;
+                decoder.skip_value()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the entries of a range to `out`, at most `left`. Returns how many are left then; none where the range ends
+    /// in this leaf. `reached` is an end of entries before the range, where one is known, and becomes that of those that
+    /// were read.
+    pub(super) fn append_range(
+        &self,
+        (from, to): (StreamId, StreamId),
+        mut left: u64,
+        reached: &mut Option<Reached>,
+        out: &mut StreamEntries,
+    ) -> Result<Option<u64>, Error> {
+        let (before, start) = match reached.take() {
+            Some(known) => (known.entries, known.end),
+            None => self.before(from).ok_or(DAMAGED)?,
+        };
+        let mut decoder = Decoder::new(self.bytes, start);
+        let mut rest = self.leaf.count.checked_sub(before).ok_or(DAMAGED)?;
+        let mut is_first = true;
+        while rest > 0 {
+            let (id, same) = self.head(&mut decoder)?;
+            if id < from {
+                self.skip(&mut decoder, same)?;
+                rest -= 1;
+                continue;
+            }
+            if id > to {
+                return Ok(None);
+            }
+            if is_first {
+                self.make_room(left.min(rest as u64) as usize, out);
+                is_first = false;
+            }
+            self.append_behind(&mut decoder, (id, same), out)?;
+            (left, rest) = (left - 1, rest - 1);
+            *reached = Some(Reached {
+                entries: self.leaf.count - rest,
+                end: decoder.at,
+                last: id,
+            });
+            if left == 0 {
+                return Ok(None);
+            }
+        }
+        decoder.end()?;
+        Ok(Some(left))
+    }
+
+    /// How many entries have fewer milliseconds than an id, and where they end.
+    #[inline]
+    fn before(&self, id: StreamId) -> Option<(usize, usize)> {
+        let (bytes, fields, mut at) = (self.bytes, self.model.len(), self.leaf.start);
+        let mut shape = Shape::default();
+        let Some(far) = id.ms.checked_sub(self.leaf.base.ms) else {
+            return Some((0, at));
+        };
+        for before in 0..self.leaf.count {
+            let head = *bytes.get(at)?;
+            let mut next = at + 1;
+            if head & MORE != 0 {
+                (_, next) = number_at(bytes, next)?;
+            }
+            let distance;
+            (distance, next) = number_at(bytes, next)?;
+            if distance >= far {
+                return Some((before, at));
+            }
+            if head & SAME != 0 {
+                for field in 0..fields {
+                    next = shape.behind_value(bytes, field, next)?;
+                }
+            } else {
+                let fields;
+                (fields, next) = number_at(bytes, next)?;
+                for _ in 0..fields {
+                    next = behind_value(bytes, behind_text(bytes, next)?)?;
+                }
+            }
+            at = next;
+        }
+        Some((self.leaf.count, at))
+    }
+
+    /// Makes room for so many entries that are about as long as the model, which saves growing step by step. What is torn
+    /// does not ask for more than such a leaf holds (R3).
+    fn make_room(&self, entries: usize, out: &mut StreamEntries) {
+        /// Usual bytes of a value.
+        const VALUE: usize = 16;
+        let fields = self.model.len();
+        let most = LEAF_MAX / (fields + 2);
+        let names = self.model.iter().map(|(name, _)| name.len() + VALUE);
+        out.reserve(entries.min(most).max(1), fields * 2, names.sum());
+    }
+
+    /// Appends an entry to `out`.
+    #[inline]
+    pub(super) fn append(&self, start: usize, out: &mut StreamEntries) -> Result<(), Error> {
+        let mut decoder = Decoder::new(self.bytes, start);
+        let head = self.head(&mut decoder)?;
+        self.append_behind(&mut decoder, head, out)
+    }
+
+    /// Appends an entry to `out`, whose head was read.
+    #[inline(always)]
+    fn append_behind(
+        &self,
+        decoder: &mut Decoder<'b>,
+        (id, same): (StreamId, bool),
+        out: &mut StreamEntries,
+    ) -> Result<(), Error> {
+        let texts = &mut out.texts;
+        if same {
+            for (name, value) in &self.model {
+                texts.push(name);
+                decoder.append_value(value, &mut texts.bytes)?;
+                texts.end_item();
+            }
+        } else {
+            for _ in 0..decoder.number()? {
+                texts.push(decoder.text()?);
+                decoder.append_value(b"", &mut texts.bytes)?;
+                texts.end_item();
+            }
+        }
+        out.end_entry(id);
+        Ok(())
+    }
+}
