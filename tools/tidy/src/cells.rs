@@ -49,7 +49,7 @@ const REASONS: &[(&str, &str)] = &[
     ),
     (
         "crates/commands/src/latency.rs",
-        "written to when a command is over",
+        "how long something took, which is true of a run that is undone as well",
     ),
     (
         "crates/commands/src/script/known.rs",
@@ -58,6 +58,10 @@ const REASONS: &[(&str, &str)] = &[
     (
         "crates/commands/src/script/library.rs",
         "libraries by how often they were changed, which a transaction that may be rolled back does not add to",
+    ),
+    (
+        "crates/commands/src/script/running.rs",
+        "functions that run for long, each of which is taken out where its run ends",
     ),
     (
         "crates/commands/src/slowlog.rs",
@@ -70,6 +74,10 @@ const REASONS: &[(&str, &str)] = &[
     (
         "crates/engine/src/rdb/lzf.rs",
         "where hashes were met, counted on from string to string: none sees another's",
+    ),
+    (
+        "crates/engine/src/types/stream/finger.rs",
+        "where a read has come to, used only where the leaf has the same bytes up to there",
     ),
     (
         "crates/engine/src/types/stream/leaf.rs",

@@ -498,7 +498,7 @@ impl Store {
         self.segment.is_signalled()
     }
 
-    /// Runs a script, which holds locks; see [`WaitHook::script`](crate::WaitHook::script).
+    /// Runs a script, which holds locks; see [`WaitHook::script`].
     pub fn run_script(&self, run: &mut dyn FnMut()) {
         self.segment.run_script(run);
     }
