@@ -73,6 +73,25 @@ pub(super) fn push_text(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(text);
 }
 
+/// Whether two short texts are the same, most of which are compared as two words that may overlap.
+#[inline]
+pub(super) fn is_same(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    if let (4..=8, Some(first), Some(last)) =
+        (one.len(), one.first_chunk::<4>(), one.last_chunk::<4>())
+    {
+        return Some(first) == other.first_chunk() && Some(last) == other.last_chunk();
+    }
+    if let (8..=16, Some(first), Some(last)) =
+        (one.len(), one.first_chunk::<8>(), one.last_chunk::<8>())
+    {
+        return Some(first) == other.first_chunk() && Some(last) == other.last_chunk();
+    }
+    one == other
+}
+
 /// Bytes that a signed integer takes.
 fn width(value: i64) -> usize {
     let bits = 65 - (value ^ value >> 63).leading_zeros();
@@ -82,7 +101,7 @@ fn width(value: i64) -> usize {
 /// Appends a value in the shortest way beside a model. Returns how many bytes it takes in a listpack of Redis.
 pub(super) fn push_value(out: &mut Vec<u8>, text: &[u8], model: &[u8]) -> usize {
     let integer = parse_integer(text);
-    if text == model {
+    if is_same(text, model) {
         out.push(MODEL);
     } else {
         push_other(out, (text, integer), model);
@@ -331,6 +350,21 @@ const _: () =
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_are_the_same_where_all_bytes_are() {
+        let text: Vec<u8> = (0..20).collect();
+        for length in 0..=text.len() {
+            let one = &text[..length];
+            assert!(is_same(one, one));
+            assert!(!is_same(one, &text[..(length + 1) % 21]));
+            for place in 0..length {
+                let mut other = one.to_vec();
+                other[place] ^= 1;
+                assert!(!is_same(one, &other), "{length}: {place}");
+            }
+        }
+    }
 
     #[test]
     fn every_value_comes_back_beside_every_model() {

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use undercroft_memory::Fault;
 
 use super::code::{
-    DAMAGED, Decoder, Shape, behind_text, behind_value, number_at, push_number, push_text,
+    DAMAGED, Decoder, Shape, behind_text, behind_value, is_same, number_at, push_number, push_text,
     push_value,
 };
 use super::finger::Reached;
@@ -69,8 +69,10 @@ pub(super) fn encode(
     out: &mut Vec<u8>,
 ) -> Encoded {
     let fields = texts.as_chunks::<2>().0;
-    let names = model.iter().map(|(name, _)| *name);
-    let same = !model.is_empty() && names.eq(fields.iter().map(|[name, _]| *name));
+    let mut both = model.iter().zip(fields);
+    let same = !model.is_empty()
+        && model.len() == fields.len()
+        && both.all(|((name, _), [other, _])| is_same(name, other));
     let distance = id.ms.wrapping_sub(base.ms);
     let seq = if distance == 0 {
         id.seq.wrapping_sub(base.seq)
