@@ -228,20 +228,31 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// [`behind_value`] of a field of the model.
+    /// Where the values of an entry end whose fields are those of the model, so many.
     #[inline(always)]
-    pub(super) fn behind_value(&mut self, bytes: &[u8], field: usize, at: usize) -> Option<usize> {
-        let (tag, known) = (*bytes.get(at)?, &mut self.0[field % SHAPE]);
-        if tag == known.0 {
-            return Some(at + known.1);
-        }
-        match LENGTHS[usize::from(tag)] {
-            TEXT => behind_text(bytes, at + 1),
-            length => {
-                *known = (tag, length.into());
-                Some(at + known.1)
+    pub(super) fn behind_values(
+        &mut self,
+        bytes: &[u8],
+        fields: usize,
+        mut at: usize,
+    ) -> Option<usize> {
+        for known in self.0.iter_mut().take(fields) {
+            let tag = *bytes.get(at)?;
+            if tag != known.0 {
+                match LENGTHS[usize::from(tag)] {
+                    TEXT => {
+                        at = behind_text(bytes, at + 1)?;
+                        continue;
+                    }
+                    length => *known = (tag, length.into()),
+                }
             }
+            at += known.1;
         }
+        for _ in SHAPE..fields {
+            at = behind_value(bytes, at)?;
+        }
+        Some(at)
     }
 }
 

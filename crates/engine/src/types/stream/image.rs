@@ -228,9 +228,7 @@ impl<'b> Image<'b> {
                 return Some((before, at));
             }
             if head & SAME != 0 {
-                for field in 0..fields {
-                    next = shape.behind_value(bytes, field, next)?;
-                }
+                next = shape.behind_values(bytes, fields, next)?;
             } else {
                 let fields;
                 (fields, next) = number_at(bytes, next)?;
