@@ -422,3 +422,26 @@ impl Turn<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use undercroft_commands::table::all;
+
+    use super::*;
+
+    #[test]
+    fn no_command_on_an_element_is_passed_over() {
+        let elements = all().iter().filter(|command| command.element > 0);
+        for command in elements {
+            assert!(
+                may_have_element(command.name.as_bytes()),
+                "{}",
+                command.name
+            );
+            assert!(may_have_element(
+                command.name.to_ascii_uppercase().as_bytes()
+            ));
+        }
+        assert!(!may_have_element(b"GET") && !may_have_element(b"set"));
+    }
+}
