@@ -11,7 +11,7 @@ use crate::handler::{Blocked, Context, Failure, Handler};
 use crate::handlers::{pubsub, scripting, server, strings};
 use crate::latency::Event;
 use crate::load;
-use crate::monitor;
+use crate::monitor::{self, Sender};
 use crate::multi::Multi;
 use crate::reply::Reply;
 use crate::session::ReplyMode;
@@ -165,7 +165,8 @@ fn call(
             note_slow(context, command, arguments, time);
         }
         if context.shows {
-            monitor::show(context, context.session.database, command, arguments);
+            let database = context.session.database;
+            monitor::show(context, Sender::Client, database, command, arguments);
             seen.show(context);
         }
     }

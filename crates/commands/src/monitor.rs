@@ -45,39 +45,18 @@ pub(crate) fn is_refused(session: &Session, command: &Command) -> bool {
         && (uses_data(command) || command.name == "exec" && session.has_queued(uses_data))
 }
 
+/// Who ran a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sender {
+    Client,
+    Script,
+}
+
 /// Shows a command that was run, with the database that was chosen behind it. Those of administrators are not shown.
 #[cold]
 pub(crate) fn show(
     context: &Context<'_>,
-    database: u32,
-    command: &'static Command,
-    arguments: &[&[u8]],
-) {
-    let (host, session) = (context.host, &*context.session);
-    if session.unix_socket {
-        let path = host.config().value("unixsocket");
-        let sender = [&b"unix:"[..], &path.text()].concat();
-        show_from(context, &sender, database, command, arguments);
-    } else {
-        let sender = session.address.as_bytes();
-        show_from(context, sender, database, command, arguments);
-    }
-}
-
-/// Shows a command that a script has run.
-#[cold]
-pub(crate) fn show_of_script(
-    context: &Context<'_>,
-    database: u32,
-    command: &'static Command,
-    arguments: &[&[u8]],
-) {
-    show_from(context, b"lua", database, command, arguments);
-}
-
-fn show_from(
-    context: &Context<'_>,
-    sender: &[u8],
+    sender: Sender,
     database: u32,
     command: &'static Command,
     arguments: &[&[u8]],
@@ -92,7 +71,14 @@ fn show_from(
     let (seconds, rest) = (now / 1_000_000, now % 1_000_000);
     // Writing to a vector cannot fail.
     let _ = write!(line, "+{seconds}.{rest:06} [{database} ");
-    line.extend(sender);
+    match sender {
+        Sender::Script => line.extend(b"lua"),
+        Sender::Client if session.unix_socket => {
+            line.extend(b"unix:");
+            line.extend(host.config().value("unixsocket").text());
+        }
+        Sender::Client => line.extend(session.address.as_bytes()),
+    }
     line.push(b']');
     for word in without_secrets(command, arguments) {
         line.push(b' ');

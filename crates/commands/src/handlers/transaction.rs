@@ -8,7 +8,7 @@ use undercroft_engine::{Running, Scratch, Store};
 use crate::arguments::CommandError;
 use crate::handler::{Context, Failure, Outcome};
 use crate::load;
-use crate::monitor;
+use crate::monitor::{self, Sender};
 use crate::multi::Multi;
 use crate::reply::Reply;
 use crate::session::{self, ReplyMode};
@@ -268,7 +268,14 @@ impl Done {
                     note_slow(context, queued.command, &multi.arguments(queued), ran.time);
                 }
                 if let Some(database) = self.databases.get(at) {
-                    monitor::show(context, *database, queued.command, &multi.arguments(queued));
+                    let arguments = multi.arguments(queued);
+                    monitor::show(
+                        context,
+                        Sender::Client,
+                        *database,
+                        queued.command,
+                        &arguments,
+                    );
                     ran.lap.seen.show(context);
                 }
                 continue;
@@ -299,7 +306,13 @@ impl Done {
             note_slow(context, queued.command, &arguments, time);
             if context.shows {
                 let database = context.session.database;
-                monitor::show(context, database, queued.command, &arguments);
+                monitor::show(
+                    context,
+                    Sender::Client,
+                    database,
+                    queued.command,
+                    &arguments,
+                );
             }
         }
         context.session.confirms = confirms;

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::handler::Context;
-use crate::monitor;
+use crate::monitor::{self, Sender};
 use crate::slow::note_slow;
 use crate::table::Command;
 
@@ -65,7 +65,8 @@ impl Seen {
     /// Shows all of them to connections that MONITOR.
     pub(crate) fn show(&self, context: &Context<'_>) {
         for seen in &self.commands {
-            monitor::show_of_script(context, seen.database, seen.command, &seen.words());
+            let (database, command) = (seen.database, seen.command);
+            monitor::show(context, Sender::Script, database, command, &seen.words());
         }
     }
 }
