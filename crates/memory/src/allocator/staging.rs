@@ -3,12 +3,12 @@
 //!
 //! A staged block is on its shard's staging list, with the process that fills
 //! it named in its descriptor. When that process dies, upkeep frees the block,
-//! or whoever needs the memory or reclaims its slot. Where the process itself cannot free one now, it does so
-//! when it stages the next one.
+//! or whoever needs the memory or reclaims its slot. Where the process itself
+//! cannot free one now, it takes its name off it, and upkeep frees it as one that
+//! nobody reads in place any more.
 
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
@@ -19,7 +19,6 @@ use crate::error::{Error, Fault};
 use crate::handle::Segment;
 use crate::mapped::layout::{PAGE, descriptor, shard, slot};
 use crate::processes::lock::Owner;
-use crate::processes::process::without_fork;
 use crate::processes::wait::defer_signals;
 use crate::views::shards::ShardSet;
 use crate::views::view::Offset;
@@ -51,7 +50,7 @@ pub struct PutDown {
 
 /// A staged block, and the process that fills it as its descriptor names it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StagedBlock {
+struct StagedBlock {
     shard: usize,
     page: u64,
     owner: u64,
@@ -87,7 +86,6 @@ impl Segment {
     /// the shard's lock. Meant for blocks that take long to fill; always whole
     /// pages.
     pub fn stage(&self, index: usize, bytes: u64) -> Result<Staged<'_>, Error> {
-        self.free_left_over();
         let (page, owner) = self.write(ShardSet::one(index), |transaction| {
             let at = transaction.allocate_run(index.into(), bytes.div_ceil(PAGE).max(1))?;
             let page = self.mapping.page_of(at);
@@ -160,35 +158,17 @@ impl Segment {
         })
     }
 
-    /// Frees the blocks that could not be freed when they were dropped, but for
-    /// those behind a lock that is held now.
-    fn free_left_over(&self) {
-        if !self.has_left_over.load(Ordering::Acquire) {
-            return;
-        }
-        let _deferred = defer_signals();
-        for block in self.left_over(std::mem::take) {
-            if self.is_locked(block.shard) || self.free_block(block).is_err() {
-                self.left_over(|blocks| blocks.push(block));
-            }
-        }
+    /// Leaves a block of this process that cannot be freed now to upkeep: from here on it is in nobody's name. The one
+    /// word of it that changes is nobody else's while it names this process, so this needs no lock.
+    fn leave_to_upkeep(&self, block: StagedBlock) {
+        let at = self.mapping.layout().descriptor(block.page) + descriptor::BITMAP;
+        let word = self.mapping.word(at);
+        let _ = word.compare_exchange(block.owner, PARKED, Ordering::Release, Ordering::Relaxed);
+        crate::probes::fault::step();
     }
 
-    /// Calls `body` with the blocks that could not be freed, for a moment.
-    /// Nobody forks meanwhile: the child's copy of the mutex would stay locked.
-    fn left_over<R>(&self, body: impl FnOnce(&mut Vec<StagedBlock>) -> R) -> R {
-        without_fork(|| {
-            let blocks = self.left_over.lock();
-            let mut blocks = blocks.unwrap_or_else(PoisonError::into_inner);
-            let result = body(&mut blocks);
-            self.has_left_over
-                .store(!blocks.is_empty(), Ordering::Release);
-            result
-        })
-    }
-
-    /// Frees the blocks that processes were filling when they died, or had taken over, and those that nobody reads in
-    /// place any more, for who keeps the store or needs the memory. Returns whether there were any.
+    /// Frees the blocks that processes were filling when they died, or had taken over, and those in nobody's name that
+    /// nobody reads in place any more, for who keeps the store or needs the memory. Returns whether there were any.
     pub fn free_dead_staged(&self) -> Result<bool, Error> {
         // Who is dead is asked without a lock (W9), and stays so. A list that changes
         // meanwhile may lead anywhere: it is looked at again the next time.
@@ -249,7 +229,7 @@ impl Segment {
     /// a parked one in place. A slot that is being reclaimed has only dead former owners; others are asked.
     fn is_left(&self, page: u64, slot_index: Option<u64>, owners: &mut Owners) -> bool {
         let at = self.mapping.layout().descriptor(page) + descriptor::BITMAP;
-        let owner = self.mapping.load(at);
+        let owner = self.mapping.word(at).load(Ordering::Acquire);
         if owner == PARKED {
             return !self.is_pinned_by_the_living(page, owners);
         }
@@ -380,7 +360,7 @@ impl Drop for Staged<'_> {
         // nobody to tell would lose it.
         let _deferred = defer_signals();
         if self.segment.free_block(self.block).is_err() {
-            self.segment.left_over(|blocks| blocks.push(self.block));
+            self.segment.leave_to_upkeep(self.block);
         }
     }
 }

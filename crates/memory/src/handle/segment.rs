@@ -1,11 +1,9 @@
 //! A handle on a mapped store: the way in for reading and writing.
 
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::allocator::staging::StagedBlock;
 use crate::error::Error;
 use crate::mapped::layout::{control, shard};
 use crate::mapped::mapping::Mapping;
@@ -61,10 +59,6 @@ pub struct Segment {
     pub(crate) lively: Lively,
     /// When somebody looked after each shard, by the coarse clock.
     pub(crate) looked_after: Vec<AtomicU64>,
-    /// Staged blocks that could not be freed when they were dropped.
-    pub(crate) left_over: Mutex<Vec<StagedBlock>>,
-    /// Whether there are some.
-    pub(crate) has_left_over: AtomicBool,
     /// As whom this process is copying the store now; 0 where it does not. A forked child is somebody else.
     pub(crate) copying_as: AtomicU32,
     /// Whether nobody else sees what is written: the file is mapped privately.
@@ -98,8 +92,6 @@ impl Segment {
             boot,
             lively: Lively::default(),
             looked_after,
-            left_over: Mutex::default(),
-            has_left_over: AtomicBool::new(false),
             copying_as: AtomicU32::new(0),
             is_alone: false,
         }
