@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::mapped::layout::{control, shard};
 use crate::mapped::mapping::Mapping;
-use crate::mapped::platform;
 use crate::mapped::words::ShardWords;
+use crate::mapped::{futex, platform};
 use crate::messages::seat::Lively;
 use crate::probes::fault;
 use crate::probes::work;
@@ -475,7 +475,7 @@ impl Segment {
     #[inline(always)]
     pub(crate) fn unlock(&self, shard: ShardWords<'_>) {
         if lock::release(shard.lock()) {
-            platform::futex_wake_one(shard.lock());
+            futex::wake_one(shard.lock());
         }
         fault::step();
     }
@@ -483,7 +483,7 @@ impl Segment {
     pub(crate) fn unlock_heap(&self) {
         let word = self.mapping.half(control::HEAP_LOCK);
         if lock::release(word) {
-            platform::futex_wake_one(word);
+            futex::wake_one(word);
         }
         fault::step();
     }

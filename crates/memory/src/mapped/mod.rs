@@ -2,6 +2,7 @@
 //!
 //! - `blocks`: copies of words, many bytes at once.
 //! - `classes`: size classes of blocks.
+//! - `futex`: sleeping until a word changes, and waking.
 //! - `layout`: where everything lies in the file.
 //! - `mapping`: access to words, copies and comparisons, all of them checked.
 //! - `platform`: the few system calls that the store needs.
@@ -9,6 +10,7 @@
 
 mod blocks;
 pub(crate) mod classes;
+pub(crate) mod futex;
 pub mod layout;
 pub(crate) mod mapping;
 pub(crate) mod platform;

@@ -437,45 +437,6 @@ pub(crate) fn pid_namespace() -> u32 {
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |status| status.ino() as u32)
 }
 
-/// Waits until woken, for at most `timeout`, while the word holds `value`.
-/// Returns true where a signal ended the wait.
-pub(crate) fn futex_wait(word: &AtomicU32, value: u32, timeout: Duration) -> bool {
-    let timeout = libc::timespec {
-        tv_sec: timeout.as_secs() as libc::time_t,
-        tv_nsec: timeout.subsec_nanos().into(),
-    };
-    // SAFETY: the word is mapped and aligned; the kernel reads it and `timeout`.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAIT,
-            value,
-            &timeout,
-        )
-    };
-    result < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINTR)
-}
-
-/// Wakes one waiter.
-pub(crate) fn futex_wake_one(word: &AtomicU32) {
-    // SAFETY: the word is mapped and aligned; the kernel uses its address only.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) };
-}
-
-/// Wakes all waiters.
-pub(crate) fn futex_wake_all(word: &AtomicU32) {
-    // SAFETY: the word is mapped and aligned; the kernel uses its address only.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAKE,
-            libc::c_int::MAX,
-        )
-    };
-}
-
 /// A descriptor that becomes readable each time a period has passed.
 pub(crate) fn timer(period: Duration) -> io::Result<OwnedFd> {
     let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;

@@ -442,7 +442,7 @@ impl Drop for RingGuard<'_> {
         }
         let word = self.segment.mapping.half(self.segment.ring_at(ring::LOCK));
         if lock::release(word) {
-            crate::mapped::platform::futex_wake_one(word);
+            crate::mapped::futex::wake_one(word);
         }
         fault::step();
     }

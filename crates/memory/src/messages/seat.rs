@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::handle::Segment;
 use crate::mapped::layout::{SLOTS, control, slot};
-use crate::mapped::platform;
+use crate::mapped::{futex, platform};
 use crate::messages::bell;
 use crate::messages::polling::Polling;
 use crate::processes::lock::Owner;
@@ -297,27 +297,43 @@ impl Segment {
         self.wake_seats(std::iter::once(name));
     }
 
-    /// Wakes whoever waits at one of the seats: one fence for all, and a system
-    /// call for those who sleep.
+    /// Wakes whoever waits at one of the seats: one fence for all, and all who
+    /// sleep at once. Woken one by one, the first would take the core of who
+    /// wakes the others.
     #[inline]
     pub fn wake_seats(&self, names: impl Iterator<Item = SeatName>) {
         AtomicU32::fence();
+        let mut gathered = None;
         for name in names {
             if self.seat_is_stale(name) {
                 continue;
             }
             let word = self.seat_word(name);
             if word.seen() & BITS != 0 {
-                self.wake_sleepers(name, word);
+                self.rouse_sleepers(name, word, &mut gathered);
             }
+        }
+        if let Some(word) = gathered {
+            futex::wake_all(word);
         }
     }
 
+    /// Has the threads that sleep at a seat sleep at the word where those to be
+    /// woken are gathered. A process that is killed before it wakes them leaves
+    /// them as one that was killed before it looked: they look for themselves.
     #[cold]
-    fn wake_sleepers(&self, name: SeatName, word: &AtomicU32) {
+    fn rouse_sleepers<'w>(
+        &self,
+        name: SeatName,
+        word: &'w AtomicU32,
+        gathered: &mut Option<&'w AtomicU32>,
+    ) {
         let waited = rouse(word);
         if waited & THREADS != 0 {
-            platform::futex_wake_all(word);
+            match gathered {
+                None => *gathered = Some(word),
+                Some(other) => futex::move_all(word, other),
+            }
         }
         if waited & DESCRIPTOR != 0 {
             bell::ring(self.path(), name);
@@ -407,7 +423,7 @@ impl Segment {
             return true;
         }
         if !time.is_zero() {
-            platform::futex_wait(word, value, time);
+            futex::wait(word, value, time);
         }
         is_there()
     }

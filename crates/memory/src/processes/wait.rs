@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::handle::Segment;
 use crate::mapped::layout::shard;
-use crate::mapped::platform;
+use crate::mapped::{futex, platform};
 use crate::processes::lock::{Next, Owner, Surroundings};
 
 /// Rounds of spinning before the first sleep; a transaction is shorter.
@@ -355,7 +355,7 @@ impl Surroundings<AtomicU32> for Waiter<'_> {
     }
 
     fn wake(&mut self, word: &AtomicU32) {
-        platform::futex_wake_one(word);
+        futex::wake_one(word);
     }
 
     fn sleep(&mut self, word: &AtomicU32, value: u32) {
@@ -369,12 +369,12 @@ impl Surroundings<AtomicU32> for Waiter<'_> {
         match hook {
             Some(hook) => {
                 hook.blocked(&mut || {
-                    platform::futex_wait(word, value, timeout);
+                    futex::wait(word, value, timeout);
                 });
                 self.interrupted = is_interrupted(hook);
             }
             None => {
-                platform::futex_wait(word, value, timeout);
+                futex::wait(word, value, timeout);
             }
         }
     }
