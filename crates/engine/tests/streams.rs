@@ -575,6 +575,36 @@ fn entries_are_for_all_who_read_and_of_a_group_for_the_first() {
 }
 
 #[test]
+fn all_who_read_are_given_long_entries_whoever_else_waits() {
+    let place = fresh::place(8);
+    let (store, other) = (place.open(), place.open());
+    let mut waiters = Waiters::new(&other);
+    let long = vec![b'v'; 3000];
+    let (old, new) = (id(0).to_bytes(), id(9).to_bytes());
+    let readers: Vec<(Ticket, bool)> = (0..100)
+        .map(|number| match number % 5 {
+            0 => (wait(&mut waiters, &[b"k", &new], READ), false),
+            1 => (wait(&mut waiters, &[b"none", b"k", &old, &old], READ), true),
+            _ => (wait(&mut waiters, &[b"k", &old], READ), true),
+        })
+        .collect();
+    write(&store, |writer, key| {
+        for ms in 1..=5 {
+            let (id, limits) = (EntryId::Exactly(id(ms)), StreamLimits::DEFAULT);
+            writer.stream_add(0, key, id, &[b"f", &long], true, None, &limits)?;
+        }
+        Ok(())
+    });
+    let all: Vec<StreamId> = (1..=5).map(id).collect();
+    for (ticket, served) in readers {
+        let expected = served.then(|| all.clone());
+        assert_eq!(given(&mut waiters, ticket), expected);
+    }
+    drop(waiters);
+    check(&store);
+}
+
+#[test]
 fn what_is_given_to_who_is_gone_is_pending() {
     let (_directory, store) = fresh::store(1);
     add_one(&store, 1);

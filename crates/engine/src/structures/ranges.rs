@@ -79,6 +79,12 @@ impl Ranges {
         (&self.bytes, &self.ends)
     }
 
+    /// Makes room for so many more items, of so many bytes together.
+    pub(crate) fn reserve(&mut self, items: usize, bytes: usize) {
+        self.ends.reserve(items);
+        self.bytes.reserve(bytes);
+    }
+
     /// Adds an item.
     pub fn push(&mut self, item: &[u8]) {
         self.bytes.extend_from_slice(item);

@@ -47,6 +47,12 @@ impl Queue {
         })
     }
 
+    /// That of some keys which the queue is of.
+    pub(super) fn key_among<'k>(&self, store: &Store, keys: &[&'k [u8]]) -> Option<&'k [u8]> {
+        let is_this = |key: &&&[u8]| store.key(key).hash == self.hash;
+        keys.iter().find(is_this).copied()
+    }
+
     /// The root of the dictionary that it lies in.
     pub(super) fn root(&self) -> Root {
         Root {

@@ -242,7 +242,11 @@ impl TicketRecord {
             count,
             self.texts.len() as u64,
         ];
-        let mut bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
+        let (texts, ends) = self.texts.parts();
+        let mut bytes = Vec::with_capacity(size_of_val(&words) + size_of_val(ends) + texts.len());
+        for word in words {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
         for text in self.texts.iter() {
             bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
             bytes.extend_from_slice(text);
@@ -282,6 +286,8 @@ impl TicketRecord {
             _ => return None,
         };
         let mut texts = Ranges::new();
+        // What is read while it changes may count more of them than fit.
+        texts.reserve((number as usize).min(bytes.len() / 8), bytes.len());
         for _ in 0..number {
             let (length, rest) = bytes.split_first_chunk::<8>()?;
             let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
@@ -298,26 +304,39 @@ impl TicketRecord {
         })
     }
 
+    /// Whether the client of a record waits, without reading the rest of it.
+    pub(super) fn is_waiting(view: &View<'_>, entry: &Entry) -> Result<bool, Error> {
+        match entry.text(view)? {
+            Text::Bytes(at, 16..) => Ok(view.word(at + 8)?.to_le_bytes()[0] == WAITING),
+            _ => Err(TicketRecord::fault(entry)),
+        }
+    }
+
+    fn fault(entry: &Entry) -> Error {
+        Error::from(Fault {
+            at: entry.at,
+            what: "a sound record of a waiting client",
+        })
+    }
+
     /// Reads a record.
     pub(crate) fn load(view: &View<'_>, entry: &Entry) -> Result<TicketRecord, Error> {
         let mut bytes = Vec::new();
         if let Text::Bytes(at, length) = entry.text(view)? {
             view.append_to(at, length, &mut bytes)?;
         }
-        TicketRecord::decode(&bytes).ok_or_else(|| {
-            Error::from(Fault {
-                at: entry.at,
-                what: "a sound record of a waiting client",
-            })
-        })
+        TicketRecord::decode(&bytes).ok_or_else(|| TicketRecord::fault(entry))
     }
 }
 
 /// Each of some keys once, in their order.
 pub(super) fn once<'k>(keys: impl IntoIterator<Item = &'k [u8]>) -> Vec<&'k [u8]> {
-    let mut seen = std::collections::HashSet::new();
-    let keys = keys.into_iter();
-    keys.filter(|key| seen.insert(*key)).collect()
+    let mut keys: Vec<&[u8]> = keys.into_iter().collect();
+    if keys.len() > 1 {
+        let mut seen = std::collections::HashSet::new();
+        keys.retain(|key| seen.insert(*key));
+    }
+    keys
 }
 
 #[cfg(test)]

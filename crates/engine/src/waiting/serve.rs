@@ -34,6 +34,8 @@ enum Progress {
     Woken,
     /// It looks, and there is nothing for it.
     Waits,
+    /// It reads a stream, and is answered with the others that do.
+    Reads(TicketRecord),
 }
 
 /// How a wait is ended from the waiter's side.
@@ -113,6 +115,7 @@ impl Store {
                 return Ok(());
             }
             last.clone_from(&tickets);
+            let mut readers = Vec::new();
             for ticket in tickets {
                 if settled[ticket.kind()] {
                     passed += 1;
@@ -127,8 +130,10 @@ impl Store {
                         // Who looks for less room has none, and another may have it.
                         settled[ticket.kind()] = ticket.kind() != FOR_ROOM;
                     }
+                    Progress::Reads(record) => readers.push((ticket, record)),
                 }
             }
+            passed += self.serve_readers(queue, &readers, more)?;
             if settled[TAKES] || settled != [false; 4] && last.iter().all(|ticket| ticket.looks()) {
                 // One of another kind that is further behind looks for itself when it tends.
                 return Ok(());
@@ -146,8 +151,14 @@ impl Store {
             // Its owner has just left.
             return Ok(Progress::Gone);
         };
+        // Entries stay in their stream, so it does no harm to give them to a dead process, which costs less than to ask.
+        let reads = matches!(record.take, Take::Entries { .. });
         // Who is dead is asked without a lock (W9), and stays so.
-        if !self.segment.seat_lives(record.seat) {
+        let lives = match reads {
+            true => !self.segment.seat_is_stale(record.seat),
+            false => self.segment.seat_lives(record.seat),
+        };
+        if !lives {
             let noticed = self.end_dead(ticket)?;
             more.extend(noticed.queues.into_iter().filter(|other| *other != queue));
             return Ok(Progress::Gone);
@@ -159,12 +170,14 @@ impl Store {
         if record.database != queue.database {
             return Ok(Progress::Passed);
         }
+        if reads {
+            return Ok(Progress::Reads(record));
+        }
         if let Some(look) = record.look() {
             return self.serve_look(ticket, &record, look);
         }
-        let is_this = |key: &&&[u8]| self.key(key).hash == queue.hash;
         let keys = record.queued();
-        let Some(key) = keys.iter().find(is_this) else {
+        let Some(key) = queue.key_among(self, &keys) else {
             return Ok(Progress::Passed);
         };
         let there = self.read_marked(ShardSet::one(queue.shard), |reader| {

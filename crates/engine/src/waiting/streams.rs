@@ -2,13 +2,84 @@
 //! group, which the first of them is given. Nothing is taken away by it: what is given to a client that dies is pending, as
 //! it is in Redis.
 
+use std::collections::VecDeque;
+
+use undercroft_memory::{SeatName, ShardSet};
+
+use super::notice::Queue;
+use super::record::{Ticket, TicketRecord};
 use super::table::Offer;
 use super::{Answer, Take, Taken, Wanted};
 use crate::error::Error;
-use crate::store::Reader;
+use crate::store::{Reader, Store};
 use crate::transaction::writer::Writer;
 use crate::types::registry::ValueType;
 use crate::types::stream::{IdRange, StreamEntries, StreamId};
+
+/// Readers that are answered in one change at most,
+const ANSWERED_AT_ONCE: usize = 16;
+/// and bytes of their answers after which the change ends (W9).
+const BYTES_AT_ONCE: usize = 32 << 10;
+
+/// A client that waits for entries of a stream, whoever else is given them.
+pub(super) type StreamReader = (Ticket, TicketRecord);
+
+impl Store {
+    /// Gives the clients that read a queue's stream what it has for them: many in one change, as all of them wait for the
+    /// same, and only then wakes them. Returns how many still wait. O(readers + what they are given).
+    pub(super) fn serve_readers(
+        &self,
+        queue: Queue,
+        readers: &[StreamReader],
+        more: &mut VecDeque<Queue>,
+    ) -> Result<usize, Error> {
+        let served = self.read_marked(ShardSet::one(queue.shard), |reader| {
+            let has = |(_, record): &StreamReader| {
+                let (texts, keys) = (record.texts(), record.queued());
+                match queue.key_among(self, &keys) {
+                    Some(key) => reader.has_entries(&record.wanted(&texts), key),
+                    None => Ok(false),
+                }
+            };
+            readers
+                .iter()
+                .map(has)
+                .collect::<Result<Vec<bool>, Error>>()
+        })?;
+        let mut waiting = served.iter().filter(|has| !**has).count();
+        let served = readers.iter().zip(served).filter(|(_, has)| *has);
+        let served: Vec<&StreamReader> = served.map(|(reader, _)| reader).collect();
+        let mut left = &served[..];
+        while !left.is_empty() {
+            let some = &left[..left.len().min(ANSWERED_AT_ONCE)];
+            let shards = some
+                .iter()
+                .flat_map(|(ticket, record)| record.shards(self, *ticket).iter());
+            let (done, noticed) = self.write_marked(shards.collect(), |writer| {
+                writer.answer_readers(queue, some)
+            })?;
+            more.extend(noticed.queues.into_iter().filter(|other| *other != queue));
+            self.segment.wake_seats(done.woken.into_iter());
+            waiting += done.waiting;
+            left = &left[done.seen..];
+        }
+        Ok(waiting)
+    }
+}
+
+/// Where a client reads on: the key, the id behind which it does, and how much it wants.
+type Place<'k> = (&'k [u8], StreamId, Take);
+
+/// What became of readers in one change.
+#[derive(Default)]
+struct Answered {
+    /// Those it came to.
+    seen: usize,
+    /// Of them, those for which there was nothing after all.
+    waiting: usize,
+    /// The seats of the others.
+    woken: Vec<SeatName>,
+}
 
 impl Wanted<'_> {
     /// The id behind which entries of a key are wanted.
@@ -30,7 +101,7 @@ impl Wanted<'_> {
 }
 
 impl Reader<'_, '_> {
-    /// Whether a stream has something for a client.
+    /// Whether a stream has something for a client, or may have: an id that was set by hand may be no entry's. O(1).
     pub(super) fn has_entries(&self, wanted: &Wanted<'_>, key: &[u8]) -> Result<bool, Error> {
         let is_of_group = matches!(wanted.take, Take::Deliver { .. });
         let stream = match self.stream(wanted.database, &self.key(key)) {
@@ -47,12 +118,57 @@ impl Reader<'_, '_> {
         } else {
             wanted.behind(key)
         };
-        let last = stream.edge(self.view(), true)?;
-        Ok(last.is_some_and(|last| last > behind))
+        Ok(stream.length() > 0 && stream.last_id() > behind)
     }
 }
 
 impl Writer<'_, '_> {
+    /// Answers readers of a stream, until they were given much. What one was given is another's who reads on from the same
+    /// entry.
+    fn answer_readers(
+        &mut self,
+        queue: Queue,
+        readers: &[&StreamReader],
+    ) -> Result<Answered, Error> {
+        let (mut done, mut bytes) = (Answered::default(), 0);
+        let mut given: Option<(Place<'_>, Answer)> = None;
+        let mut left = Vec::new();
+        for (ticket, record) in readers {
+            if bytes > BYTES_AT_ONCE {
+                break;
+            }
+            done.seen += 1;
+            // It may have just left, or been answered.
+            if !self.still_waits(*ticket)? {
+                continue;
+            }
+            let (texts, keys) = (record.texts(), record.queued());
+            let Some(key) = queue.key_among(self.store, &keys) else {
+                continue;
+            };
+            let wanted = record.wanted(&texts);
+            let place = (key, wanted.behind(key), record.take);
+            if given.as_ref().is_none_or(|(other, _)| *other != place) {
+                given = match self.offer_entries(&wanted, key)? {
+                    Offer::Answer(answer) => Some((place, answer)),
+                    _ => None,
+                };
+            }
+            let Some((_, answer)) = &given else {
+                done.waiting += 1;
+                continue;
+            };
+            match keys.len() {
+                1 => left.push(*ticket),
+                _ => self.leave_queues(*ticket, record)?,
+            }
+            bytes += self.put_answer(*ticket, record, answer)?;
+            done.woken.push(record.seat);
+        }
+        self.leave_queue(queue, &left)?;
+        Ok(done)
+    }
+
     /// Gives a client what a stream has for it.
     pub(super) fn offer_entries(
         &mut self,

@@ -90,10 +90,23 @@ impl Writer<'_, '_> {
         }
     }
 
-    fn put_waiter(&mut self, ticket: Ticket, record: &TicketRecord) -> Result<(), Error> {
+    /// Whether a client was not answered yet. While it was not, its record stays as it is.
+    pub(super) fn still_waits(&mut self, ticket: Ticket) -> Result<bool, Error> {
         let name = ticket.0.to_le_bytes();
         let key = self.store.hidden_key(ticket.home(), &name);
-        self.set_text(WAITERS, &key, &record.encode(), Expiry::Never)
+        match self.find(WAITERS, &key)? {
+            None => Ok(false),
+            Some(entry) => TicketRecord::is_waiting(self.view(), &entry),
+        }
+    }
+
+    /// Stores a record, and returns how long it is.
+    fn put_waiter(&mut self, ticket: Ticket, record: &TicketRecord) -> Result<usize, Error> {
+        let name = ticket.0.to_le_bytes();
+        let key = self.store.hidden_key(ticket.home(), &name);
+        let encoded = record.encode();
+        self.set_text(WAITERS, &key, &encoded, Expiry::Never)?;
+        Ok(encoded.len())
     }
 
     /// Whether somebody waits for a key.
@@ -122,8 +135,36 @@ impl Writer<'_, '_> {
         Ok(ticket)
     }
 
+    /// Takes tickets out of a queue, all at once where they are its first ones.
+    pub(super) fn leave_queue(&mut self, queue: Queue, tickets: &[Ticket]) -> Result<(), Error> {
+        let name = queue.name();
+        let key = self.store.hidden_key(queue.shard, &name);
+        let (mut first, last) = (Ranges::new(), tickets.len() as i64 - 1);
+        if tickets.len() > 1 {
+            self.reader()
+                .list_range(QUEUES, &key, (0, last), &mut first)?;
+        }
+        if first
+            .iter()
+            .map(Ticket::from_bytes)
+            .eq(tickets.iter().copied().map(Some))
+        {
+            let count = tickets.len() as u64;
+            self.list_pop(QUEUES, &key, End::Left, count, &mut Ranges::new())?;
+            return Ok(());
+        }
+        for ticket in tickets {
+            self.list_remove(QUEUES, &key, 1, &ticket.0.to_le_bytes())?;
+        }
+        Ok(())
+    }
+
     /// Takes a ticket out of the queues it stands in.
-    fn leave_queues(&mut self, ticket: Ticket, record: &TicketRecord) -> Result<(), Error> {
+    pub(super) fn leave_queues(
+        &mut self,
+        ticket: Ticket,
+        record: &TicketRecord,
+    ) -> Result<(), Error> {
         for key in record.queued() {
             let queue = Queue::of(record.database, &self.store.key(key));
             let name = queue.name();
@@ -189,9 +230,19 @@ impl Writer<'_, '_> {
         answer: &Answer,
     ) -> Result<(), Error> {
         self.leave_queues(ticket, record)?;
+        self.put_answer(ticket, record, answer).map(drop)
+    }
+
+    /// Puts an answer where its client finds it, which leaves the queues by itself. Returns how long the record is.
+    pub(super) fn put_answer(
+        &mut self,
+        ticket: Ticket,
+        record: &TicketRecord,
+        answer: &Answer,
+    ) -> Result<usize, Error> {
         let answered = record.answered(answer);
         self.note_mailbox(ticket, &answered)?;
-        self.put_waiter(ticket, &answered)?;
+        let length = self.put_waiter(ticket, &answered)?;
         let name = record.seat.bits().to_le_bytes();
         let key = self.store.key(&name);
         self.list_push(
@@ -201,7 +252,7 @@ impl Writer<'_, '_> {
             &[&ticket.0.to_le_bytes()],
             false,
         )?;
-        Ok(())
+        Ok(length)
     }
 
     /// Removes a ticket with all that is known of it.
@@ -238,7 +289,7 @@ impl Writer<'_, '_> {
         }
         self.leave_answered(ticket, record)?;
         self.disown_mailbox(ticket, record)?;
-        self.put_waiter(ticket, &record.disowned())
+        self.put_waiter(ticket, &record.disowned()).map(drop)
     }
 
     /// Puts what was taken for a client back to where it was, unless it was

@@ -4,7 +4,9 @@
 
 use std::mem::ManuallyDrop;
 
-use undercroft_engine::{AddRule, Begun, End, PackedLimits, Store, Take, Ticket, Waiters, Wanted};
+use undercroft_engine::{
+    AddRule, Begun, End, EntryId, PackedLimits, Store, StreamLimits, Take, Ticket, Waiters, Wanted,
+};
 
 use super::{Scenario, Steps, full, key, quick, some_keys, write};
 use crate::state;
@@ -20,6 +22,11 @@ const LOWEST: Take = Take::Scored {
 const MOVE: Take = Take::Move {
     from: End::Left,
     to: End::Right,
+};
+const ENTRIES: Take = Take::Entries { count: 10 };
+const DELIVER: Take = Take::Deliver {
+    count: 10,
+    acknowledged: false,
 };
 
 /// The scenarios of this family.
@@ -80,6 +87,40 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             begin(&mut waiters, &[key(0, 90), key(1, 90)], MOVE);
             begin(&mut waiters, &[key(1, 90)], LEFT);
             push(s, &key(0, 90), &[b"one"]);
+        },
+    ),
+    handed("XADD serves all who read", some_keys, Steps::Always, |s| {
+        let mut waiters = ManuallyDrop::new(Waiters::new(s));
+        let (one, other) = (key(0, 90), key(1, 90));
+        let behind = vec![0; 16];
+        begin(&mut waiters, &[one.clone(), behind.clone()], ENTRIES);
+        wait(
+            s,
+            &[other, one.clone(), behind.clone(), behind.clone()],
+            ENTRIES,
+        );
+        begin(&mut waiters, &[one.clone(), behind], ENTRIES);
+        add(s, &one);
+    }),
+    handed(
+        "XADD serves who reads behind others, and the first of a group",
+        some_keys,
+        Steps::Full,
+        |s| {
+            let mut waiters = ManuallyDrop::new(Waiters::new(s));
+            let key = key(0, 90);
+            write(s, &[&key], |writer| {
+                writer.stream_create_group(0, &s.key(&key), b"g", (None, -1), true)
+            });
+            begin(&mut waiters, &[key.clone(), vec![0xff; 16]], ENTRIES);
+            begin(&mut waiters, &[key.clone(), vec![0; 16]], ENTRIES);
+            for consumer in [b"one", b"two"] {
+                let names = [b"g".to_vec(), consumer.to_vec()];
+                let keys: Vec<Vec<u8>> = [key.clone()].into_iter().chain(names).collect();
+                begin(&mut waiters, &keys, DELIVER);
+            }
+            begin(&mut waiters, &[key.clone(), vec![0; 16]], ENTRIES);
+            add(s, &key);
         },
     ),
     handed("CLIENT UNBLOCK", some_keys, Steps::Full, |s| {
@@ -196,6 +237,13 @@ fn wait(store: &Store, keys: &[Vec<u8>], take: Take) -> Ticket {
 
 fn push(store: &Store, key: &[u8], items: &[&[u8]]) {
     store.push(0, key, End::Right, items).expect("room");
+}
+
+fn add(store: &Store, key: &[u8]) {
+    write(store, &[key], |writer| {
+        let (id, limits) = (EntryId::Within(1), StreamLimits::DEFAULT);
+        writer.stream_add(0, &store.key(key), id, &[b"f", b"v"], true, None, &limits)
+    });
 }
 
 /// Lets somebody wait in a slot that the process under test does not get, do

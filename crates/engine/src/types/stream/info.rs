@@ -81,6 +81,10 @@ impl Stream {
         range: IdRange,
         out: &mut StreamEntries,
     ) -> Result<(), Error> {
+        // Who reads on from the last entry, as those do who wait, looks into no leaf.
+        if range.from > self.last {
+            return Ok(());
+        }
         self.entries.append_range(view, range, out)
     }
 
