@@ -146,7 +146,11 @@ fn range(
 
 /// The ids that some arguments are.
 pub(super) fn ids(arguments: &[&[u8]]) -> Result<SmallVec<[StreamId; FEW]>, CommandError> {
-    arguments.iter().map(|text| strict_id(text)).collect()
+    let mut ids = SmallVec::new();
+    for text in arguments {
+        ids.push(strict_id(text)?);
+    }
+    Ok(ids)
 }
 
 /// XDEL.

@@ -128,7 +128,11 @@ impl Entries {
         limits: &StreamLimits,
     ) -> Result<Option<u64>, Error> {
         let shard = pool.shard();
-        let place = self.find_end(transaction.view(), true)?;
+        let found = self.find_end(transaction.view(), true);
+        // It is long, and so it stays where it was found.
+        let Ok(place) = &found else {
+            return found.map(|_| None);
+        };
         if self.count() > 0 {
             let mut leaf = Leaf::load(transaction.view(), place.leaf)?;
             let appended = if leaf.is_full(texts, limits) {

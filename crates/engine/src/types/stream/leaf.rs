@@ -140,24 +140,8 @@ impl Leaf {
         view: &View<'_>,
         buffer: &'b mut Vec<u8>,
     ) -> Result<Image<'b>, Error> {
-        self.image_to(view, self.end, buffer)
-    }
-
-    /// Its model without the entries.
-    #[inline(always)]
-    fn model<'b>(&self, view: &View<'_>, buffer: &'b mut Vec<u8>) -> Result<Image<'b>, Error> {
-        self.image_to(view, self.body, buffer)
-    }
-
-    #[inline(always)]
-    fn image_to<'b>(
-        &self,
-        view: &View<'_>,
-        end: usize,
-        buffer: &'b mut Vec<u8>,
-    ) -> Result<Image<'b>, Error> {
         buffer.clear();
-        view.append_part(self.at, 0, end as u64, buffer)?;
+        view.append_part(self.at, 0, self.end as u64, buffer)?;
         let model = model_of(&buffer[..self.body])?;
         Ok(Image {
             leaf: *self,
@@ -276,7 +260,14 @@ impl Leaf {
         (id, texts): (StreamId, &[&[u8]]),
         buffers: &mut Buffers,
     ) -> Result<Appended, Error> {
-        let image = self.model(transaction.view(), &mut buffers.leaf)?;
+        let body = &mut buffers.leaf;
+        body.clear();
+        transaction
+            .view()
+            .append_part(self.at, 0, self.body as u64, body)?;
+        let made = model_of(body);
+        // It is long, and so it stays where it was made.
+        let model = made.as_ref().map_err(Clone::clone)?;
         let encoded = &mut buffers.entry;
         encoded.clear();
         // What shares the first word with it stays as it is.
@@ -288,7 +279,7 @@ impl Leaf {
                 .word(self.at + first as u64)?
                 .to_le_bytes()[..skip],
         );
-        let new = encode(self.base, &image.model, id, texts, encoded);
+        let new = encode(self.base, model, id, texts, encoded);
         let end = first + encoded.len();
         if end > self.size {
             let larger = end <= LEAF_MAX && self.size < LEAF_MAX;

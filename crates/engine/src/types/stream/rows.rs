@@ -220,21 +220,22 @@ impl Leaf {
         row: &Row,
     ) -> Result<bool, Error> {
         let (end, place) = (self.start + self.count, self.start + index);
-        let words: SmallVec<[u8; 32]> = row[..self.kind.width()]
-            .iter()
-            .flat_map(|word| word.to_le_bytes())
-            .collect();
+        let mut bytes = [0; size_of::<Row>()];
+        for (place, word) in bytes.as_chunks_mut().0.iter_mut().zip(row) {
+            *place = word.to_le_bytes();
+        }
+        let words = &bytes[..self.kind.width() * 8];
         if end < self.room() {
             if index == self.count {
-                transaction.fill_slack(shard, self.place_at(place), &words)?;
+                transaction.fill_slack(shard, self.place_at(place), words)?;
             } else {
                 self.shift(transaction, shard, (place, place + 1), self.count - index)?;
-                transaction.write(shard, self.place_at(place), &words)?;
+                transaction.write(shard, self.place_at(place), words)?;
             }
         } else if self.start > 0 {
             self.shift(transaction, shard, (self.start, self.start - 1), index)?;
             self.start -= 1;
-            transaction.write(shard, self.place_at(place - 1), &words)?;
+            transaction.write(shard, self.place_at(place - 1), words)?;
         } else {
             return Ok(false);
         }
