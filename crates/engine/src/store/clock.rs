@@ -6,18 +6,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use undercroft_memory::unix_milliseconds;
 
 thread_local! {
-    /// The time that stands still for this thread; 0 where it does not.
-    static FROZEN: Cell<u64> = const { Cell::new(0) };
+    /// The time that stands still for this thread, or one of these two.
+    static FROZEN: Cell<u64> = const { Cell::new(RUNS) };
 }
+
+/// Time does not stand still,
+const RUNS: u64 = 0;
+/// or it does from the next look on.
+const STOPS: u64 = u64::MAX;
 
 /// While it lives, time stands still for the thread that made it.
 pub(crate) struct Frozen {
-    before: u64,
+    /// Another one does that, which lives for longer.
+    is_inner: bool,
 }
 
 impl Drop for Frozen {
     fn drop(&mut self) {
-        FROZEN.set(self.before);
+        if !self.is_inner {
+            FROZEN.set(RUNS);
+        }
     }
 }
 
@@ -32,19 +40,29 @@ impl Clock {
     pub(crate) fn now(&self) -> u64 {
         match self.fixed.load(Ordering::Relaxed) {
             0 => match FROZEN.get() {
-                0 => unix_milliseconds(),
+                RUNS => unix_milliseconds(),
+                STOPS => Clock::stop(),
                 frozen => frozen,
             },
             fixed => fixed,
         }
     }
 
-    /// Lets time stand still for this thread: the commands of a transaction
-    /// all go by the same one.
+    #[cold]
+    fn stop() -> u64 {
+        let now = unix_milliseconds();
+        FROZEN.set(now);
+        now
+    }
+
+    /// Lets time stand still for this thread, from the first look at it on: the commands of a transaction all go by the
+    /// same one, and most ask for none.
     pub(crate) fn freeze(&self) -> Frozen {
-        Frozen {
-            before: FROZEN.replace(self.now()),
+        let is_inner = FROZEN.get() != RUNS;
+        if !is_inner {
+            FROZEN.set(STOPS);
         }
+        Frozen { is_inner }
     }
 
     /// The time that a test has set.
@@ -58,5 +76,25 @@ impl Clock {
 
     pub(crate) fn set(&self, milliseconds: u64) {
         self.fixed.store(milliseconds, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_stands_still_from_the_first_look_on() {
+        let clock = Clock::default();
+        let outer = clock.freeze();
+        let before = unix_milliseconds();
+        while unix_milliseconds() == before {}
+        let first = clock.now();
+        assert!(first > before, "nobody had looked");
+        drop(clock.freeze());
+        while unix_milliseconds() == first {}
+        assert_eq!(clock.now(), first);
+        drop(outer);
+        assert!(clock.now() > first);
     }
 }
