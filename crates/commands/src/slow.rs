@@ -6,14 +6,16 @@ use crate::arguments::is_keyword;
 use crate::config::PARAMETERS;
 use crate::handler::Context;
 use crate::latency::Event;
-use crate::table::{Command, Flag};
+use crate::table::{Command, DEL, Flag};
 
 /// A fast command with more arguments than these may take long all the same.
 const QUICK_ARGUMENTS: usize = 64;
 
-/// Whether a command is too fast for the slow log to be worth a look at the clock.
+/// Whether a command is too fast for the slow log to be worth a look at the clock. DEL is, which frees later what is
+/// large, as UNLINK does.
 pub(crate) fn is_quick(command: &Command, arguments: &[&[u8]]) -> bool {
-    command.flags.has(Flag::Fast) && arguments.len() <= QUICK_ARGUMENTS
+    let is_fast = command.flags.has(Flag::Fast) || std::ptr::eq(command, DEL);
+    is_fast && arguments.len() <= QUICK_ARGUMENTS
 }
 
 /// Whether the time of a command is none of the slow log's: it waits for others.

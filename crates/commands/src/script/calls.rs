@@ -15,7 +15,7 @@ use crate::handler::{Blocked, Context, Failure, Handler};
 use crate::protocol::Protocol;
 use crate::reply::Reply;
 use crate::slow::{is_quick, is_slow, note_latency};
-use crate::table::{Command, Flag, resolve_name};
+use crate::table::{Command, Flag, find, resolve_name};
 
 /// Between two words that a script still runs.
 const SAYS: Duration = Duration::from_millis(200);
@@ -114,7 +114,7 @@ impl<'c, 'a> Calls<'c, 'a> {
     pub fn call(&mut self, arguments: &[&[u8]], reply: &mut dyn Reply) -> Result<(), Refused> {
         const UNKNOWN: CommandError =
             CommandError::fixed("ERR Unknown Redis command called from script");
-        let Ok(command) = resolve_name(arguments) else {
+        let Some(command) = command_of(arguments) else {
             return Err(self.refuse(UNKNOWN));
         };
         let handler = match self.admit(command, arguments) {
@@ -217,7 +217,7 @@ impl<'c, 'a> Calls<'c, 'a> {
 
     /// Whether the user may run a command: none where there is no such command.
     pub fn allows(&self, arguments: &[&[u8]]) -> Option<bool> {
-        resolve_name(arguments).ok().map(|_| true)
+        command_of(arguments).map(|_| true)
     }
 
     /// The protocol in which commands answer from now on.
@@ -321,5 +321,15 @@ impl Drop for Calls<'_, '_> {
             // It is forgotten by itself within a second.
             let _ = self.context.store.store().end_script();
         }
+    }
+}
+
+/// The command that these arguments call. Most have no subcommands, and no error is made for them.
+#[inline]
+fn command_of(arguments: &[&[u8]]) -> Option<&'static Command> {
+    let command = find(arguments.first()?)?;
+    match command.subcommands.is_empty() {
+        true => Some(command),
+        false => resolve_name(arguments).ok(),
     }
 }

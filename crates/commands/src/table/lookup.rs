@@ -48,6 +48,8 @@ pub(crate) static GET: &Command = named("get");
 pub(crate) static SET: &Command = named("set");
 /// EXEC, of which more is asked than of other commands before it may run.
 pub(crate) static EXEC: &Command = named("exec");
+/// DEL, which frees what is large later.
+pub(crate) static DEL: &Command = named("del");
 /// DEBUG, which the configuration may forbid.
 pub(crate) static DEBUG: &Command = named("debug");
 

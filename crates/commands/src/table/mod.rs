@@ -37,6 +37,6 @@ mod transaction;
 mod watching;
 
 pub use command::{Categories, Category, Command, Flag, Flags, Group, KeyFlag, KeyFlags, KeySpec};
-pub(crate) use lookup::{DEBUG, EXEC, GET, SET};
+pub(crate) use lookup::{DEBUG, DEL, EXEC, GET, SET};
 pub use lookup::{all, find, find_full, resolve, resolve_name};
 pub(crate) use syntax::{Argument, Kind};
