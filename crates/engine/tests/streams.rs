@@ -605,6 +605,23 @@ fn all_who_read_are_given_long_entries_whoever_else_waits() {
 }
 
 #[test]
+fn what_a_dead_reader_is_given_is_freed() {
+    let place = fresh::place(8);
+    let (dying, store) = (place.open(), place.open());
+    let mut dead = std::mem::ManuallyDrop::new(Waiters::new(&dying));
+    wait(&mut dead, &[b"k", &id(0).to_bytes()], READ);
+    // An entry of its own, so that it does not get the dead one's.
+    store.set(0, b"other", b"").expect("room");
+    dying.abandon();
+    add_one(&store, 1);
+    assert!(store.access().used_by_waiting().expect("a sound store") > 0);
+    store.free_all_of_the_dead().expect("no lock is held");
+    assert_eq!(store.access().used_by_waiting().expect("a sound store"), 0);
+    assert_eq!(range(&store, IdRange::ALL).len(), 1);
+    check(&store);
+}
+
+#[test]
 fn what_is_given_to_who_is_gone_is_pending() {
     let (_directory, store) = fresh::store(1);
     add_one(&store, 1);

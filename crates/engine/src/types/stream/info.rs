@@ -81,7 +81,7 @@ impl Stream {
         range: IdRange,
         out: &mut StreamEntries,
     ) -> Result<(), Error> {
-        // Who reads on from the last entry, as those do who wait, looks into no leaf.
+        // A read from behind the last entry, as of those who wait, looks into no leaf.
         if range.from > self.last {
             return Ok(());
         }
