@@ -195,39 +195,95 @@ pub(crate) fn skip(bytes: &[u8], position: usize) -> Result<usize, Fault> {
     Ok(end)
 }
 
+/// As many pairs in a row whose tags are the same let the next be taken for another such.
+const ALIKE: u32 = 2;
+
+/// Walks over the items two by two: `each` is told where both begin and where the second ends, until it returns true.
+/// Returns where it stopped: at that pair, at a last item that is alone, or at the end. O(items).
+///
+/// Where an item ends is known only once its tag was read, so each look waits for the one before it. Most collections
+/// hold items of one length, so behind some pairs of the same tags the next is taken to be as long as they are, and read
+/// before its tag has said so.
+#[inline(always)]
+pub(crate) fn pairs_until(
+    bytes: &[u8],
+    mut each: impl FnMut(usize, usize, usize) -> bool,
+) -> Result<usize, Fault> {
+    let (mut at, mut last, mut alike) = (0, (0, 0), 0);
+    while at < bytes.len() {
+        let middle = skip(bytes, at)?;
+        if middle == bytes.len() {
+            break;
+        }
+        let end = skip(bytes, middle)?;
+        if each(at, middle, end) {
+            break;
+        }
+        let tags = (bytes[at], bytes[middle]);
+        alike = if tags == last { alike + 1 } else { 0 };
+        let (first, both) = (middle - at, end - at);
+        (at, last) = (end, tags);
+        // The tag of a long text does not tell how long it is.
+        if alike < ALIKE || tags.0 == LONG || tags.1 == LONG {
+            continue;
+        }
+        while let Some(pair) = bytes[at..].get(..both)
+            && (pair[0], pair[first]) == tags
+        {
+            if each(at, at + first, at + both) {
+                return Ok(at);
+            }
+            at += both;
+        }
+        alike = 0;
+    }
+    Ok(at)
+}
+
 /// Number of items. O(items).
 pub(crate) fn count(bytes: &[u8]) -> Result<u64, Fault> {
     work::touched(bytes.len() as u64 / 8 + 1);
-    let (mut count, mut at) = (0, 0);
-    while at < bytes.len() {
-        at = skip(bytes, at)?;
-        count += 1;
-    }
-    Ok(count)
+    let mut pairs = 0;
+    let end = pairs_until(bytes, |_, _, _| {
+        pairs += 1;
+        false
+    })?;
+    Ok(2 * pairs + u64::from(end < bytes.len()))
 }
 
-/// Where the item with this form lies, among the first, the `stride`-th behind
-/// it and so on. O(items).
-pub(crate) fn find(
-    bytes: &[u8],
-    form: &[u8],
-    stride: usize,
-) -> Result<Option<Range<usize>>, Fault> {
-    let mut items = items(bytes);
-    loop {
-        let start = items.rest().len();
-        match items.next() {
-            None => return Ok(None),
-            Some(item) => item?,
-        };
-        let end = bytes.len() - items.rest().len();
-        let range = bytes.len() - start..end;
-        if bytes[range.clone()] == *form {
-            return Ok(Some(range));
+/// Whether some bytes are an item of this form. Most that are of its length differ near their ends, where it looks first.
+#[inline(always)]
+pub(crate) fn is_form(bytes: &[u8], form: &[u8]) -> bool {
+    bytes.len() == form.len() && bytes.last() == form.last() && bytes == form
+}
+
+/// Where the item with this form lies. O(items).
+pub(crate) fn find(bytes: &[u8], form: &[u8]) -> Result<Option<Range<usize>>, Fault> {
+    find_of(bytes, form, false)
+}
+
+/// Where the item with this form lies, among the first ones of pairs. O(items).
+pub(crate) fn find_paired(bytes: &[u8], form: &[u8]) -> Result<Option<Range<usize>>, Fault> {
+    find_of(bytes, form, true)
+}
+
+#[inline(always)]
+fn find_of(bytes: &[u8], form: &[u8], of_pairs: bool) -> Result<Option<Range<usize>>, Fault> {
+    let mut found = None;
+    let end = pairs_until(bytes, |start, middle, end| {
+        if is_form(&bytes[start..middle], form) {
+            found = Some(start..middle);
+        } else if !of_pairs && is_form(&bytes[middle..end], form) {
+            found = Some(middle..end);
         }
-        for _ in 1..stride {
-            items.next().ok_or(DAMAGED)??;
-        }
+        found.is_some()
+    })?;
+    work::touched(end as u64 / 8 + 1);
+    match found {
+        None if end == bytes.len() => Ok(None),
+        None if of_pairs => Err(DAMAGED),
+        None => Ok(is_form(&bytes[end..], form).then_some(end..bytes.len())),
+        found => Ok(found),
     }
 }
 
@@ -277,6 +333,51 @@ mod tests {
     }
 
     #[test]
+    fn items_of_any_lengths_are_counted_and_found() {
+        let mut random = fastrand::Rng::with_seed(5);
+        let lengths = [0, 1, 5, 5, 5, 190, 191, 192, 300];
+        for round in 0..2_000 {
+            let runs = random.usize(..6);
+            let mut texts = Vec::new();
+            for _ in 0..runs {
+                let pair = [(); 2].map(|()| *random.choice(&lengths).expect("one"));
+                for place in 0..random.usize(..14) {
+                    // Letters, or digits, which are held as an integer where they are one.
+                    let from = *random.choice(b"a0").expect("one");
+                    let text = (0..pair[place % 2]).map(|_| from + random.u8(..10));
+                    texts.push(text.collect::<Vec<u8>>());
+                }
+            }
+            let mut bytes = Vec::new();
+            let mut places = Vec::new();
+            for text in &texts {
+                let start = bytes.len();
+                push(&mut bytes, text);
+                places.push(start..bytes.len());
+            }
+            assert_eq!(count(&bytes), Ok(texts.len() as u64), "round {round}");
+            for text in &texts {
+                let place = |step| texts.iter().step_by(step).position(|other| other == text);
+                let any = place(1).map(|place| places[place].clone());
+                assert_eq!(find(&bytes, &form(text)), Ok(any), "round {round}");
+                if texts.len().is_multiple_of(2) {
+                    let first = place(2).map(|place| places[2 * place].clone());
+                    assert_eq!(find_paired(&bytes, &form(text)), Ok(first), "round {round}");
+                }
+            }
+            let missing = find_paired(&bytes, &form(b"missing"));
+            assert_eq!(missing.is_err(), texts.len() % 2 == 1, "round {round}");
+            assert!(find(&bytes, &form(b"missing")).is_ok_and(|place| place.is_none()));
+            if let Some(last) = places.last()
+                && last.len() > 1
+            {
+                let cut = &bytes[..bytes.len() - 1];
+                assert!(count(cut).is_err() && find(cut, &form(b"missing")).is_err());
+            }
+        }
+    }
+
+    #[test]
     fn damaged_bytes_end_with_a_fault() {
         for bytes in [
             &[5, 1][..],
@@ -299,7 +400,7 @@ mod tests {
         }
         assert_eq!(count(&bytes).ok(), Some(6));
         let value = |field: &[u8]| {
-            let place = find(&bytes, &form(field), 2).expect("sound")?;
+            let place = find_paired(&bytes, &form(field)).expect("sound")?;
             let (item, end) = item_at(&bytes, place.end).expect("sound");
             let mut text = Vec::new();
             item.append_to(&mut text);
@@ -311,8 +412,8 @@ mod tests {
         assert_eq!(value(b"b"), Some(b"a".to_vec()));
         assert_eq!(value(b"7"), Some(b"xyz".to_vec()));
         assert_eq!(value(b"xyz"), None);
-        assert!(find(&bytes, &form(b"xyz"), 1).is_ok_and(|place| place.is_some()));
-        assert!(find(&bytes[..bytes.len() - 4], &form(b"?"), 2).is_err());
+        assert!(find(&bytes, &form(b"xyz")).is_ok_and(|place| place.is_some()));
+        assert!(find_paired(&bytes[..bytes.len() - 4], &form(b"?")).is_err());
         assert!(item_at(&bytes, bytes.len()).is_err() && item_at(&bytes, 100).is_err());
     }
 }

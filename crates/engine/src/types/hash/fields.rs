@@ -114,7 +114,7 @@ impl Hash {
     pub fn contains(&self, view: &View<'_>, field: &Key<'_>) -> Result<bool, Error> {
         match &self.0 {
             Body::Packed(bytes) => {
-                let place = packed::find(bytes, &packed::form(field.bytes), 2)?;
+                let place = packed::find_paired(bytes, &packed::form(field.bytes))?;
                 Ok(place.is_some())
             }
             Body::Elements(elements) => Ok(elements.find(view, field)?.is_some()),
@@ -133,7 +133,7 @@ impl Hash {
     pub fn get(&self, view: &View<'_>, field: &Key<'_>, out: &mut Vec<u8>) -> Result<bool, Error> {
         match &self.0 {
             Body::Packed(bytes) => {
-                let place = packed::find(bytes, &packed::form(field.bytes), 2)?;
+                let place = packed::find_paired(bytes, &packed::form(field.bytes))?;
                 if let Some(place) = &place {
                     packed::item_at(bytes, place.end)?.0.append_to(out);
                 }
@@ -152,7 +152,7 @@ impl Hash {
     /// Length of a field's value in bytes; 0 where there is none.
     pub fn value_length(&self, view: &View<'_>, field: &Key<'_>) -> Result<u64, Error> {
         match &self.0 {
-            Body::Packed(bytes) => match packed::find(bytes, &packed::form(field.bytes), 2)? {
+            Body::Packed(bytes) => match packed::find_paired(bytes, &packed::form(field.bytes))? {
                 Some(place) => Ok(packed::item_at(bytes, place.end)?.0.length() as u64),
                 None => Ok(0),
             },
@@ -282,7 +282,7 @@ impl Reader<'_, '_> {
         // The whole hash is copied behind what `out` has, then cut to the value.
         let start = out.len();
         entry.append_packed(self.view, out)?;
-        let place = packed::find(&out[start..], &packed::form(field.bytes), 2)?;
+        let place = packed::find_paired(&out[start..], &packed::form(field.bytes))?;
         let Some(place) = place else {
             out.truncate(start);
             return Ok(Some(false));
@@ -430,7 +430,7 @@ impl Writer<'_, '_> {
         let mut removed = 0;
         let empty = if found.entry.append_packed(self.view(), &mut bytes)? {
             for field in fields {
-                if let Some(place) = packed::find(&bytes, &packed::form(field), 2)? {
+                if let Some(place) = packed::find_paired(&bytes, &packed::form(field))? {
                     let (_, end) = packed::item_at(&bytes, place.end)?;
                     bytes.drain(place.start..end);
                     removed += 1;
@@ -478,7 +478,7 @@ impl Writer<'_, '_> {
 /// Lets a field of a packed hash have a value. Returns whether it is new.
 fn replace(bytes: &mut Vec<u8>, field: &[u8], value: &[u8]) -> Result<bool, Error> {
     let form = packed::form(field);
-    match packed::find(bytes, &form, 2)? {
+    match packed::find_paired(bytes, &form)? {
         Some(place) => {
             let (_, end) = packed::item_at(bytes, place.end)?;
             bytes.splice(place.end..end, packed::form(value));

@@ -103,7 +103,7 @@ impl Set {
                 let set = IntSet::of(bytes)?;
                 value.is_some_and(|value| set.contains(value))
             }
-            Body::Texts(bytes) => packed::find(bytes, &packed::form(member.bytes), 1)?.is_some(),
+            Body::Texts(bytes) => packed::find(bytes, &packed::form(member.bytes))?.is_some(),
             Body::Elements(elements) => elements.find(view, member)?.is_some(),
         })
     }
@@ -429,7 +429,7 @@ impl Writer<'_, '_> {
         if !SMALL.too_long(members) && members.len() as u64 <= SMALL.entries {
             for member in members {
                 let form = packed::form(member);
-                if packed::find(&bytes, &form, 1)?.is_none() {
+                if packed::find(&bytes, &form)?.is_none() {
                     bytes.extend_from_slice(&form);
                     new += 1;
                 }
@@ -500,7 +500,7 @@ impl Writer<'_, '_> {
                         None => false,
                     }
                 } else {
-                    let place = packed::find(&bytes, &packed::form(member), 1)?;
+                    let place = packed::find(&bytes, &packed::form(member))?;
                     place.map(|place| bytes.drain(place)).is_some()
                 };
                 removed += u64::from(there);

@@ -135,15 +135,21 @@ pub(crate) struct Seen {
 pub(crate) fn look(bytes: &[u8], form: &[u8]) -> Result<Seen, Error> {
     work::touched(bytes.len() as u64 / 8 + 1);
     let score_at = |at| score_of(packed::item_at(bytes, at)?.0);
-    let (mut there, mut count, mut last, mut at) = (None, 0, None, 0);
-    while at < bytes.len() {
-        let middle = packed::skip(bytes, at)?;
-        let end = packed::skip(bytes, middle)?;
-        if bytes[at..middle] == *form {
-            there = Some((at..end, score_at(middle)?));
+    let (mut there, mut count, mut last) = (None, 0, None);
+    let end = packed::pairs_until(bytes, |start, middle, end| {
+        if packed::is_form(&bytes[start..middle], form) {
+            there = Some((start, middle, end));
         }
-        (count, last, at) = (count + 1, Some(middle), end);
+        (count, last) = (count + 1, Some(middle));
+        false
+    })?;
+    if end < bytes.len() {
+        return Err(unpaired());
     }
+    let there = match there {
+        Some((start, middle, end)) => Some((start..end, score_at(middle)?)),
+        None => None,
+    };
     Ok(Seen {
         there,
         count,
@@ -184,7 +190,7 @@ pub(crate) fn put(
 
 /// Takes the member of a form out, if it is there. Returns whether it was. O(members).
 pub(crate) fn take(bytes: &mut Vec<u8>, form: &[u8]) -> Result<bool, Error> {
-    let Some(member) = packed::find(bytes, form, 2)? else {
+    let Some(member) = packed::find_paired(bytes, form)? else {
         return Ok(false);
     };
     let (_, end) = packed::item_at(bytes, member.end)?;
@@ -229,7 +235,7 @@ fn unpaired() -> Error {
 
 /// The score of a member, if it is there.
 pub(crate) fn score(bytes: &[u8], member: &[u8]) -> Result<Option<f64>, Error> {
-    match packed::find(bytes, &packed::form(member), 2)? {
+    match packed::find_paired(bytes, &packed::form(member))? {
         Some(place) => score_of(packed::item_at(bytes, place.end)?.0).map(Some),
         None => Ok(None),
     }
