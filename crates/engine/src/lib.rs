@@ -56,6 +56,7 @@ pub use messages::receivers::Topic;
 pub use messages::subscriber::{Event, Message, Subscriber, Waiting};
 pub use random::Random;
 pub use scripts::{NamedText, RunningScript, SharedTexts};
+pub use store::clock::Frozen;
 pub use store::name::{StoreName, list_stores};
 pub use store::terms::Terms;
 pub use store::{DATABASES, Key, Reader, Store};

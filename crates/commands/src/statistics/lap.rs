@@ -4,10 +4,13 @@
 //! read before the first of them and behind the last, or before a slow one, which is timed by itself. The sum is exact;
 //! of one batch, all fast commands are said to have taken the same time. Outside of a batch, as where a process calls the
 //! store it maps, one of sixteen is timed.
+//!
+//! For the same reason the fast ones between two slow ones go by one time, as those of a transaction do.
 
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
+use undercroft_engine::Frozen;
 
 use crate::arguments::CommandError;
 use crate::config::Parameter;
@@ -56,6 +59,8 @@ impl Run {
 pub(crate) struct Lap {
     /// Since when; None outside of a batch.
     since: Option<Instant>,
+    /// In a batch: the fast commands go by one time.
+    frozen: Option<Frozen>,
     runs: SmallVec<[Run; 4]>,
     /// How often a script's commands answered errors of each code.
     errors: Vec<(Box<str>, u64)>,
@@ -117,6 +122,7 @@ impl Context<'_> {
     #[inline]
     pub fn begin_batch(&mut self) {
         self.lap.since = Some(Instant::now());
+        self.lap.frozen = Some(self.store.freeze());
     }
 
     /// Ends a batch, and counts what ran in it.
@@ -124,6 +130,7 @@ impl Context<'_> {
     pub fn end_batch(&mut self) {
         self.end_lap();
         self.lap.since = None;
+        self.lap.frozen = None;
     }
 
     /// Counts the fast commands that ran in the batch so far. Returns what the clock says.
@@ -176,6 +183,7 @@ impl Context<'_> {
     /// comes right behind another such command: then it is when that began, or ended.
     #[inline]
     pub(crate) fn start_slow(&mut self) -> Instant {
+        self.lap.frozen = None;
         match self.lap.since {
             Some(since) if self.lap.runs.is_empty() => since,
             _ => self.end_lap(),
@@ -197,6 +205,7 @@ impl Context<'_> {
         }
         if let Some(since) = &mut self.lap.since {
             *since = now;
+            self.lap.frozen = Some(self.store.freeze());
         }
         time
     }

@@ -227,7 +227,7 @@ impl Access<'_> {
             None => {
                 let mut outbox = self.store.outbox();
                 outbox.tell(KeyEvent::KeyMiss, database, key);
-                self.store.deliver(outbox);
+                self.store.deliver(outbox.close());
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The time that expiry goes by, which tests may set.
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use undercroft_memory::unix_milliseconds;
@@ -15,10 +16,13 @@ const RUNS: u64 = 0;
 /// or it does from the next look on.
 const STOPS: u64 = u64::MAX;
 
-/// While it lives, time stands still for the thread that made it.
-pub(crate) struct Frozen {
+/// While it lives, time stands still for the thread that made it, from its first look at the clock on.
+#[must_use]
+pub struct Frozen {
     /// Another one does that, which lives for longer.
     is_inner: bool,
+    /// It is that thread's alone.
+    _thread: PhantomData<*const ()>,
 }
 
 impl Drop for Frozen {
@@ -62,7 +66,10 @@ impl Clock {
         if !is_inner {
             FROZEN.set(STOPS);
         }
-        Frozen { is_inner }
+        Frozen {
+            is_inner,
+            _thread: PhantomData,
+        }
     }
 
     /// The time that a test has set.

@@ -21,7 +21,7 @@ use crate::structures::key::{Key, hash};
 use crate::structures::roots::{self, EXPIRES, KEYS, Root};
 use crate::transaction::backlog::Backlog;
 use crate::transaction::effect::Follower;
-use crate::transaction::outbox::Outbox;
+use crate::transaction::outbox::Mail;
 use crate::transaction::running::Carried;
 use crate::transaction::writer::Writer;
 use crate::upkeep::dead::Round;
@@ -260,8 +260,8 @@ impl Store {
         if self.has_backlog() {
             self.settle_first();
         }
-        let (value, outbox) = self.change(shards, Marks::Respected, scratch, body)?;
-        self.deliver(outbox);
+        let (value, mail) = self.change(shards, Marks::Respected, scratch, body)?;
+        self.deliver(mail);
         if self.segment.upkeep_is_due() {
             self.upkeep_behind();
         }
@@ -318,9 +318,9 @@ impl Store {
         body: impl Fn(&mut Writer<'_, '_>) -> Result<R, Error> + Sync,
     ) -> Result<(R, Noticed), Error> {
         let body = |writer: &mut Writer<'_, '_>, (): &mut ()| body(writer);
-        let (value, mut outbox) = self.change(shards, Marks::Ignored, &mut (), body)?;
-        let noticed = outbox.take_noticed();
-        self.deliver(outbox);
+        let (value, mut mail) = self.change(shards, Marks::Ignored, &mut (), body)?;
+        let noticed = mail.take_noticed();
+        self.deliver(mail);
         Ok((value, noticed))
     }
 
@@ -333,13 +333,13 @@ impl Store {
         marks: Marks,
         scratch: &mut S,
         body: impl Fn(&mut Writer<'_, '_>, &mut S) -> Result<R, E> + Sync,
-    ) -> Result<(R, Outbox), E> {
+    ) -> Result<(R, Mail), E> {
         loop {
             let result = self.segment.write_where(shards, marks, |transaction| {
                 scratch.clear();
                 let mut writer = Writer::new(self, transaction);
                 match body(&mut writer, scratch) {
-                    Ok(value) => Ok((value, writer.outbox)),
+                    Ok(value) => Ok((value, writer.outbox.close())),
                     Err(error) => {
                         let again = writer.transaction.is_short();
                         Err(Carried::failed(error, writer.outbox, again))

@@ -30,8 +30,14 @@ pub(crate) struct Outbox {
     content: Option<Box<Content>>,
 }
 
-#[derive(Debug, Default)]
+/// What was in an outbox when its transaction ended. One word, as every change hands it on.
+#[derive(Debug)]
+pub(crate) struct Mail(Option<Box<Content>>);
+
+#[derive(Debug)]
 struct Content {
+    /// The events that are told.
+    classes: EventClasses,
     posts: Vec<Post>,
     noticed: Noticed,
 }
@@ -81,7 +87,13 @@ impl Outbox {
 
     #[cold]
     fn content(&mut self) -> &mut Content {
-        self.content.get_or_insert_default()
+        self.content.get_or_insert_with(|| {
+            Box::new(Content {
+                classes: self.classes,
+                posts: Vec::new(),
+                noticed: Noticed::default(),
+            })
+        })
     }
 
     /// Adds something.
@@ -169,9 +181,17 @@ impl Outbox {
         content.noticed.cut(mark.noticed);
     }
 
+    /// The transaction has ended: nothing is added any more.
+    #[inline(always)]
+    pub(crate) fn close(self) -> Mail {
+        Mail(self.content)
+    }
+}
+
+impl Mail {
     /// Takes out whose queues are to be served.
     pub(crate) fn take_noticed(&mut self) -> Noticed {
-        match &mut self.content {
+        match &mut self.0 {
             Some(content) => std::mem::take(&mut content.noticed),
             None => Noticed::default(),
         }
@@ -192,14 +212,14 @@ impl Store {
 
     /// Does and tells what a transaction left to be done behind its commit.
     #[inline(always)]
-    pub(crate) fn deliver(&self, outbox: Outbox) {
-        if let Some(content) = outbox.content {
-            self.deliver_all(outbox.classes, *content);
+    pub(crate) fn deliver(&self, mail: Mail) {
+        if let Some(content) = mail.0 {
+            self.deliver_all(*content);
         }
     }
 
     #[cold]
-    fn deliver_all(&self, classes: EventClasses, content: Content) {
+    fn deliver_all(&self, content: Content) {
         // What was done stands, so nothing from here on is its error.
         let _deferred = defer_signals();
         if content
@@ -210,7 +230,7 @@ impl Store {
             // The keys are gone in any case; later writers free what is left.
             let _ = self.free_flushed();
         }
-        let mut outgoing = None;
+        let (classes, mut outgoing) = (content.classes, None);
         for post in content.posts {
             match post {
                 Post::Flushed => {}

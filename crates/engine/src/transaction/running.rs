@@ -9,7 +9,7 @@ use crate::messages::notify::KeyEvent;
 use crate::store::Store;
 use crate::transaction::access::{Access, Within};
 use crate::transaction::load::Load;
-use crate::transaction::outbox::{Mark, Outbox, Post};
+use crate::transaction::outbox::{Mail, Mark, Outbox, Post};
 use crate::transaction::writer::Writer;
 
 /// A transaction over many commands; see [`Store::transact`].
@@ -83,7 +83,7 @@ impl Running<'_, '_> {
     }
 
     /// What the transaction comes to where its body returned this, and what is to be done behind its commit.
-    fn end<R, E: From<Error>>(self, result: Result<R, E>) -> Result<(R, Outbox), Carried<E>> {
+    fn end<R, E: From<Error>>(self, result: Result<R, E>) -> Result<(R, Mail), Carried<E>> {
         let beyond = self.beyond.get();
         let again = self.starts_again();
         let result = match (result, self.soundness.into_inner()) {
@@ -94,7 +94,7 @@ impl Running<'_, '_> {
         };
         let outbox = self.writer.into_inner().outbox;
         match result {
-            Ok(value) => Ok((value, outbox)),
+            Ok(value) => Ok((value, outbox.close())),
             Err(error) => Err(Carried {
                 beyond,
                 ..Carried::failed(error, outbox, again)
@@ -201,8 +201,8 @@ impl Store {
                     running.end(result)
                 });
             match result {
-                Ok((value, outbox)) => {
-                    self.deliver(outbox);
+                Ok((value, mail)) => {
+                    self.deliver(mail);
                     if self.segment.upkeep_is_due() {
                         self.upkeep_behind();
                     }

@@ -139,7 +139,7 @@ impl Store {
                 Ok::<_, Error>((value, writer.outbox))
             });
         let (value, outbox) = written?;
-        self.deliver(outbox);
+        self.deliver(outbox.close());
         Ok(value)
     }
 }
