@@ -578,14 +578,18 @@ fn entries_are_for_all_who_read_and_of_a_group_for_the_first() {
 fn all_who_read_are_given_long_entries_whoever_else_waits() {
     let place = fresh::place(8);
     let (store, other) = (place.open(), place.open());
-    let mut waiters = Waiters::new(&other);
+    // At two seats.
+    let mut waiters = [Waiters::new(&store), Waiters::new(&other)];
     let long = vec![b'v'; 3000];
     let (old, new) = (id(0).to_bytes(), id(9).to_bytes());
     let readers: Vec<(Ticket, bool)> = (0..100)
-        .map(|number| match number % 5 {
-            0 => (wait(&mut waiters, &[b"k", &new], READ), false),
-            1 => (wait(&mut waiters, &[b"none", b"k", &old, &old], READ), true),
-            _ => (wait(&mut waiters, &[b"k", &old], READ), true),
+        .map(|number| {
+            let waiters = &mut waiters[number % 2];
+            match number % 5 {
+                0 => (wait(waiters, &[b"k", &new], READ), false),
+                1 => (wait(waiters, &[b"none", b"k", &old, &old], READ), true),
+                _ => (wait(waiters, &[b"k", &old], READ), true),
+            }
         })
         .collect();
     write(&store, |writer, key| {
@@ -596,9 +600,16 @@ fn all_who_read_are_given_long_entries_whoever_else_waits() {
         Ok(())
     });
     let all: Vec<StreamId> = (1..=5).map(id).collect();
-    for (ticket, served) in readers {
-        let expected = served.then(|| all.clone());
-        assert_eq!(given(&mut waiters, ticket), expected);
+    for (seat, waiters) in waiters.iter_mut().enumerate() {
+        let readers = readers.iter().skip(seat).step_by(2);
+        let answered = waiters.answered(false).expect("no lock is held");
+        let served = readers.clone().filter(|(_, served)| *served);
+        assert!(answered.iter().eq(served.map(|(ticket, _)| ticket)));
+        for &(ticket, served) in readers {
+            let expected = served.then(|| all.clone());
+            assert_eq!(given(waiters, ticket), expected);
+        }
+        assert_eq!(waiters.answered(false).expect("no lock is held"), []);
     }
     drop(waiters);
     check(&store);

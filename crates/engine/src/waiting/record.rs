@@ -144,8 +144,18 @@ impl TicketRecord {
         self.texts.iter().next().filter(|_| filled)
     }
 
-    /// The shards of its keys and its own.
+    /// Whether another client asks for the same.
+    pub(super) fn asks_as(&self, other: &TicketRecord) -> bool {
+        (self.database, self.take, self.state) == (other.database, other.take, other.state)
+            && self.texts == other.texts
+    }
+
+    /// The shards of what its end may change: of its keys, unless it was given entries, which stay in their stream, and
+    /// its own.
     pub(super) fn shards(&self, store: &Store, ticket: Ticket) -> ShardSet {
+        if !self.waits() && self.take.is_of_stream() {
+            return ShardSet::one(ticket.home());
+        }
         let keys = self.keys();
         let keys = keys.iter().map(|key| store.key(key).shard());
         keys.chain([ticket.home()]).collect()
@@ -252,6 +262,13 @@ impl TicketRecord {
             bytes.extend_from_slice(text);
         }
         bytes
+    }
+
+    /// Makes an encoded record that of another client, which asks for the same.
+    pub(super) fn hand_to(encoded: &mut [u8], seat: SeatName) {
+        if let Some(first) = encoded.first_chunk_mut() {
+            *first = seat.bits().to_le_bytes();
+        }
     }
 
     fn decode(mut bytes: &[u8]) -> Option<TicketRecord> {

@@ -34,17 +34,17 @@ impl Store {
         more: &mut VecDeque<Queue>,
     ) -> Result<usize, Error> {
         let served = self.read_marked(ShardSet::one(queue.shard), |reader| {
-            let has = |(_, record): &StreamReader| {
+            let mut has = Vec::with_capacity(readers.len());
+            for alike in readers.chunk_by(asks_the_same) {
+                let record = &alike[0].1;
                 let (texts, keys) = (record.texts(), record.queued());
-                match queue.key_among(self, &keys) {
-                    Some(key) => reader.has_entries(&record.wanted(&texts), key),
-                    None => Ok(false),
-                }
-            };
-            readers
-                .iter()
-                .map(has)
-                .collect::<Result<Vec<bool>, Error>>()
+                let found = match queue.key_among(self, &keys) {
+                    Some(key) => reader.has_entries(&record.wanted(&texts), key)?,
+                    None => false,
+                };
+                has.resize(has.len() + alike.len(), found);
+            }
+            Ok::<_, Error>(has)
         })?;
         let mut waiting = served.iter().filter(|has| !**has).count();
         let served = readers.iter().zip(served).filter(|(_, has)| *has);
@@ -52,12 +52,14 @@ impl Store {
         let mut left = &served[..];
         while !left.is_empty() {
             let some = &left[..left.len().min(ANSWERED_AT_ONCE)];
-            let shards = some
-                .iter()
-                .flat_map(|(ticket, record)| record.shards(self, *ticket).iter());
-            let (done, noticed) = self.write_marked(shards.collect(), |writer| {
-                writer.answer_readers(queue, some)
-            })?;
+            let homes = some.iter().map(|(ticket, _)| ticket.home());
+            let first = some
+                .chunk_by(|one, next| asks_the_same(one, next))
+                .map(|alike| alike[0]);
+            let keys = first.flat_map(|(ticket, record)| record.shards(self, *ticket).iter());
+            let shards = keys.chain(homes).collect();
+            let (done, noticed) =
+                self.write_marked(shards, |writer| writer.answer_readers(queue, some))?;
             more.extend(noticed.queues.into_iter().filter(|other| *other != queue));
             self.segment.wake_seats(done.woken.into_iter());
             waiting += done.waiting;
@@ -67,8 +69,10 @@ impl Store {
     }
 }
 
-/// Where a client reads on: the key, the id behind which it does, and how much it wants.
-type Place<'k> = (&'k [u8], StreamId, Take);
+/// Whether two clients are given the same.
+fn asks_the_same((_, one): &StreamReader, (_, next): &StreamReader) -> bool {
+    one.asks_as(next)
+}
 
 /// What became of readers in one change.
 #[derive(Default)]
@@ -100,6 +104,17 @@ impl Wanted<'_> {
     }
 }
 
+impl Offer {
+    /// What is put where the client finds it, if it is an answer. There is no mailbox that would have to be noted, as
+    /// entries stay in their stream.
+    fn encoded(&self, record: &TicketRecord) -> Option<Vec<u8>> {
+        match self {
+            Offer::Answer(answer) => Some(record.answered(answer).encode()),
+            _ => None,
+        }
+    }
+}
+
 impl Reader<'_, '_> {
     /// Whether a stream has something for a client, or may have: an id that was set by hand may be no entry's. O(1).
     pub(super) fn has_entries(&self, wanted: &Wanted<'_>, key: &[u8]) -> Result<bool, Error> {
@@ -123,47 +138,48 @@ impl Reader<'_, '_> {
 }
 
 impl Writer<'_, '_> {
-    /// Answers readers of a stream, until they were given much. What one was given is another's who reads on from the same
-    /// entry.
+    /// Answers readers of a stream, until they were given much. Those in a row that ask for the same are given what the
+    /// first of them is.
     fn answer_readers(
         &mut self,
         queue: Queue,
         readers: &[&StreamReader],
     ) -> Result<Answered, Error> {
         let (mut done, mut bytes) = (Answered::default(), 0);
-        let mut given: Option<(Place<'_>, Answer)> = None;
-        let mut left = Vec::new();
-        for (ticket, record) in readers {
-            if bytes > BYTES_AT_ONCE {
-                break;
-            }
-            done.seen += 1;
-            // It may have just left, or been answered.
-            if !self.still_waits(*ticket)? {
-                continue;
-            }
+        let mut left = Vec::with_capacity(readers.len());
+        for alike in readers.chunk_by(|one, next| asks_the_same(one, next)) {
+            let record = &alike[0].1;
             let (texts, keys) = (record.texts(), record.queued());
-            let Some(key) = queue.key_among(self.store, &keys) else {
-                continue;
+            let key = queue.key_among(self.store, &keys);
+            let mut given = match key {
+                Some(key) => self
+                    .offer_entries(&record.wanted(&texts), key)?
+                    .encoded(record),
+                None => None,
             };
-            let wanted = record.wanted(&texts);
-            let place = (key, wanted.behind(key), record.take);
-            if given.as_ref().is_none_or(|(other, _)| *other != place) {
-                given = match self.offer_entries(&wanted, key)? {
-                    Offer::Answer(answer) => Some((place, answer)),
-                    _ => None,
+            for (ticket, record) in alike {
+                if bytes > BYTES_AT_ONCE {
+                    self.leave_queue(queue, &left)?;
+                    return Ok(done);
+                }
+                done.seen += 1;
+                // It may have just left, or been answered.
+                if !self.still_waits(*ticket)? {
+                    continue;
+                }
+                let Some(encoded) = &mut given else {
+                    done.waiting += 1;
+                    continue;
                 };
+                match keys.len() {
+                    1 => left.push(*ticket),
+                    _ => self.leave_queues(*ticket, record)?,
+                }
+                TicketRecord::hand_to(encoded, record.seat);
+                self.put_answer(*ticket, record.seat, encoded)?;
+                bytes += encoded.len();
+                done.woken.push(record.seat);
             }
-            let Some((_, answer)) = &given else {
-                done.waiting += 1;
-                continue;
-            };
-            match keys.len() {
-                1 => left.push(*ticket),
-                _ => self.leave_queues(*ticket, record)?,
-            }
-            bytes += self.put_answer(*ticket, record, answer)?;
-            done.woken.push(record.seat);
         }
         self.leave_queue(queue, &left)?;
         Ok(done)

@@ -100,13 +100,12 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Stores a record, and returns how long it is.
-    fn put_waiter(&mut self, ticket: Ticket, record: &TicketRecord) -> Result<usize, Error> {
+    /// Stores an encoded record.
+    fn put_waiter(&mut self, ticket: Ticket, encoded: &[u8]) -> Result<(), Error> {
         let name = ticket.0.to_le_bytes();
         let key = self.store.hidden_key(ticket.home(), &name);
-        let encoded = record.encode();
-        self.set_text(WAITERS, &key, &encoded, Expiry::Never)?;
-        Ok(encoded.len())
+        self.set_text(WAITERS, &key, encoded, Expiry::Never)
+            .map(drop)
     }
 
     /// Whether somebody waits for a key.
@@ -125,7 +124,7 @@ impl Writer<'_, '_> {
         self.transaction.set_root(home, TICKETS, number)?;
         let ticket = Ticket::new(home, number, wanted.take);
         let record = TicketRecord::new(seat, wanted.database, wanted.take, wanted.keys);
-        self.put_waiter(ticket, &record)?;
+        self.put_waiter(ticket, &record.encode())?;
         for key in record.queued() {
             let queue = Queue::of(wanted.database, &self.store.key(key));
             let name = queue.name();
@@ -230,29 +229,24 @@ impl Writer<'_, '_> {
         answer: &Answer,
     ) -> Result<(), Error> {
         self.leave_queues(ticket, record)?;
-        self.put_answer(ticket, record, answer).map(drop)
+        let answered = record.answered(answer);
+        self.note_mailbox(ticket, &answered)?;
+        self.put_answer(ticket, record.seat, &answered.encode())
     }
 
-    /// Puts an answer where its client finds it, which leaves the queues by itself. Returns how long the record is.
+    /// Puts the encoded record of an answered client where it finds it.
     pub(super) fn put_answer(
         &mut self,
         ticket: Ticket,
-        record: &TicketRecord,
-        answer: &Answer,
-    ) -> Result<usize, Error> {
-        let answered = record.answered(answer);
-        self.note_mailbox(ticket, &answered)?;
-        let length = self.put_waiter(ticket, &answered)?;
-        let name = record.seat.bits().to_le_bytes();
+        seat: SeatName,
+        encoded: &[u8],
+    ) -> Result<(), Error> {
+        self.put_waiter(ticket, encoded)?;
+        let name = seat.bits().to_le_bytes();
         let key = self.store.key(&name);
-        self.list_push(
-            ANSWERED,
-            &key,
-            End::Right,
-            &[&ticket.0.to_le_bytes()],
-            false,
-        )?;
-        Ok(length)
+        let ticket = ticket.0.to_le_bytes();
+        self.list_push(ANSWERED, &key, End::Right, &[&ticket], false)
+            .map(drop)
     }
 
     /// Removes a ticket with all that is known of it.
@@ -289,7 +283,7 @@ impl Writer<'_, '_> {
         }
         self.leave_answered(ticket, record)?;
         self.disown_mailbox(ticket, record)?;
-        self.put_waiter(ticket, &record.disowned()).map(drop)
+        self.put_waiter(ticket, &record.disowned().encode())
     }
 
     /// Puts what was taken for a client back to where it was, unless it was
