@@ -185,9 +185,12 @@ pub(crate) fn skip(bytes: &[u8], position: usize) -> Result<usize, Fault> {
     let Some(&tag) = bytes.get(position) else {
         return Err(DAMAGED);
     };
-    let end = match SIZES[usize::from(tag)] {
-        0 => return item_at(bytes, position).map(|(_, end)| end),
-        size => position + usize::from(size),
+    // A branch for each kind of item is foreseen, where a look into the table would wait for the tag.
+    let end = match tag {
+        SMALL.. => position + 1,
+        INTEGER..LONG => position + usize::from(tag - INTEGER) + 2,
+        length if usize::from(length) <= SHORT_MAX => position + 1 + usize::from(length),
+        _ => return item_at(bytes, position).map(|(_, end)| end),
     };
     if end > bytes.len() {
         return Err(DAMAGED);
@@ -195,21 +198,18 @@ pub(crate) fn skip(bytes: &[u8], position: usize) -> Result<usize, Fault> {
     Ok(end)
 }
 
-/// As many pairs in a row whose tags are the same let the next be taken for another such.
-const ALIKE: u32 = 2;
-
 /// Walks over the items two by two: `each` is told where both begin and where the second ends, until it returns true.
 /// Returns where it stopped: at that pair, at a last item that is alone, or at the end. O(items).
 ///
-/// Where an item ends is known only once its tag was read, so each look waits for the one before it. Most collections
-/// hold items of one length, so behind some pairs of the same tags the next is taken to be as long as they are, and read
-/// before its tag has said so.
+/// Where an item ends is known only once its tag was read, so each look waits for the one before it. Most long
+/// collections hold items of one length, so the next pair is taken to be as long as the one before it: its tags are read
+/// to see that it is so, and nothing waits for them.
 #[inline(always)]
 pub(crate) fn pairs_until(
     bytes: &[u8],
     mut each: impl FnMut(usize, usize, usize) -> bool,
 ) -> Result<usize, Fault> {
-    let (mut at, mut last, mut alike) = (0, (0, 0), 0);
+    let mut at = 0;
     while at < bytes.len() {
         let middle = skip(bytes, at)?;
         if middle == bytes.len() {
@@ -219,23 +219,18 @@ pub(crate) fn pairs_until(
         if each(at, middle, end) {
             break;
         }
-        let tags = (bytes[at], bytes[middle]);
-        alike = if tags == last { alike + 1 } else { 0 };
         let (first, both) = (middle - at, end - at);
-        (at, last) = (end, tags);
-        // The tag of a long text does not tell how long it is.
-        if alike < ALIKE || tags.0 == LONG || tags.1 == LONG {
-            continue;
-        }
+        at = end;
+        // A long text, whose tag does not tell how long it is, is never taken for one.
+        let size = |tag: u8| usize::from(SIZES[usize::from(tag)]);
         while let Some(pair) = bytes[at..].get(..both)
-            && (pair[0], pair[first]) == tags
+            && (size(pair[0]), size(pair[first])) == (first, both - first)
         {
             if each(at, at + first, at + both) {
                 return Ok(at);
             }
             at += both;
         }
-        alike = 0;
     }
     Ok(at)
 }
@@ -259,32 +254,32 @@ pub(crate) fn is_form(bytes: &[u8], form: &[u8]) -> bool {
 
 /// Where the item with this form lies. O(items).
 pub(crate) fn find(bytes: &[u8], form: &[u8]) -> Result<Option<Range<usize>>, Fault> {
-    find_of(bytes, form, false)
+    find_of(bytes, form, Ok)
 }
 
 /// Where the item with this form lies, among the first ones of pairs. O(items).
 pub(crate) fn find_paired(bytes: &[u8], form: &[u8]) -> Result<Option<Range<usize>>, Fault> {
-    find_of(bytes, form, true)
+    find_of(bytes, form, |second| skip(bytes, second))
 }
 
+/// Looks for an item among the first one, the one where `next` finds it behind the end of that, and so on.
 #[inline(always)]
-fn find_of(bytes: &[u8], form: &[u8], of_pairs: bool) -> Result<Option<Range<usize>>, Fault> {
-    let mut found = None;
-    let end = pairs_until(bytes, |start, middle, end| {
-        if is_form(&bytes[start..middle], form) {
-            found = Some(start..middle);
-        } else if !of_pairs && is_form(&bytes[middle..end], form) {
-            found = Some(middle..end);
+fn find_of(
+    bytes: &[u8],
+    form: &[u8],
+    next: impl Fn(usize) -> Result<usize, Fault>,
+) -> Result<Option<Range<usize>>, Fault> {
+    let mut at = 0;
+    while at < bytes.len() {
+        let end = skip(bytes, at)?;
+        if is_form(&bytes[at..end], form) {
+            work::touched(end as u64 / 8 + 1);
+            return Ok(Some(at..end));
         }
-        found.is_some()
-    })?;
-    work::touched(end as u64 / 8 + 1);
-    match found {
-        None if end == bytes.len() => Ok(None),
-        None if of_pairs => Err(DAMAGED),
-        None => Ok(is_form(&bytes[end..], form).then_some(end..bytes.len())),
-        found => Ok(found),
+        at = next(end)?;
     }
+    work::touched(at as u64 / 8 + 1);
+    Ok(None)
 }
 
 /// The item at a position, and where it ends.
