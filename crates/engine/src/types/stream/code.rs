@@ -214,6 +214,15 @@ pub(super) fn behind_value(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
+/// Bytes of a value by its tag, that among them, where it tells.
+#[inline(always)]
+pub(super) fn length_of(tag: u8) -> Option<usize> {
+    match LENGTHS[usize::from(tag)] {
+        TEXT => None,
+        length => Some(length.into()),
+    }
+}
+
 /// What the values of entries that follow one another begin with, and how long they are: mostly as the entry before. A
 /// processor that finds that again need not wait for each value to know where the next one is.
 pub(super) struct Shape([(u8, usize); SHAPE]);

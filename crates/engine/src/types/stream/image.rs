@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 use undercroft_memory::Fault;
 
+use super::alike::Layout;
 use super::code::{
     DAMAGED, Decoder, Shape, behind_text, behind_value, is_same, number_at, push_number, push_text,
     push_value,
@@ -14,11 +15,11 @@ use super::leaf::{HEADER, LEAF_MAX, Leaf};
 use crate::error::Error;
 
 /// The bit in the first byte of an entry that says that its fields are the model's.
-const SAME: u8 = 1;
+pub(super) const SAME: u8 = 1;
 /// Bits of a seq in the first byte of an entry, where they stand, and the bit that says that there are more.
 const SEQ_BITS: u32 = 6;
 const SEQ_MASK: u8 = 0x7e;
-const MORE: u8 = 0x80;
+pub(super) const MORE: u8 = 0x80;
 
 /// Fields and the starts of their values.
 pub(super) type Model<'b> = SmallVec<[(&'b [u8], &'b [u8]); 8]>;
@@ -216,7 +217,8 @@ impl<'b> Image<'b> {
         let Some(far) = id.ms.checked_sub(self.leaf.base.ms) else {
             return Some((0, at));
         };
-        for before in 0..self.leaf.count {
+        let mut before = 0;
+        while before < self.leaf.count {
             let head = *bytes.get(at)?;
             let mut next = at + 1;
             if head & MORE != 0 {
@@ -225,7 +227,13 @@ impl<'b> Image<'b> {
             let distance;
             (distance, next) = number_at(bytes, next)?;
             if distance >= far {
-                return Some((before, at));
+                break;
+            }
+            if let Some(layout) = Layout::of(bytes, at, fields) {
+                let passed;
+                (passed, at) = layout.pass(bytes, at, self.leaf.count - before, far);
+                before += passed;
+                continue;
             }
             if head & SAME != 0 {
                 next = shape.behind_values(bytes, fields, next)?;
@@ -236,9 +244,9 @@ impl<'b> Image<'b> {
                     next = behind_value(bytes, behind_text(bytes, next)?)?;
                 }
             }
-            at = next;
+            (before, at) = (before + 1, next);
         }
-        Some((self.leaf.count, at))
+        Some((before, at))
     }
 
     /// Makes room for so many entries that are about as long as the model, which saves growing step by step. What is torn

@@ -3,6 +3,7 @@
 //! A stream is two counted trees: its entries, packed into leaves, and its groups by name. A group has trees of its
 //! pending entries and of its consumers, each of which has one of what is pending at it.
 //!
+//! - `alike`: entries in a row that are laid out alike.
 //! - `claim`: giving pending entries to another consumer.
 //! - `code`: how ids, names and values are written into a leaf.
 //! - `contract`: what streams answer as a type of value.
@@ -22,6 +23,7 @@
 //! - `whole`: whole streams: their root words, copying, measuring, checking.
 //! - `write`: adding, deleting, trimming, delivering.
 
+mod alike;
 mod claim;
 mod code;
 mod contract;
