@@ -83,12 +83,29 @@ fn texts(random: &mut fastrand::Rng) -> Texts {
     pairs.collect()
 }
 
-fn add(store: &Store, twin: &mut Twin, random: &mut fastrand::Rng) {
-    let id = StreamId {
-        ms: twin.last.ms + random.u64(0..3),
-        seq: random.u64(0..5),
+/// Short numbers, mostly of one length: entries that are laid out alike.
+fn readings(random: &mut fastrand::Rng) -> Texts {
+    let number = |random: &mut fastrand::Rng| match random.u32(0..40) {
+        0 => random.u32(0..100_000),
+        _ => 200 + random.u32(0..50),
     };
-    let texts = texts(random);
+    let fields = [b"a", b"b"].map(|field| [field.to_vec(), number(random).to_string().into()]);
+    fields.into_iter().flatten().collect()
+}
+
+fn add(store: &Store, twin: &mut Twin, random: &mut fastrand::Rng) {
+    let later = match random.u32(0..40) {
+        0 => random.u64(0..20_000),
+        _ => random.u64(0..3),
+    };
+    let id = StreamId {
+        ms: twin.last.ms + later,
+        seq: random.u64(0..5) << (random.u32(0..40) / 39 * 6),
+    };
+    let texts = match twin.entries.len() / 64 % 2 {
+        0 => texts(random),
+        _ => readings(random),
+    };
     let all: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
     let added = write(store, |writer, key| {
         let limits = StreamLimits::DEFAULT;
