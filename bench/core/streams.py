@@ -165,12 +165,17 @@ def reader_rows(bench: Bench) -> list[Row]:
         f"{PAUSE // 1000} ms: latency, all readers",
         at_most=0.2,
     )
+    floor = Row(
+        id="streams-readers-floor",
+        work=f"the same without a store: {READERS} processes that are woken by an eventfd each",
+    )
     if missing := peers.has("redis-server"):
-        row.note = missing
-        return [row]
+        row.note = floor.note = missing
+        return [row, floor]
     with peers.redis_server(bench.directory()) as server:
         places = {
             "embedded": (sys.executable, bench.directory() / "store"),
+            "eventfd": (sys.executable, bench.directory()),
             "redis": (peers.environment("redis-5.2"), server.path),
         }
         count = bench.pick(100, 500)
@@ -180,10 +185,13 @@ def reader_rows(bench: Bench) -> list[Row]:
         }
         rounds = interleaved(bench.pick(2, 5), sides)
     row.ours = Figure.of("xadd", rounds["embedded"], "us")
-    row.peer = Figure.of(REDIS, rounds["redis"], "us")
-    row.ratio = row.ours.median / row.peer.median
+    floor.ours = Figure.of("eventfd", rounds["eventfd"], "us")
+    for each in (row, floor):
+        each.peer = Figure.of(REDIS, rounds["redis"], "us")
+        each.ratio = each.ours.median / each.peer.median
     row.note = f"Processes are not pinned, on {len(peers.CORES)} cores."
-    return [row]
+    floor.note = "What the processes take to be woken and to look at the clock, one after another."
+    return [row, floor]
 
 
 def _latency(way: str, python: str | Path, place: Path, count: int) -> float:

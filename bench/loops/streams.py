@@ -1,12 +1,16 @@
 """Loops over streams: ``streams.py CLIENT PLACE``, a line ``OPERATION COUNT`` for each figure.
 
 ``streams.py readers CLIENT PLACE READERS COUNT PAUSE`` prints the microseconds that entries took
-to processes that were blocked, one line for each entry and reader.
+to processes that were blocked, one line for each entry and reader; the client ``eventfd`` has no
+store, and shows what it costs to wake them.
 """
 
 import contextlib
 import io
+import mmap
 import multiprocessing
+import os
+import struct
 import sys
 import time
 from typing import Any
@@ -92,10 +96,44 @@ def readers(name: str, place: str, number: int, count: int, pause: float) -> Non
         worker.join()
 
 
+def woken(number: int, count: int, pause: float) -> None:
+    """Print the same of processes that have an eventfd each, and a time in shared memory."""
+    context = multiprocessing.get_context("fork")
+    bells = [os.eventfd(0, os.EFD_SEMAPHORE) for _ in range(number)]
+    sent = mmap.mmap(-1, 8)
+    found: Any = context.SimpleQueue()
+
+    def read(bell: int) -> None:
+        took = []
+        while len(took) < count:
+            os.eventfd_read(bell)
+            now = time.monotonic_ns()
+            took.append((now - struct.unpack_from("q", sent)[0]) / 1e3)
+        found.put(took)
+
+    workers = [context.Process(target=read, args=(bell,)) for bell in bells]
+    for worker in workers:
+        worker.start()
+    time.sleep(0.5)
+    for _ in range(count):
+        time.sleep(pause)
+        struct.pack_into("q", sent, 0, time.monotonic_ns())
+        for bell in bells:
+            os.eventfd_write(bell, 1)
+    for _ in workers:
+        print(*found.get(), sep="\n")
+    for worker in workers:
+        worker.join()
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "readers":
         name, place, number, count, pause = sys.argv[2:]
-        readers(name, place, int(number), int(count), float(pause) / 1e6)
+        words = int(number), int(count), float(pause) / 1e6
+        if name == "eventfd":
+            woken(*words)
+        else:
+            readers(name, place, *words)
     else:
         operations = loops(connected(*sys.argv[1:]))
         print("ready", flush=True)
