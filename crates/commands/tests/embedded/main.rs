@@ -4,6 +4,7 @@
 mod again;
 #[path = "../support/alone.rs"]
 mod alone;
+mod batches;
 mod followed;
 mod mailboxes;
 mod usage;
