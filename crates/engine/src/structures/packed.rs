@@ -198,16 +198,16 @@ pub(crate) fn skip(bytes: &[u8], position: usize) -> Result<usize, Fault> {
     Ok(end)
 }
 
-/// Walks over the items two by two: `each` is told where both begin and where the second ends, until it returns true.
-/// Returns where it stopped: at that pair, at a last item that is alone, or at the end. O(items).
+/// Walks over the items two by two: `each` is told where both begin and where the second ends. Returns where the pairs
+/// end, which is before a last item that is alone. O(items).
 ///
 /// Where an item ends is known only once its tag was read, so each look waits for the one before it. Most long
 /// collections hold items of one length, so the next pair is taken to be as long as the one before it: its tags are read
 /// to see that it is so, and nothing waits for them.
 #[inline(always)]
-pub(crate) fn pairs_until(
+pub(crate) fn for_each_pair(
     bytes: &[u8],
-    mut each: impl FnMut(usize, usize, usize) -> bool,
+    mut each: impl FnMut(usize, usize, usize),
 ) -> Result<usize, Fault> {
     let mut at = 0;
     while at < bytes.len() {
@@ -216,9 +216,7 @@ pub(crate) fn pairs_until(
             break;
         }
         let end = skip(bytes, middle)?;
-        if each(at, middle, end) {
-            break;
-        }
+        each(at, middle, end);
         let (first, both) = (middle - at, end - at);
         at = end;
         // A long text, whose tag does not tell how long it is, is never taken for one.
@@ -226,9 +224,7 @@ pub(crate) fn pairs_until(
         while let Some(pair) = bytes[at..].get(..both)
             && (size(pair[0]), size(pair[first])) == (first, both - first)
         {
-            if each(at, at + first, at + both) {
-                return Ok(at);
-            }
+            each(at, at + first, at + both);
             at += both;
         }
     }
@@ -239,10 +235,7 @@ pub(crate) fn pairs_until(
 pub(crate) fn count(bytes: &[u8]) -> Result<u64, Fault> {
     work::touched(bytes.len() as u64 / 8 + 1);
     let mut pairs = 0;
-    let end = pairs_until(bytes, |_, _, _| {
-        pairs += 1;
-        false
-    })?;
+    let end = for_each_pair(bytes, |_, _, _| pairs += 1)?;
     Ok(2 * pairs + u64::from(end < bytes.len()))
 }
 

@@ -136,10 +136,10 @@ impl Store {
             .write_where(shards, Marks::Ignored, |transaction| {
                 let mut writer = Writer::new(self, transaction);
                 let value = body(&mut writer)?;
-                Ok::<_, Error>((value, writer.outbox))
+                Ok::<_, Error>((value, writer.outbox.close()))
             });
-        let (value, outbox) = written?;
-        self.deliver(outbox.close());
+        let (value, mail) = written?;
+        self.deliver(mail);
         Ok(value)
     }
 }

@@ -136,12 +136,11 @@ pub(crate) fn look(bytes: &[u8], form: &[u8]) -> Result<Seen, Error> {
     work::touched(bytes.len() as u64 / 8 + 1);
     let score_at = |at| score_of(packed::item_at(bytes, at)?.0);
     let (mut there, mut count, mut last) = (None, 0, None);
-    let end = packed::pairs_until(bytes, |start, middle, end| {
+    let end = packed::for_each_pair(bytes, |start, middle, end| {
         if packed::is_form(&bytes[start..middle], form) {
             there = Some((start, middle, end));
         }
         (count, last) = (count + 1, Some(middle));
-        false
     })?;
     if end < bytes.len() {
         return Err(unpaired());
