@@ -139,11 +139,13 @@ impl Stream {
         }
         let first = self.edge(view, false)?.unwrap_or_default();
         if self.deleted == StreamId::MIN || self.deleted < first {
+            // It wraps, as in Redis: XSETID takes any number.
+            let before = added.wrapping_sub(length);
             if id < first {
-                return Ok(Some(added - length));
+                return Ok(Some(before));
             }
             if id == first {
-                return Ok(Some(added - length + 1));
+                return Ok(Some(before.wrapping_add(1)));
             }
         }
         Ok(None)
