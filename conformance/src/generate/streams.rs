@@ -76,7 +76,24 @@ fn consumer(g: &mut Generator) -> Vec<u8> {
         .into()
 }
 
+/// Texts of which few fill a node of 4,096 bytes, or one does nearly, whatever each of them takes.
+fn filling(g: &mut Generator, out: &mut Vec<Vec<u8>>) {
+    let [most_pairs, most_bytes] = [1 << g.below(9), 8 << g.below(10)];
+    let texts = 2 * (1 + g.below(most_pairs));
+    let most = most_bytes / texts;
+    for _ in 0..texts {
+        out.push(match g.below(3) {
+            0 => (i64::MAX >> (8 * g.below(8))).to_string().into(),
+            1 => g.pick(&["", "", "a", "-1"]).into(),
+            _ => vec![b'x'; g.below(most + 1)],
+        });
+    }
+}
+
 fn fields(g: &mut Generator, out: &mut Vec<Vec<u8>>) {
+    if g.one_in(40) {
+        return filling(g, out);
+    }
     match g.below(10) {
         0 => {
             for _ in 0..g.pick(&[1, 2, 3, 7]) {

@@ -74,6 +74,15 @@ fn texts(random: &mut fastrand::Rng) -> Texts {
         4 => format!("{:03}", random.u32(0..20)).into_bytes(),
         _ => format!("user:{}", 1000 + random.u32(0..3000)).into_bytes(),
     };
+    let short = |random: &mut fastrand::Rng| match random.u32(0..3) {
+        0 => Vec::new(),
+        1 => random.i64(..).to_string().into_bytes(),
+        _ => b"-".to_vec(),
+    };
+    if random.u32(0..40) == 0 {
+        let most = 1 << random.u32(1..12);
+        return (0..random.usize(1..most) * 2).map(|_| short(random)).collect();
+    }
     let fields = match random.u32(0..8) {
         0 => vec![vec![b'f'; random.usize(0..400)]],
         1 => (0..random.usize(1..30)).map(|_| value(random)).collect(),

@@ -23,6 +23,14 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     quick("XADD, a leaf more", |s| with(s, LEAF), |s| add(s, 1, 0)),
     full("XADD of a long entry", |s| with(s, 5), |s| add(s, 1, 9000)),
     full(
+        "XADD behind a long entry, in its leaf",
+        |s| {
+            some_keys(s);
+            add(s, 1, 2900);
+        },
+        |s| add(s, 2, 400),
+    ),
+    full(
         "XADD and MAXLEN",
         |s| with(s, 40),
         |s| {

@@ -6,7 +6,7 @@ use super::StreamLimits;
 use super::finger::{Finger, with_finger};
 use super::found::StreamEntries;
 use super::id::StreamId;
-use super::leaf::{Appended, Draft, LEAF_MAX, Leaf, fault, with_buffers};
+use super::leaf::{Appended, Draft, LEAF_USUAL, Leaf, fault, with_buffers};
 use crate::error::Error;
 use crate::structures::tree::{Builder, Child, Least, Merge, Node, Place, Subtree, Tree};
 
@@ -146,7 +146,9 @@ impl Entries {
                     return Ok(None);
                 }
                 Appended::Larger(bytes) => {
-                    let room = bytes.max(leaf.used()).min(LEAF_MAX - leaf.used());
+                    // It is not made larger than usual for entries that may not come.
+                    let more = leaf.used().min(LEAF_USUAL.saturating_sub(leaf.used()));
+                    let room = bytes.max(more);
                     let old = leaf.at;
                     leaf = leaf.copy(transaction, pool, room)?;
                     let appended = with_buffers(|buffers| {

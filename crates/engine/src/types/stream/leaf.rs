@@ -17,8 +17,8 @@
 //!
 //! The seq is counted from the base's in the same millisecond. The model is that of the entry which the leaf was made
 //! for: fields that repeat take nothing, values only what differs from the model's. No entry depends on another one, so
-//! that the first ones go by a store of where they start, and the next one is put behind the last (W4). An entry that is
-//! too long for a common leaf has a leaf of its own.
+//! that the first ones go by a store of where they start, and the next one is put behind the last (W4). A leaf has the
+//! entries that a node of Redis would have, and so it is as large as they need: after a long entry no other one may follow.
 
 use std::cell::Cell;
 
@@ -35,19 +35,23 @@ pub(super) const MAGIC: u64 = 0x600;
 pub(super) const HEADER: usize = 32;
 /// Where the number of entries and what they take stand.
 pub(super) const FILL_AT: u64 = 8;
-/// Bytes of the smallest leaf, and of the largest one that holds several entries.
+/// Bytes of the smallest leaf, and of one that is made for entries to come.
 const LEAF_MIN: usize = 256;
-pub(super) const LEAF_MAX: usize = 4096;
-/// Entries whose model would be longer have leaves without one.
+pub(super) const LEAF_USUAL: usize = 4096;
+/// Bytes of the largest leaf that holds several entries. What goes into a node of 4,096 bytes takes about twice that here
+/// at most, as a name of many digits is an integer there; only several thousand empty texts, which count as nothing there
+/// before they are put behind others, may take more than this.
+pub(super) const LEAF_MAX: usize = 4 * LEAF_USUAL - 8;
+/// A longer model is one without values.
 const MODEL_MAX: usize = 1024;
 /// The most bytes of a value in a model.
 const MODEL_VALUE_MAX: usize = 64;
 /// The most entries of a leaf.
 pub(crate) const ENTRIES_MAX: usize = 0xfff;
 /// The end of a leaf whose only entry ends where it does.
-const WHOLE: u64 = 0x1fff;
-/// The most bytes in Redis that are counted.
-const RAW_MAX: usize = 0x3fff;
+const WHOLE: u64 = 0x3fff;
+/// The most bytes in Redis that are counted: with as many, a leaf is full wherever they are limited.
+const RAW_MAX: usize = 4096;
 
 pub(super) fn fault(at: Offset) -> Error {
     Fault { at, ..DAMAGED }.into()
@@ -84,12 +88,12 @@ impl Leaf {
             body: (shape >> 16 & 0xffff) as usize,
             count: (fill & 0xfff) as usize,
             added: (fill >> 12 & 0xfff) as usize,
-            start: (fill >> 24 & 0x1fff) as usize,
-            end: match fill >> 37 & 0x1fff {
+            start: (fill >> 24 & 0x3fff) as usize,
+            end: match fill >> 38 & 0x3fff {
                 WHOLE => size,
                 end => end as usize,
             },
-            raw: (fill >> 50) as usize,
+            raw: (fill >> 52) as usize + 1,
             base: StreamId { ms, seq },
         };
         let sound = shape & 0xffff == MAGIC
@@ -120,8 +124,8 @@ impl Leaf {
         self.count as u64
             | (self.added as u64) << 12
             | (self.start as u64) << 24
-            | end << 37
-            | (self.raw.min(RAW_MAX) as u64) << 50
+            | end << 38
+            | (self.raw.min(RAW_MAX) as u64 - 1) << 52
     }
 
     fn store_fill(&self, transaction: &mut Transaction<'_>, shard: usize) -> Result<(), Error> {
@@ -158,11 +162,15 @@ impl Leaf {
             .iter()
             .map(|[name, value]| (*name, &value[..value.len().min(MODEL_VALUE_MAX)]))
             .collect();
+        let head = fields.iter().map(|[name, _]| listpack_text(name));
+        let head = head.sum::<usize>() + 13 + listpack_number(fields.len() as i64);
         let length = model
             .iter()
             .map(|(name, value)| name.len() + value.len() + 4);
-        if length.sum::<usize>() > MODEL_MAX {
+        if head >= RAW_MAX {
             model.clear();
+        } else if length.sum::<usize>() > MODEL_MAX {
+            model.iter_mut().for_each(|(_, value)| *value = b"");
         }
         let mut bytes = vec![0; HEADER];
         push_number(&mut bytes, model.len() as u64);
@@ -173,15 +181,13 @@ impl Leaf {
         let body = bytes.len();
         let encoded = encode(id, &model, id, texts, &mut bytes);
         let end = bytes.len();
-        let usual = (hint + hint / 16).clamp(LEAF_MIN, LEAF_MAX);
-        // An entry that leaves no room for another one lies alone.
-        let size = if end * 2 > LEAF_MAX {
+        let usual = (hint + hint / 16).clamp(LEAF_MIN, LEAF_USUAL);
+        // No other one of the same length goes with a long entry, and most likely it lies alone.
+        let size = if end * 2 > LEAF_USUAL {
             end
         } else {
             usual.max(end * 2)
         };
-        let head = fields.iter().map(|[name, _]| listpack_text(name));
-        let head = head.sum::<usize>() + 13 + listpack_number(fields.len() as i64);
         let leaf = Leaf {
             at: 0,
             size: rounded(size),
@@ -282,8 +288,7 @@ impl Leaf {
         let new = encode(self.base, model, id, texts, encoded);
         let end = first + encoded.len();
         if end > self.size {
-            let larger = end <= LEAF_MAX && self.size < LEAF_MAX;
-            return Ok(if larger {
+            return Ok(if end <= LEAF_MAX {
                 Appended::Larger(encoded.len() - skip)
             } else {
                 Appended::Full

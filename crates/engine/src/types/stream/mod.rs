@@ -66,7 +66,7 @@ const STREAM: Kind = Kind {
 pub struct StreamLimits {
     /// The most entries of a leaf; 0 is as many as fit.
     pub entries: u64,
-    /// The most bytes of a leaf, 4,096 at most; 0 is as many as fit.
+    /// The most bytes that its entries take in Redis, 4,096 at most; 0 is as many as fit.
     pub bytes: u64,
 }
 
