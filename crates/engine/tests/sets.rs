@@ -163,8 +163,8 @@ fn step(
             let all = store.shards_of(sources.iter().chain([&key]));
             store
                 .write_into(all, &mut texts, |writer, texts| {
-                    writer.combine_sets(0, &sources, operation, texts)?;
-                    writer.set_store(0, &key, texts, INTEGERS)
+                    let most = writer.combine_sets(0, &sources, operation, INTEGERS, texts)?;
+                    writer.set_store(0, &key, texts, most)
                 })
                 .expect("room");
             if expected.is_empty() {

@@ -257,7 +257,7 @@ fn store_combined(
     let (to, keys) = (&all[0], &all[1..]);
     let mut texts = Ranges::new();
     store.write_into(store.shards_of(&all), &mut texts, |writer, texts| {
-        writer.combine_sets(database, keys, operation, texts)?;
+        let integers = writer.combine_sets(database, keys, operation, integers, texts)?;
         for key in keys {
             if writer.find(database, key)?.is_none() {
                 writer.tell(KeyEvent::KeyMiss, database, key);

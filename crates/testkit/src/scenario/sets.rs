@@ -120,8 +120,8 @@ fn combine(store: &Store, operation: SetOperation) {
     store
         .write(store.shards_of(&all), |writer| {
             let mut texts = Ranges::new();
-            writer.combine_sets(0, &all[..2], operation, &mut texts)?;
-            writer.set_store(0, &all[2], &texts, INTEGERS)
+            let most = writer.combine_sets(0, &all[..2], operation, INTEGERS, &mut texts)?;
+            writer.set_store(0, &all[2], &texts, most)
         })
         .expect("room");
 }

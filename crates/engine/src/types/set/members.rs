@@ -202,6 +202,29 @@ fn integers_of(sets: &[&Set]) -> Result<Option<BTreeSet<i64>>, Error> {
     Ok(Some(all))
 }
 
+/// Whether a difference stays a hash table in Redis, as it was one once: of few sets that are small beside the first, the
+/// members are taken out of a copy of that (`sunionDiffGenericCommand` in t_set.c).
+fn leaves_texts(view: &View<'_>, sets: &[Option<Set>], integers: u64) -> Result<bool, Error> {
+    let Some(Some(first)) = sets.first() else {
+        return Ok(false);
+    };
+    let length = first.length(view)?;
+    let (mut looked_up, mut taken_out) = (0, 0);
+    for set in sets.iter().flatten() {
+        looked_up += length;
+        taken_out += set.length(view)?;
+    }
+    if looked_up / 2 <= taken_out {
+        return Ok(false);
+    }
+    if length > integers {
+        return Ok(true);
+    }
+    let mut members = Ranges::new();
+    first.append_all(view, &mut members)?;
+    Ok(members.iter().any(|member| parse_integer(member).is_none()))
+}
+
 /// Appends what several sets become to `out`, up to `limit` members. A set that
 /// is not there is empty.
 fn combine(
@@ -320,19 +343,25 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// As [`Reader::combine_sets`].
+    /// As [`Reader::combine_sets`]. `integers` is the most that a set of integers in one piece may have; returns how
+    /// many the one may have that they become.
     pub fn combine_sets(
         &mut self,
         database: usize,
         keys: &[Key<'_>],
         operation: SetOperation,
+        integers: u64,
         out: &mut Ranges,
-    ) -> Result<(), Error> {
+    ) -> Result<u64, Error> {
         let mut sets = Vec::with_capacity(keys.len());
         for key in keys {
             sets.push(self.find_set(database, key)?);
         }
-        combine(self.store, self.view(), &sets, operation, usize::MAX, out)
+        let view = self.view();
+        combine(self.store, view, &sets, operation, usize::MAX, out)?;
+        let has_texts =
+            operation == SetOperation::Difference && leaves_texts(view, &sets, integers)?;
+        Ok(if has_texts { 0 } else { integers })
     }
 
     /// Adds members to a set, which may be new. `integers` is the most that a
