@@ -205,6 +205,11 @@ pub(crate) fn zrangestore(
         if let Some(set) = &set {
             let (bounds, limit) = (&request.bounds, request.limit);
             set.append_range(writer.view(), bounds, limit, request.reverse, scored)?;
+            // Redis makes a large set at once only where it knows how many will come.
+            let is_counted = matches!(bounds, Bounds::Ranks(..));
+            if !is_counted || scored.len() as u64 <= limits.entries {
+                scored.drop_signs(&limits);
+            }
         }
         if set.is_none() {
             writer.tell(KeyEvent::KeyMiss, database, &source);

@@ -4,6 +4,7 @@ use undercroft_memory::Scratch;
 
 use super::write::compare;
 use crate::structures::ranges::Ranges;
+use crate::types::hash::PackedLimits;
 
 /// Members with their scores in flat buffers: what reading a sorted set appends
 /// to.
@@ -72,6 +73,18 @@ impl Scored {
             sorted.push(member, score);
         }
         sorted
+    }
+
+    /// Takes the sign off each zero that a sorted set would lose to which these were added one by one, in this order: its
+    /// scores are integers as long as it is in one piece (`zsetAdd` in t_zset.c).
+    pub fn drop_signs(&mut self, limits: &PackedLimits) {
+        let small = self.members.iter().zip(&mut self.scores).zip(1..);
+        let small = small.take_while(|((member, _), number)| {
+            *number <= limits.entries && member.len() as u64 <= limits.value
+        });
+        small
+            .filter(|((_, score), _)| **score == 0.0)
+            .for_each(|((_, score), _)| *score = 0.0);
     }
 
     /// The members only.
