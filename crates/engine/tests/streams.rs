@@ -81,7 +81,9 @@ fn texts(random: &mut fastrand::Rng) -> Texts {
     };
     if random.u32(0..40) == 0 {
         let most = 1 << random.u32(1..12);
-        return (0..random.usize(1..most) * 2).map(|_| short(random)).collect();
+        return (0..random.usize(1..most) * 2)
+            .map(|_| short(random))
+            .collect();
     }
     let fields = match random.u32(0..8) {
         0 => vec![vec![b'f'; random.usize(0..400)]],
