@@ -51,6 +51,11 @@ impl Segment {
         self.prepare_run(bytes.div_ceil(PAGE))
     }
 
+    /// Whether a run of so many pages is free.
+    pub(crate) fn has_run(&self, pages: u64) -> Result<bool, Error> {
+        self.with_heap(|heap| Ok(heap.find(pages).is_some()))
+    }
+
     fn prepare_run(&self, pages: u64) -> Result<bool, Error> {
         let extents = pages.div_ceil(EXTENT_PAGES);
         let missing = self.with_heap(|heap| {

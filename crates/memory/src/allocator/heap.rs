@@ -24,10 +24,6 @@ use crate::processes::lock;
 use crate::processes::wait::{Waiter, Which};
 use crate::writing::log::Log;
 
-/// Partly used extents looked at for a run of several pages before a free
-/// extent is broken.
-const PARTIAL_TRIES: usize = 64;
-
 /// The owner of the runs of arenas, in place of a shard: which arena it is
 /// stands in the use of the run's first page, so that the arena changes hands
 /// without them.
@@ -313,69 +309,8 @@ impl Heap<'_> {
         Ok(())
     }
 
-    fn is_backed(&self, extent: u64) -> bool {
+    pub(crate) fn is_backed(&self, extent: u64) -> bool {
         self.bit(self.layout().reserved_map, extent)
-    }
-
-    /// A run of so many extents of which some are still to be backed with
-    /// memory, and the rest is free: first and end. One without any memory
-    /// comes first: the transaction that is short of memory may itself have
-    /// used what is free now. O(extents ever reserved).
-    fn backable_run(&self, wanted: u64) -> Option<(u64, u64)> {
-        self.lowest_run(wanted, false)
-            .or_else(|| self.lowest_run(wanted, true))
-    }
-
-    /// The first extents without memory, `most` of them, of the lowest place where
-    /// there can be a free run of so many: first and number.
-    pub(crate) fn missing_part(&self, wanted: u64, most: u64) -> Option<(u64, u64)> {
-        let (start, end) = self.lowest_run(wanted, true)?;
-        let high = self.load(control::HEAP_HIGH).min(self.layout().extents);
-        let missing = |extent: &u64| *extent >= high || !self.is_backed(*extent);
-        let first = (start..end).find(missing)?;
-        let count = (first..end.min(first + most)).take_while(missing).count();
-        Some((first, count as u64))
-    }
-
-    /// The lowest run of so many extents, each without memory and not retired,
-    /// or, where `may_be_free`, backed and free, but not all of the latter kind.
-    fn lowest_run(&self, wanted: u64, may_be_free: bool) -> Option<(u64, u64)> {
-        let layout = *self.layout();
-        let high = self.load(control::HEAP_HIGH).min(layout.extents);
-        let (mut first, mut extent) = (0, 0);
-        let mut last_missing = None;
-        let (mut missing, mut usable) = (0, 0);
-        while extent < high {
-            if extent % 64 == 0 {
-                let word = |map: u64| self.load(map + extent / 64 * 8);
-                let backed = word(layout.reserved_map);
-                missing = !(backed | word(layout.retired_map));
-                usable = missing;
-                if may_be_free {
-                    usable |= backed & word(layout.all_free_map);
-                }
-                if usable == 0 {
-                    extent += 64;
-                    first = extent.min(high);
-                    continue;
-                }
-            }
-            if missing >> (extent % 64) & 1 == 1 {
-                last_missing = Some(extent);
-            } else if usable >> (extent % 64) & 1 == 0 {
-                first = extent + 1;
-            }
-            let start = (extent + 1).saturating_sub(wanted).max(first);
-            if extent + 1 - start == wanted && last_missing.is_some_and(|missing| missing >= start)
-            {
-                return Some((start, extent + 1));
-            }
-            extent += 1;
-        }
-        // Onwards into what was never reserved: one extent of it at least.
-        let start = (high + 1).saturating_sub(wanted).max(first);
-        let end = start.checked_add(wanted)?;
-        (end > high && end <= layout.extents).then_some((start, end))
     }
 
     fn add_extents(&self, first: u64, count: u64) -> Result<(), Error> {
@@ -387,52 +322,6 @@ impl Heap<'_> {
         self.set(control::HEAP_RESERVED, backed.wrapping_add(count))?;
         let high = self.load(control::HEAP_HIGH);
         self.set(control::HEAP_HIGH, high.max(first + count))
-    }
-
-    /// The first set bit of a map at or after `from`.
-    fn next_bit(&self, map: u64, from: u64) -> Option<u64> {
-        let end = self
-            .load(control::HEAP_HIGH)
-            .min(self.segment.mapping.layout().extents);
-        let mut bit = from;
-        while bit < end {
-            let word = self.load(map + bit / 64 * 8) >> (bit % 64);
-            if word != 0 {
-                let found = bit + u64::from(word.trailing_zeros());
-                return (found < end).then_some(found);
-            }
-            bit = (bit | 63) + 1;
-        }
-        None
-    }
-
-    /// Finds a free run; changes nothing.
-    pub(crate) fn find(&self, pages: u64) -> Option<u64> {
-        let layout = *self.segment.mapping.layout();
-        if pages < EXTENT_PAGES {
-            let mut from = 0;
-            for _ in 0..PARTIAL_TRIES {
-                let Some(extent) = self.next_bit(layout.some_free_map, from) else {
-                    break;
-                };
-                if let Some(page) = first_run(self.page_mask(extent), pages) {
-                    return Some(extent * EXTENT_PAGES + page);
-                }
-                from = extent + 1;
-            }
-        }
-        // Whole extents, one after the other.
-        let count = pages.div_ceil(EXTENT_PAGES);
-        let mut start = self.next_bit(layout.all_free_map, 0)?;
-        let mut length = 1;
-        while length < count {
-            match self.next_bit(layout.all_free_map, start + length) {
-                Some(next) if next == start + length => length += 1,
-                Some(next) => (start, length) = (next, 1),
-                None => return None,
-            }
-        }
-        Some(start * EXTENT_PAGES)
     }
 
     /// Marks a run as free or used. It starts at an extent, or lies in one.
@@ -629,29 +518,5 @@ impl Heap<'_> {
         fault::step();
         self.finish_return(index)?;
         Ok(true)
-    }
-}
-
-/// First of `length` adjacent set bits among the low 16, if there are any.
-fn first_run(mask: u64, length: u64) -> Option<u64> {
-    let mut starts = mask & 0xffff;
-    for shift in 1..length {
-        starts &= mask >> shift;
-    }
-    (starts != 0).then(|| u64::from(starts.trailing_zeros()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_of_bits_are_found() {
-        assert_eq!(first_run(0, 1), None);
-        assert_eq!(first_run(0b1000, 1), Some(3));
-        assert_eq!(first_run(0b1011_0110, 2), Some(1));
-        assert_eq!(first_run(0b1110_1100, 3), Some(5));
-        assert_eq!(first_run(0b1110_1100, 4), None);
-        assert_eq!(first_run(0xffff, 15), Some(0));
     }
 }

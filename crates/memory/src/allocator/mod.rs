@@ -7,6 +7,7 @@
 //! - `pins`: blocks that are read in place, and what is freed once nobody does.
 //! - `pool`: where a block comes from: a shard's own slabs, or an arena.
 //! - `remains`: what a shard leaves behind: all the memory of its own at once.
+//! - `search`: where a free run of pages is, or could be.
 //! - `slab`: the heap's half in each shard: slabs of equal blocks, runs of pages for large ones.
 //! - `staging`: large blocks, filled outside the lock and published in one step.
 //! - `stock`: blocks for what is made whole, many at a time.
@@ -19,6 +20,7 @@ pub(crate) mod page_use;
 pub(crate) mod pins;
 pub(crate) mod pool;
 mod remains;
+mod search;
 mod slab;
 pub(crate) mod staging;
 pub(crate) mod stock;

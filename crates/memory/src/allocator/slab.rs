@@ -25,8 +25,10 @@ use crate::writing::transaction::{Shortage, Transaction};
 const KEPT_PAGES: u64 = 16;
 /// An arena keeps at most so small a part of its pages free.
 const KEPT_PART: u64 = 16;
-/// Runs returned to the heap after one transaction at most (W9).
+/// Runs returned to the heap after one transaction for each of its shards (W9),
 const BURIED_AT_ONCE: usize = 4;
+/// and for each run that it was granted: what is freed must not wait for longer than it takes to get as much again.
+const BURIED_FOR_GRANTED: usize = 2;
 /// And by whoever has come for just that.
 const GIVEN_BACK_AT_ONCE: usize = 64;
 
@@ -521,12 +523,15 @@ impl Transaction<'_> {
 }
 
 impl Segment {
-    /// Returns a few runs of the graveyard to the heap. The shard's lock is
+    /// Returns a few runs of each shard's graveyard to the heap, more where more were granted. The shards' locks are
     /// held. What cannot be done now is done after a later transaction.
-    #[inline(always)]
-    pub(crate) fn drain_graveyard(&self, index: usize) {
-        if self.has_buried(index) {
-            self.return_buried(index);
+    #[cold]
+    pub(crate) fn drain_graveyards(&self, shards: ShardSet, granted: usize) {
+        let mut more = granted * BURIED_FOR_GRANTED;
+        for index in shards.iter().filter(|&index| self.has_buried(index)) {
+            let most = BURIED_AT_ONCE + more;
+            let returned = self.return_buried(index, most);
+            more = more.min(most - returned);
         }
     }
 
@@ -575,16 +580,41 @@ impl Segment {
         Ok(any)
     }
 
-    #[cold]
-    fn return_buried(&self, index: usize) {
-        for _ in 0..BURIED_AT_ONCE {
+    /// Gives memory that was freed back to the heap until there is enough, for a writer that is short of it and holds no
+    /// lock: what waits to be given back must not add up while more is taken from the system. Returns whether there is.
+    pub(crate) fn give_back_until(
+        &self,
+        enough: impl Fn() -> Result<bool, Error>,
+    ) -> Result<bool, Error> {
+        for index in 0..self.shards() {
+            // Where somebody works in the shard, that one gives back as well.
+            while self.has_buried(index) && !self.is_locked(index) {
+                let more = match self.give_back(index) {
+                    Err(Error::Busy { .. }) => false,
+                    more => more?,
+                };
+                if enough()? {
+                    return Ok(true);
+                }
+                if !more {
+                    break;
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns up to so many runs of a graveyard. Returns how many.
+    fn return_buried(&self, index: usize, most: usize) -> usize {
+        for returned in 0..most {
             // Others wait for the shard: what holds the heap up (a stopped
             // process) must not hold them up.
             let step = self.with_heap_within(BURIAL_PATIENCE, |heap| heap.bury_one(index));
             if !matches!(step, Ok(true)) {
-                return;
+                return returned;
             }
             fault::step();
         }
+        most
     }
 }

@@ -59,6 +59,8 @@ pub struct Segment {
     pub(crate) lively: Lively,
     /// When somebody looked after each shard, by the coarse clock.
     pub(crate) looked_after: Vec<AtomicU64>,
+    /// The extent that the next search for a run of several pages goes on with, below the lowest ones.
+    pub(crate) search_from: AtomicU64,
     /// As whom this process is copying the store now; 0 where it does not. A forked child is somebody else.
     pub(crate) copying_as: AtomicU32,
     /// Whether nobody else sees what is written: the file is mapped privately.
@@ -92,6 +94,7 @@ impl Segment {
             boot,
             lively: Lively::default(),
             looked_after,
+            search_from: AtomicU64::new(0),
             copying_as: AtomicU32::new(0),
             is_alone: false,
         }

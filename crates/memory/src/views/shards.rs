@@ -70,16 +70,6 @@ impl ShardSet {
         self.0
     }
 
-    /// Calls `each` with the shards, ascending. Without a loop where it is one:
-    /// the hot paths' case.
-    #[inline(always)]
-    pub(crate) fn for_each(self, mut each: impl FnMut(usize)) {
-        match self.single() {
-            Some(shard) => each(shard),
-            None => self.iter().for_each(each),
-        }
-    }
-
     /// The shards, ascending.
     #[inline(always)]
     pub fn iter(self) -> impl Iterator<Item = usize> {

@@ -178,7 +178,7 @@ impl Segment {
         self.prepare_to_write()?;
         for index in 0..self.shards() {
             self.lock_shards(ShardSet::one(index), Marks::Ignored)?;
-            self.drain_graveyard(index);
+            self.drain_graveyards(ShardSet::one(index), 0);
             self.unlock_shards(ShardSet::one(index));
         }
         self.with_heap(|_| Ok(()))?;

@@ -128,10 +128,19 @@ impl Segment {
             return Err(Error::OutOfMemory);
         }
         match used.shortage {
-            Shortage::Pages(pages) => match self.reserve(pages) {
-                Err(Error::OutOfMemory) if self.give_back_all()? => {}
-                result => result?,
-            },
+            Shortage::Pages(pages) if self.give_back_until(|| self.has_run(pages))? => {}
+            Shortage::Pages(pages) => {
+                // Free pages may lie apart: more than one run comes at a time, or this would run as often as it needs one.
+                let more = (used.granted / PAGE / PROGRESS).min(RESERVED_AT_ONCE * EXTENT_PAGES);
+                let reserved = match self.reserve(pages.max(more)) {
+                    Err(Error::OutOfMemory) if more > pages => self.reserve(pages),
+                    result => result,
+                };
+                match reserved {
+                    Err(Error::OutOfMemory) if self.give_back_all()? => {}
+                    result => result?,
+                }
+            }
             Shortage::Log(index, needed) if needed <= self.mapping.layout().log_capacity => {
                 self.grow_log(index, needed)?;
             }
@@ -160,6 +169,9 @@ impl Segment {
         let wanted = bytes.div_ceil(EXTENT) * EXTENT_PAGES;
         let mut most = RESERVED_AT_ONCE * EXTENT_PAGES;
         let free = || self.mapping.load(control::HEAP_FREE_PAGES);
+        if free() < wanted {
+            self.give_back_until(|| Ok(free() >= wanted))?;
+        }
         let mut missing = wanted.saturating_sub(free());
         while missing > 0 {
             match self.reserve(missing.next_multiple_of(EXTENT_PAGES).min(most)) {

@@ -466,8 +466,8 @@ impl<'a> Transaction<'a> {
 
     #[cold]
     fn drain_graveyards(&self) {
-        self.shards
-            .for_each(|index| self.segment.drain_graveyard(index));
+        let granted = self.rest.as_ref().map_or(0, |rest| rest.granted.len());
+        self.segment.drain_graveyards(self.shards, granted);
     }
 }
 

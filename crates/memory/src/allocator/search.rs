@@ -1,0 +1,160 @@
+//! Where a free run of pages is, or could be; nothing here changes the heap.
+
+use std::sync::atomic::Ordering;
+
+use crate::allocator::heap::Heap;
+use crate::mapped::layout::{EXTENT_PAGES, control};
+
+/// Partly used extents looked at for a run of several pages before a free extent is broken: the lowest ones, so that the
+/// heap's end becomes free, and those behind where the last search came to, so that none is never looked at.
+const LOWEST_TRIES: usize = 16;
+const NEXT_TRIES: usize = 48;
+
+impl Heap<'_> {
+    /// A run of so many extents of which some are still to be backed with
+    /// memory, and the rest is free: first and end. One without any memory
+    /// comes first: the transaction that is short of memory may itself have
+    /// used what is free now. O(extents ever reserved).
+    pub(crate) fn backable_run(&self, wanted: u64) -> Option<(u64, u64)> {
+        self.lowest_run(wanted, false)
+            .or_else(|| self.lowest_run(wanted, true))
+    }
+
+    /// The first extents without memory, `most` of them, of the lowest place where
+    /// there can be a free run of so many: first and number.
+    pub(crate) fn missing_part(&self, wanted: u64, most: u64) -> Option<(u64, u64)> {
+        let (start, end) = self.lowest_run(wanted, true)?;
+        let high = self.load(control::HEAP_HIGH).min(self.layout().extents);
+        let missing = |extent: &u64| *extent >= high || !self.is_backed(*extent);
+        let first = (start..end).find(missing)?;
+        let count = (first..end.min(first + most)).take_while(missing).count();
+        Some((first, count as u64))
+    }
+
+    /// The lowest run of so many extents, each without memory and not retired,
+    /// or, where `may_be_free`, backed and free, but not all of the latter kind.
+    fn lowest_run(&self, wanted: u64, may_be_free: bool) -> Option<(u64, u64)> {
+        let layout = *self.layout();
+        let high = self.load(control::HEAP_HIGH).min(layout.extents);
+        let (mut first, mut extent) = (0, 0);
+        let mut last_missing = None;
+        let (mut missing, mut usable) = (0, 0);
+        while extent < high {
+            if extent % 64 == 0 {
+                let word = |map: u64| self.load(map + extent / 64 * 8);
+                let backed = word(layout.reserved_map);
+                missing = !(backed | word(layout.retired_map));
+                usable = missing;
+                if may_be_free {
+                    usable |= backed & word(layout.all_free_map);
+                }
+                if usable == 0 {
+                    extent += 64;
+                    first = extent.min(high);
+                    continue;
+                }
+            }
+            if missing >> (extent % 64) & 1 == 1 {
+                last_missing = Some(extent);
+            } else if usable >> (extent % 64) & 1 == 0 {
+                first = extent + 1;
+            }
+            let start = (extent + 1).saturating_sub(wanted).max(first);
+            if extent + 1 - start == wanted && last_missing.is_some_and(|missing| missing >= start)
+            {
+                return Some((start, extent + 1));
+            }
+            extent += 1;
+        }
+        // Onwards into what was never reserved: one extent of it at least.
+        let start = (high + 1).saturating_sub(wanted).max(first);
+        let end = start.checked_add(wanted)?;
+        (end > high && end <= layout.extents).then_some((start, end))
+    }
+
+    /// The first set bit of a map at or after `from`.
+    fn next_bit(&self, map: u64, from: u64) -> Option<u64> {
+        let end = self.load(control::HEAP_HIGH).min(self.layout().extents);
+        let mut bit = from;
+        while bit < end {
+            let word = self.load(map + bit / 64 * 8) >> (bit % 64);
+            if word != 0 {
+                let found = bit + u64::from(word.trailing_zeros());
+                return (found < end).then_some(found);
+            }
+            bit = (bit | 63) + 1;
+        }
+        None
+    }
+
+    /// Finds a free run. O(1) mostly, and O(extents ever reserved) before none is found.
+    pub(crate) fn find(&self, pages: u64) -> Option<u64> {
+        if pages >= EXTENT_PAGES {
+            return self.find_free(pages.div_ceil(EXTENT_PAGES));
+        }
+        let next = &self.segment().search_from;
+        let (lowest, end) = self.find_within(pages, 0, LOWEST_TRIES);
+        if lowest.is_some() {
+            return lowest;
+        }
+        let from = next.load(Ordering::Relaxed).max(end);
+        let (found, end) = self.find_within(pages, from, NEXT_TRIES);
+        next.store(end, Ordering::Relaxed);
+        let found = found.or_else(|| self.find_free(1));
+        found.or_else(|| self.find_within(pages, 0, usize::MAX).0)
+    }
+
+    /// A run within one of so many partly used extents, from one on; and the extent to go on with, 0 behind the last one.
+    fn find_within(&self, pages: u64, from: u64, tries: usize) -> (Option<u64>, u64) {
+        let mut from = from;
+        for _ in 0..tries {
+            let Some(extent) = self.next_bit(self.layout().some_free_map, from) else {
+                return (None, 0);
+            };
+            if let Some(page) = first_run(self.page_mask(extent), pages) {
+                return (Some(extent * EXTENT_PAGES + page), extent);
+            }
+            from = extent + 1;
+        }
+        (None, from)
+    }
+
+    /// The first page of so many free extents, one after the other.
+    fn find_free(&self, count: u64) -> Option<u64> {
+        let map = self.layout().all_free_map;
+        let mut start = self.next_bit(map, 0)?;
+        let mut length = 1;
+        while length < count {
+            match self.next_bit(map, start + length) {
+                Some(next) if next == start + length => length += 1,
+                Some(next) => (start, length) = (next, 1),
+                None => return None,
+            }
+        }
+        Some(start * EXTENT_PAGES)
+    }
+}
+
+/// First of `length` adjacent set bits among the low 16, if there are any.
+fn first_run(mask: u64, length: u64) -> Option<u64> {
+    let mut starts = mask & 0xffff;
+    for shift in 1..length {
+        starts &= mask >> shift;
+    }
+    (starts != 0).then(|| u64::from(starts.trailing_zeros()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_bits_are_found() {
+        assert_eq!(first_run(0, 1), None);
+        assert_eq!(first_run(0b1000, 1), Some(3));
+        assert_eq!(first_run(0b1011_0110, 2), Some(1));
+        assert_eq!(first_run(0b1110_1100, 3), Some(5));
+        assert_eq!(first_run(0b1110_1100, 4), None);
+        assert_eq!(first_run(0xffff, 15), Some(0));
+    }
+}
