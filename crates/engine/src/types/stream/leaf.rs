@@ -306,7 +306,10 @@ impl Leaf {
     /// and here where whole ones are trimmed.
     pub(super) fn is_full(&self, texts: &[&[u8]], limits: &StreamLimits) -> bool {
         let bytes = texts.iter().map(|text| text.len() as u64).sum::<u64>();
-        self.added as u64 >= limits.entries() || self.raw as u64 + bytes >= limits.bytes()
+        // A node begins with how many of its entries are there, and how many were deleted.
+        let more = |entries: usize| listpack_number(entries as i64) - listpack_number(0);
+        let raw = self.raw + more(self.count) + more(self.added.saturating_sub(self.count));
+        self.added as u64 >= limits.entries() || raw as u64 + bytes >= limits.bytes()
     }
 
     /// How many bytes it takes, for the next one to be made as large.
