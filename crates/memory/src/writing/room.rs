@@ -25,6 +25,9 @@ const GROWTH: u64 = 16;
 /// But no more memory than this, unless it had half as much already: memory
 /// stays with the store.
 const MOST_AHEAD: u64 = 32 << 20;
+/// And no longer a log than this, unless it had a part of that already, as it stays with the store, too.
+const MOST_LOG_AHEAD: u64 = 4 << 20;
+const LONG_LOG_GROWTH: u64 = 4;
 /// Blocks that are taken many at a time are so many times as long as what is
 /// logged for them, at least.
 const UNLOGGED: u64 = 8;
@@ -155,7 +158,8 @@ impl Segment {
             let _ = self.grow_log(shard, logged + bytes / UNLOGGED);
         }
         for (index, &log) in used.shards.iter().zip(&used.logs) {
-            let _ = self.grow_log(index, log.saturating_mul(GROWTH));
+            let most = MOST_LOG_AHEAD.max(log.saturating_mul(LONG_LOG_GROWTH));
+            let _ = self.grow_log(index, log.saturating_mul(GROWTH).min(most));
         }
         if used.granted > EXTENT {
             let most = MOST_AHEAD.max(used.granted * 2);
