@@ -307,14 +307,21 @@ fn longest_queue(context: &Context<'_>) -> u64 {
 
 /// The error for a command that waits behind a script which takes long.
 #[cold]
-fn behind_script(context: &Context<'_>, blocked: &Blocked) -> Option<CommandError> {
-    match blocked {
-        Blocked::Lock(error) if error.is_busy() => {
-            let script = context.store.store().running_script()?;
-            Some(scripting::busy(script.is_function))
-        }
-        _ => None,
+fn behind_script(context: &mut Context<'_>, blocked: &Blocked) -> Option<CommandError> {
+    let Blocked::Lock(error) = blocked else {
+        return None;
+    };
+    if !error.is_busy() {
+        return None;
     }
+    let script = context.store.store().running_script()?;
+    let error = scripting::busy(script.is_function);
+    if context.session.multi.is_none() {
+        return Some(error);
+    }
+    // Of a transaction only EXEC runs: what it was to run is over.
+    context.discard();
+    Some(error.aborts_exec())
 }
 
 #[inline(always)]

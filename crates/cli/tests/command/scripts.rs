@@ -95,6 +95,20 @@ fn who_needs_what_a_script_has_locked_is_told() {
     if reply != "+OK" {
         assert!(reply.starts_with("-BUSY"), "{reply}");
     }
+    // So is a transaction, which is over then.
+    waiting.send("MULTI\r\nSET k 1\r\nEXEC\r\nPING\r\n");
+    assert_eq!(
+        [waiting.line(), waiting.line()],
+        ["+OK".to_string(), "+QUEUED".to_string()]
+    );
+    let reply = waiting.line();
+    if reply == "*1" {
+        assert_eq!(waiting.line(), "+OK");
+    } else {
+        let expected = "-EXECABORT Transaction discarded because of: BUSY";
+        assert!(reply.starts_with(expected), "{reply}");
+    }
+    assert_eq!(waiting.line(), "+PONG");
     kill(&mut other);
     assert!(script.line().contains("Script killed by user"));
     assert_eq!(waiting.call("SET k 2"), "+OK");
