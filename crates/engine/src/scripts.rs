@@ -21,8 +21,22 @@ const SEEN_LATELY: u64 = 1000;
 /// Beside the libraries, whose names are not empty: how often they were changed, 8 bytes.
 const VERSION: &[u8] = b"";
 
+/// The record of a library begins with this, then come 8 bytes of its mark, then its text. No text begins so.
+const MARKED: u8 = 0;
+
 /// A name and a text.
 pub type NamedText = (Vec<u8>, Vec<u8>);
+
+/// A library, as the store keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StoredLibrary {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Its text.
+    pub text: Vec<u8>,
+    /// What tells this loading of it from any other, of the same text, too.
+    pub mark: u64,
+}
 
 /// A kind of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +118,9 @@ impl Store {
             for name in names.iter() {
                 let mut text = Vec::new();
                 if access.shared_text(texts, name, &mut text)? {
+                    if texts == SharedTexts::Libraries && name != VERSION {
+                        text = parse_record(text).1;
+                    }
                     found.push((name.to_vec(), text));
                 }
             }
@@ -195,8 +212,9 @@ impl<'a> Access<'a> {
         self.flush_and(&[SCRIPTS], wait, count).map(drop)
     }
 
-    /// Changes libraries in one transaction: forgets some, then keeps others, each a name and a text. Changes nothing
-    /// where they are not those of `version` any more. Returns whether they were. O(bytes).
+    /// Changes libraries in one transaction: forgets some, then keeps others, each a name, a text and a
+    /// [mark](StoredLibrary::mark). Changes nothing where they are not those of `version` any more. Returns whether they
+    /// were. O(bytes).
     ///
     /// # Errors
     /// A lock that cannot be had, and where there is no memory.
@@ -204,7 +222,7 @@ impl<'a> Access<'a> {
         &self,
         version: u64,
         forgotten: &[&[u8]],
-        kept: &[(&[u8], &[u8])],
+        kept: &[(&[u8], &[u8], u64)],
     ) -> Result<bool, Error> {
         let store = self.store;
         let mark = store.key(VERSION);
@@ -216,8 +234,9 @@ impl<'a> Access<'a> {
             for name in forgotten {
                 writer.remove_quietly(LIBRARIES, &store.key(name))?;
             }
-            for (name, text) in kept {
-                writer.set(LIBRARIES, &store.key(name), text, Expiry::Never)?;
+            for (name, text, mark) in kept {
+                let record = [&[MARKED], &mark.to_le_bytes()[..], text].concat();
+                writer.set(LIBRARIES, &store.key(name), &record, Expiry::Never)?;
             }
             let next = version.wrapping_add(1).to_le_bytes();
             writer.set(LIBRARIES, &mark, &next, Expiry::Never)?;
@@ -227,19 +246,21 @@ impl<'a> Access<'a> {
         })
     }
 
-    /// All libraries, by name and text, and their version for [`change_libraries`](Self::change_libraries). O(bytes).
+    /// All libraries, by name, and their version for [`change_libraries`](Self::change_libraries). O(bytes).
     ///
     /// # Errors
     /// A lock that cannot be had.
-    pub fn libraries(&self) -> Result<(Vec<NamedText>, u64), Error> {
+    pub fn libraries(&self) -> Result<(Vec<StoredLibrary>, u64), Error> {
         loop {
             let version = self.libraries_version()?;
             let mut found = Vec::new();
             let names = self.keys_where(LIBRARIES, |name| Ok(name != VERSION))?;
             for name in names.iter() {
-                let mut text = Vec::new();
-                if self.shared_text(SharedTexts::Libraries, name, &mut text)? {
-                    found.push((name.to_vec(), text));
+                let mut record = Vec::new();
+                if self.shared_text(SharedTexts::Libraries, name, &mut record)? {
+                    let (mark, text) = parse_record(record);
+                    let name = name.to_vec();
+                    found.push(StoredLibrary { name, text, mark });
                 }
             }
             if self.libraries_version()? == version {
@@ -253,5 +274,15 @@ impl<'a> Access<'a> {
         let mut text = Vec::new();
         self.shared_text(SharedTexts::Libraries, VERSION, &mut text)?;
         Ok(text.try_into().map_or(0, u64::from_le_bytes))
+    }
+}
+
+/// The mark and the text of a library's record. Builds before this one kept the text only.
+fn parse_record(record: Vec<u8>) -> (u64, Vec<u8>) {
+    match &record[..] {
+        [MARKED, rest @ ..] if let Some((mark, text)) = rest.split_first_chunk() => {
+            (u64::from_le_bytes(*mark), text.to_vec())
+        }
+        _ => (0, record),
     }
 }

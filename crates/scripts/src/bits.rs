@@ -48,7 +48,8 @@ unsafe extern "C-unwind" fn not(state: *mut lua_State) -> c_int {
 
 unsafe fn fold(state: *mut lua_State, join: fn(u32, u32) -> u32) -> c_int {
     let mut all = argument(state, 1);
-    for index in 2..=lua_gettop(state) {
+    // The last one that is none is told of, as in Redis.
+    for index in (2..=lua_gettop(state)).rev() {
         all = join(all, argument(state, index));
     }
     leave(state, all)

@@ -1,7 +1,7 @@
 //! Libraries of functions: their programs, which register functions and do nothing else, and the functions.
 //!
-//! What a program can see while it is run is a table of its own, with little in it. Its functions see everything that
-//! scripts do, but for KEYS and ARGV, in the same table: it is told where to look.
+//! What a program can see while it is run is a table of its own, with little in it. Its functions see what
+//! scripts do, but for KEYS and ARGV and some of `redis`, in the same table: it is told where to look.
 
 use std::ffi::{CStr, c_int};
 use std::time::{Duration, Instant};
@@ -35,7 +35,12 @@ pub(crate) struct Globals {
     meta: c_int,
     /// What there is while the program of a library is run.
     few: c_int,
+    /// And while a function is: what scripts have, but for what `redis` has for them only.
+    most: c_int,
 }
+
+/// What `redis` has for scripts only.
+const OF_SCRIPTS: [&CStr; 3] = [c"breakpoint", c"debug", c"replicate_commands"];
 
 /// What is being loaded.
 #[derive(Default)]
@@ -72,6 +77,7 @@ pub(crate) unsafe fn prepare(state: *mut lua_State, machine: *mut Machine) {
     lua_setfield(state, -2, c"redis".as_ptr());
     sandbox::protect(state, machine, Some(sandbox::missing_global));
     let few = machine::keep(state);
+    let most = copy_most(state, machine);
 
     lua_createtable(state, 0, 0);
     lua_createtable(state, 0, 3);
@@ -83,18 +89,56 @@ pub(crate) unsafe fn prepare(state: *mut lua_State, machine: *mut Machine) {
     let meta = machine::keep(state);
     lua_setmetatable(state, -2);
     let front = machine::keep(state);
-    (*machine).globals_of_functions = Globals { front, meta, few };
+    (*machine).globals_of_functions = Globals {
+        front,
+        meta,
+        few,
+        most,
+    };
 }
 
-/// Has libraries see few things, or all.
-unsafe fn show(state: *mut lua_State, machine: *const Machine, all: bool) {
-    let globals = (*machine).globals_of_functions;
-    lua_rawgeti_(state, LUA_REGISTRYINDEX, globals.meta);
-    if all {
-        (*machine).sandbox.push_real_globals(state);
-    } else {
-        lua_rawgeti_(state, LUA_REGISTRYINDEX, globals.few);
+/// Keeps a copy of the globals, with a `redis` of its own. Returns where.
+unsafe fn copy_most(state: *mut lua_State, machine: *mut Machine) -> c_int {
+    (*machine).sandbox.push_real_globals(state);
+    copy(state);
+    lua_getfield_(state, -1, c"redis".as_ptr());
+    if let Some(behind) = (*machine).sandbox.behind(state, -1) {
+        lua_rawgeti_(state, LUA_REGISTRYINDEX, behind);
+        copy(state);
+        for name in OF_SCRIPTS {
+            lua_pushnil(state);
+            lua_setfield(state, -2, name.as_ptr());
+        }
+        sandbox::protect(state, machine, None);
+        lua_setfield(state, -3, c"redis".as_ptr());
     }
+    lua_pop(state, 1);
+    lua_createtable(state, 0, 1);
+    lua_pushcclosure(state, sandbox::missing_global, 0);
+    lua_setfield(state, -2, c"__index".as_ptr());
+    lua_setmetatable(state, -2);
+    machine::keep(state)
+}
+
+/// Puts a copy of the table on top in its place.
+unsafe fn copy(state: *mut lua_State) {
+    let from = lua_gettop(state);
+    lua_createtable(state, 0, 32);
+    lua_pushnil(state);
+    while lua_next(state, from) != 0 {
+        lua_pushvalue(state, -2);
+        machine::swap(state);
+        mlua_sys::lua_rawset(state, from + 1);
+    }
+    lua_replace(state, from);
+}
+
+/// Has libraries see few things, or most.
+unsafe fn show(state: *mut lua_State, machine: *const Machine, most: bool) {
+    let globals = (*machine).globals_of_functions;
+    let shown = if most { globals.most } else { globals.few };
+    lua_rawgeti_(state, LUA_REGISTRYINDEX, globals.meta);
+    lua_rawgeti_(state, LUA_REGISTRYINDEX, shown);
     lua_setfield(state, -2, c"__index".as_ptr());
     lua_pop(state, 1);
 }

@@ -1,12 +1,14 @@
 //! Libraries of functions, and those that this process knows. Their texts lie in the store; a process looks there again
-//! when one has been changed.
+//! when one has been changed. What a library has in its local variables lasts until it is loaded again, by whomever, and
+//! be it of the same text: its mark in the store tells so.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use undercroft_engine::{Access, SharedTexts};
+use undercroft_engine::{Access, SharedTexts, StoredLibrary};
 
-use super::{Interpreter, Script, ScriptFlags, ScriptLimits};
+use super::{Interpreter, Script, ScriptFlags, ScriptLimits, shebang};
 use crate::arguments::CommandError;
 use crate::handler::Failure;
 
@@ -70,32 +72,42 @@ pub fn is_name(name: &[u8]) -> bool {
 /// A library.
 pub(crate) struct Library {
     pub(crate) name: Vec<u8>,
+    /// What tells this loading of it from any other.
+    pub(crate) mark: u64,
     pub(crate) script: Arc<Script>,
     pub(crate) functions: Vec<LibraryFunction>,
 }
 
 impl Library {
-    /// Runs the program of a library's text.
+    /// Runs the program of a library's text, unless this thread has done so for the same mark.
     ///
     /// # Errors
     /// What is wrong with it.
     pub(crate) fn load(
         text: &[u8],
+        mark: u64,
         interpreter: &dyn Interpreter,
         limits: ScriptLimits,
     ) -> Result<Library, CommandError> {
         let (name, start) = name_and_start(text)?;
-        let script = Arc::new(Script::library(text, start));
+        let script = Arc::new(Script::library(text, mark, start));
         let functions = interpreter.load(&script, limits)?;
         if functions.is_empty() {
             return Err(CommandError::fixed("ERR No functions registered"));
         }
         Ok(Library {
             name,
+            mark,
             script,
             functions,
         })
     }
+}
+
+/// A mark for libraries that are about to be loaded: another one each time, in whatever process and store.
+pub(crate) fn new_mark(store: Access<'_>) -> u64 {
+    // Processes that one has forked hash alike; those of one store load at different counts.
+    RandomState::new().hash_one(store.text_changes(SharedTexts::Libraries))
 }
 
 /// The name that the first line of a library gives it, and where its program begins.
@@ -104,15 +116,13 @@ impl Library {
 /// What is wrong with that line.
 pub(crate) fn name_and_start(text: &[u8]) -> Result<(Vec<u8>, usize), CommandError> {
     const INVALID: CommandError = CommandError::fixed("ERR Invalid library metadata");
-    let Some(line) = text.strip_prefix(b"#!") else {
+    if !text.starts_with(b"#!") {
         return Err(CommandError::fixed("ERR Missing library metadata"));
-    };
-    let end = line.iter().position(|byte| *byte == b'\n').ok_or(INVALID)?;
-    let words = words(&line[..end]).ok_or(INVALID)?;
-    let (engine, rest) = match words.split_first() {
-        Some((first, rest)) if !line[0].is_ascii_whitespace() => (&first[..], rest),
-        _ => (&b""[..], &words[..]),
-    };
+    }
+    let end = shebang::line_end(text).ok_or(INVALID)?;
+    let words = shebang::words(&text[..end]).ok_or(INVALID)?;
+    let (first, rest) = words.split_first().ok_or(INVALID)?;
+    let engine = first.get(2..).unwrap_or_default();
     let mut name: Option<&[u8]> = None;
     for word in rest {
         match word.split_at_checked(5) {
@@ -142,39 +152,7 @@ pub(crate) fn name_and_start(text: &[u8]) -> Result<(Vec<u8>, usize), CommandErr
         return Err(CommandError::quoting("ERR Engine ", engine, " not found"));
     }
     // The end of that line stays, so that lines keep their numbers.
-    Ok((name.to_vec(), end + 2))
-}
-
-/// The words of a line, of which some may be in quotes; none where a quote does not end.
-fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let mut words = Vec::new();
-    let mut rest = line.trim_ascii_start();
-    while let Some((&first, behind)) = rest.split_first() {
-        let word = match first {
-            b'"' | b'\'' => {
-                let end = behind.iter().position(|byte| *byte == first)?;
-                let (word, behind) = behind.split_at(end);
-                rest = &behind[1..];
-                // Only a space ends a word.
-                if rest.first().is_some_and(|byte| !byte.is_ascii_whitespace()) {
-                    return None;
-                }
-                word
-            }
-            _ => {
-                let end = rest.iter().position(u8::is_ascii_whitespace);
-                let (word, behind) = rest.split_at(end.unwrap_or(rest.len()));
-                if word.contains(&b'"') || word.contains(&b'\'') {
-                    return None;
-                }
-                rest = behind;
-                word
-            }
-        };
-        words.push(word.to_vec());
-        rest = rest.trim_ascii_start();
-    }
-    Some(words)
+    Ok((name.to_vec(), end))
 }
 
 /// All libraries of a store at one time.
@@ -263,16 +241,18 @@ impl KnownLibraries {
         {
             return Ok(Arc::clone(libraries));
         }
-        let (texts, version) = store.libraries()?;
+        let (stored, version) = store.libraries()?;
         let mut libraries = Libraries {
             version,
             ..Libraries::default()
         };
-        for (name, text) in &texts {
+        for StoredLibrary { name, text, mark } in &stored {
             let before = known.as_ref().and_then(|(_, known)| known.named(name));
-            let library = match before.filter(|library| library.script.text() == text) {
+            let is_same =
+                |library: &&Arc<Library>| library.mark == *mark && library.script.text() == text;
+            let library = match before.filter(is_same) {
                 Some(library) => Arc::clone(library),
-                None => Arc::new(Library::load(text, interpreter, limits)?),
+                None => Arc::new(Library::load(text, *mark, interpreter, limits)?),
             };
             libraries.add(library)?;
         }

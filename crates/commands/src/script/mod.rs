@@ -8,6 +8,7 @@
 //! - `library`: libraries of functions, and those that this process knows.
 //! - `running`: the functions of this process that take long.
 //! - `seen`: what the slow log and MONITOR get to see of a script's commands.
+//! - `shebang`: the first line of scripts and libraries.
 //!
 //! [`Process::with_interpreter`]: crate::host::Process::with_interpreter
 
@@ -16,6 +17,7 @@ mod known;
 mod library;
 mod running;
 mod seen;
+mod shebang;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -31,7 +33,7 @@ pub(crate) use calls::Terms;
 pub use calls::{Calls, Refused};
 pub(crate) use known::KnownScripts;
 pub use library::{FunctionFlags, LibraryFunction, is_name};
-pub(crate) use library::{KnownLibraries, Libraries, Library, name_and_start};
+pub(crate) use library::{KnownLibraries, Libraries, Library, name_and_start, new_mark};
 pub(crate) use running::RunningFunctions;
 pub(crate) use seen::Seen;
 
@@ -170,8 +172,12 @@ impl Hasher for ShaHasher {
 impl Sha {
     /// That of a text.
     pub fn of(text: &[u8]) -> Sha {
+        Sha::read(&Sha1::from(text))
+    }
+
+    fn read(hashed: &Sha1) -> Sha {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let bytes = Sha1::from(text).digest().bytes();
+        let bytes = hashed.digest().bytes();
         let mut digits = [0; 40];
         for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
             pair[0] = DIGITS[usize::from(byte >> 4)];
@@ -229,8 +235,8 @@ impl Script {
         let (start, flags) = match text.strip_prefix(b"#!") {
             None => (0, ScriptFlags::default()),
             Some(_) => {
-                let end = text.iter().position(|byte| *byte == b'\n');
-                let end = end.ok_or(CommandError::fixed("ERR Invalid script shebang"))?;
+                let end = shebang::line_end(text)
+                    .ok_or(CommandError::fixed("ERR Invalid script shebang"))?;
                 (end, ScriptFlags::parse(&text[..end])?)
             }
         };
@@ -242,17 +248,20 @@ impl Script {
         })
     }
 
-    /// The text of a library, whose program begins at a place.
-    pub(crate) fn library(text: &[u8], start: usize) -> Script {
+    /// The text of a library, whose program begins at a place. Its SHA-1 is that of the text and the mark: an interpreter
+    /// runs its program once for each mark.
+    pub(crate) fn library(text: &[u8], mark: u64, start: usize) -> Script {
+        let mut hashed = Sha1::from(text);
+        hashed.update(&mark.to_le_bytes());
         Script {
-            sha: Sha::of(text),
+            sha: Sha::read(&hashed),
             text: text.into(),
             start,
             flags: ScriptFlags::default(),
         }
     }
 
-    /// What EVALSHA calls it.
+    /// What EVALSHA calls it, unless it is a library.
     pub fn sha(&self) -> &Sha {
         &self.sha
     }
@@ -279,15 +288,17 @@ impl ScriptFlags {
             are_given: true,
             ..ScriptFlags::default()
         };
-        let mut words = line.split(|byte| *byte == b' ');
-        let engine = words.next().unwrap_or_default();
+        let words = shebang::words(line).unwrap_or_default();
+        let (engine, options) = words
+            .split_first()
+            .ok_or(CommandError::fixed("ERR Invalid engine in script shebang"))?;
         if engine != b"#!lua" {
             return Err(CommandError::from_parts(&[
                 b"ERR Unexpected engine in script shebang: ",
                 engine,
             ]));
         }
-        for word in words.filter(|word| !word.is_empty()) {
+        for word in options {
             let Some(names) = word.strip_prefix(b"flags=") else {
                 return Err(CommandError::from_parts(&[
                     b"ERR Unknown lua shebang option: ",

@@ -39,7 +39,11 @@ fn keep(store: &Store, name: &[u8], length: usize) {
 }
 
 fn change(store: &Store, version: u64, forgotten: &[&[u8]], kept: &[(&[u8], &[u8])]) {
-    let changed = store.access().change_libraries(version, forgotten, kept);
+    let kept: Vec<_> = kept
+        .iter()
+        .map(|(name, text)| (*name, *text, version))
+        .collect();
+    let changed = store.access().change_libraries(version, forgotten, &kept);
     assert!(changed.expect("room"), "they are of that version");
 }
 

@@ -11,7 +11,7 @@ use crate::arguments::{CommandError, integer, is_keyword};
 use crate::glob::{self, Case};
 use crate::handler::{Context, Failure, Outcome};
 use crate::reply::Reply;
-use crate::script::{Called, Interpreter, Libraries, Library, name_and_start};
+use crate::script::{Called, Interpreter, Libraries, Library, name_and_start, new_mark};
 
 /// Text of a library that is restored, at most.
 const LONGEST: usize = 512 << 20;
@@ -93,9 +93,9 @@ fn change<'t>(
         let libraries = libraries(context)?;
         let Change { forgotten, kept } = decide(&libraries)?;
         let forgotten: Vec<&[u8]> = forgotten.iter().map(Vec::as_slice).collect();
-        let kept: Vec<(&[u8], &[u8])> = kept
+        let kept: Vec<(&[u8], &[u8], u64)> = kept
             .iter()
-            .map(|library| (&library.name[..], library.script.text()))
+            .map(|library| (&library.name[..], library.script.text(), library.mark))
             .collect();
         let store: Access<'_> = context.store;
         if store.change_libraries(libraries.version, &forgotten, &kept)? {
@@ -151,7 +151,8 @@ pub(crate) fn load(
         return Err(CommandError::quoting("ERR Library ", &name, " already exists").into());
     }
     let limits = context.host.process.script_limits;
-    let library = [Arc::new(Library::load(text, interpreter, limits)?)];
+    let mark = new_mark(context.store);
+    let library = [Arc::new(Library::load(text, mark, interpreter, limits)?)];
     change(context, |libraries| {
         if !replaces && libraries.named(&name).is_some() {
             return Err(CommandError::quoting(
@@ -250,9 +251,10 @@ pub(crate) fn restore(
     };
     let texts = restore_libraries(arguments[2], LONGEST).map_err(CommandError::fixed)?;
     let limits = context.host.process.script_limits;
+    let mark = new_mark(context.store);
     let mut restored = Libraries::default();
     for text in &texts {
-        let library = Library::load(text, interpreter, limits)?;
+        let library = Library::load(text, mark, interpreter, limits)?;
         if restored.named(&library.name).is_some() {
             return Err(
                 CommandError::quoting("ERR Library ", &library.name, " already exists").into(),
