@@ -24,6 +24,8 @@ pub struct Context<'a> {
     pub(crate) shows: bool,
     /// Whether GET and SET may be run at once: they are neither timed nor queued nor shown.
     pub(crate) direct: bool,
+    /// Whether a script sends the commands.
+    pub(crate) scripted: bool,
     /// The fast commands that are being timed together.
     pub(crate) lap: Lap,
 }
@@ -44,6 +46,7 @@ impl<'a> Context<'a> {
             timed: false,
             shows: false,
             direct: false,
+            scripted: false,
             lap: Lap::default(),
         };
         context.choose_way();

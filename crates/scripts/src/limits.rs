@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 use std::ptr::null_mut;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mlua_sys::{LUA_MASKCOUNT, lua_Debug, lua_State, lua_error, lua_sethook};
 use undercroft_commands::script::Refused;
@@ -10,8 +10,13 @@ use undercroft_commands::script::Refused;
 use crate::machine::{Machine, keep_text};
 use crate::raise::{push_error, raise_text};
 
-/// Instructions between two looks at whether a script may go on.
-const INSTRUCTIONS: c_int = 10_000;
+/// Instructions between two looks at whether a script may go on: at first, as each may be a library's work on a long text,
+/// and at most, as long as they are quick.
+const FIRST: c_int = 32;
+const MOST: c_int = 512;
+/// Between two looks in less than this there may be more of them, in more than this there are less.
+const QUICK: Duration = Duration::from_micros(100);
+const SLOW: Duration = Duration::from_millis(1);
 
 /// Whether the script that runs has to end.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,9 +28,39 @@ pub(crate) enum Ending {
     Stopped,
 }
 
-/// Has the hook called every so many instructions.
-pub(crate) unsafe fn watch(state: *mut lua_State) {
-    lua_sethook(state, Some(hook), LUA_MASKCOUNT, INSTRUCTIONS);
+/// When a script was looked at last, since it started, and the instructions until the next look.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Pace {
+    looked: Duration,
+    instructions: c_int,
+}
+
+/// Has the hook called every so many instructions of what begins.
+pub(crate) unsafe fn watch(machine: *mut Machine) {
+    (*machine).pace = Pace {
+        looked: Duration::ZERO,
+        instructions: FIRST,
+    };
+    lua_sethook((*machine).state, Some(hook), LUA_MASKCOUNT, FIRST);
+}
+
+/// Sets when a script is looked at again that has run for so long.
+unsafe fn pace(machine: *mut Machine, state: *mut lua_State, elapsed: Duration) {
+    let Pace {
+        looked,
+        instructions,
+    } = (*machine).pace;
+    let instructions = match elapsed.saturating_sub(looked) {
+        taken if taken < QUICK => (instructions * 2).min(MOST),
+        taken if taken > SLOW => (instructions / 16).max(1),
+        _ => instructions,
+    };
+    (*machine).pace = Pace {
+        looked: elapsed,
+        instructions,
+    };
+    // A coroutine has a count of its own.
+    lua_sethook(state, Some(hook), LUA_MASKCOUNT, instructions);
 }
 
 impl Machine {
@@ -57,6 +92,7 @@ unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut lua_Debug) {
             push_error(state, b"ERR FUNCTION LOAD timeout");
             lua_error(state);
         }
+        lua_sethook(state, Some(hook), LUA_MASKCOUNT, MOST);
         return;
     }
     if (*machine).ending == Ending::No && !may_go_on(machine, state)
@@ -68,7 +104,10 @@ unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut lua_Debug) {
 
 unsafe fn may_go_on(machine: *mut Machine, state: *mut lua_State) -> bool {
     match (*(*machine).calls).tick() {
-        Ok(()) => true,
+        Ok(elapsed) => {
+            pace(machine, state, elapsed);
+            true
+        }
         Err(Refused::Error(error)) => {
             keep_text(machine, error.text().as_bytes());
             (*machine).end(Ending::Killed, state);

@@ -22,7 +22,7 @@ use crate::answer;
 use crate::functions::{self, Loading, Registered};
 use crate::heard::Heard;
 use crate::json::Config;
-use crate::limits::{self, Ending};
+use crate::limits::{self, Ending, Pace};
 use crate::plain::{self, Reads};
 use crate::pool::Pool;
 use crate::raise::{COUNTED, handle, push_bytes};
@@ -70,6 +70,7 @@ pub(crate) struct Machine {
     /// Where the registry holds what runs a job, and what makes errors of what a script raises.
     functions: (c_int, c_int),
     pub(crate) ending: Ending,
+    pub(crate) pace: Pace,
     /// The compiled scripts.
     compiled: BySha<Compiled>,
     /// And the functions of libraries.
@@ -122,6 +123,7 @@ impl Machine {
             plain: plain::Globals::default(),
             functions: (0, 0),
             ending: Ending::No,
+            pace: Pace::default(),
             compiled: BySha::default(),
             libraries: BySha::default(),
             loading: Loading::default(),
@@ -218,7 +220,7 @@ impl Machine {
         let state = self.state;
         // SAFETY: the job outlives the call, which runs protected.
         let status = unsafe {
-            limits::watch(state);
+            limits::watch(job.machine);
             lua_cpcall(state, functions::load, place)
         };
         let ended = job.ended;
@@ -304,7 +306,7 @@ impl Machine {
         // SAFETY: the job and what it refers to outlive the call, which runs protected, and before which no memory is
         // asked for; the store for the script is taken away again below.
         let status = unsafe {
-            limits::watch(state);
+            limits::watch(job.machine);
             lua_rawgeti_(state, LUA_REGISTRYINDEX, self.functions.0);
             lua_pushlightuserdata(state, place);
             lua_pcall(state, 1, 0, 0)
@@ -323,6 +325,9 @@ impl Machine {
         }
         if status != 0 {
             // Where its answer was made, or its arguments.
+            if ending == Ending::Killed {
+                return Err(Stop::Error(CommandError::from_parts(&[&self.text])));
+            }
             self.text.clear();
             self.text.extend_from_slice(b"not enough memory");
         }
@@ -338,9 +343,11 @@ impl Machine {
         }
     }
 
-    /// Takes everything off the stack, and collects garbage where there is much.
+    /// Takes everything off the stack, and collects garbage where there is much. The text stays, its spare room does not.
     fn clear(&mut self) {
+        const TEXT_KEPT: usize = 64 << 10;
         self.heard.trim();
+        self.text.shrink_to(TEXT_KEPT);
         // SAFETY: none of these calls can fail: finalizers are Lua's own only, as `newproxy` makes none that a script
         // could give a function to (see `sandbox`).
         unsafe {

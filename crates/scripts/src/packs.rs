@@ -10,7 +10,7 @@ use mlua_sys::{
     luaL_checklstring, luaL_error, luaL_optinteger,
 };
 
-use crate::answer::bytes;
+use crate::answer::{Steps, bytes};
 use crate::limits::check_room;
 use crate::machine::Machine;
 use crate::numbers::truncated;
@@ -47,7 +47,7 @@ unsafe extern "C-unwind" fn pack(state: *mut lua_State) -> c_int {
     for index in 1..=count {
         check_stack(state, 1);
         lua_pushvalue(state, index);
-        append(state, out, 0);
+        append(state, out, 0, &mut Steps::default());
     }
     push_bytes(state, &*out);
     1
@@ -75,7 +75,8 @@ unsafe fn check_results(state: *mut lua_State, slots: c_int) {
 }
 
 /// Appends the value on top, and takes it off.
-unsafe fn append(state: *mut lua_State, out: *mut Vec<u8>, level: usize) {
+unsafe fn append(state: *mut lua_State, out: *mut Vec<u8>, level: usize, steps: &mut Steps) {
+    steps.count(state, 1);
     match lua_type(state, -1) {
         LUA_TSTRING => {
             let text = bytes(state, -1);
@@ -88,7 +89,7 @@ unsafe fn append(state: *mut lua_State, out: *mut Vec<u8>, level: usize) {
             0xc2
         }),
         LUA_TNUMBER => append_number(&mut *out, lua_tonumber(state, -1)),
-        LUA_TTABLE if level < PACKED_LEVELS => append_table(state, out, level),
+        LUA_TTABLE if level < PACKED_LEVELS => append_table(state, out, level, steps),
         _ => (*out).push(0xc0),
     }
     lua_pop(state, 1);
@@ -181,8 +182,9 @@ unsafe fn is_array(state: *mut lua_State) -> bool {
     most == count
 }
 
-unsafe fn append_table(state: *mut lua_State, out: *mut Vec<u8>, level: usize) {
+unsafe fn append_table(state: *mut lua_State, out: *mut Vec<u8>, level: usize, steps: &mut Steps) {
     check_stack(state, 3);
+    steps.count(state, Steps::WALK);
     check_room(state, 0);
     if is_array(state) {
         let length = lua_objlen(state, -1);
@@ -190,7 +192,7 @@ unsafe fn append_table(state: *mut lua_State, out: *mut Vec<u8>, level: usize) {
         for index in 1..=length {
             lua_pushnumber(state, index as f64);
             lua_gettable_(state, -2);
-            append(state, out, level + 1);
+            append(state, out, level + 1, steps);
         }
         return;
     }
@@ -204,8 +206,8 @@ unsafe fn append_table(state: *mut lua_State, out: *mut Vec<u8>, level: usize) {
     lua_pushnil(state);
     while lua_next(state, -2) != 0 {
         lua_pushvalue(state, -2);
-        append(state, out, level + 1);
-        append(state, out, level + 1);
+        append(state, out, level + 1, steps);
+        append(state, out, level + 1, steps);
     }
 }
 

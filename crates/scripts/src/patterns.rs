@@ -165,7 +165,8 @@ impl<'a> Matcher<'a> {
         at < self.text.len() && self.is_single(self.text[at], place, end)
     }
 
-    fn balanced(&self, mut at: usize, place: usize) -> Matched {
+    fn balanced(&mut self, start: usize, place: usize) -> Matched {
+        let mut at = start;
         let (open, close) = (self.at(place), self.at(place + 1));
         if open == 0 || close == 0 {
             return Err(c"unbalanced pattern");
@@ -180,6 +181,7 @@ impl<'a> Matcher<'a> {
             if byte == close {
                 levels -= 1;
                 if levels == 0 {
+                    self.count(at - start);
                     return Ok(Some(at + 1));
                 }
             } else if byte == open {
@@ -187,6 +189,7 @@ impl<'a> Matcher<'a> {
             }
             at += 1;
         }
+        self.count(at - start);
         Ok(None)
     }
 
@@ -233,6 +236,8 @@ impl<'a> Matcher<'a> {
                 },
                 _ => {
                     let end = self.single_end(place)?;
+                    // A set may be long.
+                    self.count(end - place);
                     let is_one = self.single_matches(at, place, end);
                     match self.at(end) {
                         b'?' => {
@@ -257,8 +262,8 @@ impl<'a> Matcher<'a> {
         let mut length = 0;
         while self.single_matches(at + length, place, end) {
             length += 1;
+            self.count(end - place);
         }
-        self.count(length);
         loop {
             if let Some(end) = self.matches(at + length, end + 1)? {
                 return Ok(Some(end));
@@ -279,6 +284,7 @@ impl<'a> Matcher<'a> {
                 return Ok(None);
             }
             at += 1;
+            self.count(end - place);
         }
     }
 
@@ -318,6 +324,7 @@ impl<'a> Matcher<'a> {
         let Ok(length) = usize::try_from(length) else {
             return Ok(None);
         };
+        self.count(length);
         let again = self.text.get(at..at + length);
         let is_same = again == Some(&self.text[start..start + length]);
         Ok(is_same.then_some(at + length))

@@ -208,6 +208,7 @@ impl Done {
             timed: context.timed,
             shows: context.shows,
             direct: false,
+            scripted: false,
             lap: Lap::default(),
         };
         let outcome = (queued.handler)(&mut inner, &arguments, &mut self.tape);

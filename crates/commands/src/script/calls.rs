@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use undercroft_engine::{RunningScript, is_patience_limited};
+use undercroft_engine::{RunningScript, coarse_milliseconds, is_patience_limited};
 
 use super::{Called, ScriptLimits};
 use crate::arguments::CommandError;
@@ -30,8 +30,9 @@ pub struct Calls<'c, 'a> {
     is_read_only: bool,
     is_function: bool,
     has_written: bool,
-    /// When it was first asked whether it may go on, a few thousand instructions behind its start: most scripts end
-    /// before, and look at no clock.
+    /// When it began, by the coarse clock.
+    began: u64,
+    /// When it was first asked whether it may go on, some instructions behind its start: short scripts end before.
     started: Option<Instant>,
     /// How long it may run on this thread.
     brief: Option<Duration>,
@@ -76,6 +77,7 @@ impl<'c, 'a> Calls<'c, 'a> {
         called: &'c Called<'c>,
     ) -> Calls<'c, 'a> {
         const THRESHOLD: usize = Parameter::place("busy-reply-threshold");
+        context.scripted = true;
         let store = context.store.store();
         let threshold = context.host.config().number_at(THRESHOLD);
         let says = match u64::try_from(threshold) {
@@ -92,6 +94,7 @@ impl<'c, 'a> Calls<'c, 'a> {
             is_read_only: terms.is_read_only,
             is_function: terms.is_function,
             has_written: false,
+            began: coarse_milliseconds(),
             started: None,
             says,
             is_seen: false,
@@ -250,8 +253,8 @@ impl<'c, 'a> Calls<'c, 'a> {
     /// # Errors
     /// The error for the script's caller where it was told to end; [`Refused::Stopped`] where it ran too long, and is
     /// undone.
-    pub fn tick(&mut self) -> Result<(), Refused> {
-        let started = *self.started.get_or_insert_with(Instant::now);
+    pub fn tick(&mut self) -> Result<Duration, Refused> {
+        let started = self.started();
         let elapsed = started.elapsed();
         if self.limits.time.is_some_and(|limit| elapsed > limit) {
             let limit = self.limits.time.unwrap_or_default().as_millis();
@@ -269,7 +272,7 @@ impl<'c, 'a> Calls<'c, 'a> {
             return Err(self.stop(Failure::Blocked(Blocked::Long)));
         }
         if elapsed < self.says {
-            return Ok(());
+            return Ok(elapsed);
         }
         self.says = elapsed + SAYS;
         self.is_seen = true;
@@ -292,7 +295,20 @@ impl<'c, 'a> Calls<'c, 'a> {
                 },
             )));
         }
-        Ok(())
+        Ok(elapsed)
+    }
+
+    /// When the script started: the first time that this is asked, or before where that is long ago already by a clock
+    /// which costs a script that ends soon next to nothing.
+    fn started(&mut self) -> Instant {
+        /// Milliseconds that the clock may be behind.
+        const GRAIN: u64 = 10;
+        *self.started.get_or_insert_with(|| {
+            let now = Instant::now();
+            let past = coarse_milliseconds().saturating_sub(self.began);
+            let past = Duration::from_millis(past.saturating_sub(GRAIN));
+            now.checked_sub(past).unwrap_or(now)
+        })
     }
 
     fn stop(&mut self, failure: Failure) -> Refused {
@@ -314,6 +330,7 @@ impl<'c, 'a> Calls<'c, 'a> {
 
 impl Drop for Calls<'_, '_> {
     fn drop(&mut self) {
+        self.context.scripted = false;
         if let Some(number) = self.running {
             self.context.host.process.running.end(number);
         }

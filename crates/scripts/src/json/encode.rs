@@ -9,12 +9,17 @@ use mlua_sys::{
 };
 
 use super::LEVELS_MAX;
-use crate::answer::bytes;
+use crate::answer::{Steps, bytes};
 use crate::limits::check_room;
 use crate::machine::Machine;
 use crate::numbers::append_general;
 use crate::raise::push_bytes;
 use crate::redis::is_true;
+
+/// Bytes that a number, a word or a bracket takes at most, with what stands around it.
+const ITEM: usize = 64;
+/// Bytes of a text that are written before it is asked again whether there is room for more.
+const PIECE: usize = 4096;
 
 pub(super) unsafe extern "C-unwind" fn encode(state: *mut lua_State) -> c_int {
     if lua_gettop(state) != 1 {
@@ -22,7 +27,7 @@ pub(super) unsafe extern "C-unwind" fn encode(state: *mut lua_State) -> c_int {
     }
     let machine = Machine::of(state);
     (*machine).text.clear();
-    append(state, machine, 0);
+    append(state, machine, &mut Steps::default(), 0);
     push_bytes(state, &(*machine).text);
     1
 }
@@ -37,15 +42,12 @@ unsafe fn cannot(state: *mut lua_State, index: c_int, why: &CStr) {
 }
 
 /// Appends the value on top, which stays.
-unsafe fn append(state: *mut lua_State, machine: *mut Machine, level: c_int) {
+unsafe fn append(state: *mut lua_State, machine: *mut Machine, steps: &mut Steps, level: c_int) {
     let out = &raw mut (*machine).text;
+    check_room(state, ITEM);
+    steps.count(state, 1);
     match lua_type(state, -1) {
-        LUA_TSTRING => {
-            let text = bytes(state, -1);
-            // A byte becomes six at most.
-            check_room(state, text.len().saturating_mul(6));
-            append_text(&mut *out, text);
-        }
+        LUA_TSTRING => append_text(state, machine, steps, bytes(state, -1)),
         LUA_TNUMBER => append_number(state, machine, -1),
         LUA_TBOOLEAN => {
             let text: &[u8] = if is_true(state, -1) {
@@ -57,7 +59,6 @@ unsafe fn append(state: *mut lua_State, machine: *mut Machine, level: c_int) {
         }
         LUA_TTABLE => {
             let level = level + 1;
-            check_room(state, 0);
             if level > (*machine).json.encode_depth.min(LEVELS_MAX) || lua_checkstack(state, 5) == 0
             {
                 luaL_error(
@@ -66,9 +67,10 @@ unsafe fn append(state: *mut lua_State, machine: *mut Machine, level: c_int) {
                     level,
                 );
             }
+            steps.count(state, Steps::WALK);
             match array_length(state, machine) {
-                0 => append_object(state, machine, level),
-                length => append_array(state, machine, level, length),
+                0 => append_object(state, machine, steps, level),
+                length => append_array(state, machine, steps, level, length),
             }
         }
         LUA_TNIL => (*out).extend_from_slice(b"null"),
@@ -79,9 +81,25 @@ unsafe fn append(state: *mut lua_State, machine: *mut Machine, level: c_int) {
     }
 }
 
-fn append_text(out: &mut Vec<u8>, text: &[u8]) {
-    out.push(b'"');
-    for byte in text {
+unsafe fn append_text(
+    state: *mut lua_State,
+    machine: *mut Machine,
+    steps: &mut Steps,
+    text: &[u8],
+) {
+    let out = &raw mut (*machine).text;
+    (*out).push(b'"');
+    for piece in text.chunks(PIECE) {
+        // A byte becomes six at most.
+        check_room(state, piece.len() * 6 + ITEM);
+        steps.count(state, piece.len());
+        append_piece(&mut *out, piece);
+    }
+    (*out).push(b'"');
+}
+
+fn append_piece(out: &mut Vec<u8>, piece: &[u8]) {
+    for byte in piece {
         match byte {
             b'"' => out.extend_from_slice(b"\\\""),
             b'\\' => out.extend_from_slice(b"\\\\"),
@@ -100,7 +118,6 @@ fn append_text(out: &mut Vec<u8>, text: &[u8]) {
             other => out.push(*other),
         }
     }
-    out.push(b'"');
 }
 
 unsafe fn append_number(state: *mut lua_State, machine: *mut Machine, index: c_int) {
@@ -149,7 +166,13 @@ unsafe fn array_length(state: *mut lua_State, machine: *const Machine) -> c_int 
     most as c_int
 }
 
-unsafe fn append_array(state: *mut lua_State, machine: *mut Machine, level: c_int, length: c_int) {
+unsafe fn append_array(
+    state: *mut lua_State,
+    machine: *mut Machine,
+    steps: &mut Steps,
+    level: c_int,
+    length: c_int,
+) {
     let out = &raw mut (*machine).text;
     (*out).push(b'[');
     for index in 1..=length {
@@ -157,13 +180,18 @@ unsafe fn append_array(state: *mut lua_State, machine: *mut Machine, level: c_in
             (*out).push(b',');
         }
         lua_rawgeti_(state, -1, index);
-        append(state, machine, level);
+        append(state, machine, steps, level);
         lua_pop(state, 1);
     }
     (*out).push(b']');
 }
 
-unsafe fn append_object(state: *mut lua_State, machine: *mut Machine, level: c_int) {
+unsafe fn append_object(
+    state: *mut lua_State,
+    machine: *mut Machine,
+    steps: &mut Steps,
+    level: c_int,
+) {
     let out = &raw mut (*machine).text;
     (*out).push(b'{');
     let mut is_first = true;
@@ -173,6 +201,7 @@ unsafe fn append_object(state: *mut lua_State, machine: *mut Machine, level: c_i
             (*out).push(b',');
         }
         is_first = false;
+        check_room(state, ITEM);
         match lua_type(state, -2) {
             LUA_TNUMBER => {
                 (*out).push(b'"');
@@ -180,14 +209,12 @@ unsafe fn append_object(state: *mut lua_State, machine: *mut Machine, level: c_i
                 (*out).extend_from_slice(b"\":");
             }
             LUA_TSTRING => {
-                let text = bytes(state, -2);
-                check_room(state, text.len().saturating_mul(6));
-                append_text(&mut *out, text);
+                append_text(state, machine, steps, bytes(state, -2));
                 (*out).push(b':');
             }
             _ => cannot(state, -2, c"table key must be a number or string"),
         }
-        append(state, machine, level);
+        append(state, machine, steps, level);
         lua_pop(state, 1);
     }
     (*out).push(b'}');

@@ -28,6 +28,27 @@ const ENDLESS: &[&str] = &[
     "local t = {} for i = 1, 50 do t[i] = i end while true do table.sort(t, function() return true end) end",
     "load(function() while true do end end)",
     "load(function() return ' ' end)",
+    // Tables that are long to walk through, and have nothing in them.
+    "local m = {} for i = 1, 1e5 do m[i] = i end for i = 1, 1e5 do m[i] = nil end \
+     m = {map = m} local t = {} for i = 1, 1e5 do t[i] = m end return t",
+    "local m = {} for i = 1, 1e5 do m[i] = i end for i = 1, 1e5 do m[i] = nil end \
+     local t = {} for i = 1, 1e5 do t[i] = m end return cjson.encode(t)",
+];
+
+/// Scripts of few instructions that take long.
+const SLOW: &[&str] = &[
+    "local m = {} for i = 1, 1e5 do m[i] = i end for i = 1, 1e5 do m[i] = nil end \
+     local t = {} for i = 1, 1e4 do t[i] = m end return #cmsgpack.pack(t)",
+    "local s = ('x'):rep(1e7) for i = 1, 100 do s:upper() end",
+    "local s = ('x'):rep(1e7) for i = 1, 100 do redis.sha1hex(s) end",
+    "local s = ('x'):rep(1e7) for i = 1, 1e5 do end for i = 1, 200 do s:upper() end",
+    "local s = ('x'):rep(1e7) coroutine.wrap(function() for i = 1, 100 do s:upper() end end)()",
+    "local t = {} for i = 1, 1e5 do t[i] = i end for i = 1, 300 do table.insert(t, 1, 1) table.remove(t, 1) end",
+    "local s = '[' .. ('1,'):rep(1e5) .. '1]' for i = 1, 100 do cjson.decode(s) end",
+    "return (('('):rep(3e4)):match('%b()')",
+    "return (('('):rep(3e4)):match('.-%b()x')",
+    "return (('a'):rep(3e4)):find('[' .. ('b'):rep(1e4) .. ']')",
+    "return (('a'):rep(3e4)):find('[' .. ('a'):rep(1e4) .. ']-b')",
 ];
 
 /// Scripts that take memory or levels without end.
@@ -77,6 +98,35 @@ const GREEDY: &[&str] = &[
     "return string.dump(error)",
 ];
 
+/// Scripts that have little, and would make much of it.
+const SWELLING: &[&str] = &[
+    "cjson.encode_sparse_array(true, 0, 0) return #cjson.encode({[2^30] = 1})",
+    "local s = ('\\1'):rep(4e6) return #cjson.encode(s)",
+    "local t = {} for i = 1, 25 do t = {t, t} end return #cjson.encode(t)",
+    "local t = {} for i = 1, 25 do t = {[t] = t, map = {[t] = t}} end return t",
+    "local t = {} for i = 1, 25 do t = {t, t} end return t",
+    "redis.setresp(3) local t = {} t.map = {} t.map[t] = t return t",
+    "redis.setresp(3) local t = {set = {}} for i = 1, 8 do local s = t t = {set = {}} \
+     for i = 1, 10 do t.set[{s}] = true end end return t",
+    "local t, all = {}, {} for i = 1, 1000 do t[i] = i all[i] = t end return all",
+    "local t, all = {}, {} for i = 1, 1000 do t[i] = true all[i] = t end return all",
+    "local t, all = {}, {} for i = 1, 1000 do t[i] = redis all[i] = t end return all",
+    "local s, t = {err = ('x'):rep(1e6)}, {} for i = 1, 100 do t[i] = s end return t",
+    "local s, t = {ok = ('x'):rep(1e6)}, {} for i = 1, 100 do t[i] = s end return t",
+    "local s, t = {big_number = ('1'):rep(1e6)}, {} for i = 1, 100 do t[i] = s end return t",
+    "local s, t = {verbatim_string = {format = 'txt', string = ('x'):rep(1e6)}}, {} \
+     for i = 1, 100 do t[i] = s end return t",
+];
+
+/// Scripts whose answer is long, as it may be.
+const LONG: &[&str] = &[
+    "local t = {} for i = 1, 3e5 do t[i] = i end return t",
+    "for i = 1, 1000 do redis.call('rpush', 'long', unpack({'1', '2', '3', '4', '5', '6', '7', '8', '9', '10'})) end \
+     return redis.call('lrange', 'long', 0, -1)",
+    "redis.call('setrange', 'long text', 6e6, 'x') return redis.call('get', 'long text')",
+    "return cjson.encode(('x'):rep(4e6))",
+];
+
 /// Scripts that would leave something behind.
 const LITTER: &[&str] = &[
     "x = 1",
@@ -122,7 +172,7 @@ fn is_sound(embedded: &Embedded) {
 #[test]
 fn what_never_ends_is_ended() {
     let embedded = Embedded::with_time(Duration::from_millis(20));
-    for script in ENDLESS {
+    for script in ENDLESS.iter().chain(SLOW) {
         let reply = embedded.client().run(&["EVAL", script, "0"]);
         let is_error = matches!(&reply, Tree::Error(_));
         assert!(is_error, "{script}: {reply:?}");
@@ -141,6 +191,35 @@ fn what_takes_without_end_is_refused() {
             !matches!(&reply, Tree::Error(text) if text.contains("ran longer")),
             "{script}"
         );
+        is_sound(&embedded);
+    }
+    embedded.check();
+}
+
+#[test]
+fn what_swells_is_refused() {
+    let embedded = Embedded::new();
+    for script in SWELLING {
+        println!("{script}");
+        let reply = embedded.client().run(&["EVAL", script, "0"]);
+        let is_refused = matches!(&reply, Tree::Error(text) if text.contains("not enough memory"));
+        assert!(is_refused, "{script}");
+        is_sound(&embedded);
+    }
+    embedded.check();
+}
+
+#[test]
+fn what_is_long_and_within_the_limit_is_answered() {
+    let embedded = Embedded::new();
+    for script in LONG {
+        let reply = embedded.client().run(&["EVAL", script, "0"]);
+        let is_whole = match &reply {
+            Tree::Array(items) => items.len() >= 10_000,
+            Tree::Bulk(text) => text.len() >= 4_000_000,
+            _ => false,
+        };
+        assert!(is_whole, "{script}");
         is_sound(&embedded);
     }
     embedded.check();

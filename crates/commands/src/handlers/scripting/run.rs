@@ -107,6 +107,7 @@ pub(super) fn run_with(
             timed: context.timed,
             shows: context.shows,
             direct: false,
+            scripted: false,
             lap: Lap::default(),
         };
         let ended = run.within(&mut inner, tape);

@@ -30,8 +30,11 @@ struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    fn parse(arguments: &'a [&'a [u8]], name: &str) -> Result<Request<'a>, CommandError> {
-        let of_group = name == "xreadgroup";
+    fn parse(
+        arguments: &'a [&'a [u8]],
+        of_group: bool,
+        scripted: bool,
+    ) -> Result<Request<'a>, CommandError> {
         let mut request = Request {
             keys: &[],
             ids: &[],
@@ -44,6 +47,13 @@ impl<'a> Request<'a> {
         while let Some(&option) = arguments.get(place) {
             let more = arguments.len() - 1 - place;
             if is_keyword(option, "BLOCK") && more > 0 {
+                if scripted {
+                    return Err(CommandError::from_parts(&[
+                        b"ERR ",
+                        arguments[0],
+                        b" command is not allowed with BLOCK option from scripts",
+                    ]));
+                }
                 request.block = Some(timeout(arguments[place + 1])?);
                 place += 1;
             } else if is_keyword(option, "COUNT") && more > 0 {
@@ -182,7 +192,7 @@ pub(crate) fn xread(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    let request = Request::parse(arguments, "xread")?;
+    let request = Request::parse(arguments, false, context.scripted)?;
     let (store, database) = (context.store, context.database());
     let keys: Vec<Key<'_>> = context.keys(request.keys);
     let (found, behind) = store.read(store.shards_of(&keys), |reader| {
@@ -237,7 +247,7 @@ pub(crate) fn xreadgroup(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    let request = Request::parse(arguments, "xreadgroup")?;
+    let request = Request::parse(arguments, true, context.scripted)?;
     let (group, consumer) = request.group.unwrap_or_default();
     let (store, database) = (context.store, context.database());
     let keys: Vec<Key<'_>> = context.keys(request.keys);
