@@ -10,7 +10,7 @@ use mlua_sys::{
 use undercroft_commands::arguments::CommandError;
 use undercroft_commands::reply::{Reply, Tree};
 
-use crate::limits::{check_time, count_answer};
+use crate::limits::{Steps, count_answer};
 use crate::numbers::truncated;
 use crate::raise::push_bytes;
 
@@ -18,26 +18,6 @@ use crate::raise::push_bytes;
 const LEVELS_MAX: usize = 1000;
 /// What a value of an answer takes beside its bytes, wherever it is kept until somebody is told.
 const NODE: usize = size_of::<Tree>();
-
-/// Steps that were made since it was last asked whether the script may go on.
-#[derive(Default)]
-pub(crate) struct Steps(usize);
-
-impl Steps {
-    /// What a walk through a table counts as: it may have any number of empty places, which nobody is told of.
-    pub(crate) const WALK: usize = 4096;
-    /// So many are made between two questions.
-    const MOST: usize = 65_536;
-
-    /// Counts steps. Raises where the script has to end.
-    pub(crate) unsafe fn count(&mut self, state: *mut lua_State, steps: usize) {
-        self.0 += steps;
-        if self.0 >= Steps::MOST {
-            self.0 = 0;
-            check_time(state);
-        }
-    }
-}
 
 /// The bytes of the string at an index. They are there while it stays on the stack.
 pub(crate) unsafe fn bytes<'a>(state: *mut lua_State, index: c_int) -> &'a [u8] {

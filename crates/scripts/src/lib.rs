@@ -21,6 +21,7 @@
 //! - `raise`: errors, as Redis makes them.
 //! - `redis`: the library `redis`.
 //! - `sandbox`: what a script finds, and cannot change.
+//! - `sorting`: `table.sort`, which is asked whether it may go on.
 //! - `structs`: the library `struct`.
 
 mod answer;
@@ -38,6 +39,7 @@ mod pool;
 mod raise;
 mod redis;
 mod sandbox;
+mod sorting;
 mod structs;
 
 use std::cell::RefCell;

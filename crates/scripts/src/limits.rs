@@ -125,6 +125,26 @@ pub(crate) unsafe fn check_time(state: *mut lua_State) {
     hook(state, null_mut());
 }
 
+/// Steps that were made since it was last asked whether the script may go on.
+#[derive(Default)]
+pub(crate) struct Steps(usize);
+
+impl Steps {
+    /// What a walk through a table counts as: it may have any number of empty places, which nobody is told of.
+    pub(crate) const WALK: usize = 4096;
+    /// So many are made between two questions.
+    const MOST: usize = 65_536;
+
+    /// Counts steps. Raises where the script has to end.
+    pub(crate) unsafe fn count(&mut self, state: *mut lua_State, steps: usize) {
+        self.0 += steps;
+        if self.0 >= Steps::MOST {
+            self.0 = 0;
+            check_time(state);
+        }
+    }
+}
+
 /// Raises where functions of C that call one another, by way of scripts, take too much of the thread's stack. Lua counts
 /// them, but each coroutine anew.
 pub(crate) unsafe fn check_stack(state: *mut lua_State) {

@@ -22,7 +22,7 @@ use crate::answer;
 use crate::functions::{self, Loading, Registered};
 use crate::heard::Heard;
 use crate::json::Config;
-use crate::limits::{self, Ending, Pace};
+use crate::limits::{self, Ending, Pace, Steps};
 use crate::plain::{self, Reads};
 use crate::pool::Pool;
 use crate::raise::{COUNTED, handle, push_bytes};
@@ -71,6 +71,8 @@ pub(crate) struct Machine {
     functions: (c_int, c_int),
     pub(crate) ending: Ending,
     pub(crate) pace: Pace,
+    /// What a sort has compared.
+    pub(crate) sorted: Steps,
     /// The compiled scripts.
     compiled: BySha<Compiled>,
     /// And the functions of libraries.
@@ -124,6 +126,7 @@ impl Machine {
             functions: (0, 0),
             ending: Ending::No,
             pace: Pace::default(),
+            sorted: Steps::default(),
             compiled: BySha::default(),
             libraries: BySha::default(),
             loading: Loading::default(),

@@ -10,8 +10,8 @@ use mlua_sys::{
     luaL_checklstring, luaL_error, luaL_optinteger,
 };
 
-use crate::answer::{Steps, bytes};
-use crate::limits::check_room;
+use crate::answer::bytes;
+use crate::limits::{Steps, check_room};
 use crate::machine::Machine;
 use crate::numbers::truncated;
 use crate::raise::push_bytes;

@@ -10,6 +10,8 @@ use mlua_sys::{
     luaL_callmeta, luaL_where,
 };
 
+use crate::sorting;
+
 /// Pushes bytes as a string.
 pub(crate) unsafe fn push_bytes(state: *mut lua_State, bytes: &[u8]) {
     lua_pushlstring_(state, bytes.as_ptr().cast(), bytes.len());
@@ -56,11 +58,19 @@ pub(crate) unsafe fn raise_text(state: *mut lua_State, text: &[u8]) -> c_int {
 pub(crate) unsafe extern "C-unwind" fn handle(state: *mut lua_State) -> c_int {
     lua_settop(state, 1);
     let mut place = std::mem::zeroed::<lua_Debug>();
-    let mut is_known = lua_getstack(state, 1, &mut place) != 0
+    let mut level = 1;
+    if lua_getstack(state, level, &mut place) != 0
+        && lua_getinfo(state, c"f".as_ptr(), &mut place) != 0
+    {
+        // What compares for a sort is a part of that.
+        level += c_int::from(sorting::is_comparison(state, -1));
+        lua_settop(state, 1);
+    }
+    let mut is_known = lua_getstack(state, level, &mut place) != 0
         && lua_getinfo(state, c"Sl".as_ptr(), &mut place) != 0;
     // An error in a function of C is its caller's.
     if is_known && *place.what == b'C' as std::ffi::c_char {
-        is_known = lua_getstack(state, 2, &mut place) != 0
+        is_known = lua_getstack(state, level + 1, &mut place) != 0
             && lua_getinfo(state, c"Sl".as_ptr(), &mut place) != 0;
     }
     if lua_istable(state, 1) == 0 {

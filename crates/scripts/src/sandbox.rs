@@ -21,7 +21,7 @@ use mlua_sys::{
 use crate::answer::bytes;
 use crate::machine::{self, Machine};
 use crate::raise::{push_bytes, raise, raise_text};
-use crate::{bits, functions, json, limits, packs, patterns, plain, redis, structs};
+use crate::{bits, functions, json, limits, packs, patterns, plain, redis, sorting, structs};
 
 /// Where `math.random` begins.
 pub(crate) const RANDOM: u64 = 0x1234_abcd_330e;
@@ -98,9 +98,10 @@ pub(crate) unsafe fn prepare(state: *mut lua_State, machine: *mut Machine) {
     }
     guard(state, LUA_GLOBALSINDEX, c"collectgarbage", collect_garbage);
     lua_getfield_(state, LUA_GLOBALSINDEX, c"table".as_ptr());
-    for name in [c"insert", c"remove", c"sort", c"setn"] {
+    for name in [c"insert", c"remove", c"setn"] {
         guard(state, 1, name, guarded_first);
     }
+    guard(state, 1, c"sort", sorting::sort);
     lua_settop(state, 0);
     lua_getfield_(state, LUA_GLOBALSINDEX, c"math".as_ptr());
     add_functions(
@@ -302,7 +303,7 @@ unsafe fn go_on(state: *mut lua_State) -> c_int {
 }
 
 /// For functions that change their first argument.
-unsafe extern "C-unwind" fn guarded_first(state: *mut lua_State) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn guarded_first(state: *mut lua_State) -> c_int {
     let machine = Machine::of(state);
     if (*machine).sandbox.behind(state, 1).is_some() {
         return raise_text(state, READ_ONLY);
@@ -430,6 +431,8 @@ unsafe extern "C-unwind" fn next_piece(
     let pieces = pieces.cast::<Pieces>();
     if !std::mem::take(&mut (*pieces).is_kept) {
         luaL_checkstack(state, 2, c"too many nested functions".as_ptr());
+        // The function may be one that Lua's hook does not see.
+        limits::check_time(state);
         lua_pushvalue(state, 1);
         lua_call(state, 0, 1);
         if lua_type(state, -1) == LUA_TNIL {

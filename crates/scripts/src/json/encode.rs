@@ -9,8 +9,8 @@ use mlua_sys::{
 };
 
 use super::LEVELS_MAX;
-use crate::answer::{Steps, bytes};
-use crate::limits::check_room;
+use crate::answer::bytes;
+use crate::limits::{Steps, check_room};
 use crate::machine::Machine;
 use crate::numbers::append_general;
 use crate::raise::push_bytes;

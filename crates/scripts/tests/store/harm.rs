@@ -37,6 +37,9 @@ const ENDLESS: &[&str] = &[
 
 /// Scripts of few instructions that take long.
 const SLOW: &[&str] = &[
+    "local a, b = ('x'):rep(1e6) .. 'a', ('x'):rep(1e6) .. 'b' local t = {} \
+     for i = 1, 1e4 do t[i] = i % 2 == 0 and a or b end table.sort(t)",
+    "local t = {} for i = 1, 2e5 do t[i] = {} end return tostring(load(collectgarbage))",
     "local m = {} for i = 1, 1e5 do m[i] = i end for i = 1, 1e5 do m[i] = nil end \
      local t = {} for i = 1, 1e4 do t[i] = m end return #cmsgpack.pack(t)",
     "local s = ('x'):rep(1e7) for i = 1, 100 do s:upper() end",
