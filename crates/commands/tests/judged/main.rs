@@ -12,12 +12,13 @@ use undercroft_conformance::generate::FAMILIES;
 use undercroft_conformance::servers::{Kind, Server, Settings};
 
 /// Cases that need a server, or an interpreter of scripts, which is in a layer above.
-const LEFT_TO_THE_SERVER: [&str; 8] = [
+const LEFT_TO_THE_SERVER: [&str; 9] = [
     "messages",
     "notify",
     "blocking",
     "paused",
     "scripting-celery",
+    "scripting-filled",
     "scripting-functions",
     "scripting-kombu",
     "scripting-lua",
