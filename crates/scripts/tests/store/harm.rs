@@ -271,3 +271,51 @@ fn damaged_input_of_the_libraries_is_an_error() {
     }
     is_sound(&embedded);
 }
+
+/// What functions are called with, over and over.
+const ARGUMENTS: &[&str] = &[
+    "",
+    "1, 2, 3",
+    "s",
+    "s, s",
+    "s, 1, 2",
+    "s, '.', s",
+    "t",
+    "t, 1",
+    "t, 1, 1",
+    "t, s",
+    "f, t",
+    "'>I4', s",
+    "'s', s",
+];
+
+#[test]
+fn every_function_that_is_called_without_end_is_ended() {
+    let embedded = Embedded::with_time(Duration::from_millis(5));
+    let mut client = embedded.client();
+    let names = "local names = {} \
+         for _, library in ipairs({'string', 'table', 'math', 'coroutine', 'redis', 'cjson', 'cmsgpack', 'struct', 'bit', \
+         '_G'}) do for name, value in pairs(_G[library]) do \
+         if type(value) == 'function' then names[#names + 1] = library .. '.' .. name end end end return names";
+    let Tree::Array(names) = client.run(&["EVAL", names, "0"]) else {
+        panic!("no names");
+    };
+    assert!(names.len() > 80, "{} functions", names.len());
+    let texts = names.into_iter().map(|name| match name {
+        Tree::Bulk(name) => String::from_utf8(name).expect("a name"),
+        other => panic!("{other:?}"),
+    });
+    for name in texts {
+        for arguments in ARGUMENTS {
+            let script = format!(
+                "local s, t, f = ('ab'):rep(1e5), {{}}, function() return 1 end \
+                 for i = 1, 1e4 do t[i] = i end while true do pcall({name}, {arguments}) end"
+            );
+            let reply = embedded.client().run(&["EVAL", &script, "0"]);
+            let is_error = matches!(&reply, Tree::Error(_));
+            assert!(is_error, "{name}({arguments}): {reply:?}");
+        }
+        is_sound(&embedded);
+    }
+    embedded.check();
+}
