@@ -14,7 +14,7 @@ use crate::raise::{push_error, raise_text};
 /// and at most, as long as they are quick.
 const FIRST: c_int = 32;
 const MOST: c_int = 512;
-/// Between two looks in less than this there may be more of them, in more than this there are less.
+/// Between two looks in less than this there may be more of them, in more than this there are fewer.
 const QUICK: Duration = Duration::from_micros(100);
 const SLOW: Duration = Duration::from_millis(1);
 

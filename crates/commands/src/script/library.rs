@@ -106,8 +106,12 @@ impl Library {
 
 /// A mark for libraries that are about to be loaded: another one each time, in whatever process and store.
 pub(crate) fn new_mark(store: Access<'_>) -> u64 {
-    // Processes that one has forked hash alike; those of one store load at different counts.
-    RandomState::new().hash_one(store.text_changes(SharedTexts::Libraries))
+    // Processes that one has forked hash alike, and may load at the same count.
+    let loading = (
+        store.text_changes(SharedTexts::Libraries),
+        std::process::id(),
+    );
+    RandomState::new().hash_one(loading)
 }
 
 /// The name that the first line of a library gives it, and where its program begins.
