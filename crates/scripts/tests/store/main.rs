@@ -6,6 +6,7 @@ mod death;
 mod functions;
 mod harm;
 mod host;
+mod kept_locals;
 mod plain;
 
 use std::thread;

@@ -1,0 +1,98 @@
+//! What functions keep in local variables of their library lasts until it is loaded again. A run that is started again
+//! keeps what the first one has put there: tests that run everything twice leave these out.
+
+use undercroft_commands::reply::Tree;
+
+use crate::bulk;
+use crate::host::Embedded;
+
+/// A library whose function counts its calls, in a local variable.
+fn counter(name: &str) -> String {
+    format!(
+        "#!lua name={name}\nlocal n = 0 redis.register_function('{name}', function() n = n + 1 return n end)"
+    )
+}
+
+#[test]
+fn a_library_that_is_loaded_again_begins_anew_in_every_process() {
+    let one = Embedded::new();
+    let other = one.another();
+    // What a function keeps belongs to the thread that calls it.
+    let (ask, asked) = std::sync::mpsc::channel::<()>();
+    let (answer, answered) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut second = other.client();
+            for () in asked {
+                let reply = second.run(&["FCALL", "count", "0"]);
+                answer.send(reply).expect("somebody listens");
+            }
+        });
+        let mut first = one.client();
+        let mut both = |number| {
+            assert_eq!(first.run(&["FCALL", "count", "0"]), Tree::Integer(number));
+            ask.send(()).expect("the other thread");
+            assert_eq!(answered.recv().expect("a reply"), Tree::Integer(number));
+        };
+        let mut changing = one.client();
+        let text = counter("count");
+        changing.run(&["FUNCTION", "LOAD", &text]);
+        both(1);
+        both(2);
+        let Tree::Bulk(dump) = changing.run(&["FUNCTION", "DUMP"]) else {
+            panic!("no dump");
+        };
+        // Another library leaves it alone.
+        changing.run(&["FUNCTION", "LOAD", &counter("other")]);
+        both(3);
+        changing.run(&["FUNCTION", "LOAD", "REPLACE", &counter("other")]);
+        changing.run(&["FUNCTION", "DELETE", "other"]);
+        both(4);
+        changing.run(&["FUNCTION", "LOAD", "REPLACE", &text]);
+        both(1);
+        both(2);
+        // One that is refused changes nothing.
+        let refused = changing.run(&["FUNCTION", "LOAD", &text]);
+        assert!(matches!(refused, Tree::Error(_)), "{refused:?}");
+        both(3);
+        for gone in [&["FUNCTION", "DELETE", "count"][..], &["FUNCTION", "FLUSH"]] {
+            changing.run(gone);
+            changing.run(&["FUNCTION", "LOAD", &text]);
+            both(1);
+            both(2);
+        }
+        for policy in [&b"REPLACE"[..], b"FLUSH"] {
+            let words: [&[u8]; 4] = [b"FUNCTION", b"RESTORE", &dump, policy];
+            assert_eq!(changing.run_bytes(&words), Some(Tree::Simple("OK".into())));
+            both(1);
+            both(2);
+        }
+        drop(ask);
+    });
+    one.check();
+}
+
+#[test]
+fn stores_with_libraries_of_one_text_have_nothing_in_common() {
+    for _ in 0..2 {
+        let store = Embedded::new();
+        let mut client = store.client();
+        client.run(&["FUNCTION", "LOAD", &counter("count")]);
+        assert_eq!(client.run(&["FCALL", "count", "0"]), Tree::Integer(1));
+    }
+}
+
+#[test]
+fn a_transaction_that_loads_a_library_keeps_what_its_calls_count() {
+    let embedded = Embedded::new();
+    let mut client = embedded.client();
+    client.run(&["FUNCTION", "LOAD", &counter("count")]);
+    assert_eq!(client.run(&["FCALL", "count", "0"]), Tree::Integer(1));
+    client.run(&["MULTI"]);
+    client.run(&["FUNCTION", "LOAD", "REPLACE", &counter("count")]);
+    client.run(&["FCALL", "count", "0"]);
+    client.run(&["FCALL", "count", "0"]);
+    let counted = [bulk("count"), Tree::Integer(1), Tree::Integer(2)];
+    assert_eq!(client.run(&["EXEC"]), Tree::Array(counted.to_vec()));
+    assert_eq!(client.run(&["FCALL", "count", "0"]), Tree::Integer(3));
+}
