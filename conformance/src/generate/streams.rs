@@ -8,6 +8,7 @@ pub(super) const FAMILY: Family = Family {
     makers: &[
         (60, add),
         (6, add_many),
+        (2, delete_at_the_end),
         (10, range),
         (4, length),
         (8, delete),
@@ -154,6 +155,46 @@ fn add_many(g: &mut Generator, out: &mut Vec<Command>) {
         let mut args = vec![key.clone(), format!("{}-{}", number, g.below(3) + 1).into()];
         fields(g, &mut args);
         out.push(command("XADD", args));
+    }
+}
+
+/// Entries of which those at the end of a node are deleted, and trimming near there, which counts them as well.
+fn delete_at_the_end(g: &mut Generator, out: &mut Vec<Command>) {
+    let key = key(g);
+    out.push(command("DEL", [key.clone()]));
+    let number = |number: usize| number.to_string().into_bytes();
+    let entries = g.pick(&[2, 3, 101, 102, 205]);
+    let add = |id: usize| command("XADD", [&key, &number(id)[..], b"f", b"v"]);
+    out.extend((1..=entries).map(add));
+    let mut last = entries;
+    for _ in 0..=g.below(5) {
+        // By default a node has 100 entries.
+        let end = g.pick(&[100, 200, last, last]).min(last);
+        let near = |g: &mut Generator| (end + 1).saturating_sub(g.below(4));
+        match g.below(4) {
+            0 => {
+                let more = g.pick(&[1, 2, 100]);
+                out.extend((last + 1..=last + more).map(add));
+                last += more;
+            }
+            1 => {
+                let mut args = vec![key.clone()];
+                trimming(g, &mut args);
+                out.push(command("XTRIM", args));
+            }
+            _ => {
+                let mut args = vec![key.clone()];
+                args.extend((0..=g.below(3)).map(|_| number(near(g))));
+                out.push(command("XDEL", args));
+                let about = g.pick(&["~", "~", "="]).as_bytes();
+                let least = number(near(g));
+                out.push(command("XTRIM", [&key, &b"MINID"[..], about, &least]));
+            }
+        }
+    }
+    for most in [150, 50, 0] {
+        let most = number(most);
+        out.push(command("XTRIM", [&key, &b"MAXLEN"[..], b"~", &most]));
     }
 }
 

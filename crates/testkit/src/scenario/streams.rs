@@ -87,6 +87,61 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| with(s, 80),
         |s| remove(s, &(5..78).collect::<Vec<_>>()),
     ),
+    quick("XDEL before a tombstone", tombstone, |s| remove(s, &[28])),
+    full("XADD over a tombstone", tombstone, |s| add(s, 1, 0)),
+    full("XADD over a tombstone, a larger leaf", tombstone, |s| {
+        add(s, 1, 400)
+    }),
+    full(
+        "XDEL of the last and XADD over its tombstone at once",
+        |s| with(s, 30),
+        |s| {
+            write(s, &[&stream()], |writer| {
+                writer.stream_delete(0, &s.key(&stream()), &[id(28), id(29)])?;
+                let texts: [&[u8]; 4] = [b"name", b"other", b"number", b"-9"];
+                let limits = StreamLimits::DEFAULT;
+                let at = EntryId::Exactly(id(30));
+                writer.stream_add(0, &s.key(&stream()), at, &texts, false, None, &limits)
+            });
+        },
+    ),
+    full(
+        "XTRIM to a tombstone",
+        |s| {
+            with(s, LEAF + 30);
+            remove(s, &[LEAF + 29]);
+        },
+        |s| {
+            trim(s, TrimTo::From(id(LEAF + 29)), None);
+        },
+    ),
+    quick(
+        "XTRIM of a leaf without entries",
+        |s| emptied(s, 30),
+        |s| {
+            trim(s, TrimTo::From(StreamId::MAX), None);
+        },
+    ),
+    full(
+        "XADD into a leaf without entries",
+        |s| emptied(s, 30),
+        |s| add(s, 1, 0),
+    ),
+    full(
+        "XADD, a leaf without entries goes",
+        |s| emptied(s, LEAF),
+        |s| add(s, 1, 0),
+    ),
+    steps(
+        "a stream copied that has a leaf without entries",
+        |s| emptied(s, 30),
+        |s| copy(s, (0, &stream()), (0, &key(1, 91))),
+    ),
+    steps(
+        "a stream removed that has a leaf without entries",
+        |s| emptied(s, 30),
+        |s| delete(s, &[stream()]),
+    ),
     quick(
         "XSETID",
         |s| with(s, 3),
@@ -219,6 +274,19 @@ fn remove(store: &Store, entries: &[u64]) {
     write(store, &[&stream()], |writer| {
         writer.stream_delete(0, &store.key(&stream()), &ids)
     });
+}
+
+/// Thirty entries, the last of which was deleted.
+fn tombstone(store: &Store) {
+    with(store, 30);
+    remove(store, &[29]);
+}
+
+/// A leaf that had so many entries, of which the last one's tombstone is left.
+fn emptied(store: &Store, entries: u64) {
+    with(store, entries);
+    remove(store, &[entries - 1]);
+    trim(store, TrimTo::From(id(entries - 1)), None);
 }
 
 fn group(store: &Store, name: &[u8]) {

@@ -1,6 +1,6 @@
 //! The tree of a stream's entries.
 
-use undercroft_memory::{Pool, Transaction, View};
+use undercroft_memory::{Offset, Pool, Transaction, View};
 
 use super::StreamLimits;
 use super::finger::{Finger, with_finger};
@@ -133,7 +133,7 @@ impl Entries {
         let Ok(place) = &found else {
             return found.map(|_| None);
         };
-        if self.count() > 0 {
+        if self.root() != 0 {
             let mut leaf = Leaf::load(transaction.view(), place.leaf)?;
             let appended = if leaf.is_full(texts, limits) {
                 Appended::Full
@@ -167,7 +167,12 @@ impl Entries {
             let hint = leaf.used();
             let child = leaf.child();
             let new = Leaf::create(transaction, pool, (id, texts), hint)?;
-            self.splice(transaction, pool, &place.path, 1, &[child, new.child()])?;
+            if leaf.count > 0 {
+                self.splice(transaction, pool, &place.path, 1, &[child, new.child()])?;
+            } else {
+                transaction.free(pool, leaf.at);
+                self.splice(transaction, pool, &place.path, 1, &[new.child()])?;
+            }
             return Ok(Some(hint as u64));
         }
         let new = Leaf::create(transaction, pool, (id, texts), 0)?;
@@ -229,6 +234,63 @@ impl Entries {
         Ok(self.find(view, position)?.before)
     }
 
+    /// How many entries lie in the leaves before that of the last of the first `entries`, where all of its entries are
+    /// among these, but its tombstone is not before an id. O(log n).
+    pub(super) fn before_tombstone(
+        &self,
+        view: &View<'_>,
+        entries: u64,
+        id: StreamId,
+    ) -> Result<Option<u64>, Error> {
+        let Some(last) = entries.checked_sub(1) else {
+            return Ok(None);
+        };
+        let place = self.find(view, last)?;
+        let is_whole = place.before.wrapping_add(place.count) == entries;
+        let stays =
+            is_whole && tombstone(view, place.leaf)?.is_some_and(|tombstone| tombstone >= id);
+        Ok(stays.then_some(place.before))
+    }
+
+    /// Takes all entries out but the tombstone behind them, whose leaf stays, to be filled further. What is cut off is
+    /// appended to `off`, for the caller to free. O(log n).
+    pub(super) fn drop_to_tombstone(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        off: &mut Vec<Subtree>,
+    ) -> Result<(), Error> {
+        let before = self.find_end(transaction.view(), true)?.before;
+        self.cut(transaction, pool, 0, before, off)?;
+        let place = self.find_end(transaction.view(), true)?;
+        let mut leaf = Leaf::load(transaction.view(), place.leaf)?;
+        leaf.drop_all(transaction, pool.shard())?;
+        self.add(
+            transaction,
+            pool.shard(),
+            &place.path,
+            -(place.count as i64),
+        )
+    }
+
+    /// Frees the leaf that was left without entries, where there is one, and its tombstone lies before an id.
+    pub(super) fn drop_tombstone(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        id: StreamId,
+    ) -> Result<(), Error> {
+        if self.root() == 0 || self.count() > 0 {
+            return Ok(());
+        }
+        let place = self.find_end(transaction.view(), true)?;
+        if tombstone(transaction.view(), place.leaf)?.is_some_and(|tombstone| tombstone < id) {
+            transaction.free(pool, place.leaf);
+            self.splice(transaction, pool, &place.path, 1, &[])?;
+        }
+        Ok(())
+    }
+
     /// Takes the first entries out. What is cut off is appended to `off`, for the caller to free. O(log n).
     pub(super) fn drop_first(
         &mut self,
@@ -257,6 +319,15 @@ impl Entries {
         }
         self.cut(transaction, pool, 0, place.before, off)
     }
+}
+
+/// The tombstone of the leaf at a place.
+fn tombstone(view: &View<'_>, at: Offset) -> Result<Option<StreamId>, Error> {
+    let leaf = Leaf::load(view, at)?;
+    if !leaf.has_tombstone {
+        return Ok(None);
+    }
+    with_buffers(|buffers| Ok(leaf.image(view, &mut buffers.leaf)?.behind()?.1))
 }
 
 /// Appends the entries of a range to `out` that lie in a leaf, and behind it.

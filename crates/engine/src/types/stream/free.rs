@@ -33,7 +33,7 @@ pub(super) fn discard_tree(
 /// Frees a leaf of any of a stream's trees with what it leads to. Returns how many blocks that was beside it.
 fn free_leaf(transaction: &mut Transaction<'_>, pool: Pool, at: Offset) -> Result<usize, Error> {
     let mut blocks = 0;
-    if transaction.view().word(at)? & 0xffff != leaf::MAGIC {
+    if !leaf::is_entries(transaction.view().word(at)?) {
         let leaf = rows::Leaf::load_any(transaction.view(), at)?;
         if leaf.kind.name_at().is_some() {
             blocks = leaf.count;
@@ -96,7 +96,7 @@ pub(super) fn check_left(
     let mut below = Vec::new();
     for_each_left::<2>(view, subtree, progress, &mut |at, count| {
         reach(at);
-        let is_rows = count.is_some() && view.word(at)? & 0xffff != leaf::MAGIC;
+        let is_rows = count.is_some() && !leaf::is_entries(view.word(at)?);
         if is_rows {
             let leaf = rows::Leaf::load_any(view, at)?;
             if leaf.kind.name_at().is_some() {

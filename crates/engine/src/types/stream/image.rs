@@ -36,6 +36,8 @@ pub(super) struct Image<'b> {
 pub(super) struct Spot {
     pub(super) id: StreamId,
     pub(super) start: usize,
+    /// Where its fields start, behind its id.
+    pub(super) fields: usize,
     pub(super) end: usize,
 }
 
@@ -142,9 +144,33 @@ impl<'b> Image<'b> {
     fn spot(&self, start: usize) -> Result<Spot, Error> {
         let mut decoder = Decoder::new(self.bytes, start);
         let (id, same) = self.head(&mut decoder)?;
+        let fields = decoder.end()?;
         self.skip(&mut decoder, same)?;
         let end = decoder.end()?;
-        Ok(Spot { id, start, end })
+        Ok(Spot {
+            id,
+            start,
+            fields,
+            end,
+        })
+    }
+
+    /// Where its entries end, and the id of the tombstone behind them, where there is one. Both lead to the leaf's end.
+    pub(super) fn behind(&self) -> Result<(usize, Option<StreamId>), Error> {
+        let mut entries_end = self.leaf.start;
+        for spot in self.spots() {
+            entries_end = spot?.end;
+        }
+        let mut decoder = Decoder::new(self.bytes, entries_end);
+        let tombstone = if self.leaf.has_tombstone {
+            Some(self.head(&mut decoder)?.0)
+        } else {
+            None
+        };
+        match decoder.end()? == self.leaf.end {
+            true => Ok((entries_end, tombstone)),
+            false => Err(DAMAGED.into()),
+        }
     }
 
     /// Passes the fields of an entry over, behind its head.

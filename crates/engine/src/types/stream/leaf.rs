@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! a leaf:
-//! | 0x600, start of the entries' room, size      |  8 bytes
+//! | 0x600 or 0x601, start of the entries' room, size |  8 bytes
 //! | entries, those ever added, start and end of what they take, bytes in Redis | 8
 //! | the id that the others are counted from      |  16
 //! | model: number of fields, and for each its name and the start of a value |
-//! | entries                                      |
+//! | entries, and a tombstone in a leaf of 0x601  |
 //!
 //! an entry:
 //! | bit 0: its fields are the model's; the low six bits of its seq; bit 7: the number of the others follows |
@@ -19,6 +19,8 @@
 //! for: fields that repeat take nothing, values only what differs from the model's. No entry depends on another one, so
 //! that the first ones go by a store of where they start, and the next one is put behind the last (W4). A leaf has the
 //! entries that a node of Redis would have, and so it is as large as they need: after a long entry no other one may follow.
+//! Where the last one was deleted, its first bytes stay as a tombstone, up to its id, until another one is put there: by
+//! MINID a node of Redis is trimmed by the last id that it ever had, and may stay without entries.
 
 use std::cell::Cell;
 
@@ -31,7 +33,9 @@ use super::image::{Image, Model, Spot, encode, model_of};
 use crate::error::Error;
 use crate::structures::tree::Child;
 
-pub(super) const MAGIC: u64 = 0x600;
+const MAGIC: u64 = 0x600;
+/// The bit of a leaf's first word that says that a tombstone lies behind its entries.
+const TOMBSTONE: u64 = 1;
 pub(super) const HEADER: usize = 32;
 /// Where the number of entries and what they take stand.
 pub(super) const FILL_AT: u64 = 8;
@@ -57,6 +61,11 @@ pub(super) fn fault(at: Offset) -> Error {
     Fault { at, ..DAMAGED }.into()
 }
 
+/// Whether this is the first word of a leaf of entries.
+pub(super) fn is_entries(word: u64) -> bool {
+    word & 0xffff & !TOMBSTONE == MAGIC
+}
+
 /// A leaf whose header was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaf {
@@ -71,8 +80,10 @@ pub(super) struct Leaf {
     pub(super) raw: usize,
     /// Where the first entry lies.
     pub(super) start: usize,
-    /// Behind the last one.
-    end: usize,
+    /// Behind the last one, and behind its tombstone.
+    pub(super) end: usize,
+    /// Whether it has one.
+    pub(super) has_tombstone: bool,
     pub(super) base: StreamId,
 }
 
@@ -94,14 +105,15 @@ impl Leaf {
                 end => end as usize,
             },
             raw: (fill >> 52) as usize + 1,
+            has_tombstone: shape & TOMBSTONE != 0,
             base: StreamId { ms, seq },
         };
-        let sound = shape & 0xffff == MAGIC
+        let sound = is_entries(shape)
             && leaf.body > HEADER
             && leaf.body <= leaf.start
             && leaf.start < leaf.end
             && leaf.end <= leaf.size
-            && leaf.count > 0;
+            && (leaf.count > 0 || leaf.has_tombstone);
         if !sound {
             return Err(fault(at));
         }
@@ -111,8 +123,12 @@ impl Leaf {
 
     fn words(&self) -> [u64; 4] {
         let [ms, seq] = self.base.words();
-        let shape = MAGIC | (self.body as u64) << 16 | (self.size as u64) << 32;
-        [shape, self.fill(), ms, seq]
+        [self.shape(), self.fill(), ms, seq]
+    }
+
+    fn shape(&self) -> u64 {
+        let tombstone = if self.has_tombstone { TOMBSTONE } else { 0 };
+        MAGIC | tombstone | (self.body as u64) << 16 | (self.size as u64) << 32
     }
 
     fn fill(&self) -> u64 {
@@ -130,6 +146,16 @@ impl Leaf {
 
     fn store_fill(&self, transaction: &mut Transaction<'_>, shard: usize) -> Result<(), Error> {
         Ok(transaction.store(shard, self.at + FILL_AT, self.fill())?)
+    }
+
+    fn set_tombstone(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        shard: usize,
+        has_one: bool,
+    ) -> Result<(), Error> {
+        self.has_tombstone = has_one;
+        Ok(transaction.store(shard, self.at, self.shape())?)
     }
 
     /// Bytes of the leaf's block.
@@ -197,6 +223,7 @@ impl Leaf {
             raw: head + cost(id, true, id, (texts, encoded.values)),
             start: body,
             end,
+            has_tombstone: false,
             base: id,
         };
         (leaf, bytes)
@@ -258,7 +285,7 @@ impl Leaf {
         leaf.put(transaction, pool, &mut bytes)
     }
 
-    /// Puts an entry behind the last one, where there is room for it.
+    /// Puts an entry behind the last one, where there is room for it, over a tombstone that lies there.
     pub(super) fn append(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -266,6 +293,12 @@ impl Leaf {
         (id, texts): (StreamId, &[&[u8]]),
         buffers: &mut Buffers,
     ) -> Result<Appended, Error> {
+        let had_tombstone = self.has_tombstone;
+        if had_tombstone {
+            let image = self.image(transaction.view(), &mut buffers.leaf)?;
+            (self.end, _) = image.behind()?;
+            self.has_tombstone = false;
+        }
         let body = &mut buffers.leaf;
         body.clear();
         transaction
@@ -295,6 +328,10 @@ impl Leaf {
             });
         }
         encoded.resize(encoded.len().next_multiple_of(8), 0);
+        if had_tombstone {
+            transaction.note_cut();
+            self.set_tombstone(transaction, shard, false)?;
+        }
         transaction.fill_slack(shard, self.at + first as u64, encoded)?;
         (self.count, self.added, self.end) = (self.count + 1, self.added + 1, end);
         self.raw += cost(self.base, new.same, id, (texts, new.values));
@@ -322,12 +359,6 @@ impl Leaf {
         self.size.min(LEAF_MAX).saturating_sub(self.end)
     }
 
-    /// Whether the last entry of its image ends where the header says.
-    pub(super) fn ends_with(&self, image: &Image<'_>) -> bool {
-        let last = image.spots().last();
-        matches!(last, Some(Ok(spot)) if spot.end == self.end)
-    }
-
     /// Whether most of it is unused.
     pub(super) fn is_sparse(&self) -> bool {
         self.size > LEAF_MIN && self.used() * 4 < self.size
@@ -347,6 +378,18 @@ impl Leaf {
         self.store_fill(transaction, shard)
     }
 
+    /// Takes all entries out; their tombstone stays.
+    pub(super) fn drop_all(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        shard: usize,
+    ) -> Result<(), Error> {
+        let mut buffer = Vec::new();
+        (self.start, _) = self.image(transaction.view(), &mut buffer)?.behind()?;
+        self.count = 0;
+        self.store_fill(transaction, shard)
+    }
+
     /// Takes one entry out, beside which others stay.
     pub(super) fn drop_one(
         &mut self,
@@ -356,18 +399,20 @@ impl Leaf {
         buffer: &mut Vec<u8>,
     ) -> Result<(), Error> {
         self.count -= 1;
-        if spot.start == self.start {
+        if spot.end == self.end {
+            // What is cut off is preserved when another entry is put over the tombstone.
+            self.end = spot.fields;
+            self.set_tombstone(transaction, shard, true)?;
+        } else if spot.start == self.start {
             self.start = spot.end;
         } else {
-            if spot.end < self.end {
-                let first = spot.start & !7;
-                buffer.clear();
-                let view = transaction.view();
-                view.append_part(self.at, first as u64, spot.start as u64, buffer)?;
-                view.append_part(self.at, spot.end as u64, self.end as u64, buffer)?;
-                buffer.resize(buffer.len().next_multiple_of(8), 0);
-                transaction.write(shard, self.at + first as u64, buffer)?;
-            }
+            let first = spot.start & !7;
+            buffer.clear();
+            let view = transaction.view();
+            view.append_part(self.at, first as u64, spot.start as u64, buffer)?;
+            view.append_part(self.at, spot.end as u64, self.end as u64, buffer)?;
+            buffer.resize(buffer.len().next_multiple_of(8), 0);
+            transaction.write(shard, self.at + first as u64, buffer)?;
             self.end -= spot.end - spot.start;
             transaction.note_cut();
         }

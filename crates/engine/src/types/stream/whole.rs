@@ -278,7 +278,7 @@ impl Stream {
         mut visit: impl FnMut(&Leaf, u64) -> Result<(), Error>,
     ) -> Result<u64, Error> {
         let mut nodes = 0_u64;
-        if self.entries.count() == 0 {
+        if self.entries.root() == 0 {
             return Ok(nodes);
         }
         let mut place = self.entries.find(view, 0)?;
@@ -428,7 +428,10 @@ impl Stream {
                 last = Some(spot.id);
                 count += 1;
             }
-            if noted.is_some_and(|noted| noted != count) || !leaf.ends_with(&image) {
+            let (_, tombstone) = image.behind()?;
+            let is_sound = noted.is_none_or(|noted| noted == count && count > 0)
+                && tombstone.is_none_or(|id| last.is_none_or(|last| last < id));
+            if !is_sound {
                 return Err(super::leaf::fault(at));
             }
             Ok(count)

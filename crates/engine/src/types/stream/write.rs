@@ -564,20 +564,36 @@ impl Stream {
 
     /// Takes the first entries out. Returns how many.
     fn trim(&mut self, transaction: &mut Transaction<'_>, trim: &Trim) -> Result<u64, Error> {
-        let view = transaction.view();
-        let mut entries = match trim.to {
-            TrimTo::Length(length) => self.length().saturating_sub(length),
-            TrimTo::From(id) => self.entries.count_before(view, id)?,
+        let (view, pool) = (transaction.view(), self.pool);
+        let (mut entries, tombstone) = match trim.to {
+            TrimTo::Length(length) => (self.length().saturating_sub(length), None),
+            TrimTo::From(id) => {
+                let entries = self.entries.count_before(view, id)?;
+                let before = self.entries.before_tombstone(view, entries, id)?;
+                (entries, before)
+            }
         };
-        if let Some(most) = trim.about {
-            entries = self.entries.whole_leaves(view, entries, most)?;
-        }
         let mut off = Vec::new();
-        let pool = self.pool;
-        self.entries
-            .drop_first(transaction, pool, entries, &mut off)?;
+        match (trim.about, tombstone) {
+            (None, Some(_)) if entries == self.length() => {
+                self.entries
+                    .drop_to_tombstone(transaction, pool, &mut off)?;
+            }
+            (about, before) => {
+                entries = match (about, before) {
+                    (None, _) => entries,
+                    (Some(most), Some(before)) if entries <= most => before,
+                    (Some(most), _) => self.entries.whole_leaves(view, entries, most)?,
+                };
+                self.entries
+                    .drop_first(transaction, pool, entries, &mut off)?;
+            }
+        }
         for subtree in off {
             discard_tree(transaction, pool, subtree)?;
+        }
+        if let TrimTo::From(id) = trim.to {
+            self.entries.drop_tombstone(transaction, pool, id)?;
         }
         Ok(entries)
     }
