@@ -2,8 +2,8 @@
 //! their nodes, as Redis does.
 
 use undercroft_engine::{
-    AddedEntry, EntryId, Error, IdRange, Key, Store, StreamEntries, StreamId, StreamLimits, Trim,
-    TrimTo, Writer,
+    AddedEntry, EntryId, Error, IdRange, Key, SetId, Store, StreamEntries, StreamId, StreamLimits,
+    Trim, TrimTo, Writer,
 };
 use undercroft_testkit::fresh;
 
@@ -111,6 +111,8 @@ enum Change {
     Add(u64, usize),
     Delete(u64),
     Trim(Trim),
+    /// Back to an id before all there were, in a stream without entries.
+    Restart,
 }
 
 impl Change {
@@ -125,6 +127,7 @@ impl Change {
                 let length = random.choice([0, 0, 3, 100, 1500]).expect("one of them");
                 Change::Add(twin.last + random.u64(1..4), length)
             }
+            5 if twin.length() == 0 && twin.last > 0 => Change::Restart,
             5..8 => Change::Delete(near_end(random)),
             _ => {
                 let to = match random.bool() {
@@ -147,6 +150,11 @@ impl Change {
             }
             Change::Delete(id) => twin.delete(*id),
             Change::Trim(trim) => twin.trim(trim),
+            Change::Restart => {
+                // In Redis a node without entries would stay, and have its next ones out of order.
+                *twin = Twin::default();
+                0
+            }
         }
     }
 
@@ -162,6 +170,11 @@ impl Change {
             }
             Change::Delete(ms) => writer.stream_delete(0, key, &[id(*ms)]),
             Change::Trim(trim) => writer.stream_trim(0, key, trim),
+            Change::Restart => {
+                let set = writer.stream_set_id(0, key, StreamId::MIN, None, None)?;
+                assert_eq!(set, SetId::Done);
+                Ok(0)
+            }
         }
     }
 }

@@ -132,6 +132,15 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| emptied(s, LEAF),
         |s| add(s, 1, 0),
     ),
+    quick(
+        "XSETID to before a leaf without entries",
+        |s| emptied(s, 30),
+        |s| {
+            write(s, &[&stream()], |writer| {
+                writer.stream_set_id(0, &s.key(&stream()), StreamId::MIN, None, None)
+            });
+        },
+    ),
     steps(
         "a stream copied that has a leaf without entries",
         |s| emptied(s, 30),

@@ -283,12 +283,30 @@ impl Entries {
         if self.root() == 0 || self.count() > 0 {
             return Ok(());
         }
-        let place = self.find_end(transaction.view(), true)?;
-        if tombstone(transaction.view(), place.leaf)?.is_some_and(|tombstone| tombstone < id) {
-            transaction.free(pool, place.leaf);
-            self.splice(transaction, pool, &place.path, 1, &[])?;
+        match tombstone(transaction.view(), self.root())? {
+            Some(tombstone) if tombstone < id => self.drop_empty(transaction, pool),
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Frees the leaf that was left without entries, where there is one, and entries behind an id may not lie in it.
+    pub(super) fn drop_behind(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        id: StreamId,
+    ) -> Result<(), Error> {
+        let there = self.root() != 0 && self.count() == 0;
+        match there && Leaf::load(transaction.view(), self.root())?.base > id {
+            true => self.drop_empty(transaction, pool),
+            false => Ok(()),
+        }
+    }
+
+    fn drop_empty(&mut self, transaction: &mut Transaction<'_>, pool: Pool) -> Result<(), Error> {
+        let place = self.find_end(transaction.view(), true)?;
+        transaction.free(pool, place.leaf);
+        self.splice(transaction, pool, &place.path, 1, &[])
     }
 
     /// Takes the first entries out. What is cut off is appended to `off`, for the caller to free. O(log n).

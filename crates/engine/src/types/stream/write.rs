@@ -219,6 +219,9 @@ impl Writer<'_, '_> {
             if added.is_some_and(|added| added < stream.length()) {
                 return Ok(SetId::TooFew);
             }
+        } else {
+            let pool = stream.pool;
+            stream.entries.drop_behind(self.transaction, pool, id)?;
         }
         stream.set_last(self.transaction, id)?;
         if let Some(added) = added {
