@@ -200,17 +200,24 @@ impl Generator {
             .any(|start| args[0].starts_with(start.as_bytes()));
         // And the members of these sets have one score: else Redis specifies no range by text.
         let has_one_score = args[0] == b"ZADD" && args[1].starts_with(b"text:");
+        let is_lex = args[0].windows(3).any(|part| part == b"LEX");
+        let by_text = is_lex || args.iter().any(|word| word == b"BYLEX");
+        let first = match by_text {
+            true if args[0] == b"ZRANGESTORE" => 3,
+            true => 2,
+            false => 1,
+        };
         match self.rng.u32(0..200) {
             0..=6 if waits || has_one_score => {}
-            0 if args.len() > 1 => {
-                args.remove(self.rng.usize(1..args.len()));
+            0 if args.len() > first => {
+                args.remove(self.rng.usize(first..args.len()));
             }
-            1 | 2 => {
+            1 | 2 if args.len() >= first => {
                 let odd = self.odd();
-                args.insert(self.rng.usize(1..=args.len()), odd);
+                args.insert(self.rng.usize(first..=args.len()), odd);
             }
-            3..=6 if args.len() > 1 => {
-                let place = self.rng.usize(1..args.len());
+            3..=6 if args.len() > first => {
+                let place = self.rng.usize(first..args.len());
                 args[place] = self.odd();
             }
             7 => args.truncate(1),
