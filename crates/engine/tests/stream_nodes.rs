@@ -2,8 +2,8 @@
 //! their nodes, as Redis does.
 
 use undercroft_engine::{
-    AddedEntry, EntryId, Error, IdRange, Key, SetId, Store, StreamEntries, StreamId, StreamLimits,
-    Trim, TrimTo, Writer,
+    AddedEntry, EntryId, Error, IdRange, Key, Options, SetId, Store, StreamEntries, StreamId,
+    StreamLimits, Trim, TrimTo, Writer,
 };
 use undercroft_testkit::fresh;
 
@@ -12,6 +12,10 @@ const LIMITS: StreamLimits = StreamLimits {
     entries: 4,
     bytes: 0,
 };
+
+const LONG: StreamLimits = StreamLimits::DEFAULT;
+/// Bytes of a value which, with a name of none, make a leaf that is full with the bytes of a page.
+const ONE_PAGE: usize = 4056;
 
 /// Nodes of entries in order, each with whether it is still there.
 #[derive(Clone, Default)]
@@ -194,6 +198,44 @@ fn ids(store: &Store, key: &Key<'_>) -> Vec<u64> {
 fn check(store: &Store) {
     let report = store.check().expect("a walk");
     assert!(report.problems.is_empty(), "{:?}", report.problems);
+}
+
+#[test]
+fn nothing_is_read_behind_a_leaf_that_is_full_to_its_last_byte() {
+    let directory = fresh::directory();
+    let options = Options {
+        capacity: Some(16 << 20),
+        shards: Some(1),
+        ring: None,
+    };
+    let path = directory.path().join("store");
+    let store = Store::create(&path, &options).expect("a new store");
+    let add = |name: &str, value: &[u8]| {
+        let key = store.key(name.as_bytes());
+        store.write(store.shards_of([&key]), |writer| {
+            let texts = [b"", value];
+            writer.stream_add(0, &key, EntryId::Now, &texts, true, None, &LONG)
+        })
+    };
+    // Leaves of one page, in all of the store's.
+    let mut names = Vec::new();
+    for number in 0.. {
+        let name = format!("stream {number}");
+        if add(&name, &[b'v'; ONE_PAGE]).is_err() {
+            break;
+        }
+        names.push(name);
+    }
+    assert!(names.len() > 2000, "{}", names.len());
+    for name in &names {
+        let added = add(name, b"");
+        let there = matches!(added, Ok(AddedEntry::Added(_)));
+        assert!(
+            there || added.as_ref().is_err_and(Error::is_out_of_memory),
+            "{name}: {added:?}"
+        );
+    }
+    check(&store);
 }
 
 #[test]

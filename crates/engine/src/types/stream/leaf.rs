@@ -309,15 +309,13 @@ impl Leaf {
         let model = made.as_ref().map_err(Clone::clone)?;
         let encoded = &mut buffers.entry;
         encoded.clear();
-        // What shares the first word with it stays as it is.
+        // What shares the first word with it stays as it is. Behind a leaf that is full to its last byte there may be none.
         let first = self.end & !7;
         let skip = self.end - first;
-        encoded.extend_from_slice(
-            &transaction
-                .view()
-                .word(self.at + first as u64)?
-                .to_le_bytes()[..skip],
-        );
+        if skip > 0 {
+            let shared = transaction.view().word(self.at + first as u64)?;
+            encoded.extend_from_slice(&shared.to_le_bytes()[..skip]);
+        }
         let new = encode(self.base, model, id, texts, encoded);
         let end = first + encoded.len();
         if end > self.size {
