@@ -141,10 +141,11 @@ fn copy_length(source: &[u8], target: &[u8], most: usize) -> usize {
     let same = source
         .iter()
         .zip(target)
+        .take(most)
         .skip(3)
         .take_while(|(a, b)| a == b)
         .count();
-    (3 + same).min(most)
+    3 + same
 }
 
 /// Writes one literal run, of at most [`LONGEST_LITERAL`] bytes.
@@ -216,6 +217,15 @@ mod tests {
             }
         }
         assert!(smaller > 1_000, "{smaller}");
+    }
+
+    #[test]
+    fn a_long_row_of_one_byte_is_looked_at_once() {
+        // In quadratic time this would take hours.
+        let zeros = vec![0; 64 << 20];
+        let stream = compress(&zeros, zeros.len()).expect("it is shorter");
+        assert!(stream.len() < zeros.len() / LONGEST_COPY * 4);
+        assert_eq!(decompress(&stream, zeros.len()), Some(zeros));
     }
 
     #[test]
