@@ -573,12 +573,14 @@ fn resize<D: Dictionary>(
         let bits = root.word(view, BITS)?;
         let buckets = 1_u64 << bits.min(BITS_MAX);
         let keys = root.word(view, KEYS)?;
-        let bits = match bits {
-            _ if keys > buckets.saturating_mul(D::FULL) && bits < BITS_MAX => bits + 1,
-            1.. if keys < buckets / SPARSE => bits - 1,
+        let full = buckets.saturating_mul(D::FULL);
+        let (bits, is_overdue) = match bits {
+            _ if keys > full && bits < BITS_MAX => (bits + 1, keys / 2 > full),
+            1.. if keys < buckets / SPARSE => (bits - 1, keys * 2 < buckets / SPARSE),
             _ => return Ok(0),
         };
-        if BUCKET << bits > EXTENT && !keys.is_multiple_of(tries) {
+        // A full store has no room for it, and would be searched at every key.
+        if (BUCKET << bits > EXTENT || is_overdue) && !keys.is_multiple_of(tries) {
             return Ok(0);
         }
         return start_resize(transaction, root, bits);

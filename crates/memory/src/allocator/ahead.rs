@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::handle::Segment;
 use crate::mapped::layout::{EXTENT_PAGES, PAGE};
 use crate::views::view::Offset;
-use crate::writing::transaction::Transaction;
+use crate::writing::transaction::{Shortage, Transaction};
 
 /// Extents backed with memory in one step: some 100 us of the kernel's work.
 pub(crate) const EXTENTS_AT_ONCE: u64 = 4;
@@ -74,9 +74,8 @@ impl Segment {
 }
 
 impl Transaction<'_> {
-    /// Allocates a block for what can wait: none where it needs a long run and
-    /// none is free. Then some memory is backed behind the commit, so that one of
-    /// the next calls finds one.
+    /// Allocates a block for what can wait: none where no memory for it is free. Then some is backed behind the commit, so
+    /// that one of the next calls finds it, unless the store is full.
     pub fn allocate_if_ready(
         &mut self,
         pool: impl Into<Pool>,
@@ -84,7 +83,15 @@ impl Transaction<'_> {
     ) -> Result<Option<Offset>, Error> {
         let (pool, pages) = (pool.into(), bytes.div_ceil(PAGE));
         if pages <= EXTENT_PAGES {
-            return self.allocate(pool, bytes).map(Some);
+            let was_short = self.shortage.is_some();
+            return match self.allocate(pool, bytes) {
+                Err(_) if !was_short && matches!(self.shortage, Some(Shortage::Pages(_))) => {
+                    self.shortage = None;
+                    self.rest().ahead.push(Ahead::Run(pages));
+                    Ok(None)
+                }
+                allocated => allocated.map(Some),
+            };
         }
         // An arena that was read from the store is looked at first.
         self.segment.mapping.pool_words(pool)?;

@@ -2,6 +2,7 @@
 //!
 //! - `ahead`: what is made ready ahead of need.
 //! - `arena`: arenas: the memory of one large object each.
+//! - `give_back`: memory that was freed in a shard goes back to the heap.
 //! - `heap`: the heap's global half: extents, and runs of pages granted to shards.
 //! - `page_use`: what pages are used for, and which block lies where in them.
 //! - `pins`: blocks that are read in place, and what is freed once nobody does.
@@ -15,6 +16,7 @@
 
 pub(crate) mod ahead;
 mod arena;
+mod give_back;
 pub(crate) mod heap;
 pub(crate) mod page_use;
 pub(crate) mod pins;

@@ -5,18 +5,13 @@
 //! the blocks, so that filling a fresh block spoils nothing that a rollback
 //! needs (W4).
 
-use std::time::Duration;
-
 use crate::allocator::heap::Run;
 use crate::allocator::page_use::{BlockPlace, PageUse, all_free, bitmap_word, bitmap_words};
 use crate::allocator::pool::Pool;
 use crate::allocator::stock::TakenBlocks;
 use crate::error::{Error, Fault};
-use crate::handle::{Marks, Segment, Unlock};
 use crate::mapped::classes;
 use crate::mapped::layout::{EXTENT_PAGES, PAGE, descriptor, shard};
-use crate::probes::fault;
-use crate::views::shards::ShardSet;
 use crate::views::view::Offset;
 use crate::writing::moves::Moved;
 use crate::writing::transaction::{Shortage, Transaction};
@@ -25,15 +20,6 @@ use crate::writing::transaction::{Shortage, Transaction};
 const KEPT_PAGES: u64 = 16;
 /// An arena keeps at most so small a part of its pages free.
 const KEPT_PART: u64 = 16;
-/// Runs returned to the heap after one transaction for each of its shards (W9),
-const BURIED_AT_ONCE: usize = 4;
-/// and for each run that it was granted: what is freed must not wait for longer than it takes to get as much again.
-const BURIED_FOR_GRANTED: usize = 2;
-/// And by whoever has come for just that.
-const GIVEN_BACK_AT_ONCE: usize = 64;
-
-/// How long a transaction that is over waits for the heap's lock.
-const BURIAL_PATIENCE: Duration = Duration::from_millis(1);
 
 impl Transaction<'_> {
     /// Allocates a block of at least `bytes` bytes in a shard, or in an arena.
@@ -249,7 +235,7 @@ impl Transaction<'_> {
         Ok(page)
     }
 
-    fn take_free_page(&mut self, pool: Pool) -> Result<u64, Error> {
+    pub(crate) fn take_free_page(&mut self, pool: Pool) -> Result<u64, Error> {
         let mapping = &self.segment.mapping;
         let layout = *mapping.layout();
         let pool_words = mapping.pool_words(pool)?;
@@ -506,7 +492,7 @@ impl Transaction<'_> {
     }
 
     /// Puts a run on the list of those that go back to the heap after commit.
-    fn bury(&mut self, pool: Pool, page: u64, pages: u64) -> Result<(), Error> {
+    pub(crate) fn bury(&mut self, pool: Pool, page: u64, pages: u64) -> Result<(), Error> {
         let index = self.home(pool);
         // A return that was interrupted may still have its run at the front of
         // the list: it must come off before another run hides it there.
@@ -519,102 +505,5 @@ impl Transaction<'_> {
         }
         self.add(pool.shard(), shard::PAGES, -(pages as i64))?;
         self.link(index, layout.shard(index) + shard::GRAVEYARD, page)
-    }
-}
-
-impl Segment {
-    /// Returns a few runs of each shard's graveyard to the heap, more where more were granted. The shards' locks are
-    /// held. What cannot be done now is done after a later transaction.
-    #[cold]
-    pub(crate) fn drain_graveyards(&self, shards: ShardSet, granted: usize) {
-        let mut more = granted * BURIED_FOR_GRANTED;
-        for index in shards.iter().filter(|&index| self.has_buried(index)) {
-            let most = BURIED_AT_ONCE + more;
-            let returned = self.return_buried(index, most);
-            more = more.min(most - returned);
-        }
-    }
-
-    #[inline(always)]
-    fn has_buried(&self, index: usize) -> bool {
-        let base = self.mapping.layout().shard(index);
-        self.mapping.load(base + shard::GRAVEYARD) | self.mapping.load(base + shard::RETURNING) != 0
-    }
-
-    /// Gives some of the memory that was freed in a shard back to the heap, for
-    /// all shards to use; otherwise later writers to the shard do that, a
-    /// little each. Holds the shard's lock for a bounded time. Returns whether
-    /// there is more to give back.
-    pub fn give_back(&self, index: usize) -> Result<bool, Error> {
-        self.give_back_within(index, BURIAL_PATIENCE)
-    }
-
-    fn give_back_within(&self, index: usize, patience: Duration) -> Result<bool, Error> {
-        if !self.has_buried(index) {
-            return Ok(false);
-        }
-        self.join()?;
-        let shards = ShardSet::one(index);
-        self.lock_shards(shards, Marks::Ignored)?;
-        let _unlock = Unlock {
-            segment: self,
-            shards,
-        };
-        for _ in 0..GIVEN_BACK_AT_ONCE {
-            if !self.with_heap_within(patience, |heap| heap.bury_one(index))? {
-                break;
-            }
-            fault::step();
-        }
-        Ok(self.has_buried(index))
-    }
-
-    /// Gives all memory that was freed back to the heap, for a writer that is
-    /// short of memory and holds no lock. Returns whether there was any.
-    pub(crate) fn give_back_all(&self) -> Result<bool, Error> {
-        let mut any = false;
-        for index in 0..self.shards() {
-            any |= self.has_buried(index);
-            while self.give_back_within(index, self.patience())? {}
-        }
-        Ok(any)
-    }
-
-    /// Gives memory that was freed back to the heap until there is enough, for a writer that is short of it and holds no
-    /// lock: what waits to be given back must not add up while more is taken from the system. Returns whether there is.
-    pub(crate) fn give_back_until(
-        &self,
-        enough: impl Fn() -> Result<bool, Error>,
-    ) -> Result<bool, Error> {
-        for index in 0..self.shards() {
-            // Where somebody works in the shard, that one gives back as well.
-            while self.has_buried(index) && !self.is_locked(index) {
-                let more = match self.give_back(index) {
-                    Err(Error::Busy { .. }) => false,
-                    more => more?,
-                };
-                if enough()? {
-                    return Ok(true);
-                }
-                if !more {
-                    break;
-                }
-            }
-        }
-        Ok(false)
-    }
-
-    /// Returns up to so many runs of a graveyard. Returns how many.
-    fn return_buried(&self, index: usize, most: usize) -> usize {
-        for returned in 0..most {
-            // Others wait for the shard: what holds the heap up (a stopped
-            // process) must not hold them up.
-            let step = self.with_heap_within(BURIAL_PATIENCE, |heap| heap.bury_one(index));
-            if !matches!(step, Ok(true)) {
-                return returned;
-            }
-            fault::step();
-        }
-        most
     }
 }

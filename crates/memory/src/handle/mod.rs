@@ -10,5 +10,5 @@ mod lost;
 mod segment;
 mod sync;
 
-pub(crate) use segment::Unlock;
 pub use segment::{Marks, Segment};
+pub(crate) use segment::{Ran, Unlock};

@@ -240,7 +240,7 @@ impl Segment {
 
     /// Runs a body once, as a transaction. The transaction ends here, where it was built: it is too long to be handed on.
     #[inline(always)]
-    fn run_once<R, E: From<Error>>(
+    pub(crate) fn run_once<R, E: From<Error>>(
         &self,
         shards: ShardSet,
         marks: Marks,
@@ -493,7 +493,7 @@ impl Segment {
 }
 
 /// What a run of a body came to.
-enum Ran<R> {
+pub(crate) enum Ran<R> {
     /// What it returned, and what few transactions have: it is committed.
     Whole(R, Option<Box<Rest>>),
     /// What it had used when it ran short: it is rolled back.

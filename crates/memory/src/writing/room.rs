@@ -131,19 +131,7 @@ impl Segment {
             return Err(Error::OutOfMemory);
         }
         match used.shortage {
-            Shortage::Pages(pages) if self.give_back_until(|| self.has_run(pages))? => {}
-            Shortage::Pages(pages) => {
-                // Free pages may lie apart: more than one run comes at a time, or this would run as often as it needs one.
-                let more = (used.granted / PAGE / PROGRESS).min(RESERVED_AT_ONCE * EXTENT_PAGES);
-                let reserved = match self.reserve(pages.max(more)) {
-                    Err(Error::OutOfMemory) if more > pages => self.reserve(pages),
-                    result => result,
-                };
-                match reserved {
-                    Err(Error::OutOfMemory) if self.give_back_all()? => {}
-                    result => result?,
-                }
-            }
+            Shortage::Pages(pages) => self.make_room_for(pages, used.granted)?,
             Shortage::Log(index, needed) if needed <= self.mapping.layout().log_capacity => {
                 self.grow_log(index, needed)?;
             }
@@ -166,6 +154,29 @@ impl Segment {
             let _ = self.reserve_in_all((used.granted * GROWTH).min(most));
         }
         Ok(())
+    }
+
+    /// Has a run of so many pages free, for a transaction that had been granted so many bytes; or more of what is not as long,
+    /// where there is no place for such a run, as single pages may do.
+    fn make_room_for(&self, pages: u64, granted: u64) -> Result<(), Error> {
+        let given = self.give_back_until(|| self.has_run(pages))?;
+        if given.enough {
+            return Ok(());
+        }
+        // Free pages may lie apart: more than one run comes at a time, or this would run as often as it needs one.
+        let more = (granted / PAGE / PROGRESS).min(RESERVED_AT_ONCE * EXTENT_PAGES);
+        let reserved = match self.reserve(pages.max(more)) {
+            Err(Error::OutOfMemory) if more > pages => self.reserve(pages),
+            result => result,
+        };
+        match reserved {
+            Err(Error::OutOfMemory)
+                if given.any || self.give_back_all()? || self.give_back_kept()? =>
+            {
+                Ok(())
+            }
+            result => result,
+        }
     }
 
     /// Has so many bytes of the heap backed with memory and free.

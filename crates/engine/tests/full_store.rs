@@ -1,0 +1,137 @@
+//! A store whose memory is used up: what is there can be removed, one by one, and what that frees can be used, for whatever
+//! it is.
+
+use undercroft_engine::{Limits, Options, Store};
+use undercroft_testkit::fresh;
+
+/// Address space of the store.
+const CAPACITY: u64 = 32 << 20;
+
+fn store() -> (tempfile::TempDir, Store) {
+    let directory = fresh::directory();
+    let options = Options {
+        capacity: Some(CAPACITY),
+        shards: Some(4),
+        ring: None,
+    };
+    let path = directory.path().join("store");
+    let store = Store::create(&path, &options).expect("a new store");
+    (directory, store)
+}
+
+/// Sets keys to values of a length until a few in a row find no room. Returns those that did.
+fn fill(store: &Store, name: &str, length: usize) -> Vec<String> {
+    const REFUSED: u32 = 50;
+    let (value, mut keys, mut refused) = (vec![b'v'; length], Vec::new(), 0);
+    for number in 0.. {
+        let key = format!("{name}:{number}");
+        match store.set(0, key.as_bytes(), &value) {
+            Ok(()) => keys.push(key),
+            Err(error) => {
+                assert!(error.is_out_of_memory(), "{error}");
+                refused += 1;
+                if refused == REFUSED {
+                    break;
+                }
+            }
+        }
+    }
+    keys
+}
+
+/// Fills all there is, down to the last page.
+fn fill_up(store: &Store, name: &str) {
+    for length in [60_000, 30_000, 16_000, 8000, 4000] {
+        fill(store, &format!("{name}, {length}"), length);
+    }
+}
+
+fn delete<'k>(store: &Store, keys: impl IntoIterator<Item = &'k String>) {
+    for key in keys {
+        assert_eq!(store.delete(0, &[key.as_bytes()]).expect("removed"), 1);
+    }
+}
+
+fn check(store: &Store) {
+    let report = store.check().expect("a walk");
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+}
+
+#[test]
+fn every_key_and_field_of_a_full_store_can_be_removed() {
+    const MANY: usize = 20_000;
+    let (_directory, store) = store();
+    let names: Vec<String> = (0..MANY).map(|number| format!("name {number}")).collect();
+    for name in &names {
+        store.set(0, name.as_bytes(), b"small").expect("room");
+        let set = store.hash_set(0, b"hash", name.as_bytes(), b"small", &Limits::DEFAULT.hash);
+        assert!(set.expect("room"));
+    }
+    // Whatever a removal has freed is used before the tables are to become smaller.
+    let refill = |what: &str, number: usize| {
+        if number.is_multiple_of(200) {
+            fill_up(&store, &format!("{what} {number}"));
+        }
+    };
+    for (number, name) in names.iter().enumerate() {
+        refill("key", number);
+        let gone = store.delete(0, &[name.as_bytes()]);
+        assert_eq!(gone.expect("a key that is removed"), 1);
+    }
+    let key = store.key(b"hash");
+    for (number, name) in names.iter().enumerate() {
+        refill("field", number);
+        let gone = store.write(store.shards_of([&key]), |writer| {
+            writer.hash_delete(0, &key, &[name.as_bytes()])
+        });
+        assert_eq!(gone.expect("a field that is removed"), 1);
+    }
+    check(&store);
+}
+
+#[test]
+fn free_pages_that_lie_apart_are_used() {
+    let (_directory, store) = store();
+    let small: Vec<String> = (0..300).map(|number| format!("small {number}")).collect();
+    for key in &small {
+        store.set(0, key.as_bytes(), b"small").expect("room");
+    }
+    let keys = fill(&store, "page", 4000);
+    let every_second: Vec<&[u8]> = keys.iter().step_by(2).map(String::as_bytes).collect();
+    let gone = store.delete(0, &every_second).expect("removed");
+    assert_eq!(gone as usize, every_second.len());
+    // By one transaction at once,
+    let value = [b'w'; 4000];
+    let pairs: Vec<(&[u8], &[u8])> = small
+        .iter()
+        .map(|key| (key.as_bytes(), &value[..]))
+        .collect();
+    store.set_many(0, &pairs).expect("half of the store");
+    // and by more keys than any table had room for.
+    let free = CAPACITY / 4;
+    assert!(fill(&store, "tiny", 1).len() as u64 > free / 128);
+    check(&store);
+}
+
+#[test]
+fn a_store_that_was_emptied_has_room_for_long_values() {
+    const LONG: usize = 2 << 20;
+    let (_directory, store) = store();
+    let fit = fill(&store, "long", LONG);
+    delete(&store, &fit);
+    for (round, length) in [300, 5000, 20_000].into_iter().enumerate() {
+        let keys = fill(&store, "short", length);
+        // Some of each page first.
+        delete(&store, keys.iter().step_by(2));
+        delete(&store, keys.iter().skip(1).step_by(2));
+        let again = fill(&store, "long", LONG);
+        assert!(
+            again.len() * 4 >= fit.len() * 3,
+            "round {round}: {} of {}",
+            again.len(),
+            fit.len()
+        );
+        delete(&store, &again);
+    }
+    check(&store);
+}
