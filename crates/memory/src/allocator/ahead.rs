@@ -7,15 +7,21 @@
 //! run comes together in this way; nothing notes how far that is but the map
 //! of extents that have memory and are free. Others may use what is there.
 
+use std::sync::atomic::Ordering;
+
 use crate::allocator::pool::Pool;
 use crate::error::Error;
 use crate::handle::Segment;
 use crate::mapped::layout::{EXTENT_PAGES, PAGE};
+use crate::mapped::platform::coarse_milliseconds;
 use crate::views::view::Offset;
 use crate::writing::transaction::{Shortage, Transaction};
 
 /// Extents backed with memory in one step: some 100 us of the kernel's work.
 pub(crate) const EXTENTS_AT_ONCE: u64 = 4;
+
+/// Milliseconds for which a store that was full counts as full for what can wait.
+const FULL_FOR: u64 = 1000;
 
 /// What is to be made ready.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +57,17 @@ impl Segment {
         self.prepare_run(bytes.div_ceil(PAGE))
     }
 
+    /// Notes that no memory could be had.
+    pub(crate) fn note_full(&self) {
+        self.full_at.store(coarse_milliseconds(), Ordering::Relaxed);
+    }
+
+    /// Whether that was so a moment ago: what can wait need not try again.
+    fn was_full(&self) -> bool {
+        let since = coarse_milliseconds().wrapping_sub(self.full_at.load(Ordering::Relaxed));
+        since < FULL_FOR
+    }
+
     /// Whether a run of so many pages is free.
     pub(crate) fn has_run(&self, pages: u64) -> Result<bool, Error> {
         self.with_heap(|heap| Ok(heap.find(pages).is_some()))
@@ -74,8 +91,8 @@ impl Segment {
 }
 
 impl Transaction<'_> {
-    /// Allocates a block for what can wait: none where no memory for it is free. Then some is backed behind the commit, so
-    /// that one of the next calls finds it, unless the store is full.
+    /// Allocates a block for what can wait: none where it needs a long run and none is free, or where the store is full.
+    /// Then some memory is backed behind the commit, so that one of the next calls finds one.
     pub fn allocate_if_ready(
         &mut self,
         pool: impl Into<Pool>,
@@ -85,7 +102,11 @@ impl Transaction<'_> {
         if pages <= EXTENT_PAGES {
             let was_short = self.shortage.is_some();
             return match self.allocate(pool, bytes) {
-                Err(_) if !was_short && matches!(self.shortage, Some(Shortage::Pages(_))) => {
+                Err(error) if !was_short && matches!(self.shortage, Some(Shortage::Pages(_))) => {
+                    if !self.segment.was_full() {
+                        self.rest().can_wait = true;
+                        return Err(error);
+                    }
                     self.shortage = None;
                     self.rest().ahead.push(Ahead::Run(pages));
                     Ok(None)

@@ -51,15 +51,16 @@ impl Transaction<'_> {
             let Some(page) = mapping.load(list).checked_sub(1) else {
                 continue;
             };
-            let at = layout.descriptor(page);
             let kind = PageUse::Slab(class).pack_tagged(mapping.tag(pool));
-            if !mapping.page_reserved(page) || mapping.load(at + descriptor::KIND) != kind {
+            if !mapping.page_reserved(page)
+                || mapping.load(layout.descriptor(page) + descriptor::KIND) != kind
+            {
                 return Err(Error::Damaged(Fault {
                     at: list,
                     what: "a slab with a free block",
                 }));
             }
-            let free = all_free(class);
+            let (at, free) = (layout.descriptor(page), all_free(class));
             let is_empty = (0..bitmap_words(class))
                 .zip(free)
                 .all(|(word, free)| mapping.load(at + descriptor::BITMAP + word * 8) == free);

@@ -61,6 +61,8 @@ pub struct Segment {
     pub(crate) looked_after: Vec<AtomicU64>,
     /// The extent that the next search for a run of several pages goes on with, below the lowest ones.
     pub(crate) search_from: AtomicU64,
+    /// When this process last found the store full, in milliseconds of a clock since the machine's start.
+    pub(crate) full_at: AtomicU64,
     /// As whom this process is copying the store now; 0 where it does not. A forked child is somebody else.
     pub(crate) copying_as: AtomicU32,
     /// Whether nobody else sees what is written: the file is mapped privately.
@@ -95,6 +97,7 @@ impl Segment {
             lively: Lively::default(),
             looked_after,
             search_from: AtomicU64::new(0),
+            full_at: AtomicU64::new(u64::MAX / 2),
             copying_as: AtomicU32::new(0),
             is_alone: false,
         }

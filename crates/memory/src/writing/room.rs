@@ -60,6 +60,7 @@ pub(crate) struct Used {
     logs: Vec<u64>,
     granted: u64,
     missing: Missing,
+    can_wait: bool,
 }
 
 /// What a run that was short is known to have wanted next.
@@ -89,6 +90,7 @@ impl Transaction<'_> {
             logs: self.shards().iter().map(tail).collect(),
             granted: granted_pages * PAGE,
             missing,
+            can_wait: rest.is_some_and(|rest| rest.can_wait),
         }
     }
 }
@@ -131,7 +133,11 @@ impl Segment {
             return Err(Error::OutOfMemory);
         }
         match used.shortage {
-            Shortage::Pages(pages) => self.make_room_for(pages, used.granted)?,
+            Shortage::Pages(pages) => match self.make_room_for(pages, used.granted) {
+                // The next run does without.
+                Err(Error::OutOfMemory) if used.can_wait => self.note_full(),
+                made => made?,
+            },
             Shortage::Log(index, needed) if needed <= self.mapping.layout().log_capacity => {
                 self.grow_log(index, needed)?;
             }

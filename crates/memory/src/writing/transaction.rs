@@ -57,6 +57,8 @@ pub(crate) struct Rest {
     pub(crate) granted_pages: u64,
     /// What it is known to have wanted next when it ran short.
     pub(crate) missing: Missing,
+    /// Whether what it ran short for can wait; see `ahead.rs`.
+    pub(crate) can_wait: bool,
     /// What is to be made ready behind the commit, outside the locks.
     pub(crate) ahead: Vec<Ahead>,
     /// Modification counters to raise with the commit: shard and number.
