@@ -19,7 +19,7 @@ fn store() -> (tempfile::TempDir, Store) {
     (directory, store)
 }
 
-/// Sets keys to values of a length until a few in a row find no room. Returns those that did.
+/// Sets keys to values of a length until some have found no room. Returns the others.
 fn fill(store: &Store, name: &str, length: usize) -> Vec<String> {
     const REFUSED: u32 = 50;
     let (value, mut keys, mut refused) = (vec![b'v'; length], Vec::new(), 0);

@@ -1,5 +1,5 @@
 //! Whole leaves of a stream are trimmed where a node of Redis would be, beside a naive twin that keeps deleted entries in
-//! their nodes, as Redis does.
+//! their nodes, as Redis does; and a leaf may be full to its last byte.
 
 use undercroft_engine::{
     AddedEntry, EntryId, Error, IdRange, Key, Options, SetId, Store, StreamEntries, StreamId,
@@ -13,6 +13,7 @@ const LIMITS: StreamLimits = StreamLimits {
     bytes: 0,
 };
 
+/// As many as a page holds.
 const LONG: StreamLimits = StreamLimits::DEFAULT;
 /// Bytes of a value which, with a name of none, make a leaf that is full with the bytes of a page.
 const ONE_PAGE: usize = 4056;
