@@ -14,12 +14,13 @@ use pyo3::types::{PyBytes, PyList, PyMemoryView, PyString, PyTuple};
 use pyo3::{create_exception, import_exception};
 use smallvec::SmallVec;
 use undercroft_engine::{
-    Answer, Channel, Error, Look, Looked, Ranges, Received, Sent, Store, Take, Wanted,
-    coarse_milliseconds,
+    Answer, Channel, End, Error, Look, Looked, Ranges, Received, Sent, Store, Take, Wanted,
+    coarse_milliseconds, defer_signals, unlimited_patience,
 };
 
 use crate::client::Client;
 use crate::objects;
+use crate::taken::push_back;
 
 import_exception!(queue, Empty);
 import_exception!(queue, Full);
@@ -261,6 +262,7 @@ impl ChannelLink {
     fn hold<'py>(
         &self,
         py: Python<'py>,
+        taken: &Bound<'py, PyList>,
         patience: &Patience,
     ) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let accepts = |item: &[u8]| self.accepts(item);
@@ -273,13 +275,73 @@ impl ChannelLink {
         if received != Received::Some {
             return Ok(None);
         }
-        let (consumer, item) = (PyBytes::new(py, &consumer), PyBytes::new(py, items.get(0)));
-        PyTuple::new(py, [consumer, item]).map(Some)
+        let pair = [&consumer[..], items.get(0)].map(|bytes| PyBytes::new(py, bytes));
+        let pair = PyTuple::new(py, pair);
+        let entry = pair.as_ref().map(|pair| pair.clone().into_any());
+        keep(taken, entry.map_err(|error| error.clone_ref(py)), || {
+            // There is another exception to be raised.
+            let _ = self.end(py, &consumer, items.get(0), true);
+        })?;
+        pair.map(Some)
+    }
+
+    /// Ends a hold, whatever signals come meanwhile.
+    fn end(&self, py: Python<'_>, consumer: &[u8], item: &[u8], goes_back: bool) -> PyResult<bool> {
+        let client = self.client.get();
+        let shared = client.enter(py)?;
+        let (store, database) = (&shared.store, client.database(py));
+        let _deferred = defer_signals();
+        let ended = unlimited_patience(|| {
+            store.end_hold(database, &self.channel, consumer, item, goes_back)
+        });
+        ended.map_err(|error| self.raise(py, store, 0, error))
+    }
+
+    /// Puts items to the front again, whatever signals come meanwhile.
+    fn put_back(&self, py: Python<'_>, items: &[&[u8]]) -> PyResult<()> {
+        let client = self.client.get();
+        let shared = client.enter(py)?;
+        let (store, database) = (&shared.store, client.database(py));
+        let [key, _] = self.channel.looked_at();
+        push_back(store, database, key, End::Left, items)
+            .map_err(|error| self.raise(py, store, 0, error))
+    }
+
+    /// Gives back one entry of the list of a call that was interrupted.
+    fn give_back_one(&self, py: Python<'_>, entry: &Bound<'_, PyAny>) -> PyResult<()> {
+        if let Ok(item) = entry.cast::<PyBytes>() {
+            return self.put_back(py, &[item.as_bytes()]);
+        }
+        if let Ok(items) = entry.cast::<PyList>() {
+            let items: Vec<Bound<'_, PyAny>> = items.iter().collect();
+            let bytes = items
+                .iter()
+                .filter_map(|item| Some(item.cast::<PyBytes>().ok()?.as_bytes()));
+            return self.put_back(py, &bytes.collect::<Vec<_>>());
+        }
+        if let Ok((consumer, item)) = entry.extract::<(Bound<'_, PyBytes>, Bound<'_, PyBytes>)>() {
+            return self
+                .end(py, consumer.as_bytes(), item.as_bytes(), true)
+                .map(drop);
+        }
+        objects::put_again(py, self.client.get(), entry)
     }
 
     fn accepts(&self, item: &[u8]) -> bool {
         self.pickles || item.get(..3) != Some(OBJECT) || item.get(3) != Some(&PICKLE)
     }
+}
+
+/// Puts what a call took out of a channel onto its list, for `give_back`: an item, a list of items, or a consumer's
+/// name and the item that it holds. Where there is no memory for that, `undo` gives it back.
+fn keep<'py>(
+    taken: &Bound<'py, PyList>,
+    entry: PyResult<Bound<'py, PyAny>>,
+    undo: impl FnOnce(),
+) -> PyResult<()> {
+    entry
+        .and_then(|entry| taken.append(entry))
+        .inspect_err(|_| undo())
 }
 
 /// An item as its value where it is bytes or text, as the bytes that it is otherwise.
@@ -387,13 +449,14 @@ impl ChannelLink {
 
     /// Take a message: its value where that is bytes or text, its item otherwise; a pair as of `hold` where it names an
     /// object; None where it is a pickle that was not asked for, which stays.
-    #[pyo3(signature = (block=true, timeout=None))]
+    #[pyo3(signature = (taken, block=true, timeout=None))]
     fn get<'py>(
         &self,
-        py: Python<'py>,
+        taken: &Bound<'py, PyList>,
         block: bool,
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = taken.py();
         let patience = Patience::of(block, timeout)?;
         let accepts = |item: &[u8]| item.first() != Some(&NAME) && self.accepts(item);
         let (received, items) = self.receive(py, &patience, |store, database| {
@@ -402,8 +465,15 @@ impl ChannelLink {
             Ok((received, items))
         })?;
         match received {
-            Received::Some => value(py, items.get(0)).map(Some),
-            _ => Ok(self.hold(py, &patience)?.map(Bound::into_any)),
+            Received::Some => {
+                let item = items.get(0);
+                keep(taken, Ok(PyBytes::new(py, item).into_any()), || {
+                    // There is another exception to be raised.
+                    let _ = self.put_back(py, &[item]);
+                })?;
+                value(py, item).map(Some)
+            }
+            _ => Ok(self.hold(py, taken, &patience)?.map(Bound::into_any)),
         }
     }
 
@@ -411,11 +481,12 @@ impl ChannelLink {
     /// where that is no value of its own.
     fn get_items<'py>(
         &self,
-        py: Python<'py>,
+        taken: &Bound<'py, PyList>,
         count: u64,
         block: bool,
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = taken.py();
         let patience = Patience::of(block, timeout)?;
         let accepts = |item: &[u8]| item.first() != Some(&NAME) && self.accepts(item);
         let mut count = count;
@@ -428,13 +499,19 @@ impl ChannelLink {
             })?;
             match received {
                 Received::Some => {
+                    let raw = items.iter().map(|item| PyBytes::new(py, item));
+                    let raw = PyList::new(py, raw.collect::<Vec<_>>()).map(Bound::into_any);
+                    keep(taken, raw, || {
+                        // There is another exception to be raised.
+                        let _ = self.put_back(py, &items.iter().collect::<Vec<_>>());
+                    })?;
                     let values = items.iter().map(|item| value(py, item));
                     let values = values.collect::<PyResult<Vec<_>>>()?;
                     return Ok(Some(PyList::new(py, values)?.into_any()));
                 }
                 // Those before it are taken.
                 Received::Refused(place @ 1..) => count = place as u64,
-                _ => return Ok(self.hold(py, &patience)?.map(Bound::into_any)),
+                _ => return Ok(self.hold(py, taken, &patience)?.map(Bound::into_any)),
             }
         }
     }
@@ -443,26 +520,43 @@ impl ChannelLink {
     #[pyo3(name = "hold")]
     fn hold_one<'py>(
         &self,
-        py: Python<'py>,
+        taken: &Bound<'py, PyList>,
         block: bool,
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        self.hold(py, &Patience::of(block, timeout)?)
+        self.hold(taken.py(), taken, &Patience::of(block, timeout)?)
     }
 
-    /// End a consumer's hold of a message, which is gone or goes back. Return whether it was held.
+    /// End a consumer's hold of a message, which is gone or goes back. Return whether it was held. With the list of a call
+    /// that holds it alone, the list has the item instead.
+    #[pyo3(signature = (consumer, item, goes_back, taken=None))]
     fn end_hold(
         &self,
         py: Python<'_>,
-        consumer: &[u8],
-        item: &[u8],
+        consumer: &Bound<'_, PyBytes>,
+        item: &Bound<'_, PyBytes>,
         goes_back: bool,
+        taken: Option<&Bound<'_, PyList>>,
     ) -> PyResult<bool> {
         let client = self.client.get();
         let shared = client.enter(py)?;
         let (store, database) = (&shared.store, client.database(py));
-        let ended = store.end_hold(database, &self.channel, consumer, item, goes_back);
-        ended.map_err(|error| self.raise(py, store, 0, error))
+        let (name, bytes) = (consumer.as_bytes(), item.as_bytes());
+        let ended = store.end_hold(database, &self.channel, name, bytes, goes_back);
+        let ended = ended.map_err(|error| self.raise(py, store, 0, error))?;
+        if let Some(taken) = taken {
+            taken.set_item(0, item)?;
+        }
+        Ok(ended)
+    }
+
+    /// Give back what is on the list of a call that was interrupted, the last first. It does not fail.
+    fn give_back(&self, taken: &Bound<'_, PyList>) {
+        for entry in taken.iter().rev() {
+            if let Err(error) = self.give_back_one(taken.py(), &entry) {
+                error.write_unraisable(taken.py(), Some(&entry));
+            }
+        }
     }
 
     /// Put back what the dead hold. Return how many messages.

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use undercroft_commands::session::Session;
 use undercroft_embedded::{OpenStore, Place};
-use undercroft_engine::{DATABASES, EvictionPolicy, PatienceLimited, Terms};
+use undercroft_engine::{DATABASES, End, EvictionPolicy, PatienceLimited, Terms};
 
 use crate::attached::Attached;
 use crate::codec::Codec;
@@ -414,12 +414,30 @@ impl Client {
 
     /// Run a command, with what redis-py says about its reply. Return the result, and False; or the reply, and True
     /// where a function makes the result that only Python can call.
+    /// What the command took out of the store goes onto the list `taken`.
+    #[pyo3(signature = (words, options, taken=None))]
     fn _execute<'py>(
         &self,
         words: &Bound<'py, PyTuple>,
         options: &Bound<'py, PyDict>,
+        taken: Option<&Bound<'py, PyList>>,
     ) -> PyResult<(Bound<'py, PyAny>, bool)> {
-        execute::run(self, words, options)
+        execute::run(self, words, options, taken)
+    }
+
+    /// Give back what is on the list of a call that was interrupted. Items of a typed pop came from an end of `name`.
+    #[pyo3(signature = (taken, name=None, is_left=true))]
+    fn _give_back(
+        &self,
+        py: Python<'_>,
+        taken: &Bound<'_, PyList>,
+        name: Option<&Bound<'_, PyAny>>,
+        is_left: bool,
+    ) {
+        // SAFETY: the thread is attached, and the reference keeps the object alive.
+        let name = name.and_then(|name| unsafe { self.codec.bytes(name.as_ptr()) });
+        let end = if is_left { End::Left } else { End::Right };
+        self.give_back_all(py, taken, name.map(|name| (name, end)));
     }
 
     /// Run commands, each a tuple of its arguments and of what is said about its

@@ -130,3 +130,10 @@ pub(crate) fn number(_: Python<'_>, value: i64) -> *mut ffi::PyObject {
     // SAFETY: the thread is attached.
     unsafe { ffi::PyLong_FromLongLong(value) }
 }
+
+/// Bytes as they are, as an object: a new reference, or null with an exception set.
+#[inline(always)]
+pub(crate) fn raw(_: Python<'_>, bytes: &[u8]) -> *mut ffi::PyObject {
+    // SAFETY: the thread is attached.
+    unsafe { ffi::PyBytes_FromStringAndSize(bytes.as_ptr().cast(), bytes.len() as ffi::Py_ssize_t) }
+}

@@ -2,16 +2,18 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyMemoryView, PyString, PyTuple,
+    PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyTuple,
 };
 use pyo3::{Borrowed, intern};
 use smallvec::SmallVec;
+use undercroft_commands::reply::{Recorder, Tree};
 
 use crate::client::Client;
 use crate::codec::{self, Codec};
 use crate::error;
 use crate::reply::{Answer, Objects};
 use crate::shape::{self, Shape};
+use crate::taken;
 
 /// Commands of up to so many words are run without an allocation for them.
 pub(crate) const FEW: usize = 8;
@@ -84,7 +86,8 @@ fn name<'a>(codec: &Codec, object: Borrowed<'a, '_, PyAny>) -> PyResult<Argument
 }
 
 /// Runs a command and returns what becomes of its reply. `decode` says whether
-/// strings in it are decoded, if the client decodes them at all.
+/// strings in it are decoded, if the client decodes them at all. What the command took out of the store goes onto the
+/// list `taken`, where there is one, before anything is made of it.
 #[inline]
 pub(crate) fn ask<'py>(
     client: &Client,
@@ -92,13 +95,33 @@ pub(crate) fn ask<'py>(
     words: &[&[u8]],
     decode: bool,
     shape: Shape,
+    taken: Option<&Bound<'py, PyList>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let shared = client.enter(py)?;
     let mut session = client.session(py);
     let mut reply = Objects::new(py, &client.codec, decode).shaped(shape);
-    let outcome = shared.execute(&mut session, words, &mut reply);
-    drop(session);
-    outcome.map_err(|blocked| error::raise_blocked(py, client.codec.raises, &blocked))?;
+    let begun = match taken {
+        Some(list) => shared.taking(&session, words).map(|begun| (begun, list)),
+        None => None,
+    };
+    match begun {
+        None => {
+            let outcome = shared.execute(&mut session, words, &mut reply);
+            drop(session);
+            outcome.map_err(|blocked| error::raise_blocked(py, client.codec.raises, &blocked))?;
+        }
+        Some((begun, list)) => {
+            let mut recorder = Recorder::new();
+            let outcome = shared.execute(&mut session, words, &mut recorder);
+            drop(session);
+            outcome.map_err(|blocked| error::raise_blocked(py, client.codec.raises, &blocked))?;
+            let whole = recorder.finish().ok().and_then(|mut all| all.pop());
+            let taken = begun.with_reply(whole.unwrap_or(Tree::Null));
+            let whole = taken.reply().clone();
+            taken::keep(py, &shared, list, taken)?;
+            whole.write(&mut reply);
+        }
+    }
     match reply.finish()? {
         Answer::Value(value) => Ok(value),
         Answer::Error(text) => Err(error::raise_reply(
@@ -162,6 +185,7 @@ pub(crate) fn run<'py>(
     client: &Client,
     words: &Bound<'py, PyTuple>,
     options: &Bound<'py, PyDict>,
+    taken: Option<&Bound<'py, PyList>>,
 ) -> PyResult<(Bound<'py, PyAny>, bool)> {
     let py = words.py();
     let name = words.get_item(0)?;
@@ -173,7 +197,8 @@ pub(crate) fn run<'py>(
     };
     let decode = options.is_empty() || !options.contains(intern!(py, "NEVER_DECODE"))?;
     let reply = with_words(&client.codec, words.iter_borrowed(), |words| {
-        ask(client, py, words, decode, shape.unwrap_or(Shape::Reply))
+        let shape = shape.unwrap_or(Shape::Reply);
+        ask(client, py, words, decode, shape, taken)
     })?;
     Ok((reply, shape.is_none()))
 }

@@ -212,5 +212,5 @@ fn add_by_words<'py>(
             words.extend([ATTRIBUTES, text.as_bytes()]);
         }
     }
-    ask(client, py, &words, true, Shape::Reply)
+    ask(client, py, &words, true, Shape::Reply, None)
 }

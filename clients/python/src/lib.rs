@@ -34,6 +34,7 @@
 //! - `rows`: methods that hand their arguments on, in one table.
 //! - `shape`: from a reply to what a method of redis-py's returns.
 //! - `subscription`: what `undercroft.PubSub` is built on: one receiver of messages.
+//! - `taken`: what a call took out of the store, to be given back where its caller does not get it.
 //! - `typed`: methods that are a typed call of the engine, and else redis-py's.
 //! - `waiters`: what `undercroft.asyncio` waits for keys with: the tasks of one event loop, all at
 //!   one seat.
@@ -69,6 +70,7 @@ mod row;
 mod rows;
 mod shape;
 mod subscription;
+mod taken;
 mod typed;
 mod waiters;
 mod wire;
@@ -111,5 +113,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     channel::install(module)?;
     busy::watch_forks(module)?;
     typed::install(module)?;
+    taken::install(module)?;
     rows::install(module)
 }

@@ -17,7 +17,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 use pyo3::pyclass::boolean_struct::True;
-use pyo3::types::{PyDict, PySuper, PyTuple, PyType};
+use pyo3::types::{PyDict, PyList, PySuper, PyTuple, PyType};
 use pyo3::{Borrowed, PyClass, ffi};
 use undercroft_engine::Error;
 
@@ -120,6 +120,27 @@ impl<'a, 'py, C> Call<'a, 'py, C> {
     pub(crate) fn named(&self, name: &[u8]) -> Option<*mut ffi::PyObject> {
         let mut named = self.by_name().filter(|(other, _)| *other == name);
         named.next().map(|(_, value)| value)
+    }
+
+    /// The first argument, which is a list for what is taken, and the call without it.
+    #[inline(always)]
+    pub(crate) fn split_taken(
+        &self,
+    ) -> Result<(Borrowed<'a, 'py, PyList>, Call<'a, 'py, C>), Miss> {
+        let (Some((&first, arguments)), Some(positional)) =
+            (self.arguments.split_first(), self.positional.checked_sub(1))
+        else {
+            return Err(Miss::Unusual);
+        };
+        // SAFETY: the caller of the method keeps its arguments alive until it returns, and `'a` ends before.
+        let list = unsafe { Borrowed::from_ptr(self.py, first) };
+        let list = list.cast::<PyList>().map_err(|_| Miss::Unusual)?;
+        let call = Call {
+            arguments,
+            positional,
+            ..*self
+        };
+        Ok((list, call))
     }
 
     /// The object that the method was called on.

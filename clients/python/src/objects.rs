@@ -14,7 +14,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 use smallvec::SmallVec;
 use undercroft_embedded::{OpenStore, object_letter};
-use undercroft_engine::{Condition, Error, Expiry, PutDown, STRING_MAX, SetOptions, Store, Whole};
+use undercroft_engine::{
+    Condition, Error, Expiry, PutDown, STRING_MAX, SetOptions, Store, Whole, defer_signals,
+    unlimited_patience,
+};
 
 use crate::attached::Attached;
 use crate::client::Client;
@@ -287,8 +290,10 @@ fn value_of<'py>(
 }
 
 /// Return the value with an id. What is long is a view of the store. With `kinds` it is removed, if it is an object of
-/// one of them; otherwise it stays where it is, and `decode` is given its first eight bytes.
+/// one of them; otherwise it stays where it is, and `decode` is given its first eight bytes. What was removed goes onto the
+/// list `taken` as well: its key, its bytes, and when it expires.
 #[pyfunction]
+#[pyo3(signature = (client, prefix, id, kinds, writable, decode, taken=None))]
 pub(crate) fn read_object<'py>(
     client: &Client,
     prefix: &[u8],
@@ -296,11 +301,16 @@ pub(crate) fn read_object<'py>(
     kinds: Option<&[u8]>,
     writable: bool,
     decode: &Bound<'py, PyAny>,
+    taken: Option<&Bound<'py, PyList>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = id.py();
     let key = key_of(prefix, id)?;
     let shared = client.enter(py)?;
     let (store, database) = (&shared.store, client.database(py));
+    let expires = match taken {
+        Some(_) => store.expiry(database, &key).ok().flatten().flatten(),
+        None => None,
+    };
     let found = match kinds {
         None => store.get_in_place(database, &key),
         Some(kinds) => {
@@ -314,17 +324,80 @@ pub(crate) fn read_object<'py>(
     let Some(whole) = give(py, client, found)? else {
         return Err(PyKeyError::new_err(id.clone().unbind()));
     };
+    if let Some(taken) = taken.filter(|_| is_taken) {
+        let entry = (PyBytes::new(py, &key), &whole, expires.unwrap_or(0));
+        let kept = entry
+            .into_pyobject(py)
+            .and_then(|entry| taken.append(entry));
+        kept.inspect_err(|_| {
+            // There is another exception to be raised.
+            let _ = again(py, client, &key, &whole, expires.unwrap_or(0));
+        })?;
+    }
     value_of(&whole, writable, decode).inspect_err(|error| {
-        if is_taken {
-            // It is nowhere else any more. An exception that takes no attributes says what happened, at least.
+        if is_taken && error.is_instance_of::<PyValueError>(py) {
+            // It is damaged, and nowhere else any more. An exception that takes no attributes says what happened, at
+            // least.
             let unread = PyList::new(py, [&whole]);
-            let _ = unread.and_then(|unread| error.value(py).setattr("unread", unread));
+            let told = unread.and_then(|unread| error.value(py).setattr("unread", unread));
+            if let (Ok(()), Some(taken)) = (told, taken) {
+                let _ = taken.del_item(taken.len() - 1);
+            }
         }
     })
 }
 
+/// Puts an object that was taken under its key again, unless there is another one by now.
+fn again(
+    py: Python<'_>,
+    client: &Client,
+    key: &[u8],
+    whole: &Bound<'_, PyAny>,
+    expires: u64,
+) -> PyResult<()> {
+    let bytes = match (whole.cast::<PyBytes>(), whole.cast::<Block>()) {
+        (Ok(bytes), _) => bytes.as_bytes(),
+        (_, Ok(block)) => block.get().bytes(),
+        _ => return Ok(()),
+    };
+    let until = match expires {
+        0 => Expiry::Never,
+        at => Expiry::At(at),
+    };
+    let shared = client.enter(py)?;
+    let (store, database) = (&shared.store, client.database(py));
+    let _deferred = defer_signals();
+    let done = unlimited_patience(|| {
+        if store.exists(database, &[key])? > 0 {
+            return Ok(());
+        }
+        match bytes.len() < PIECES_MIN {
+            true => put_short(store, database, key, bytes, &[], until),
+            false => put_long(store, database, key, bytes, &[], (bytes.len(), until)),
+        }
+    });
+    done.map_err(|error| raise(py, client, store, bytes.len(), error))
+}
+
+/// Puts what an entry of a list of taken things says under its key again: a key, the bytes, and when they expire.
+pub(crate) fn put_again(py: Python<'_>, client: &Client, entry: &Bound<'_, PyAny>) -> PyResult<()> {
+    let (key, whole, expires): (Bound<'_, PyBytes>, Bound<'_, PyAny>, u64) = entry.extract()?;
+    again(py, client, key.as_bytes(), &whole, expires)
+}
+
+/// Put objects that a call took under their keys again, as it was interrupted. It does not fail.
+#[pyfunction]
+fn give_back_objects(client: &Client, taken: &Bound<'_, PyList>) {
+    for entry in taken.iter().rev() {
+        if let Err(error) = put_again(taken.py(), client, &entry) {
+            error.write_unraisable(taken.py(), Some(&entry));
+        }
+    }
+}
+
 /// Return the values with several ids, one after the other, as [`read_object`] does.
 #[pyfunction]
+#[pyo3(signature = (client, prefix, ids, kinds, writable, decode, taken=None))]
 pub(crate) fn read_objects<'py>(
     client: &Client,
     prefix: &[u8],
@@ -332,15 +405,23 @@ pub(crate) fn read_objects<'py>(
     kinds: Option<&[u8]>,
     writable: bool,
     decode: &Bound<'py, PyAny>,
+    taken: Option<&Bound<'py, PyList>>,
 ) -> PyResult<Bound<'py, PyList>> {
     let values = PyList::empty(ids.py());
     let done = (ids.try_iter()?).try_for_each(|id| {
-        values.append(read_object(client, prefix, &id?, kinds, writable, decode)?)
+        let value = read_object(client, prefix, &id?, kinds, writable, decode, taken)?;
+        values.append(value)
     });
     if let Err(error) = done {
-        if kinds.is_some() {
+        let py = ids.py();
+        let is_told =
+            error.is_instance_of::<PyKeyError>(py) || error.is_instance_of::<PyValueError>(py);
+        if kinds.is_some() && is_told {
             // They are nowhere else any more.
-            error.value(ids.py()).setattr("taken", values)?;
+            error.value(py).setattr("taken", values)?;
+            if let Some(taken) = taken {
+                taken.del_slice(0, taken.len())?;
+            }
         }
         return Err(error);
     }
@@ -595,5 +676,6 @@ pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(put_objects, module)?)?;
     module.add_function(wrap_pyfunction!(read_object, module)?)?;
     module.add_function(wrap_pyfunction!(read_objects, module)?)?;
+    module.add_function(wrap_pyfunction!(give_back_objects, module)?)?;
     module.add_function(wrap_pyfunction!(draft_object, module)?)
 }

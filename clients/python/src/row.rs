@@ -5,6 +5,7 @@ use std::ptr;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 use smallvec::SmallVec;
 
 use crate::error::Raises;
@@ -289,8 +290,12 @@ impl Row {
         }
     }
 
-    /// Runs the command.
-    pub(crate) fn run(&self, call: &Call<'_, '_>) -> Outcome {
+    /// Runs the command. What it takes out of the store goes onto the list, where there is one.
+    pub(crate) fn run<'py>(
+        &self,
+        call: &Call<'_, 'py>,
+        taken: Option<&Bound<'py, PyList>>,
+    ) -> Outcome {
         if call.client.is_shaped() {
             return Err(Miss::Unusual);
         }
@@ -306,7 +311,7 @@ impl Row {
         let mut words: SmallVec<[&[u8]; FEW]> = SmallVec::with_capacity(given.len() + 1);
         words.push(self.command.as_bytes());
         words.extend(given.iter().map(Argument::bytes));
-        let result = ask(call.client, call.py, &words, true, spread.shape);
+        let result = ask(call.client, call.py, &words, true, spread.shape, taken);
         result.map(Bound::into_ptr).map_err(Miss::Raised)
     }
 

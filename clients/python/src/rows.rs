@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::client::Client;
-use crate::hot::{Hot, counters, hashes, keys, lists, multi_key, sets, strings};
+use crate::hot::{Hot, Taking, counters, hashes, keys, lists, multi_key, sets, strings};
 use crate::method::{Call, Method, Miss, Outcome, add};
 use crate::queue::Queue;
 
@@ -79,7 +79,7 @@ macro_rules! rows {
                             outcome => return outcome,
                         }
                     )?
-                    methods::$name::ROW.run(call)
+                    methods::$name::ROW.run(call, None)
                 }
             }
 
@@ -107,9 +107,62 @@ macro_rules! rows {
                 add::<Client, methods::$name>(&clients)?;
                 add::<Queue, methods::$name>(&pipelines)?;
             )*
+            install_taking(module)?;
             module.add("METHODS", METHODS.to_vec())
         }
     };
+}
+
+/// The rows of commands that take something out of the store: the method, what it is called with a list for what is
+/// taken, and the typed call that is tried first if there is one. `undercroft.taking` makes the methods of them.
+macro_rules! taking_rows {
+    ($($name:ident $taking:literal $($room:ident::$hot:ident)?;)*) => {
+        mod taking {
+            $(
+                #[allow(non_camel_case_types, reason = "named as the method is")]
+                pub(super) struct $name;
+            )*
+        }
+
+        $(
+            impl Method<Client> for taking::$name {
+                const NAME: &'static str = $taking;
+
+                fn text() -> String {
+                    methods::$name::ROW.text()
+                }
+
+                #[inline(always)]
+                fn call(call: &Call<'_, '_>) -> Outcome {
+                    let (taken, call) = call.split_taken()?;
+                    $(
+                        match <$room::$hot as Taking>::take(&call, &taken) {
+                            Err(Miss::Unusual) => {}
+                            outcome => return outcome,
+                        }
+                    )?
+                    methods::$name::ROW.run(&call, Some(&taken))
+                }
+            }
+        )*
+
+        /// Adds the methods that keep what they take to the class of clients.
+        fn install_taking(module: &Bound<'_, PyModule>) -> PyResult<()> {
+            let clients: Bound<'_, PyType> = module.py().get_type::<Client>();
+            $(add::<Client, taking::$name>(&clients)?;)*
+            module.add("TAKING_METHODS", vec![$((methods::$name::ROW.name, $taking)),*])
+        }
+    };
+}
+
+taking_rows! {
+    lpop "_lpop" lists::Lpop;
+    rpop "_rpop" lists::Rpop;
+    spop "_spop";
+    zpopmin "_zpopmin";
+    zpopmax "_zpopmax";
+    getdel "_getdel";
+    getset "_getset";
 }
 
 /// A name, where it is also a word of Rust's.
@@ -131,8 +184,8 @@ rows! {
     TTL ttl keys::Ttl [name] => Reply, "Return the seconds until a key expires: -1 if it does not, -2 if there is no such key.";
     LPUSH lpush lists::Lpush [name, values: Words] => Reply, "Add values at the head of a list. Return its length.";
     RPUSH rpush lists::Rpush [name, values: Words] => Reply, "Add values at the tail of a list. Return its length.";
-    LPOP lpop lists::Lpop [name, count: Maybe] => Reply, "Take the first item of a list, or a list of so many; None if there is no such key.";
-    RPOP rpop lists::Rpop [name, count: Maybe] => Reply, "Take the last item of a list, or a list of so many; None if there is no such key.";
+    LPOP lpop [name, count: Maybe] => Reply, "Take the first item of a list, or a list of so many; None if there is no such key.";
+    RPOP rpop [name, count: Maybe] => Reply, "Take the last item of a list, or a list of so many; None if there is no such key.";
     LRANGE lrange lists::Lrange [name, start, end] => Reply, "Return the items from one position to another, both included; negative ones count from the tail.";
     LLEN llen lists::Llen [name] => Reply, "Return the number of items of a list.";
     INCRBY incr counters::Incr [name, amount: Amount] => Reply, "Add to the integer that a key holds, 0 if there is no such key. Return the sum.";

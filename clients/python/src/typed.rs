@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::client::Client;
-use crate::hot::{Hot, streams};
+use crate::hot::{Hot, Taking, streams};
 use crate::method::{Call, Method, Outcome, add};
 
 /// The methods: command, method, the typed call, its parameters, and what it does.
@@ -33,7 +33,7 @@ macro_rules! methods {
         #[pyfunction]
         fn add_typed(class: &Bound<'_, PyType>) -> PyResult<()> {
             $(add::<Client, $room::$hot>(class)?;)*
-            Ok(())
+            add::<Client, Delivered>(class)
         }
     };
 }
@@ -44,8 +44,24 @@ methods! {
     XRANGE xrange streams::Xrange "name, min='-', max='+', count=None", "Return the entries of a stream from one id to another.";
     XREVRANGE xrevrange streams::Xrevrange "name, max='+', min='-', count=None", "Return the entries of a stream from one id to another, the last first.";
     XREAD xread streams::Xread "streams, count=None, block=None, *args, **options", "Return the entries of streams behind an id of each.";
-    XREADGROUP xreadgroup streams::Xreadgroup "groupname, consumername, streams, count=None, block=None, noack=False, *args, **options", "Return the next entries of streams for a consumer of a group.";
     XACK xack streams::Xack "name, groupname, *ids", "Acknowledge entries that were delivered. Return how many were pending.";
+}
+
+/// XREADGROUP, which puts what it was given onto a list: `undercroft.taking` makes the method of it.
+struct Delivered;
+
+impl Method<Client> for Delivered {
+    const NAME: &'static str = "_xreadgroup";
+
+    fn text() -> String {
+        "_xreadgroup($self, taken, groupname, consumername, streams, count=None, block=None, noack=False, *args, **options)\n--\n\nReturn the next entries of streams for a consumer of a group.".to_owned()
+    }
+
+    #[inline(always)]
+    fn call(call: &Call<'_, '_>) -> Outcome {
+        let (taken, call) = call.split_taken()?;
+        <streams::Xreadgroup as Taking>::take(&call, &taken)
+    }
 }
 
 /// Adds all that to the module.

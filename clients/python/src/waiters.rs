@@ -10,20 +10,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyString, PyTuple};
+use pyo3::types::{PyByteArray, PyBytes, PyList, PyString, PyTuple};
+use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::table::{self, Flag};
 use undercroft_commands::wait;
-use undercroft_embedded::{Exclusive, OpenStore, Receiver, StoreOf};
+use undercroft_embedded::{Exclusive, OpenStore, Receiver, StoreOf, Taken};
 use undercroft_engine::{
     self as engine, Access, Answer, Begun, Error, Take, Ticket, Topic, Wanted, defer_signals,
 };
 
+use crate::attached::Attached;
 use crate::busy::Busy;
 use crate::channel::ChannelLink;
 use crate::client::Client;
 use crate::error::{self, ConnectionError};
 use crate::execute::with_words;
 use crate::reply::{self, Objects};
+use crate::taken;
 
 /// Between two looks at all keys that are waited for (M4).
 const TEND: Duration = Duration::from_millis(100);
@@ -69,6 +72,8 @@ pub(crate) struct Wait {
     wait: wait::Wait,
     client: Py<Client>,
     decode: bool,
+    /// What is to be given back where the answer does not arrive.
+    begun: Attached<Option<Taken>>,
 }
 
 /// Where the commands of these tasks wait.
@@ -173,11 +178,21 @@ impl State {
     }
 }
 
-fn value<'py>(
+/// The object for a whole reply. What was taken goes onto a list before.
+fn arrived<'py>(
     py: Python<'py>,
     shared: &OpenStore,
+    recorder: Recorder,
+    begun: Option<Taken>,
     mut reply: Objects<'py, '_>,
+    list: &Bound<'py, PyList>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let whole = recorder.finish().ok().and_then(|mut all| all.pop());
+    let whole = whole.unwrap_or(Tree::Null);
+    if let Some(begun) = begun {
+        taken::keep(py, shared, list, begun.with_reply(whole.clone()))?;
+    }
+    whole.write(&mut reply);
     let raises = reply.raises();
     match reply.finish()? {
         reply::Answer::Value(value) => Ok(value),
@@ -224,21 +239,25 @@ impl Waiters {
         })
     }
 
-    /// Run a command, and return its reply, or what its task waits with.
-    #[pyo3(signature = (client, arguments, decode=true))]
+    /// Run a command, and return its reply, or what its task waits with. What it takes out of the store goes onto the
+    /// list `taken`.
+    #[pyo3(signature = (client, arguments, decode, taken))]
     fn begin<'py>(
         &self,
         client: &Bound<'py, Client>,
         arguments: &Bound<'py, PyTuple>,
         decode: bool,
+        taken: &Bound<'py, PyList>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, owner) = (client.py(), client.get());
         let shared = owner.shared(py)?;
         with_words(&owner.codec, arguments.iter_borrowed(), |words| {
-            let mut reply = Objects::new(py, &owner.codec, decode);
+            let mut reply = Recorder::new();
+            let mut begun = None;
             let wait = self.with(py, |state| {
                 state.follow(shared.clone())?;
                 let mut session = owner.session(py);
+                begun = shared.taking(&session, words);
                 let seated = Exclusive::new(&mut state.seated);
                 let outcome = shared.execute_for(&seated, &mut session, words, &mut reply);
                 let wait = session.waiting.take();
@@ -254,6 +273,7 @@ impl Waiters {
                     wait,
                     client,
                     decode,
+                    begun: Attached::new(begun.take()),
                 };
                 let wait = Py::new(py, wait).inspect_err(|_| state.seated.0.give_up(ticket))?;
                 state.waits.insert(ticket, wait.clone_ref(py));
@@ -261,7 +281,10 @@ impl Waiters {
             })?;
             match wait {
                 Some(wait) => Ok(wait.into_bound(py).into_any()),
-                None => value(py, &shared, reply),
+                None => {
+                    let objects = Objects::new(py, &owner.codec, decode);
+                    arrived(py, &shared, reply, begun, objects, taken)
+                }
             }
         })
     }
@@ -296,6 +319,7 @@ impl Waiters {
                 wait: wait::Wait::looking(ticket, timeout),
                 client: client.clone().unbind(),
                 decode: false,
+                begun: Attached::new(None),
             };
             let wait = Py::new(py, wait).inspect_err(|_| state.seated.0.give_up(ticket))?;
             state.waits.insert(ticket, wait.clone_ref(py));
@@ -309,8 +333,13 @@ impl Waiters {
     }
 
     /// Return the reply of a command whose wait or whose time is over; itself
-    /// where it goes on, or another process' lock is in the way.
-    fn finish<'py>(&self, wait: &Bound<'py, Wait>) -> PyResult<Bound<'py, PyAny>> {
+    /// where it goes on, or another process' lock is in the way. What it took out of the store goes onto the list
+    /// `taken`.
+    fn finish<'py>(
+        &self,
+        wait: &Bound<'py, Wait>,
+        taken: &Bound<'py, PyList>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let (py, waiting) = (wait.py(), wait.get());
         let finished = self.with(py, |state| {
             let shared = state.shared.clone();
@@ -335,9 +364,11 @@ impl Waiters {
             return Ok(wait.clone().into_any());
         };
         let codec = &waiting.client.get().codec;
-        let mut reply = Objects::new(py, codec, waiting.decode);
+        let mut reply = Recorder::new();
         waiting.wait.answer(&answer, &mut reply);
-        value(py, &shared, reply)
+        let begun = waiting.begun.with(py, Option::take);
+        let objects = Objects::new(py, codec, waiting.decode);
+        arrived(py, &shared, reply, begun, objects, taken)
     }
 
     /// End the wait of a task that is gone: what was taken for it goes back.

@@ -305,9 +305,9 @@ class Counted:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.native, name)
 
-    def finish(self, wait: Any) -> Any:
+    def finish(self, wait: Any, taken: list[Any]) -> Any:
         self.tries.append(wait)
-        return self.native.finish(wait)
+        return self.native.finish(wait, taken)
 
 
 # It writes to one shard only, so that tasks at home in another one are found while it is stopped.

@@ -18,6 +18,7 @@ import threading
 import time
 from collections import Counter, deque
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -360,8 +361,9 @@ def test_what_names_no_object_is_not_held_by_who_does_not_acknowledge(made):
     channel = made()
     channel.put("one")
     # As where the object that was seen first is another's by now.
-    found = channel._link.hold(False, None)
-    assert channel._of_held(*found, False).value == "one"
+    taken: list[Any] = []
+    found = channel._link.hold(taken, False, None)
+    assert channel._of_held(taken, *found, False).value == "one"
     assert not channel._link.end_hold(*found, True)
     assert channel.qsize() == 0
 

@@ -37,6 +37,7 @@ does not wait for redis-py.
 - `sharing`: arrays that processes pickle on their way, which go through a store instead.
 - `scheme`: redis-py's own functions that take a URL, taught the scheme of stores in shared memory.
 - `store`: the client of a store that needs no redis-py.
+- `taking`: methods that take something out of a store: it arrives, or it goes back.
 - `topology`: clients of a Redis Cluster, and of the master that a Sentinel names.
 - `within`: redis-py's connections to a store in this process.
 """

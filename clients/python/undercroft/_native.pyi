@@ -9,6 +9,8 @@ from typing_extensions import disjoint_base
 __all__ = [
     "LEASE_SCRIPT",
     "METHODS",
+    "TAKING",
+    "TAKING_METHODS",
     "TYPED_METHODS",
     "Backlog",
     "Beside",
@@ -42,6 +44,7 @@ __all__ = [
     "end_lease",
     "errors",
     "find_cached",
+    "give_back_objects",
     "know",
     "know_arrays",
     "lease_key",
@@ -74,6 +77,10 @@ def waits(name: object) -> bool:
 METHODS: list[tuple[str, str]]
 # Those that only clients with redis-py's methods have.
 TYPED_METHODS: list[tuple[str, str]]
+# The commands that take something out of a store and return it.
+TAKING: list[str]
+# Methods of METHODS that do, and what each is called by with a list for what is taken.
+TAKING_METHODS: list[tuple[str, str]]
 
 def add_typed(class_: type[Client], /) -> None:
     """Add the typed methods to a class of clients that has redis-py's."""
@@ -174,6 +181,7 @@ def read_object(
     kinds: bytes | None,
     writable: bool,
     decode: Callable[[Any, bool], Any],
+    taken: list[Any] | None = None,
 ) -> Any:
     """Return the value with an id; with kinds it is removed, or refused if of none of them."""
 
@@ -184,8 +192,12 @@ def read_objects(
     kinds: bytes | None,
     writable: bool,
     decode: Callable[[Any, bool], Any],
+    taken: list[Any] | None = None,
 ) -> list[Any]:
     """Return the values with several ids, as `read_object` does."""
+
+def give_back_objects(client: Client, taken: list[Any]) -> None:
+    """Put objects that a call took under their keys again."""
 
 def draft_object(client: Client, prefix: bytes, head: bytes, length: int) -> Draft:
     """Return memory for a value under a new id: a head and so many bytes behind it."""
@@ -205,10 +217,17 @@ class ChannelLink:
     def pack(value: object) -> bytes | None: ...
     @staticmethod
     def unpack(item: bytes) -> Any: ...
-    def get(self, block: bool = True, timeout: float | None = None) -> Any: ...
-    def get_items(self, count: int, block: bool, timeout: float | None) -> Any: ...
-    def hold(self, block: bool, timeout: float | None) -> tuple[bytes, bytes] | None: ...
-    def end_hold(self, consumer: bytes, item: bytes, goes_back: bool) -> bool: ...
+    def get(self, taken: list[Any], block: bool = True, timeout: float | None = None) -> Any: ...
+    def get_items(
+        self, taken: list[Any], count: int, block: bool, timeout: float | None
+    ) -> Any: ...
+    def hold(
+        self, taken: list[Any], block: bool, timeout: float | None
+    ) -> tuple[bytes, bytes] | None: ...
+    def end_hold(
+        self, consumer: bytes, item: bytes, goes_back: bool, taken: list[Any] | None = None
+    ) -> bool: ...
+    def give_back(self, taken: list[Any]) -> None: ...
     def recall(self) -> int: ...
 
 @final
@@ -549,7 +568,10 @@ class Client:
     def zscore(self, name: _Key, value: _Value) -> float | None: ...
     def pfadd(self, name: _Key, *values: _Value) -> int: ...
     def pfcount(self, *sources: _Key) -> int: ...
-    def _execute(self, words: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, bool]: ...
+    def _execute(
+        self, words: tuple[Any, ...], options: dict[str, Any], taken: list[Any] | None = None
+    ) -> tuple[Any, bool]: ...
+    def _give_back(self, taken: list[Any], name: Any = None, is_left: bool = True) -> None: ...
     def _execute_many(
         self,
         commands: list[tuple[tuple[Any, ...], dict[str, Any]]],
@@ -889,12 +911,14 @@ class Waiters:
     """The tasks of one event loop that wait for keys of one store."""
 
     def __new__(cls, client: Client) -> Self: ...
-    def begin(self, client: Client, arguments: tuple[Any, ...], decode: bool = True) -> Any: ...
+    def begin(
+        self, client: Client, arguments: tuple[Any, ...], decode: bool, taken: list[Any]
+    ) -> Any: ...
     def begin_look(
         self, client: Client, link: ChannelLink, for_room: bool, timeout: float | None
     ) -> Wait | None: ...
     def look(self) -> list[Wait]: ...
-    def finish(self, wait: Wait) -> Any: ...
+    def finish(self, wait: Wait, taken: list[Any]) -> Any: ...
     def give_up(self, wait: Wait) -> None: ...
     def fileno(self) -> int: ...
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import time
 from queue import Full
 from typing import TYPE_CHECKING, Any
 
-from undercroft._native import ChannelClosed, ChannelLink, Client
+from undercroft._native import ChannelClosed, ChannelLink, Client, new_id
 from undercroft.objects import (
     Objects,
     _decode,
@@ -68,18 +69,27 @@ def joined(head: bytes, buffers: Iterable[Any]) -> bytes:
     return b"".join(parts)
 
 
+def expect_own(process: int) -> None:
+    """Raise an error where a delivery is another process', which a forked child has a copy of."""
+    if process != os.getpid():
+        raise RuntimeError(
+            f"this delivery belongs to process {process}, which took the message: "
+            "acknowledge or release it there, or let the child get a message of its own"
+        )
+
+
 class Delivery:
     """A message in the hands of a consumer, until it says that it is done with it.
 
     Leaving a ``with`` block acknowledges it, or gives it back where the block raised.
     """
 
-    __slots__ = ("_channel", "_consumer", "_done", "_item", "value")
+    __slots__ = ("_channel", "_consumer", "_done", "_item", "_process", "value")
 
     def __init__(self, channel: Any, consumer: bytes, item: bytes, value: Any) -> None:
         """Made by :meth:`Channel.get` with ``ack=True``."""
         self._channel, self._consumer, self._item = channel, consumer, item
-        self._done = False
+        self._done, self._process = False, os.getpid()
         self.value = value
 
     def ack(self) -> bool:
@@ -93,6 +103,7 @@ class Delivery:
     def _end(self, *, goes_back: bool) -> bool:
         if self._done:
             return False
+        expect_own(self._process)
         ended: bool = self._channel._end_hold(self._consumer, self._item, goes_back)
         self._done = True
         return ended
@@ -108,7 +119,9 @@ class Delivery:
         traceback: TracebackType | None,
     ) -> None:
         """Acknowledge the message, or give it back where something was raised."""
-        self._end(goes_back=exc_type is not None)
+        # A forked child that leaves by an exception says that, and its parent goes on.
+        if exc_type is None or self._process == os.getpid():
+            self._end(goes_back=exc_type is not None)
 
 
 class Messages:
@@ -222,8 +235,9 @@ class Channel(Messages):
     def _put_long(self, value: Any, block: bool, timeout: float | None) -> None:
         assert self._objects is not None
         until = math.inf if timeout is None else time.monotonic() + timeout
-        id = self._objects.put(value, ttl=_UNSENT)
+        id = new_id()
         try:
+            self._objects._put(value, id, _UNSENT)
             while True:
                 left = until - time.monotonic()
                 try:
@@ -266,7 +280,8 @@ class Channel(Messages):
                     item = self._whole(value)
                 elif item is None:
                     assert self._objects is not None
-                    ids.append(self._objects.put(value, ttl=_UNSENT))
+                    ids.append(new_id())
+                    self._objects._put(value, ids[-1], _UNSENT)
                     item = _NAME + ids[-1]
                 items.append(item)
             sent = self._link.put_items(items, block, timeout) if items else 0
@@ -290,11 +305,27 @@ class Channel(Messages):
         Raises ``queue.Empty`` where there is none in time, :class:`ChannelClosed` where the channel
         is closed and empty, :class:`PickleRefused` for a pickle that was not asked for; it stays.
         """
+        taken: list[Any] = []
+        try:
+            if not ack:
+                found = self._link.get(taken, block, timeout)
+                if type(found) is not tuple and type(found) is not bytes and found is not None:
+                    return found
+            else:
+                found = self._link.hold(taken, block, timeout)
+            return self._get_other(taken, found, block, timeout, ack)
+        except BaseException:
+            self._link.give_back(taken)
+            raise
+
+    def _get_other(
+        self, taken: list[Any], found: Any, block: bool, timeout: float | None, ack: bool
+    ) -> Any:
+        """Return what was found where it is more than bytes or text; look on where it is over."""
         until = None if timeout is None else time.monotonic() + timeout
         while True:
-            found = (self._link.hold if ack else self._link.get)(block, timeout)
             if type(found) is tuple:
-                held = self._of_held(found[0], found[1], ack)
+                held = self._of_held(taken, found[0], found[1], ack)
                 if held is not None:
                     return held if ack else held.value
                 # Its long value has expired.
@@ -305,26 +336,27 @@ class Channel(Messages):
                 return _decode(found, False, pickles=self._pickles)
             else:
                 return found
+            found = (self._link.hold if ack else self._link.get)(taken, block, timeout)
 
-    def _of_held(self, consumer: bytes, item: bytes, ack: bool) -> Delivery | None:
+    def _of_held(
+        self, taken: list[Any], consumer: bytes, item: bytes, ack: bool
+    ) -> Delivery | None:
         """Return what is held, its value with it; None where its long value has expired."""
         try:
             named = item[:1] == _NAME
-            value = self._long(item[1:], take=not ack) if named else self._unpack(item)
+            value = self._long(taken, item[1:], not ack) if named else self._unpack(item)
         except KeyError:
             self._link.end_hold(consumer, item, False)
+            taken.clear()
             return None
-        except BaseException:
-            self._link.end_hold(consumer, item, True)
-            raise
         delivery = Delivery(self, consumer, item, value)
         if not ack:
-            self._link.end_hold(consumer, item, False)
+            self._link.end_hold(consumer, item, False, taken)
         return delivery
 
-    def _long(self, id: bytes, *, take: bool) -> Any:
+    def _long(self, taken: list[Any], id: bytes, take: bool) -> Any:
         if self._objects is not None:
-            return self._objects.take(id) if take else self._objects.get(id)
+            return self._objects._take(taken, id) if take else self._objects.get(id)
         key = self._items + b":object:" + id
         whole = self._run("GET", key)
         if whole is None:
@@ -352,13 +384,15 @@ class Channel(Messages):
         """
         if count < 1:
             raise ValueError(f"expected a count of at least 1, got {count}")
-        found = self._link.get_items(count, block, timeout)
-        if type(found) is list:
-            return [self._unpack(item) for item in found]
-        if found is None:
-            raise _refusal()
-        held = self._of_held(found[0], found[1], False)
-        return [self.get(block, timeout)] if held is None else [held.value]
+        taken: list[Any] = []
+        try:
+            found = self._link.get_items(taken, count, block, timeout)
+            if type(found) is list:
+                return [self._unpack(item) for item in found]
+            return [self._get_other(taken, found, block, timeout, False)]
+        except BaseException:
+            self._link.give_back(taken)
+            raise
 
     def qsize(self) -> int:
         """Return how many messages wait to be taken, without those that are held. O(1)."""

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 import redis
 
-from undercroft._native import METHODS, TYPED_METHODS, Client, add_typed, know
+from undercroft._native import (
+    METHODS,
+    TAKING_METHODS,
+    TYPED_METHODS,
+    Client,
+    add_typed,
+    know,
+)
 from undercroft.address import DEFAULT_STORE, SCHEME, told
 from undercroft.base import Redis
 from undercroft.connection import ConnectionPool
@@ -17,11 +24,14 @@ from undercroft.missing import Modules
 from undercroft.options import without_meaning
 from undercroft.pipeline import Pipeline
 from undercroft.pubsub import PubSub
-from undercroft.replies import EMPTY_RESPONSE, shaped
+from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
+from undercroft.taking import Taking, others, through, unusual, xreadgroup
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
+
+    from undercroft.feed import Convert, Words
 
 # What the connections of a client's pool have in common with it.
 CODEC = ("decode_responses", "encoding", "encoding_errors")
@@ -47,7 +57,19 @@ def _remote(decode_responses: bool, encoding: str, encoding_errors: str) -> redi
     return _remotes[settings]
 
 
-class EmbeddedRedis(Client, EmbeddedFeeds, Locks, Modules, Redis, redis.Redis):  # type: ignore[misc]
+class _Unusual:
+    """What the native methods that take something leave to redis-py's, found behind them."""
+
+    _xreadgroup = unusual(redis.Redis.xreadgroup)
+
+
+for _name, _taking in TAKING_METHODS:
+    setattr(_Unusual, _taking, unusual(getattr(redis.Redis, _name)))
+
+
+class EmbeddedRedis(  # type: ignore[misc]
+    Taking, Client, _Unusual, EmbeddedFeeds, Locks, Modules, Redis, redis.Redis
+):
     """A client of a store in shared memory, with redis-py's methods.
 
     ``store`` is ``undercroft://name`` for a store in shared memory, ``undercroft:///path``
@@ -145,8 +167,31 @@ class EmbeddedRedis(Client, EmbeddedFeeds, Locks, Modules, Redis, redis.Redis): 
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Run any command and return its reply, in the form redis-py gives it."""
+        taken: list[Any] = []
         try:
-            result, is_reply = self._execute(args, options)
+            result, is_reply = self._execute(args, options, taken)
+            if is_reply:
+                return shaped(self.response_callbacks, args[0], result, options)
+            return result
+        except BaseException as error:
+            self._give_back(taken)
+            if EMPTY_RESPONSE in options and isinstance(error, redis.ResponseError):
+                return options[EMPTY_RESPONSE]
+            raise
+
+    def _feed_run(self, words: Words, convert: Convert | None, raw: bool) -> Any:
+        taken: list[Any] = []
+        try:
+            reply = self._run_taking(taken, words, {NEVER_DECODE: True} if raw else {})
+            return reply if convert is None else convert(reply)
+        except BaseException:
+            self._give_back(taken)
+            raise
+
+    def _run_taking(self, taken: list[Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Run a command for a method that gives back what is on the list."""
+        try:
+            result, is_reply = self._execute(args, options, taken)
         except redis.ResponseError:
             if EMPTY_RESPONSE in options:
                 return options[EMPTY_RESPONSE]
@@ -232,3 +277,6 @@ know(redis.Redis(protocol=2).response_callbacks)
 # What these methods do not know is left to redis-py's of the same names.
 _NATIVE = frozenset(command for command, _ in (*METHODS, *TYPED_METHODS))
 add_typed(EmbeddedRedis)
+EmbeddedRedis.xreadgroup = xreadgroup(EmbeddedRedis._xreadgroup)  # type: ignore[method-assign]
+for _name, _method in others(redis.Redis).items():
+    setattr(EmbeddedRedis, _name, through(_method))

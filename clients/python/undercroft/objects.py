@@ -29,6 +29,7 @@ from undercroft._native import (
     array_shapes,
     begin_ids,
     draft_object,
+    give_back_objects,
     know_arrays,
     put_object,
     put_objects,
@@ -567,7 +568,22 @@ class Objects:
         or a kind whose library is not here, is still there. An object that cannot be read for
         another reason is not: the error has its bytes in the list ``unread``.
         """
-        return read_object(self._client, self._prefix, id, self._kinds, writable, self._decode)
+        taken: list[Any] = []
+        try:
+            return read_object(
+                self._client, self._prefix, id, self._kinds, writable, self._decode, taken
+            )
+        except BaseException:
+            give_back_objects(self._client, taken)
+            raise
+
+    def _take(self, taken: list[Any], id: bytes) -> Any:
+        """Take a value for a caller that gives back what is on the list."""
+        return read_object(self._client, self._prefix, id, self._kinds, False, self._decode, taken)
+
+    def _put(self, value: Any, id: bytes, ttl: float) -> None:
+        """Store a value under an id for which nobody waits."""
+        put_object(self._client, self._prefix, value, _milliseconds(ttl), self._encode, id)
 
     def take_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
         """Take the values with several ids, one after the other.
@@ -575,7 +591,14 @@ class Objects:
         Where one is not there, the error that says so has those that were taken before it as
         ``taken``, and as ``unread`` the bytes of what was taken and could not be read.
         """
-        return read_objects(self._client, self._prefix, ids, self._kinds, writable, self._decode)
+        taken: list[Any] = []
+        try:
+            return read_objects(
+                self._client, self._prefix, ids, self._kinds, writable, self._decode, taken
+            )
+        except BaseException:
+            give_back_objects(self._client, taken)
+            raise
 
     def wait(
         self, ids: Iterable[bytes], timeout: float | None = None, count: int | None = None

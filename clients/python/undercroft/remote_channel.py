@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from contextlib import suppress
 from queue import Empty, Full
 from secrets import token_urlsafe
 from typing import Any
@@ -130,13 +131,16 @@ class RemoteLink:
                 ("PEXPIRE", self._room, _WANTED),
             )
 
-    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+    def get(self, taken: list[Any], block: bool = True, timeout: float | None = None) -> Any:
         """Take a message: its value where that is bytes or text, its item otherwise."""
-        found = self.get_items(1, block, timeout)
+        found = self.get_items(taken, 1, block, timeout)
         return found[0] if type(found) is list else found
 
-    def get_items(self, count: int, block: bool, timeout: float | None) -> Any:
-        """Take up to so many messages; those of long values and pickles by themselves."""
+    def get_items(self, taken: list[Any], count: int, block: bool, timeout: float | None) -> Any:
+        """Take up to so many messages; those of long values and pickles by themselves.
+
+        What has come from the server is kept on the list, for :meth:`give_back`.
+        """
         until = _until(block, timeout)
         while True:
             self._recall_at_times()
@@ -146,8 +150,9 @@ class RemoteLink:
                 ("EXISTS", self._wanted),
             )
             if items:
+                taken.append(items)
                 self._taken(wanted)
-                return self._given(items)
+                return self._given(taken)
             if closed:
                 raise ChannelClosed("the channel is closed")
             left = until - time.monotonic()
@@ -159,16 +164,19 @@ class RemoteLink:
                     # Others wait for it, too.
                     self.wake()
             elif found is not None:
-                return self._given([found[1]])
+                taken.append([found[1]])
+                return self._given(taken)
 
-    def _given(self, items: list[bytes]) -> Any:
+    def _given(self, taken: list[Any]) -> Any:
         """Return values; what is by itself only if it is the first. What is behind it goes back."""
+        items = taken[0]
         for place, item in enumerate(items):
             if item[:1] == b"r" or self._refuses(item):
                 keep = items[:place] or ([] if self._refuses(item) else [item])
                 back = items[len(keep) :]
                 if back:
                     self._run("LPUSH", self._items, *reversed(back))
+                taken[0] = keep
                 if place:
                     return [ChannelLink.unpack(item) for item in keep]
                 # It is nobody's any more: its value is taken at once.
@@ -178,11 +186,13 @@ class RemoteLink:
     def _refuses(self, item: bytes) -> bool:
         return not self._pickles and item[:4] == b"\xc1UOp"
 
-    def hold(self, block: bool = True, timeout: float | None = None) -> Any:
+    def hold(self, taken: list[Any], block: bool = True, timeout: float | None = None) -> Any:
         """Take a message to be held: the name of its holder, and the item."""
         until = _until(block, timeout)
         consumer = b"%b%x" % (self._start, next(self._numbers))
         held = self._held + consumer
+        # Whatever comes between, it is known where the message went.
+        taken.append(consumer)
         try:
             while True:
                 self._recall_at_times()
@@ -205,15 +215,37 @@ class RemoteLink:
                 if item is not None:
                     self._taken(wanted)
                     if self._refuses(item):
-                        self.end_hold(consumer, item, True)
+                        self.end_hold(consumer, item, True, taken)
                         return None
                     return consumer, item
         except (Empty, ChannelClosed):
+            taken.clear()
             self._run("ZREM", self._consumers, consumer)
             raise
 
-    def end_hold(self, consumer: bytes, item: bytes, goes_back: bool) -> bool:
+    def give_back(self, taken: list[Any]) -> None:
+        """Give back what is on the list of a call that was interrupted.
+
+        A server that cannot be reached gives it to another one when its time is up.
+        """
+        with suppress(redis.RedisError):
+            for entry in reversed(taken):
+                if type(entry) is list:
+                    if entry:
+                        self._run("LPUSH", self._items, *reversed(entry))
+                else:
+                    self.end_hold(entry, b"", True)
+
+    def end_hold(
+        self,
+        consumer: bytes,
+        item: bytes,
+        goes_back: bool,
+        taken: list[Any] | None = None,
+    ) -> bool:
         """End a hold. Return whether it was one."""
+        if taken is not None:
+            taken.clear()
         if not consumer:
             # It was taken without being held.
             if goes_back:

@@ -6,6 +6,7 @@ from undercroft._native import Client, Queue
 from undercroft.address import DEFAULT_STORE, TYPE_CHECKING, told
 from undercroft.caches import Caches
 from undercroft.feed import EmbeddedFeeds, PipelineFeeds
+from undercroft.taking import Taking
 
 if TYPE_CHECKING:
     import os
@@ -76,7 +77,7 @@ class Pipeline(Queue, PipelineFeeds):
         return self.command(*words)
 
 
-class Store(Client, EmbeddedFeeds, Caches):
+class Store(Taking, Client, EmbeddedFeeds, Caches):
     """A client of a store in shared memory, which needs no redis-py.
 
     Its methods on keys are those of :class:`undercroft.Redis`, with the same names, arguments and
@@ -127,11 +128,21 @@ class Store(Client, EmbeddedFeeds, Caches):
 
         With ``decode=False`` strings in it are bytes, whatever the client does else.
         """
-        return self._execute(words, {} if decode else {"NEVER_DECODE": True})[0]
+        taken: list[Any] = []
+        try:
+            return self._execute(words, {} if decode else {"NEVER_DECODE": True}, taken)[0]
+        except BaseException:
+            self._give_back(taken)
+            raise
 
     def _feed_run(self, words: Words, convert: Convert | None, raw: bool) -> Any:
-        reply = self.execute(*words, decode=not raw)
-        return reply if convert is None else convert(reply)
+        taken: list[Any] = []
+        try:
+            reply = self._execute(words, {"NEVER_DECODE": True} if raw else {}, taken)[0]
+            return reply if convert is None else convert(reply)
+        except BaseException:
+            self._give_back(taken)
+            raise
 
     def scan_iter(
         self, match: str | bytes | None = None, count: int = 1000, _type: str | None = None

@@ -7,6 +7,7 @@
 //! - `objects`: objects, as those languages read and write them that know bytes and arrays.
 //! - `open_store`: a store with what belongs to the process around it, and commands on it.
 //! - `place`: finding a store by its name; one mapping of each file in a process.
+//! - `taken`: what a command took out of the store, to be given back where its caller does not get it.
 
 mod embedding;
 mod feed;
@@ -14,6 +15,7 @@ mod feed_buffer;
 mod objects;
 mod open_store;
 mod place;
+mod taken;
 
 pub use embedding::Embedding;
 pub use feed::{FeedItems, FeedQuery};
@@ -21,3 +23,4 @@ pub use feed_buffer::with_feed_buffer;
 pub use objects::{FoundObject, Object, ObjectHead, ObjectKind, object_key, object_letter};
 pub use open_store::{Exclusive, OpenStore, Receiver, StoreOf, run_on};
 pub use place::Place;
+pub use taken::{Taken, taking};

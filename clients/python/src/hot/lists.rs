@@ -3,13 +3,17 @@
 use std::cell::Cell;
 
 use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
 use smallvec::SmallVec;
 use undercroft_engine::{End, Ranges};
 
 use crate::codec;
 use crate::execute::Argument;
-use crate::hot::Hot;
+use crate::hot::{Hot, Taking};
 use crate::method::{Call, Miss, Outcome, made};
+use crate::row::is_none;
+use crate::taken::push_back;
 
 /// So many values are pushed without an allocation.
 const FEW: usize = 16;
@@ -32,15 +36,18 @@ fn with_items(body: impl FnOnce(&mut Ranges) -> Outcome) -> Outcome {
     outcome
 }
 
-/// Items as a list of objects.
-fn list(call: &Call<'_, '_>, items: &Ranges) -> Outcome {
+/// Items as a list of objects, of bytes where they are to be raw.
+fn list(call: &Call<'_, '_>, items: &Ranges, raw: bool) -> Outcome {
     // SAFETY: the thread is attached.
     let list = unsafe { ffi::PyList_New(items.len() as ffi::Py_ssize_t) };
     if list.is_null() {
         return Err(Miss::Set);
     }
     for (index, item) in items.iter().enumerate() {
-        let item = call.client.codec.object(call.py, item);
+        let item = match raw {
+            true => codec::raw(call.py, item),
+            false => call.client.codec.object(call.py, item),
+        };
         // SAFETY: the list is new, and the index is below its length; it takes
         // the reference. A list with gaps may be dropped.
         unsafe {
@@ -75,10 +82,12 @@ fn push(call: &Call<'_, '_>, end: End) -> Outcome {
     }
 }
 
+/// Takes items. What was taken goes onto the list `taken` as bytes, before its caller's objects are made.
 #[inline(always)]
-fn pop(call: &Call<'_, '_>, end: End) -> Outcome {
+fn pop<'py>(call: &Call<'_, 'py>, taken: &Bound<'py, PyList>, end: End) -> Outcome {
     let (name, count) = match *call.unnamed()? {
         [name] => (name, None),
+        [name, count] if is_none(count) => (name, None),
         [name, count] => {
             let count = u64::try_from(call.integer(count)?).map_err(|_| Miss::Unusual)?;
             (name, Some(count))
@@ -93,9 +102,39 @@ fn pop(call: &Call<'_, '_>, end: End) -> Outcome {
             Ok(found) => found,
             Err(error) => return Err(call.failed(&shared, error)),
         };
+        if !found {
+            return Ok(codec::none(call.py));
+        }
+        let raw = match count {
+            Some(_) => list(call, items, true),
+            None => made(codec::raw(call.py, items.get(0))),
+        };
+        // SAFETY: the thread is attached; the list takes a reference of its own.
+        let kept = raw.and_then(|raw| unsafe {
+            match ffi::PyList_Append(taken.as_ptr(), raw) {
+                0 => Ok(raw),
+                _ => {
+                    ffi::Py_DECREF(raw);
+                    Err(Miss::Set)
+                }
+            }
+        });
+        let raw = match kept {
+            Ok(raw) => raw,
+            Err(miss) => {
+                // There is another exception to be raised.
+                let items: SmallVec<[&[u8]; FEW]> = items.iter().collect();
+                let _ = push_back(&shared.store, call.database(), name, end, &items);
+                return Err(miss);
+            }
+        };
+        if !call.client.codec.decode {
+            return Ok(raw);
+        }
+        // SAFETY: the thread is attached, and the reference is this call's own.
+        unsafe { ffi::Py_DECREF(raw) };
         match count {
-            _ if !found => Ok(codec::none(call.py)),
-            Some(_) => list(call, items),
+            Some(_) => list(call, items, false),
             None => call.string(items.get(0)),
         }
     })
@@ -121,19 +160,19 @@ impl Hot for Rpush {
 
 pub(crate) struct Lpop;
 
-impl Hot for Lpop {
+impl Taking for Lpop {
     #[inline(always)]
-    fn call(call: &Call<'_, '_>) -> Outcome {
-        pop(call, End::Left)
+    fn take<'py>(call: &Call<'_, 'py>, taken: &Bound<'py, PyList>) -> Outcome {
+        pop(call, taken, End::Left)
     }
 }
 
 pub(crate) struct Rpop;
 
-impl Hot for Rpop {
+impl Taking for Rpop {
     #[inline(always)]
-    fn call(call: &Call<'_, '_>) -> Outcome {
-        pop(call, End::Right)
+    fn take<'py>(call: &Call<'_, 'py>, taken: &Bound<'py, PyList>) -> Outcome {
+        pop(call, taken, End::Right)
     }
 }
 
@@ -151,7 +190,7 @@ impl Hot for Lrange {
                 .store
                 .list_range(call.database(), name, start, end, items)
             {
-                Ok(_) => list(call, items),
+                Ok(_) => list(call, items, false),
                 Err(error) => Err(call.failed(&shared, error)),
             }
         })

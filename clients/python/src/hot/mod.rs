@@ -9,6 +9,9 @@
 //! - `streams`: the methods on streams that programs call most; their rows are redis-py's.
 //! - `strings`: `get` and `set`.
 
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
 use crate::method::{Call, Outcome};
 
 pub(crate) mod counters;
@@ -26,4 +29,10 @@ pub(crate) use keys::items;
 pub(crate) trait Hot {
     /// Makes the call.
     fn call(call: &Call<'_, '_>) -> Outcome;
+}
+
+/// A typed call that takes something out of the store.
+pub(crate) trait Taking {
+    /// Makes the call. What was taken goes onto the list.
+    fn take<'py>(call: &Call<'_, 'py>, taken: &Bound<'py, PyList>) -> Outcome;
 }

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 use smallvec::SmallVec;
 use undercroft_commands::wait::{MOST_WAITED_FOR, error_of};
+use undercroft_embedded::Taken;
 use undercroft_engine::{
     AddedEntry, Answer, EntryId, IdRange, Scratch, StreamEntries, StreamId, Take, Trim, TrimTo,
     Wanted,
@@ -17,9 +19,10 @@ use crate::codec;
 use crate::error;
 use crate::execute::{Argument, FEW};
 use crate::held::Held;
-use crate::hot::Hot;
+use crate::hot::{Hot, Taking};
 use crate::method::{Call, Miss, Outcome, made};
 use crate::row::{Word, is_none, pairs, truth};
+use crate::taken;
 
 /// Longer entries are left to redis-py's method.
 const ENTRY_MAX: usize = 1 << 20;
@@ -250,6 +253,7 @@ fn waited_for(
     shared: &Use<'_, '_>,
     wait: Option<Option<Duration>>,
     (words, take): (&[&[u8]], Take),
+    keep: impl FnOnce(&StreamEntries) -> Result<(), Miss>,
 ) -> Outcome {
     let Some(time) = wait else {
         // SAFETY: the thread is attached.
@@ -270,7 +274,9 @@ fn waited_for(
             Err(Miss::Raised(raised))
         }
         (None, Answer::Taken(taken)) => {
-            read(call, &taken.key, &StreamEntries::of_texts(&taken.items))
+            let entries = StreamEntries::of_texts(&taken.items);
+            keep(&entries)?;
+            read(call, &taken.key, &entries)
         }
         // SAFETY: the thread is attached.
         (None, _) => made(unsafe { ffi::PyList_New(0) }),
@@ -485,7 +491,13 @@ impl Hot for Xread {
                 Ok(_) if entries.is_empty() => {
                     let count = most_waited_for(range.count);
                     let words = [name, &behind.to_bytes()];
-                    waited_for(call, &shared, wait, (&words, Take::Entries { count }))
+                    waited_for(
+                        call,
+                        &shared,
+                        wait,
+                        (&words, Take::Entries { count }),
+                        |_| Ok(()),
+                    )
                 }
                 Ok(_) => read(call, name, entries),
                 Err(error) => Err(call.failed(&shared, error)),
@@ -496,9 +508,9 @@ impl Hot for Xread {
 
 pub(crate) struct Xreadgroup;
 
-impl Hot for Xreadgroup {
+impl Taking for Xreadgroup {
     #[inline(always)]
-    fn call(call: &Call<'_, '_>) -> Outcome {
+    fn take<'py>(call: &Call<'_, 'py>, taken: &Bound<'py, PyList>) -> Outcome {
         let names: [&[u8]; 6] = [
             b"groupname",
             b"consumername",
@@ -521,6 +533,14 @@ impl Hot for Xreadgroup {
         let acknowledged = noack.map(truth).transpose()?.unwrap_or(false);
         let (how, wait) = ((count(call, most)?, acknowledged), waits(call, block)?);
         let shared = call.enter()?;
+        let keep = |entries: &StreamEntries| {
+            let ids = (0..entries.len()).map(|index| {
+                String::from_utf8_lossy(entries.id(index).text().as_bytes()).into_owned()
+            });
+            let names = [name, group, consumer];
+            let delivered = Taken::entries(call.database(), names, acknowledged, ids);
+            taken::keep(call.py, &shared, taken, delivered).map_err(Miss::Raised)
+        };
         with_entries(|entries| {
             let (store, database) = (&shared.store, call.database());
             match store.stream_deliver(database, name, (group, consumer), how, entries) {
@@ -532,9 +552,12 @@ impl Hot for Xreadgroup {
                         acknowledged,
                     };
                     let words = [name, group, consumer];
-                    waited_for(call, &shared, wait, (&words, take))
+                    waited_for(call, &shared, wait, (&words, take), keep)
                 }
-                Ok(true) => read(call, name, entries),
+                Ok(true) => {
+                    keep(entries)?;
+                    read(call, name, entries)
+                }
                 Err(error) => Err(call.failed(&shared, error)),
             }
         })

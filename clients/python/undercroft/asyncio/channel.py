@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from queue import Empty, Full
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from undercroft._native import ChannelClosed, ChannelLink
 from undercroft.asyncio.native import Native
 from undercroft.asyncio.parking import patiently
 from undercroft.asyncio.store import Store
-from undercroft.channel import _NAME, _UNSENT, Messages, _run_embedded
+from undercroft.channel import _NAME, _UNSENT, Messages, _run_embedded, expect_own
 from undercroft.objects import Objects, _decode, _refusal
 
 if TYPE_CHECKING:
@@ -32,12 +33,12 @@ class Delivery:
     Leaving an ``async with`` block acknowledges it, or gives it back where the block raised.
     """
 
-    __slots__ = ("_channel", "_consumer", "_done", "_item", "value")
+    __slots__ = ("_channel", "_consumer", "_done", "_item", "_process", "value")
 
     def __init__(self, channel: Channel, consumer: bytes, item: bytes, value: Any) -> None:
         """Made by :meth:`Channel.get` with ``ack=True``."""
         self._channel, self._consumer, self._item = channel, consumer, item
-        self._done = False
+        self._done, self._process = False, os.getpid()
         self.value = value
 
     async def ack(self) -> bool:
@@ -51,6 +52,7 @@ class Delivery:
     async def _end(self, *, goes_back: bool) -> bool:
         if self._done:
             return False
+        expect_own(self._process)
         ended = await self._channel._end_hold(self._consumer, self._item, goes_back)
         self._done = True
         return ended
@@ -66,7 +68,9 @@ class Delivery:
         traceback: TracebackType | None,
     ) -> None:
         """Acknowledge the message, or give it back where something was raised."""
-        await self._end(goes_back=exc_type is not None)
+        # A forked child that leaves by an exception says that, and its parent goes on.
+        if exc_type is None or self._process == os.getpid():
+            await self._end(goes_back=exc_type is not None)
 
 
 class Channel(Messages):
@@ -159,38 +163,41 @@ class Channel(Messages):
         is closed and empty, :class:`undercroft.PickleRefused` for a pickle that was not asked for.
         """
         take = self._link.hold if ack else self._link.get
-        while True:
-            found = await self._until(lambda: take(False, None), Empty, timeout)
-            if type(found) is tuple:
-                held = await self._of_held(found[0], found[1], ack)
-                if held is not None:
-                    return held if ack else held.value
-            elif found is None:
-                raise _refusal()
-            else:
-                return self._unpack_found(found)
+        taken: list[Any] = []
+        try:
+            while True:
+                found = await self._until(lambda: take(taken, False, None), Empty, timeout)
+                if type(found) is tuple:
+                    held = await self._of_held(taken, found[0], found[1], ack)
+                    if held is not None:
+                        return held if ack else held.value
+                elif found is None:
+                    raise _refusal()
+                elif type(found) is bytes:
+                    return _decode(found, False, pickles=self._pickles)
+                else:
+                    return found
+        except BaseException:
+            self._link.give_back(taken)
+            raise
 
-    def _unpack_found(self, found: Any) -> Any:
-        if type(found) is bytes:
-            return _decode(found, False, pickles=self._pickles)
-        return found
-
-    async def _of_held(self, consumer: bytes, item: bytes, ack: bool) -> Delivery | None:
+    async def _of_held(
+        self, taken: list[Any], consumer: bytes, item: bytes, ack: bool
+    ) -> Delivery | None:
         """Return what is held, its value with it; None where its long value has expired."""
         try:
-            if item[:1] == _NAME:
-                read = self._objects.get if ack else self._objects.take
-                value = await self._call(read, item[1:])
-            else:
+            if item[:1] != _NAME:
                 value = self._unpack(item)
+            elif ack:
+                value = await self._call(self._objects.get, item[1:])
+            else:
+                value = await self._call(self._objects._take, taken, item[1:])
         except KeyError:
             await self._call(self._link.end_hold, consumer, item, False)
+            taken.clear()
             return None
-        except BaseException:
-            await self._call(self._link.end_hold, consumer, item, True)
-            raise
         if not ack:
-            await self._call(self._link.end_hold, consumer, item, False)
+            await self._call(self._link.end_hold, consumer, item, False, taken)
         return Delivery(self, consumer, item, value)
 
     async def _end_hold(self, consumer: bytes, item: bytes, goes_back: bool) -> bool:

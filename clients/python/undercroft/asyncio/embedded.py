@@ -28,6 +28,7 @@ from undercroft.feed import PipelineFeeds
 from undercroft.lock import Locks
 from undercroft.missing import Modules
 from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
+from undercroft.taking import others, through_async
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -99,14 +100,28 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
         """Run any command and return its reply, in the form redis-py gives it."""
-        if not waits(args[0]):
-            run = self.store.execute_command
-            try:
-                return run(*args, **options)
-            except Locked as refused:
-                return await parked(self.store, refused, run, *args, **options)
+        taken: list[Any] = []
         try:
-            reply = await self.wait_for(self.store, args, NEVER_DECODE not in options)
+            if waits(args[0]):
+                return await self._run_taking(taken, args, options)
+            run = self.store._run_taking
+            try:
+                return run(taken, args, options)
+            except Locked as refused:
+                return await parked(self.store, refused, run, taken, args, options)
+        except BaseException:
+            self.store._give_back(taken)
+            raise
+
+    async def _run_taking(
+        self, taken: list[Any], args: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        """Run a command for a method that gives back what is on the list."""
+        if not waits(args[0]):
+            run = self.store._run_taking
+            return await patiently(self.store, run, taken, args, options)
+        try:
+            reply = await self.wait_for(self.store, args, NEVER_DECODE not in options, taken)
         except redis.ResponseError:
             if EMPTY_RESPONSE in options:
                 return options[EMPTY_RESPONSE]
@@ -280,7 +295,7 @@ class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ign
         for args, options in commands:
             try:
                 link, decode = self._store.link, NEVER_DECODE not in options
-                reply = await self._client.wait_for(link, args, decode)
+                reply = await self._client.wait_for(link, args, decode, [])
             except redis.ResponseError as error:
                 reply = error
             replies.append(reply)
@@ -308,6 +323,9 @@ def _queued(name: str) -> Callable[..., Any]:
 
     return method
 
+
+for _name, _method in others(redis.asyncio.Redis, typed=False).items():
+    setattr(EmbeddedRedis, _name, through_async(_method))
 
 for _, _name in METHODS:
     setattr(Pipeline, _name, _queued(_name))

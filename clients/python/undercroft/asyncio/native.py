@@ -10,7 +10,7 @@ import weakref
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from undercroft._native import METHODS, Client, Locked
+from undercroft._native import METHODS, TAKING_METHODS, Client, Locked
 from undercroft.asyncio.awaited import Awaited
 from undercroft.asyncio.parking import left, parked, patiently, settled
 from undercroft.asyncio.waiting import Waits
@@ -34,9 +34,14 @@ class Native(AsyncFeeds, Caches, Awaited):
         self._waits: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waits]
         self._waits = weakref.WeakKeyDictionary()
 
-    async def wait_for(self, client: Client, args: tuple[Any, ...], decode: bool) -> Any:
-        """Run a command that may wait for keys, and return its reply as it is."""
-        return await self.waiting().run(client, args, decode)
+    async def wait_for(
+        self, client: Client, args: tuple[Any, ...], decode: bool, taken: list[Any]
+    ) -> Any:
+        """Run a command that may wait for keys, and return its reply as it is.
+
+        What it takes out of the store is kept on a list, for who calls this to give it back.
+        """
+        return await self.waiting().run(client, args, decode, taken)
 
     def waiting(self) -> Waits:
         """Return what the tasks of the running loop wait for keys with."""
@@ -90,5 +95,32 @@ def _awaited(name: str) -> Callable[..., Any]:
     return method
 
 
+def _taking(name: str, taking: str) -> Callable[..., Any]:
+    """Return a method that takes something out of the store as one to await."""
+    native = getattr(Client, taking)
+    # The typed calls keep nothing but the items: whether these are from the left end.
+    end = {"lpop": True, "rpop": False}.get(name)
+
+    @wraps(getattr(Client, name))
+    async def method(self: Native, *args: Any, **options: Any) -> Any:
+        store, taken = self.store, []  # type: ignore[var-annotated]
+        try:
+            try:
+                return native(store, taken, *args, **options)
+            except Locked as refused:
+                return await parked(store, refused, native, store, taken, *args, **options)
+        except BaseException:
+            if end is None:
+                store._give_back(taken)
+            else:
+                store._give_back(taken, args[0] if args else options.get("name"), end)
+            raise
+
+    method.takes = True  # type: ignore[attr-defined]
+    return method
+
+
 for _, _name in METHODS:
     setattr(Native, _name, _awaited(_name))
+for _name, _native in TAKING_METHODS:
+    setattr(Native, _name, _taking(_name, _native))

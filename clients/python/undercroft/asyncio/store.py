@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from undercroft._native import Locked, waits
+from undercroft._native import waits
 from undercroft.asyncio.native import Native
-from undercroft.asyncio.parking import parked
+from undercroft.asyncio.parking import patiently
 from undercroft.store import Store as SyncStore
 
 if TYPE_CHECKING:
@@ -34,10 +34,13 @@ class Store(Native):
 
         With ``decode=False`` strings in it are bytes, whatever the client does else.
         """
-        if words and waits(words[0]):
-            return await self.wait_for(self.store, words, decode)
-        run = self.store.execute
+        taken: list[Any] = []
+        store = self.store
         try:
-            return run(*words, decode=decode)
-        except Locked as refused:
-            return await parked(self.store, refused, run, *words, decode=decode)
+            if words and waits(words[0]):
+                return await self.wait_for(store, words, decode, taken)
+            options = {} if decode else {"NEVER_DECODE": True}
+            return (await patiently(store, store._execute, words, options, taken))[0]
+        except BaseException:
+            store._give_back(taken)
+            raise

@@ -42,10 +42,12 @@ class Waits:
         self._futures: weakref.ref[_Futures] | None = None
         self._process = os.getpid()
 
-    async def run(self, client: Client, args: tuple[Any, ...], decode: bool) -> Any:
-        """Run a command, and return its reply once there is one."""
-        wait = await patiently(client, self._native.begin, client, args, decode)
-        return await self._ended(wait) if type(wait) is Wait else wait
+    async def run(
+        self, client: Client, args: tuple[Any, ...], decode: bool, taken: list[Any]
+    ) -> Any:
+        """Run a command, and return its reply once there is one; keep what it takes on a list."""
+        wait = await patiently(client, self._native.begin, client, args, decode, taken)
+        return await self._ended(wait, taken) if type(wait) is Wait else wait
 
     async def look(
         self, client: Client, link: ChannelLink, for_room: bool, timeout: float | None
@@ -54,9 +56,9 @@ class Waits:
         begin = self._native.begin_look
         wait = await patiently(client, begin, client, link, for_room, timeout)
         if wait is not None:
-            await self._ended(wait)
+            await self._ended(wait, [])
 
-    async def _ended(self, wait: Wait) -> Any:
+    async def _ended(self, wait: Wait, taken: list[Any]) -> Any:
         """Return what a wait ends with."""
         loop = asyncio.get_running_loop()
         try:
@@ -66,7 +68,7 @@ class Waits:
                 future = futures[wait] = loop.create_future()
                 await woken(loop, future, seconds)
                 # Nothing is awaited between this and the return: what is taken arrives.
-                reply = self._native.finish(wait)
+                reply = self._native.finish(wait, taken)
                 if reply is not wait:
                     return reply
                 seconds = _RETRY if wait.seconds == 0 else wait.seconds
