@@ -10,7 +10,7 @@ use mlua_sys::{
 use undercroft_commands::arguments::CommandError;
 use undercroft_commands::reply::{Reply, Tree};
 
-use crate::limits::{Steps, count_answer};
+use crate::limits::{self, WALK, count_answer};
 use crate::numbers::truncated;
 use crate::raise::push_bytes;
 
@@ -52,7 +52,6 @@ pub(crate) unsafe fn write(
         state,
         reply: &mut *reply,
         as_resp3,
-        steps: Steps::default(),
     };
     answer.write(level);
 }
@@ -62,14 +61,13 @@ struct Answer<'r> {
     state: *mut lua_State,
     reply: &'r mut dyn Reply,
     as_resp3: bool,
-    steps: Steps,
 }
 
 impl Answer<'_> {
     /// Counts a value of so many bytes, before it is written. Raises where the answer gets too long, or takes too long.
     unsafe fn count(&mut self, length: usize) {
         count_answer(self.state, length.saturating_add(NODE));
-        self.steps.count(self.state, 1);
+        limits::spend_bytes(self.state, length);
     }
 
     /// Writes the value on top, and takes it off.
@@ -165,6 +163,7 @@ impl Answer<'_> {
         let state = self.state;
         let mut length = 0;
         loop {
+            limits::spend(state, 1);
             lua_rawgeti_(state, -1, length + 1);
             let is_end = lua_type(state, -1) == LUA_TNIL;
             lua_pop(state, 1);
@@ -184,10 +183,11 @@ impl Answer<'_> {
     /// Number of pairs of the table on top, which is counted as a value itself.
     unsafe fn count_pairs(&mut self) -> usize {
         self.count(0);
-        self.steps.count(self.state, Steps::WALK);
+        limits::spend(self.state, WALK);
         let mut pairs = 0;
         lua_pushnil(self.state);
         while lua_next(self.state, -2) != 0 {
+            limits::spend(self.state, 1);
             lua_pop(self.state, 1);
             pairs += 1;
         }

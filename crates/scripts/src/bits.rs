@@ -1,25 +1,26 @@
 //! The library `bit`: operations on the low 32 bits of numbers.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 
-use mlua_sys::{lua_CFunction, lua_State, lua_gettop, lua_pushnumber, luaL_checknumber};
+use mlua_sys::{lua_State, lua_gettop, lua_pushnumber, luaL_checknumber};
 
+use crate::library::{Function, constant};
 use crate::raise::push_bytes;
 
 /// Its functions.
-pub(crate) const FUNCTIONS: &[(&CStr, lua_CFunction)] = &[
-    (c"tobit", to_bit),
-    (c"bnot", not),
-    (c"band", and),
-    (c"bor", or),
-    (c"bxor", exclusive_or),
-    (c"lshift", shift_left),
-    (c"rshift", shift_right),
-    (c"arshift", shift_right_signed),
-    (c"rol", rotate_left),
-    (c"ror", rotate_right),
-    (c"bswap", swap_bytes),
-    (c"tohex", to_hexadecimal),
+pub(crate) const FUNCTIONS: &[Function] = &[
+    constant(c"tobit", to_bit),
+    constant(c"bnot", not),
+    constant(c"band", and),
+    constant(c"bor", or),
+    constant(c"bxor", exclusive_or),
+    constant(c"lshift", shift_left),
+    constant(c"rshift", shift_right),
+    constant(c"arshift", shift_right_signed),
+    constant(c"rol", rotate_left),
+    constant(c"ror", rotate_right),
+    constant(c"bswap", swap_bytes),
+    constant(c"tohex", to_hexadecimal),
 ];
 
 /// The low 32 bits of an argument, rounded to the nearest integer.

@@ -4,7 +4,7 @@
 //! scripts do, but for KEYS and ARGV and some of `redis`, in the same table: it is told where to look.
 
 use std::ffi::{CStr, c_int};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mlua_sys::{
     LUA_REGISTRYINDEX, LUA_TFUNCTION, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, lua_State,
@@ -16,12 +16,13 @@ use mlua_sys::{
 use undercroft_commands::script::{FunctionFlags, LibraryFunction, is_name};
 
 use crate::answer::{bytes, c_bytes};
+use crate::library::{self, Function, Memory, asked, chunks};
 use crate::machine::{self, Ended, Job, Machine};
 use crate::raise::{push_bytes, raise};
 use crate::{redis, sandbox};
 
 /// How long the program of a library may run.
-const LOAD_TIME: Duration = Duration::from_millis(500);
+pub(crate) const LOAD_TIME: Duration = Duration::from_millis(500);
 
 /// A function that the program of a library has registered, and its place in the registry.
 pub(crate) type Registered = (LibraryFunction, c_int);
@@ -39,14 +40,33 @@ pub(crate) struct Globals {
     most: c_int,
 }
 
+#[cfg(test)]
+impl Globals {
+    /// Where the registry holds the tables.
+    pub(crate) fn places(&self) -> [c_int; 4] {
+        [self.front, self.meta, self.few, self.most]
+    }
+}
+
+/// What `redis` has while the program of a library is run.
+pub(crate) const LOADING: &[Function] = &[
+    asked(
+        c"register_function",
+        register_function,
+        "bytes of the names and descriptions",
+        Memory::Counted,
+    ),
+    asked(c"log", redis::log, "bytes", Memory::Counted),
+];
+
 /// What `redis` has for scripts only.
 const OF_SCRIPTS: [&CStr; 3] = [c"breakpoint", c"debug", c"replicate_commands"];
 
 /// What is being loaded.
 #[derive(Default)]
 pub(crate) struct Loading {
-    /// When it has to be done; none where nothing is loaded.
-    pub(crate) until: Option<Instant>,
+    /// Whether functions may be registered.
+    is_open: bool,
     registered: Vec<Registered>,
     /// Bytes of what was registered.
     taken: usize,
@@ -55,14 +75,7 @@ pub(crate) struct Loading {
 /// Makes the tables. The library `redis` of programs is on top, and is taken off.
 pub(crate) unsafe fn prepare(state: *mut lua_State, machine: *mut Machine) {
     lua_createtable(state, 0, 8);
-    sandbox::add_functions(
-        state,
-        lua_gettop(state),
-        &[
-            (c"register_function", register_function),
-            (c"log", redis::log),
-        ],
-    );
+    library::add(state, LOADING);
     for (name, number) in redis::NUMBERS {
         if name.to_bytes().starts_with(b"LOG_") || *name == c"REDIS_VERSION_NUM" {
             lua_pushnumber(state, *number);
@@ -154,8 +167,8 @@ pub(crate) unsafe extern "C-unwind" fn load(state: *mut lua_State) -> c_int {
         (*machine).globals_of_functions.front,
     );
     machine::set_globals(state);
-    if !machine::load(state, (*job).script.program(), c"@user_function") {
-        machine::keep_text(machine, c_bytes(state, -1));
+    let (program, name) = ((*job).script.program(), c"@user_function".as_ptr());
+    if chunks::load_text(state, program, name, chunks::PROGRAM_MAX) != 0 {
         (*job).ended = Ended::Badly;
         return 0;
     }
@@ -182,7 +195,7 @@ unsafe fn begin(machine: *mut Machine) {
     let loading = &mut (*machine).loading;
     loading.registered.clear();
     loading.taken = 0;
-    loading.until = Some(Instant::now() + LOAD_TIME);
+    loading.is_open = true;
 }
 
 /// Frees what the program registered before it failed.
@@ -195,7 +208,7 @@ unsafe fn forget(state: *mut lua_State, machine: *mut Machine) {
 impl Loading {
     /// What was registered; nothing is loaded any more.
     pub(crate) fn end(&mut self) -> Vec<Registered> {
-        self.until = None;
+        self.is_open = false;
         std::mem::take(&mut self.registered)
     }
 }
@@ -228,7 +241,7 @@ unsafe extern "C-unwind" fn register_function(state: *mut lua_State) -> c_int {
             b"ERR wrong number of arguments to redis.register_function",
         );
     }
-    if (*machine).loading.until.is_none() {
+    if !(*machine).loading.is_open {
         return raise(
             state,
             b"ERR redis.register_function can only be called on FUNCTION LOAD command",

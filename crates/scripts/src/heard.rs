@@ -10,6 +10,7 @@ use mlua_sys::{
 };
 use undercroft_commands::reply::Reply;
 
+use crate::limits;
 use crate::numbers::append_general;
 use crate::raise::{mark_counted, push_bytes, push_error};
 
@@ -93,6 +94,7 @@ impl Heard {
             return lua_pushboolean(state, 0);
         };
         *at += 1;
+        limits::spend(state, 1);
         let text = |part| (*heard).part(part);
         match event {
             Event::Status(part) => push_field(state, b"ok", text(part)),
@@ -101,7 +103,10 @@ impl Heard {
                 mark_counted(state);
             }
             Event::Integer(value) => lua_pushnumber(state, value as f64),
-            Event::Text(part) => push_bytes(state, text(part)),
+            Event::Text(part) => {
+                limits::make_room(state, part.1);
+                push_bytes(state, text(part));
+            }
             Event::NoText | Event::NoArray if as_resp3 => lua_pushnil(state),
             Event::NoText | Event::NoArray => lua_pushboolean(state, 0),
             Event::Array(length) => Heard::push_items(heard, state, as_resp3, at, length),

@@ -11,6 +11,7 @@
 //! - `functions`: libraries of functions.
 //! - `heard`: what a command answers, as values of Lua.
 //! - `json`: the library `cjson`.
+//! - `library`: every function that a script can reach.
 //! - `limits`: when a script has to end, and what it may take.
 //! - `machine`: one thread's interpreter, and a run of a script in it.
 //! - `numbers`: numbers as C prints them, and as it makes integers of them.
@@ -21,7 +22,6 @@
 //! - `raise`: errors, as Redis makes them.
 //! - `redis`: the library `redis`.
 //! - `sandbox`: what a script finds, and cannot change.
-//! - `sorting`: `table.sort`, which is asked whether it may go on.
 //! - `structs`: the library `struct`.
 
 mod answer;
@@ -29,6 +29,7 @@ mod bits;
 mod functions;
 mod heard;
 mod json;
+mod library;
 mod limits;
 mod machine;
 mod numbers;
@@ -39,7 +40,6 @@ mod pool;
 mod raise;
 mod redis;
 mod sandbox;
-mod sorting;
 mod structs;
 
 use std::cell::RefCell;
@@ -50,6 +50,7 @@ use undercroft_commands::script::{
     Called, Calls, Interpreter, LibraryFunction, Script, ScriptLimits, Stop,
 };
 
+pub use library::Row;
 use machine::Machine;
 
 thread_local! {
@@ -73,6 +74,16 @@ pub fn interpreter() -> &'static dyn Interpreter {
     &Lua
 }
 
+/// Every function that a script can reach, and the bounds of a call of it: the libraries are made from this table.
+///
+/// ```
+/// let rows = undercroft_scripts::functions();
+/// assert!(rows.iter().any(|row| row.name == "string.rep" && row.ends == "the host is asked"));
+/// ```
+pub fn functions() -> Vec<Row> {
+    library::rows()
+}
+
 /// Calls `body` with this thread's interpreter.
 ///
 /// # Errors
@@ -93,8 +104,8 @@ fn with_machine<R>(body: impl FnOnce(&mut Machine) -> R) -> Result<R, CommandErr
 }
 
 impl Interpreter for Lua {
-    fn compile(&self, script: &Script) -> Result<(), CommandError> {
-        with_machine(|machine| machine.compile(script))?
+    fn compile(&self, script: &Script, limits: ScriptLimits) -> Result<(), CommandError> {
+        with_machine(|machine| machine.compile(script, limits))?
     }
 
     fn load(

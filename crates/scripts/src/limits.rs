@@ -4,11 +4,13 @@ use std::ffi::c_int;
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
-use mlua_sys::{LUA_MASKCOUNT, lua_Debug, lua_State, lua_error, lua_sethook};
+use mlua_sys::{
+    LUA_ERRMEM, LUA_GCCOLLECT, LUA_MASKCOUNT, lua_Debug, lua_State, lua_error, lua_gc, lua_sethook,
+};
 use undercroft_commands::script::Refused;
 
 use crate::machine::{Machine, keep_text};
-use crate::raise::{push_error, raise_text};
+use crate::raise::{push_bytes, push_error, raise_text};
 
 /// Instructions between two looks at whether a script may go on: at first, as each may be a library's work on a long text,
 /// and at most, as long as they are quick.
@@ -26,6 +28,8 @@ pub(crate) enum Ending {
     Killed,
     /// Without one.
     Stopped,
+    /// It has taken all memory that it may.
+    Memory,
 }
 
 /// When a script was looked at last, since it started, and the instructions until the next look.
@@ -77,6 +81,14 @@ impl Machine {
         lua_sethook(state, Some(hook), LUA_MASKCOUNT, 1);
     }
 
+    /// Begins a text anew, and gives back the memory of a long one.
+    pub(crate) fn begin_text(&mut self) {
+        const KEPT: usize = 64 << 10;
+        self.text.clear();
+        self.text.shrink_to(KEPT);
+        self.memory.extra = 0;
+    }
+
     /// Whether an error may be caught.
     pub(crate) fn may_catch(&self) -> bool {
         self.ending == Ending::No
@@ -87,9 +99,8 @@ impl Machine {
 unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut lua_Debug) {
     let machine = Machine::of(state);
     if (*machine).calls.is_null() {
-        let until = (*machine).loading.until;
-        if until.is_some_and(|until| Instant::now() > until) {
-            push_error(state, b"ERR FUNCTION LOAD timeout");
+        if (*machine).until.is_some_and(|until| Instant::now() > until) {
+            push_error(state, (*machine).too_late);
             lua_error(state);
         }
         lua_sethook(state, Some(hook), LUA_MASKCOUNT, MOST);
@@ -125,43 +136,147 @@ pub(crate) unsafe fn check_time(state: *mut lua_State) {
     hook(state, null_mut());
 }
 
-/// Steps that were made since it was last asked whether the script may go on.
-#[derive(Default)]
-pub(crate) struct Steps(usize);
+/// What a walk through a table counts as: it may have any number of empty places, which nobody is told of.
+pub(crate) const WALK: usize = 4096;
+/// So many steps are made between two questions.
+const STEPS: usize = 65_536;
+/// Bytes that are copied or looked at in a step.
+const STEP_BYTES: usize = 16;
 
-impl Steps {
-    /// What a walk through a table counts as: it may have any number of empty places, which nobody is told of.
-    pub(crate) const WALK: usize = 4096;
-    /// So many are made between two questions.
-    const MOST: usize = 65_536;
+/// Counts steps of a function, whatever it does. Raises where the script has to end.
+#[inline]
+pub(crate) unsafe fn spend(state: *mut lua_State, steps: usize) {
+    let machine = Machine::of(state);
+    let spent = (*machine).spent.saturating_add(steps);
+    (*machine).spent = spent;
+    if spent >= STEPS {
+        (*machine).spent = 0;
+        check_time(state);
+    }
+}
 
-    /// Counts steps. Raises where the script has to end.
-    pub(crate) unsafe fn count(&mut self, state: *mut lua_State, steps: usize) {
-        self.0 += steps;
-        if self.0 >= Steps::MOST {
-            self.0 = 0;
-            check_time(state);
+/// The same for bytes.
+#[inline]
+pub(crate) unsafe fn spend_bytes(state: *mut lua_State, bytes: usize) {
+    spend(state, 1 + bytes / STEP_BYTES);
+}
+
+/// Has a coroutine that is about to be resumed interrupted like its script.
+pub(crate) unsafe fn watch_coroutine(state: *mut lua_State, coroutine: *mut lua_State) {
+    let instructions = (*Machine::of(state)).pace.instructions.max(1);
+    lua_sethook(coroutine, Some(hook), LUA_MASKCOUNT, instructions);
+}
+
+/// To be called wherever an error was caught: one that ends the script is raised again, so that no script sees it.
+pub(crate) unsafe fn check_caught(state: *mut lua_State, status: c_int) {
+    let machine = Machine::of(state);
+    if status == LUA_ERRMEM && (*machine).may_catch() && !(*machine).calls.is_null() {
+        (*machine).end(Ending::Memory, state);
+    }
+    if !(*machine).may_catch() {
+        raise_ending(machine, state);
+    }
+}
+
+/// Where functions of C that call one another, by way of scripts, take too much of the thread's stack.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct StackBounds {
+    /// The lowest address that they may come to, and the highest one of the stack; 0 where the stack is not known.
+    lowest: usize,
+    highest: usize,
+}
+
+impl StackBounds {
+    /// What is left for commands, and for what C does.
+    const RESERVE: usize = 256 * 1024;
+
+    /// Those of this thread.
+    pub(crate) fn of_thread() -> StackBounds {
+        // SAFETY: the attributes are filled in by the first call, and given back by the last one.
+        unsafe {
+            let mut attributes = std::mem::zeroed::<libc::pthread_attr_t>();
+            if libc::pthread_getattr_np(libc::pthread_self(), &mut attributes) != 0 {
+                return StackBounds::default();
+            }
+            let (mut start, mut size) = (null_mut(), 0);
+            let known = libc::pthread_attr_getstack(&attributes, &mut start, &mut size) == 0;
+            libc::pthread_attr_destroy(&mut attributes);
+            if !known {
+                return StackBounds::default();
+            }
+            StackBounds {
+                lowest: start.addr() + StackBounds::RESERVE.min(size),
+                highest: start.addr() + size,
+            }
         }
+    }
+
+    /// Whether there is stack for more at an address, of a script that began at another.
+    fn allow(self, here: usize, began: usize) -> bool {
+        /// What a script may take of a stack, and of one that is not known.
+        const TAKEN_MAX: usize = 1 << 20;
+        const UNKNOWN_MAX: usize = 256 * 1024;
+        let taken = began.abs_diff(here);
+        if here > self.highest || began > self.highest || self.highest == 0 {
+            return taken <= UNKNOWN_MAX;
+        }
+        here > self.lowest && taken <= TAKEN_MAX
     }
 }
 
 /// Raises where functions of C that call one another, by way of scripts, take too much of the thread's stack. Lua counts
-/// them, but each coroutine anew.
+/// them, too, up to 200.
 pub(crate) unsafe fn check_stack(state: *mut lua_State) {
-    const TAKEN_MAX: usize = 256 * 1024;
     let machine = Machine::of(state);
     let here = (&raw const machine).addr();
-    if (*machine).stack.abs_diff(here) > TAKEN_MAX {
+    if !(*machine).bounds.allow(here, (*machine).stack) {
         mlua_sys::luaL_error(state, c"C stack overflow".as_ptr());
     }
 }
 
-/// Raises where something that is made in the machine's text would exceed the limit on memory.
+/// Ends the script, which has taken all memory that it may.
+#[cold]
+pub(crate) unsafe fn raise_memory(state: *mut lua_State) -> ! {
+    let machine = Machine::of(state);
+    if (*machine).may_catch() && !(*machine).calls.is_null() {
+        (*machine).end(Ending::Memory, state);
+    }
+    raise_text(state, b"not enough memory");
+    unreachable!("raised");
+}
+
+/// Makes room for a block of memory of Lua's that may be long, by collecting garbage. Ends the script where there is none.
+pub(crate) unsafe fn make_room(state: *mut lua_State, bytes: usize) {
+    const SHORT: usize = 64 * 1024;
+    if bytes < SHORT {
+        return;
+    }
+    let machine = Machine::of(state);
+    if !(*machine).memory.has_room(bytes) {
+        lua_gc(state, LUA_GCCOLLECT, 0);
+        if !(*machine).memory.has_room(bytes) {
+            raise_memory(state);
+        }
+    }
+}
+
+/// Ends the script where something that is made in the machine's text would exceed the limit on memory.
 pub(crate) unsafe fn check_room(state: *mut lua_State, length: usize) {
     let machine = Machine::of(state);
-    if (*machine).text.len().saturating_add(length) > (*machine).memory.limit {
-        raise_text(state, b"not enough memory");
+    let text = (*machine).text.len().saturating_add(length);
+    (*machine).memory.extra = 0;
+    if !(*machine).memory.has_room(text) {
+        raise_memory(state);
     }
+    (*machine).memory.extra = text;
+}
+
+/// Pushes the machine's text, which has been made.
+pub(crate) unsafe fn push_made(state: *mut lua_State) {
+    let machine = Machine::of(state);
+    make_room(state, (*machine).text.len());
+    push_bytes(state, &(*machine).text);
+    (*machine).begin_text();
 }
 
 /// Raises where the answer of a script gets longer than the limit on memory.
@@ -169,7 +284,7 @@ pub(crate) unsafe fn count_answer(state: *mut lua_State, length: usize) {
     let machine = Machine::of(state);
     (*machine).answered = (*machine).answered.saturating_add(length);
     if (*machine).answered > (*machine).memory.limit {
-        raise_text(state, b"not enough memory");
+        raise_memory(state);
     }
 }
 
@@ -177,6 +292,7 @@ pub(crate) unsafe fn count_answer(state: *mut lua_State, length: usize) {
 pub(crate) unsafe fn raise_ending(machine: *mut Machine, state: *mut lua_State) -> c_int {
     match (*machine).ending {
         Ending::Killed => push_error(state, &(*machine).text),
+        Ending::Memory => push_bytes(state, b"not enough memory"),
         _ => push_error(state, b"ERR the script was stopped"),
     }
     lua_error(state)

@@ -3,13 +3,14 @@
 use std::any::Any;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
+use std::time::Instant;
 
 use mlua_sys::{
     LUA_GCCOLLECT, LUA_GCRESTART, LUA_GCSETPAUSE, LUA_GCSETSTEPMUL, LUA_GLOBALSINDEX,
     LUA_REGISTRYINDEX, lua_State, lua_close, lua_cpcall, lua_createtable, lua_gc, lua_getallocf,
     lua_getfield_, lua_insert, lua_isstring, lua_istable, lua_newstate, lua_pcall, lua_pop,
     lua_pushcclosure, lua_pushlightuserdata, lua_pushvalue, lua_rawgeti_, lua_rawset, lua_rawseti_,
-    lua_replace, lua_setfenv, lua_settop, lua_toboolean, lua_touserdata, luaL_loadbuffer, luaL_ref,
+    lua_replace, lua_setfenv, lua_settop, lua_toboolean, lua_touserdata, luaL_ref,
 };
 use undercroft_commands::arguments::CommandError;
 use undercroft_commands::protocol::Protocol;
@@ -22,7 +23,8 @@ use crate::answer;
 use crate::functions::{self, Loading, Registered};
 use crate::heard::Heard;
 use crate::json::Config;
-use crate::limits::{self, Ending, Pace, Steps};
+use crate::library::chunks;
+use crate::limits::{self, Ending, Pace, StackBounds};
 use crate::plain::{self, Reads};
 use crate::pool::Pool;
 use crate::raise::{COUNTED, handle, push_bytes};
@@ -71,8 +73,13 @@ pub(crate) struct Machine {
     functions: (c_int, c_int),
     pub(crate) ending: Ending,
     pub(crate) pace: Pace,
-    /// What a sort has compared.
-    pub(crate) sorted: Steps,
+    /// Steps that functions have made since it was last asked whether the script may go on.
+    pub(crate) spent: usize,
+    /// The thread's stack.
+    pub(crate) bounds: StackBounds,
+    /// When a program has to be compiled, or a library loaded, and the error where it is not.
+    pub(crate) until: Option<Instant>,
+    pub(crate) too_late: &'static [u8],
     /// The compiled scripts.
     compiled: BySha<Compiled>,
     /// And the functions of libraries.
@@ -126,7 +133,10 @@ impl Machine {
             functions: (0, 0),
             ending: Ending::No,
             pace: Pace::default(),
-            sorted: Steps::default(),
+            spent: 0,
+            bounds: StackBounds::of_thread(),
+            until: None,
+            too_late: b"",
             compiled: BySha::default(),
             libraries: BySha::default(),
             loading: Loading::default(),
@@ -154,6 +164,15 @@ impl Machine {
         machine.cast()
     }
 
+    /// Where the registry holds the tables that scripts and libraries see as their globals.
+    #[cfg(test)]
+    pub(crate) fn global_tables(&self) -> Vec<c_int> {
+        let functions = self.globals_of_functions.places();
+        let mut places = vec![self.sandbox.place(), self.plain.place()];
+        places.extend(functions);
+        places
+    }
+
     /// Whether its next script should run in it, too.
     pub(crate) fn is_worth_keeping(&self) -> bool {
         !self.is_broken && self.compiled.len() + self.libraries.len() < COMPILED_MAX
@@ -162,11 +181,18 @@ impl Machine {
     /// Compiles a script, unless it is compiled already.
     ///
     /// # Errors
-    /// What Lua says of it.
-    pub(crate) fn compile(&mut self, script: &Script) -> Result<(), CommandError> {
+    /// What Lua says of it, and where it takes longer than a script may run.
+    pub(crate) fn compile(
+        &mut self,
+        script: &Script,
+        limits: ScriptLimits,
+    ) -> Result<(), CommandError> {
         if self.compiled.contains_key(script.sha()) {
             return Ok(());
         }
+        self.limit(limits);
+        self.until = limits.time.map(|time| Instant::now() + time);
+        self.too_late = b"it takes longer than a script may run";
         let mut job = Job {
             machine: self,
             script,
@@ -180,6 +206,8 @@ impl Machine {
         // SAFETY: the job outlives the call, which runs protected.
         let status = unsafe { lua_cpcall(state, compile, place) };
         let ended = job.ended;
+        self.memory.limit = usize::MAX;
+        self.until = None;
         self.clear();
         match (status, ended) {
             (0, Ended::Well) => Ok(()),
@@ -190,6 +218,37 @@ impl Machine {
             _ => Err(CommandError::fixed(
                 "ERR Error compiling script (new function): not enough memory",
             )),
+        }
+    }
+
+    /// Compiles what is to run, unless it is compiled already, and asks whether the script may go on meanwhile.
+    fn compile_to_run(
+        &mut self,
+        script: &Script,
+        called: &Called<'_>,
+        calls: &mut Calls<'_, '_>,
+    ) -> Result<Option<Compiled>, Stop> {
+        if let Some(function) = self.function(script, called) {
+            return Ok(Some(function));
+        }
+        let compiled = match called.function {
+            None => {
+                self.calls = (&raw mut *calls).cast();
+                // SAFETY: the interpreter is this thread's, and nothing runs in it.
+                unsafe { limits::watch(self) };
+                let compiled = self.compile(script, calls.limits());
+                self.calls = null_mut();
+                compiled
+            }
+            Some(_) => self.load_library(script, calls.limits()).map(drop),
+        };
+        match std::mem::replace(&mut self.ending, Ending::No) {
+            Ending::Stopped => Err(Stop::Stopped),
+            Ending::Killed => Err(Stop::Error(CommandError::from_parts(&[&self.text]))),
+            Ending::No | Ending::Memory => {
+                compiled.map_err(Stop::Error)?;
+                Ok(self.function(script, called))
+            }
         }
     }
 
@@ -210,6 +269,8 @@ impl Machine {
             return Ok(copied(registered));
         }
         self.limit(limits);
+        self.until = Some(Instant::now() + functions::LOAD_TIME);
+        self.too_late = b"ERR FUNCTION LOAD timeout";
         self.stack = (&raw const library).addr();
         let mut job = Job {
             machine: self,
@@ -228,6 +289,7 @@ impl Machine {
         };
         let ended = job.ended;
         self.memory.limit = usize::MAX;
+        self.until = None;
         let registered = self.loading.end();
         self.clear();
         let what: &[u8] = match ended {
@@ -281,17 +343,9 @@ impl Machine {
         calls: &mut Calls<'_, '_>,
         reply: &mut dyn Reply,
     ) -> Result<(), Stop> {
-        let mut function = self.function(script, called);
-        if function.is_none() {
-            match called.function {
-                None => self.compile(script),
-                Some(_) => self.load_library(script, calls.limits()).map(drop),
-            }
-            .map_err(Stop::Error)?;
-            function = self.function(script, called);
-        }
-        self.limit(calls.limits());
         self.ending = Ending::No;
+        let function = self.compile_to_run(script, called, calls)?;
+        self.limit(calls.limits());
         self.answered = 0;
         self.stack = (&raw const script).addr();
         self.json = Config::default();
@@ -351,6 +405,7 @@ impl Machine {
         const TEXT_KEPT: usize = 64 << 10;
         self.heard.trim();
         self.text.shrink_to(TEXT_KEPT);
+        self.memory.extra = 0;
         // SAFETY: none of these calls can fail: finalizers are Lua's own only, as `newproxy` makes none that a script
         // could give a function to (see `sandbox`).
         unsafe {
@@ -415,8 +470,9 @@ unsafe extern "C-unwind" fn compile(state: *mut lua_State) -> c_int {
     let machine = (*job).machine;
     sandbox::use_globals(state, machine);
     let program = (*job).script.program();
-    if !load(state, program, c"@user_script") {
-        keep_text(machine, answer::c_bytes(state, -1));
+    let name = c"@user_script".as_ptr();
+    if chunks::load_text(state, program, name, chunks::PROGRAM_MAX) != 0 {
+        keep_error(state, machine);
         (*job).ended = Ended::Badly;
         return 0;
     }
@@ -429,26 +485,17 @@ unsafe extern "C-unwind" fn compile(state: *mut lua_State) -> c_int {
     0
 }
 
-/// With this a compiled program begins.
-pub(crate) const COMPILED: u8 = 0x1b;
-
-/// Loads a program in source form, as which a compiled one is read, too: it is none.
-pub(crate) unsafe fn load(state: *mut lua_State, program: &[u8], name: &std::ffi::CStr) -> bool {
-    if program.first() == Some(&COMPILED) {
-        push_bytes(state, b" ");
-        push_bytes(state, program);
-        mlua_sys::lua_concat(state, 2);
-        let text = answer::bytes(state, -1);
-        let status = luaL_loadbuffer(state, text.as_ptr().cast(), text.len(), name.as_ptr());
-        mlua_sys::lua_remove(state, -2);
-        return status == 0;
-    }
-    luaL_loadbuffer(state, program.as_ptr().cast(), program.len(), name.as_ptr()) == 0
-}
-
 fn note_compiled(machine: *mut Machine, sha: &Sha, compiled: Compiled) {
     // SAFETY: nobody else uses the machine meanwhile.
     unsafe { (*machine).compiled.insert(*sha, compiled) };
+}
+
+/// Keeps the text of the error on top.
+pub(crate) unsafe fn keep_error(state: *mut lua_State, machine: *mut Machine) {
+    if lua_istable(state, -1) != 0 {
+        lua_getfield_(state, -1, c"err".as_ptr());
+    }
+    keep_text(machine, answer::c_bytes(state, -1));
 }
 
 pub(crate) unsafe fn keep_text(machine: *mut Machine, text: &[u8]) {
@@ -495,6 +542,11 @@ unsafe extern "C-unwind" fn run(state: *mut lua_State) -> c_int {
             let as_resp3 = (*(*machine).calls).protocol() == Protocol::Resp3;
             answer::write(state, &raw mut **reply, as_resp3, 0);
         }
+        return 0;
+    }
+    if (*machine).ending == Ending::Memory {
+        keep_text(machine, b"not enough memory");
+        (*job).ended = Ended::Badly;
         return 0;
     }
     if lua_istable(state, -1) == 0 {

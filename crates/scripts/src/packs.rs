@@ -3,34 +3,54 @@
 use std::ffi::{CStr, c_int};
 
 use mlua_sys::{
-    LUA_TBOOLEAN, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, lua_CFunction, lua_State, lua_checkstack,
-    lua_createtable, lua_gettable_, lua_gettop, lua_insert, lua_next, lua_objlen, lua_pop,
-    lua_pushboolean, lua_pushinteger, lua_pushnil, lua_pushnumber, lua_pushvalue, lua_rawset,
-    lua_settop, lua_toboolean, lua_tonumber, lua_type, luaL_argerror, luaL_checkinteger,
-    luaL_checklstring, luaL_error, luaL_optinteger,
+    LUA_TBOOLEAN, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, lua_State, lua_checkstack, lua_createtable,
+    lua_gettable_, lua_gettop, lua_insert, lua_next, lua_objlen, lua_pop, lua_pushboolean,
+    lua_pushinteger, lua_pushnil, lua_pushnumber, lua_pushvalue, lua_rawset, lua_setfield,
+    lua_settop, lua_toboolean, lua_tonumber, lua_type, luaL_argerror, luaL_checklstring,
+    luaL_error,
 };
 
 use crate::answer::bytes;
-use crate::limits::{Steps, check_room};
+use crate::library::arguments::{integer, optional_integer};
+use crate::library::{Function, Memory, asked};
+use crate::limits::{self, WALK, check_room};
 use crate::machine::Machine;
 use crate::numbers::truncated;
 use crate::raise::push_bytes;
 
 /// Its functions.
-pub(crate) const FUNCTIONS: &[(&CStr, lua_CFunction)] = &[
-    (c"pack", pack),
-    (c"unpack", unpack),
-    (c"unpack_one", unpack_one),
-    (c"unpack_limit", unpack_limit),
+pub(crate) const FUNCTIONS: &[Function] = &[
+    asked(c"pack", pack, "values and their bytes", Memory::Counted),
+    asked(c"unpack", unpack, "values and their bytes", Memory::Counted),
+    asked(
+        c"unpack_one",
+        unpack_one,
+        "values and their bytes",
+        Memory::Counted,
+    ),
+    asked(
+        c"unpack_limit",
+        unpack_limit,
+        "values and their bytes",
+        Memory::Counted,
+    ),
 ];
 
 /// Its texts.
-pub(crate) const TEXTS: &[(&CStr, &str)] = &[
+const TEXTS: &[(&CStr, &str)] = &[
     (c"_NAME", "cmsgpack"),
     (c"_VERSION", "lua-cmsgpack 0.4.0"),
     (c"_COPYRIGHT", "Copyright (C) 2012, Salvatore Sanfilippo"),
     (c"_DESCRIPTION", "MessagePack C implementation for Lua"),
 ];
+
+/// Adds what is no function to the table on top.
+pub(crate) unsafe fn add_values(state: *mut lua_State) {
+    for (name, text) in TEXTS {
+        push_bytes(state, text.as_bytes());
+        lua_setfield(state, -2, name.as_ptr());
+    }
+}
 
 /// Tables within tables that are packed; deeper ones become nil.
 const PACKED_LEVELS: usize = 16;
@@ -42,14 +62,15 @@ unsafe extern "C-unwind" fn pack(state: *mut lua_State) -> c_int {
     if count == 0 {
         return luaL_argerror(state, 0, c"MessagePack pack needs input.".as_ptr());
     }
-    let out = &raw mut (*Machine::of(state)).text;
-    (*out).clear();
+    let machine = Machine::of(state);
+    (*machine).begin_text();
+    let out = &raw mut (*machine).text;
     for index in 1..=count {
         check_stack(state, 1);
         lua_pushvalue(state, index);
-        append(state, out, 0, &mut Steps::default());
+        append(state, out, 0);
     }
-    push_bytes(state, &*out);
+    limits::push_made(state);
     1
 }
 
@@ -75,12 +96,14 @@ unsafe fn check_results(state: *mut lua_State, slots: c_int) {
 }
 
 /// Appends the value on top, and takes it off.
-unsafe fn append(state: *mut lua_State, out: *mut Vec<u8>, level: usize, steps: &mut Steps) {
-    steps.count(state, 1);
+unsafe fn append(state: *mut lua_State, out: *mut Vec<u8>, level: usize) {
+    limits::spend(state, 1);
+    check_room(state, 16);
     match lua_type(state, -1) {
         LUA_TSTRING => {
             let text = bytes(state, -1);
-            check_room(state, text.len());
+            check_room(state, text.len() + 16);
+            limits::spend_bytes(state, text.len());
             append_text(&mut *out, text);
         }
         LUA_TBOOLEAN => (*out).push(if lua_toboolean(state, -1) != 0 {
@@ -89,7 +112,7 @@ unsafe fn append(state: *mut lua_State, out: *mut Vec<u8>, level: usize, steps: 
             0xc2
         }),
         LUA_TNUMBER => append_number(&mut *out, lua_tonumber(state, -1)),
-        LUA_TTABLE if level < PACKED_LEVELS => append_table(state, out, level, steps),
+        LUA_TTABLE if level < PACKED_LEVELS => append_table(state, out, level),
         _ => (*out).push(0xc0),
     }
     lua_pop(state, 1);
@@ -166,6 +189,7 @@ unsafe fn is_array(state: *mut lua_State) -> bool {
     let (mut count, mut most) = (0_i64, 0_i64);
     lua_pushnil(state);
     while lua_next(state, -2) != 0 {
+        limits::spend(state, 1);
         lua_pop(state, 1);
         let number = match lua_type(state, -1) {
             LUA_TNUMBER => lua_tonumber(state, -1),
@@ -182,9 +206,9 @@ unsafe fn is_array(state: *mut lua_State) -> bool {
     most == count
 }
 
-unsafe fn append_table(state: *mut lua_State, out: *mut Vec<u8>, level: usize, steps: &mut Steps) {
+unsafe fn append_table(state: *mut lua_State, out: *mut Vec<u8>, level: usize) {
     check_stack(state, 3);
-    steps.count(state, Steps::WALK);
+    limits::spend(state, WALK);
     check_room(state, 0);
     if is_array(state) {
         let length = lua_objlen(state, -1);
@@ -192,13 +216,14 @@ unsafe fn append_table(state: *mut lua_State, out: *mut Vec<u8>, level: usize, s
         for index in 1..=length {
             lua_pushnumber(state, index as f64);
             lua_gettable_(state, -2);
-            append(state, out, level + 1, steps);
+            append(state, out, level + 1);
         }
         return;
     }
     let mut length = 0;
     lua_pushnil(state);
     while lua_next(state, -2) != 0 {
+        limits::spend(state, 1);
         lua_pop(state, 1);
         length += 1;
     }
@@ -206,8 +231,8 @@ unsafe fn append_table(state: *mut lua_State, out: *mut Vec<u8>, level: usize, s
     lua_pushnil(state);
     while lua_next(state, -2) != 0 {
         lua_pushvalue(state, -2);
-        append(state, out, level + 1, steps);
-        append(state, out, level + 1, steps);
+        append(state, out, level + 1);
+        append(state, out, level + 1);
     }
 }
 
@@ -250,6 +275,7 @@ unsafe fn push(state: *mut lua_State, input: &mut Input<'_>, level: usize) -> Re
             c"too many levels".as_ptr(),
         );
     }
+    limits::spend(state, 1);
     let mark = input.take(1)?[0];
     match mark {
         0x00..=0x7f => lua_pushnumber(state, f64::from(mark)),
@@ -288,7 +314,10 @@ unsafe fn push(state: *mut lua_State, input: &mut Input<'_>, level: usize) -> Re
 /// Pushes a text whose length stands in front of it in so many bytes.
 unsafe fn push_text(state: *mut lua_State, input: &mut Input<'_>, size: usize) -> Result<(), Bad> {
     let length = input.number(size)? as usize;
-    push_bytes(state, input.take(length)?);
+    let text = input.take(length)?;
+    limits::spend_bytes(state, length);
+    limits::make_room(state, length);
+    push_bytes(state, text);
     Ok(())
 }
 
@@ -374,14 +403,14 @@ unsafe extern "C-unwind" fn unpack(state: *mut lua_State) -> c_int {
 }
 
 unsafe extern "C-unwind" fn unpack_one(state: *mut lua_State) -> c_int {
-    let offset = luaL_optinteger(state, 2, 0);
+    let offset = optional_integer(state, 2, 0);
     lua_settop(state, 1);
     unpack_part(state, 1, offset)
 }
 
 unsafe extern "C-unwind" fn unpack_limit(state: *mut lua_State) -> c_int {
-    let limit = luaL_checkinteger(state, 2);
-    let offset = luaL_optinteger(state, 3, 0);
+    let limit = integer(state, 2);
+    let offset = optional_integer(state, 3, 0);
     lua_settop(state, 1);
     unpack_part(state, limit, offset)
 }

@@ -7,30 +7,46 @@
 use std::ffi::{CStr, c_int};
 
 use mlua_sys::{
-    LUA_TFUNCTION, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, lua_CFunction, lua_State, lua_call,
-    lua_checkstack, lua_gettable_, lua_gettop, lua_isstring, lua_pop, lua_pushcclosure,
-    lua_pushinteger, lua_pushnil, lua_pushvalue, lua_replace, lua_settop, lua_toboolean,
-    lua_tonumber, lua_type, lua_typename, lua_upvalueindex, luaL_Buffer, luaL_addlstring,
-    luaL_addvalue, luaL_argerror, luaL_buffinit, luaL_checklstring, luaL_error, luaL_optinteger,
-    luaL_pushresult,
+    LUA_TFUNCTION, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, lua_State, lua_call, lua_checkstack,
+    lua_gettable_, lua_isstring, lua_pop, lua_pushcclosure, lua_pushinteger, lua_pushnil,
+    lua_pushvalue, lua_replace, lua_settop, lua_toboolean, lua_tonumber, lua_type, lua_typename,
+    lua_upvalueindex, luaL_argerror, luaL_error,
 };
 
 use crate::answer::bytes;
+use crate::library::arguments::{optional_int, optional_integer};
+use crate::library::buffer::Buffer;
+use crate::library::texts::text;
+use crate::library::{Function, Memory, asked, constant};
 use crate::limits;
 use crate::raise::push_bytes;
 
 /// The functions.
-pub(crate) const FUNCTIONS: &[(&CStr, lua_CFunction)] = &[
-    (c"find", find),
-    (c"match", match_),
-    (c"gmatch", match_all),
-    (c"gsub", replace_all),
+pub(crate) const FUNCTIONS: &[Function] = &[
+    asked(c"find", find, "steps of the pattern", Memory::Counted),
+    asked(c"match", match_, "steps of the pattern", Memory::Counted),
+    constant(c"gmatch", match_all),
+    constant(c"gfind", match_all),
+    asked(
+        c"gsub",
+        replace_all,
+        "steps of the pattern, and the function that it calls",
+        Memory::Counted,
+    ),
 ];
+
+/// The functions that these return.
+pub(crate) const RETURNED: &[Function] = &[asked(
+    c"the iterator of string.gmatch",
+    next_match,
+    "steps of the pattern",
+    Memory::Counted,
+)];
 
 const CAPTURES_MAX: usize = 32;
 const LEVELS_MAX: u32 = 200;
-/// Steps between two looks at whether the script may go on.
-const STEPS: usize = 1 << 16;
+/// Bytes of a pattern, at most: one step may look at all of them.
+const PATTERN_MAX: usize = 1 << 20;
 const SPECIAL: &[u8] = b"^$*+?.([%-";
 
 /// A capture that has begun and not ended.
@@ -48,24 +64,24 @@ struct Matcher<'a> {
     captures: [(usize, isize); CAPTURES_MAX],
     level: usize,
     depth: u32,
-    steps: usize,
 }
 
 /// Where a match ends, if there is one; or what is wrong with the pattern.
 type Matched = Result<Option<usize>, &'static CStr>;
 
 impl<'a> Matcher<'a> {
-    fn new(state: *mut lua_State, text: &'a [u8], pattern: &'a [u8]) -> Matcher<'a> {
-        // As in C a zero ends a pattern.
-        let end = pattern.iter().position(|byte| *byte == 0);
+    unsafe fn new(state: *mut lua_State, text: &'a [u8], pattern: &'a [u8]) -> Matcher<'a> {
+        let pattern = until_zero(pattern);
+        if pattern.len() > PATTERN_MAX {
+            luaL_error(state, c"pattern too long".as_ptr());
+        }
         Matcher {
             state,
             text,
-            pattern: &pattern[..end.unwrap_or(pattern.len())],
+            pattern,
             captures: [(0, UNFINISHED); CAPTURES_MAX],
             level: 0,
             depth: 0,
-            steps: 0,
         }
     }
 
@@ -79,14 +95,9 @@ impl<'a> Matcher<'a> {
         self.text.get(place).copied().unwrap_or(0)
     }
 
-    fn count(&mut self, steps: usize) {
-        self.steps += steps;
-        if self.steps >= STEPS {
-            self.steps = 0;
-            // SAFETY: the state is that of the running script, and nothing between here and its call needs to be
-            // dropped.
-            unsafe { limits::check_time(self.state) };
-        }
+    fn count(&self, steps: usize) {
+        // SAFETY: the state is that of the running script, and nothing between here and its call needs to be dropped.
+        unsafe { limits::spend(self.state, steps) };
     }
 
     /// Looks for a match of the whole pattern from a place on.
@@ -397,11 +408,10 @@ unsafe fn or_raise(state: *mut lua_State, matched: Matched) -> Option<usize> {
     }
 }
 
-/// The bytes of an argument that has to be a string.
-unsafe fn text<'a>(state: *mut lua_State, index: c_int) -> &'a [u8] {
-    let mut length = 0;
-    let text = luaL_checklstring(state, index, &mut length);
-    std::slice::from_raw_parts(text.cast(), length)
+/// A pattern ends with a zero, as in C.
+fn until_zero(pattern: &[u8]) -> &[u8] {
+    let end = memchr::memchr(0, pattern);
+    &pattern[..end.unwrap_or(pattern.len())]
 }
 
 unsafe extern "C-unwind" fn find(state: *mut lua_State) -> c_int {
@@ -414,17 +424,17 @@ unsafe extern "C-unwind" fn match_(state: *mut lua_State) -> c_int {
 
 unsafe fn find_first(state: *mut lua_State, finds: bool) -> c_int {
     let (subject, pattern) = (text(state, 1), text(state, 2));
-    let start = luaL_optinteger(state, 3, 1);
+    let start = optional_integer(state, 3, 1);
     let start = if start < 0 {
-        start + subject.len() as i64 + 1
+        start.saturating_add(subject.len() as i64 + 1)
     } else {
         start
     };
-    let start = usize::try_from(start - 1).unwrap_or(0).min(subject.len());
-    let mut matcher = Matcher::new(state, subject, pattern);
-    let is_special = |byte: &u8| SPECIAL.contains(byte);
-    if finds && (lua_toboolean(state, 4) != 0 || !matcher.pattern.iter().any(is_special)) {
-        return match memchr::memmem::find(&subject[start..], pattern) {
+    let start = usize::try_from(start.saturating_sub(1))
+        .unwrap_or(0)
+        .min(subject.len());
+    if finds && (lua_toboolean(state, 4) != 0 || is_plain(state, pattern)) {
+        return match find_plain(state, &subject[start..], pattern) {
             Some(at) => {
                 lua_pushinteger(state, (start + at) as i64 + 1);
                 lua_pushinteger(state, (start + at + pattern.len()) as i64);
@@ -436,6 +446,7 @@ unsafe fn find_first(state: *mut lua_State, finds: bool) -> c_int {
             }
         };
     }
+    let mut matcher = Matcher::new(state, subject, pattern);
     let is_anchored = matcher.at(0) == b'^';
     let first = usize::from(is_anchored);
     for at in start..=subject.len() {
@@ -453,6 +464,37 @@ unsafe fn find_first(state: *mut lua_State, finds: bool) -> c_int {
     }
     lua_pushnil(state);
     1
+}
+
+/// Whether a pattern stands for itself.
+unsafe fn is_plain(state: *mut lua_State, pattern: &[u8]) -> bool {
+    const PIECE: usize = 4096;
+    let mut pieces = until_zero(pattern).chunks(PIECE);
+    pieces.all(|piece| {
+        limits::spend(state, piece.len());
+        !piece.iter().any(|byte| SPECIAL.contains(byte))
+    })
+}
+
+/// Where a text is in another one. It is looked for in parts, as both may be long.
+unsafe fn find_plain(state: *mut lua_State, text: &[u8], wanted: &[u8]) -> Option<usize> {
+    const PART: usize = 1 << 20;
+    limits::spend_bytes(state, wanted.len());
+    let finder = memchr::memmem::Finder::new(wanted);
+    let part = PART.max(wanted.len().saturating_mul(4));
+    let mut start = 0;
+    while text.len() - start >= wanted.len() {
+        let end = text.len().min(start + part);
+        limits::spend_bytes(state, end - start);
+        if let Some(at) = finder.find(&text[start..end]) {
+            return Some(start + at);
+        }
+        if end == text.len() {
+            return None;
+        }
+        start = end + 1 - wanted.len();
+    }
+    None
 }
 
 unsafe extern "C-unwind" fn match_all(state: *mut lua_State) -> c_int {
@@ -487,27 +529,25 @@ unsafe extern "C-unwind" fn replace_all(state: *mut lua_State) -> c_int {
     limits::check_stack(state);
     let (subject, pattern) = (text(state, 1), text(state, 2));
     let kind = lua_type(state, 3);
-    let most = luaL_optinteger(state, 4, subject.len() as i64 + 1);
+    let most = optional_int(state, 4, (subject.len() as i64).saturating_add(1));
     if !matches!(kind, LUA_TNUMBER | LUA_TSTRING | LUA_TFUNCTION | LUA_TTABLE) {
         return luaL_argerror(state, 3, c"string/function/table expected".as_ptr());
     }
     let mut matcher = Matcher::new(state, subject, pattern);
     let is_anchored = matcher.at(0) == b'^';
     let first = usize::from(is_anchored);
-    let mut out = std::mem::MaybeUninit::<luaL_Buffer>::uninit();
-    let out = out.as_mut_ptr();
-    luaL_buffinit(state, out);
+    let mut out = Buffer::new(state);
     let (mut at, mut count) = (0, 0);
     while count < most {
         let end = or_raise(state, matcher.try_at(at, first));
         if let Some(end) = end {
             count += 1;
-            add_value(state, &matcher, out, kind, (at, end));
+            add_value(state, &matcher, &mut out, kind, (at, end));
         }
         match end {
             Some(end) if end > at => at = end,
             _ if at < subject.len() => {
-                luaL_addlstring(out, subject[at..].as_ptr().cast(), 1);
+                out.add_byte(subject[at]);
                 at += 1;
             }
             _ => break,
@@ -516,8 +556,8 @@ unsafe extern "C-unwind" fn replace_all(state: *mut lua_State) -> c_int {
             break;
         }
     }
-    luaL_addlstring(out, subject[at..].as_ptr().cast(), subject.len() - at);
-    luaL_pushresult(out);
+    out.add(&subject[at..]);
+    out.push();
     lua_pushinteger(state, count);
     2
 }
@@ -526,7 +566,7 @@ unsafe extern "C-unwind" fn replace_all(state: *mut lua_State) -> c_int {
 unsafe fn add_value(
     state: *mut lua_State,
     matcher: &Matcher<'_>,
-    out: *mut luaL_Buffer,
+    out: &mut Buffer,
     kind: c_int,
     (start, end): (usize, usize),
 ) {
@@ -544,46 +584,41 @@ unsafe fn add_value(
     }
     if lua_toboolean(state, -1) == 0 {
         lua_pop(state, 1);
-        push_bytes(state, &matcher.text[start..end]);
-    } else if lua_isstring(state, -1) == 0 {
+        return out.add(&matcher.text[start..end]);
+    }
+    if lua_isstring(state, -1) == 0 {
         luaL_error(
             state,
             c"invalid replacement value (a %s)".as_ptr(),
             lua_typename(state, lua_type(state, -1)),
         );
     }
-    luaL_addvalue(out);
+    out.add(bytes(state, -1));
+    lua_pop(state, 1);
 }
 
 /// Adds the replacement text, with captures in the place of `%1` and its like.
 unsafe fn add_text(
     state: *mut lua_State,
     matcher: &Matcher<'_>,
-    out: *mut luaL_Buffer,
+    out: &mut Buffer,
     (start, end): (usize, usize),
 ) {
     let replacement = bytes(state, 3);
-    let mut at = 0;
-    while at < replacement.len() {
-        let mut byte = replacement[at];
-        if byte == b'%' {
-            at += 1;
-            byte = replacement.get(at).copied().unwrap_or(0);
-            if byte == b'0' {
-                let whole = &matcher.text[start..end];
-                luaL_addlstring(out, whole.as_ptr().cast(), whole.len());
-                at += 1;
-                continue;
-            }
-            if byte.is_ascii_digit() {
+    let mut rest = replacement;
+    while let Some(at) = memchr::memchr(b'%', rest) {
+        out.add(&rest[..at]);
+        let byte = rest.get(at + 1).copied().unwrap_or(0);
+        match byte {
+            b'0' => out.add(&matcher.text[start..end]),
+            b'1'..=b'9' => {
                 matcher.push_capture(usize::from(byte - b'1'), start, end);
-                luaL_addvalue(out);
-                at += 1;
-                continue;
+                out.add(bytes(state, -1));
+                lua_pop(state, 1);
             }
+            byte => out.add_byte(byte),
         }
-        luaL_addlstring(out, (&raw const byte).cast(), 1);
-        at += 1;
+        rest = rest.get(at + 2..).unwrap_or(&[]);
     }
-    debug_assert!(lua_gettop(state) >= 3);
+    out.add(rest);
 }

@@ -52,6 +52,14 @@ pub(crate) struct Globals {
     arguments: Texts,
 }
 
+#[cfg(test)]
+impl Globals {
+    /// Where the registry holds the globals.
+    pub(crate) fn place(&self) -> c_int {
+        self.all
+    }
+}
+
 /// A table of texts.
 #[derive(Clone, Copy, Default)]
 struct Texts {

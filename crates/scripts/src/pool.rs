@@ -24,6 +24,8 @@ pub(crate) struct Pool {
     left: usize,
     /// Bytes that are in use.
     pub(crate) used: usize,
+    /// Bytes in use elsewhere that count, too.
+    pub(crate) extra: usize,
     /// Bytes that may be.
     pub(crate) limit: usize,
 }
@@ -46,8 +48,15 @@ impl Pool {
             next: null_mut(),
             left: 0,
             used: 0,
+            extra: 0,
             limit: usize::MAX,
         }
+    }
+
+    /// Whether a block of so many bytes can be had.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        let taken = self.used.saturating_add(self.extra);
+        taken.saturating_add(bytes) <= self.limit
     }
 
     /// Gives, resizes and takes back a block, as `lua_Alloc` does: null where there is no memory, and then the block
@@ -65,7 +74,9 @@ impl Pool {
         }
         let old = if place.is_null() { 0 } else { old };
         let used = self.used - old + new;
-        if new > old && used > self.limit || new > isize::MAX as usize - GRAIN {
+        if new > old && used.saturating_add(self.extra) > self.limit
+            || new > isize::MAX as usize - GRAIN
+        {
             return null_mut();
         }
         let found = match old {

@@ -3,14 +3,12 @@
 use std::ffi::{CStr, c_int};
 
 use mlua_sys::{
-    LUA_TBOOLEAN, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, lua_Debug, lua_State, lua_concat,
-    lua_createtable, lua_error, lua_getinfo, lua_getstack, lua_gettop, lua_insert, lua_istable,
-    lua_pushboolean, lua_pushfstring, lua_pushlstring_, lua_pushnumber, lua_pushstring_,
-    lua_setfield, lua_settop, lua_toboolean, lua_tolstring, lua_topointer, lua_type, lua_typename,
-    luaL_callmeta, luaL_where,
+    lua_Debug, lua_State, lua_concat, lua_createtable, lua_error, lua_getinfo, lua_getstack,
+    lua_gettop, lua_insert, lua_istable, lua_pushboolean, lua_pushlstring_, lua_pushnumber,
+    lua_pushstring_, lua_setfield, lua_settop, luaL_where,
 };
 
-use crate::sorting;
+use crate::library::base::push_text;
 
 /// Pushes bytes as a string.
 pub(crate) unsafe fn push_bytes(state: *mut lua_State, bytes: &[u8]) {
@@ -58,14 +56,7 @@ pub(crate) unsafe fn raise_text(state: *mut lua_State, text: &[u8]) -> c_int {
 pub(crate) unsafe extern "C-unwind" fn handle(state: *mut lua_State) -> c_int {
     lua_settop(state, 1);
     let mut place = std::mem::zeroed::<lua_Debug>();
-    let mut level = 1;
-    if lua_getstack(state, level, &mut place) != 0
-        && lua_getinfo(state, c"f".as_ptr(), &mut place) != 0
-    {
-        // What compares for a sort is a part of that.
-        level += c_int::from(sorting::is_comparison(state, -1));
-        lua_settop(state, 1);
-    }
+    let level = 1;
     let mut is_known = lua_getstack(state, level, &mut place) != 0
         && lua_getinfo(state, c"Sl".as_ptr(), &mut place) != 0;
     // An error in a function of C is its caller's.
@@ -90,25 +81,4 @@ pub(crate) unsafe extern "C-unwind" fn handle(state: *mut lua_State) -> c_int {
     }
     debug_assert_eq!(lua_gettop(state), 1);
     1
-}
-
-/// Pushes what `tostring` makes of a value.
-unsafe fn push_text(state: *mut lua_State, index: c_int) {
-    if luaL_callmeta(state, index, c"__tostring".as_ptr()) != 0 {
-        return;
-    }
-    match lua_type(state, index) {
-        LUA_TNUMBER | LUA_TSTRING => {
-            let mut length = 0;
-            let text = lua_tolstring(state, index, &mut length);
-            lua_pushlstring_(state, text, length);
-        }
-        LUA_TBOOLEAN if lua_toboolean(state, index) != 0 => push_bytes(state, b"true"),
-        LUA_TBOOLEAN => push_bytes(state, b"false"),
-        LUA_TNIL => push_bytes(state, b"nil"),
-        kind => {
-            let (name, place) = (lua_typename(state, kind), lua_topointer(state, index));
-            lua_pushfstring(state, c"%s: %p".as_ptr(), name, place);
-        }
-    }
 }

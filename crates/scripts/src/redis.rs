@@ -5,35 +5,56 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use mlua_sys::{
     LUA_TNUMBER, LUA_TSTRING, lua_State, lua_createtable, lua_error, lua_gettop, lua_isnumber,
-    lua_isstring, lua_pushboolean, lua_pushvalue, lua_setfield, lua_settop, lua_toboolean,
-    lua_tolstring, lua_tonumber, lua_type,
+    lua_isstring, lua_pushboolean, lua_pushnumber, lua_pushvalue, lua_setfield, lua_settop,
+    lua_toboolean, lua_tolstring, lua_tonumber, lua_type,
 };
 use smallvec::SmallVec;
 use undercroft_commands::protocol::Protocol;
-use undercroft_commands::script::{Refused, Sha};
+use undercroft_commands::script::{Hashing, Refused};
 
 use crate::answer::{bytes, c_bytes};
 use crate::heard::Heard;
-use crate::limits::check_room;
+use crate::library::{Function, Memory, asked, bounded, constant};
+use crate::limits::{self, check_room};
 use crate::machine::Machine;
 use crate::numbers::{append_general, truncated};
 use crate::raise::{push_bytes, push_error, raise};
 
 /// Its functions.
-pub(crate) const FUNCTIONS: &[(&std::ffi::CStr, mlua_sys::lua_CFunction)] = &[
-    (c"call", call),
-    (c"pcall", pcall),
-    (c"sha1hex", sha1hex),
-    (c"error_reply", error_reply),
-    (c"status_reply", status_reply),
-    (c"log", log),
-    (c"setresp", setresp),
-    (c"set_repl", set_repl),
-    (c"replicate_commands", replicate_commands),
-    (c"breakpoint", breakpoint),
-    (c"debug", debug),
-    (c"acl_check_cmd", acl_check_cmd),
+pub(crate) const FUNCTIONS: &[Function] = &[
+    bounded(
+        c"call",
+        call,
+        "one command, as of any client; its reply is asked",
+        Memory::Counted,
+    ),
+    bounded(
+        c"pcall",
+        pcall,
+        "one command, as of any client; its reply is asked",
+        Memory::Counted,
+    ),
+    asked(c"sha1hex", sha1hex, "bytes", Memory::Fixed),
+    asked(c"error_reply", error_reply, "bytes", Memory::Counted),
+    constant(c"status_reply", status_reply),
+    asked(c"log", log, "bytes", Memory::Counted),
+    constant(c"setresp", setresp),
+    constant(c"set_repl", set_repl),
+    constant(c"replicate_commands", replicate_commands),
+    constant(c"breakpoint", breakpoint),
+    constant(c"debug", debug),
+    constant(c"acl_check_cmd", acl_check_cmd),
 ];
+
+/// Adds what is no function to the table on top.
+pub(crate) unsafe fn add_values(state: *mut lua_State) {
+    for (name, number) in NUMBERS {
+        lua_pushnumber(state, *number);
+        lua_setfield(state, -2, name.as_ptr());
+    }
+    push_bytes(state, VERSION);
+    lua_setfield(state, -2, c"REDIS_VERSION".as_ptr());
+}
 
 /// The version of Redis whose behaviour this is.
 pub(crate) const VERSION: &[u8] = b"7.0.15";
@@ -170,7 +191,14 @@ unsafe extern "C-unwind" fn sha1hex(state: *mut lua_State) -> c_int {
     if lua_gettop(state) != 1 {
         return raise(state, b"ERR wrong number of arguments");
     }
-    let sha = Sha::of(bytes(state, 1));
+    const PIECE: usize = 64 << 10;
+    let mut hashing = Hashing::default();
+    for piece in bytes(state, 1).chunks(PIECE) {
+        // A byte takes some nanoseconds.
+        limits::spend(state, piece.len());
+        hashing.add(piece);
+    }
+    let sha = hashing.end();
     push_bytes(state, sha.as_bytes());
     1
 }
@@ -188,8 +216,12 @@ unsafe extern "C-unwind" fn error_reply(state: *mut lua_State) -> c_int {
     }
     let text = c_bytes(state, 1);
     let machine = Machine::of(state);
+    (*machine).begin_text();
+    check_room(state, text.len() + 8);
+    limits::spend_bytes(state, text.len());
     compose_error(&mut (*machine).text, text);
     push_error(state, &(*machine).text);
+    (*machine).begin_text();
     1
 }
 
@@ -240,11 +272,12 @@ pub(crate) unsafe extern "C-unwind" fn log(state: *mut lua_State) -> c_int {
         return raise(state, b"ERR Invalid debug level.");
     }
     let machine = Machine::of(state);
-    (*machine).text.clear();
+    (*machine).begin_text();
     for index in 2..=count {
         if lua_isstring(state, index) != 0 {
             let part = bytes(state, index);
             check_room(state, part.len() + 1);
+            limits::spend_bytes(state, part.len());
             let text = &mut (*machine).text;
             if index != 2 {
                 text.push(b' ');

@@ -1,21 +1,26 @@
 //! The library `struct`: values in the form of C structures.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 
 use mlua_sys::{
-    lua_CFunction, lua_State, lua_checkstack, lua_gettop, lua_isnumber, lua_pop, lua_pushfstring,
-    lua_pushinteger, lua_pushnil, lua_pushnumber, lua_settop, lua_tonumber, luaL_argerror,
-    luaL_checklstring, luaL_checknumber, luaL_error, luaL_optinteger,
+    lua_State, lua_checkstack, lua_gettop, lua_isnumber, lua_pop, lua_pushfstring, lua_pushinteger,
+    lua_pushnil, lua_pushnumber, lua_settop, lua_tonumber, luaL_argerror, luaL_checklstring,
+    luaL_checknumber, luaL_error,
 };
 
-use crate::limits::check_room;
+use crate::library::arguments::optional_integer;
+use crate::library::{Function, Memory, asked};
+use crate::limits::{self, check_room};
 use crate::machine::Machine;
 use crate::numbers::{truncated, truncated_unsigned};
 use crate::raise::push_bytes;
 
 /// Its functions.
-pub(crate) const FUNCTIONS: &[(&CStr, lua_CFunction)] =
-    &[(c"pack", pack), (c"unpack", unpack), (c"size", size)];
+pub(crate) const FUNCTIONS: &[Function] = &[
+    asked(c"pack", pack, "options and bytes", Memory::Counted),
+    asked(c"unpack", unpack, "options and bytes", Memory::Counted),
+    asked(c"size", size, "options", Memory::Fixed),
+];
 
 const INTEGER_MAX: usize = 32;
 const ALIGNMENT_MAX: usize = 8;
@@ -43,6 +48,7 @@ impl Format {
         if option == 0 {
             return None;
         }
+        limits::spend(state, 1);
         self.next = self.next.add(1);
         let size = match option {
             b'B' | b'b' | b'x' => 1,
@@ -73,6 +79,7 @@ impl Format {
         }
         let mut number = 0_usize;
         while (*self.next).is_ascii_digit() {
+            limits::spend(state, 1);
             let digit = usize::from(*self.next - b'0');
             if number > c_int::MAX as usize / 10 || number * 10 > c_int::MAX as usize - digit {
                 luaL_error(state, c"integral size overflow".as_ptr());
@@ -130,14 +137,16 @@ fn append(out: &mut Vec<u8>, bytes: &mut [u8], is_big: bool) {
 
 unsafe extern "C-unwind" fn pack(state: *mut lua_State) -> c_int {
     let mut format = Format::of(state);
-    let out = &raw mut (*Machine::of(state)).text;
-    (*out).clear();
+    let machine = Machine::of(state);
+    (*machine).begin_text();
+    let out = &raw mut (*machine).text;
     // An argument that is missing is nil.
     lua_pushnil(state);
     let (mut argument, mut total) = (2, 0_usize);
     while let Some((option, mut size)) = format.option(state) {
         let padding = format.padding(total, option, size);
         total += padding;
+        check_room(state, padding + INTEGER_MAX);
         let length = (*out).len();
         (*out).resize(length + padding, 0);
         match option {
@@ -170,7 +179,8 @@ unsafe extern "C-unwind" fn pack(state: *mut lua_State) -> c_int {
                 if length < size {
                     return luaL_argerror(state, argument, c"string too short".as_ptr());
                 }
-                check_room(state, size);
+                check_room(state, size + 1);
+                limits::spend_bytes(state, size);
                 (*out).extend_from_slice(std::slice::from_raw_parts(text.cast(), size));
                 if option == b's' {
                     (*out).push(0);
@@ -181,7 +191,7 @@ unsafe extern "C-unwind" fn pack(state: *mut lua_State) -> c_int {
         }
         total = total.wrapping_add(size);
     }
-    push_bytes(state, &*out);
+    limits::push_made(state);
     1
 }
 
@@ -189,15 +199,16 @@ unsafe extern "C-unwind" fn unpack(state: *mut lua_State) -> c_int {
     let mut format = Format::of(state);
     let mut length = 0;
     let data: *const u8 = luaL_checklstring(state, 2, &mut length).cast();
-    let position = luaL_optinteger(state, 3, 1);
-    if position <= 0 {
+    let position = optional_integer(state, 3, 1);
+    // A negative one is far behind the end, as in Redis.
+    if position == 0 {
         return luaL_argerror(state, 3, c"offset must be 1 or greater".as_ptr());
     }
-    let mut at = position as usize - 1;
+    let mut at = (position as usize).wrapping_sub(1);
     let mut count = 0;
     lua_settop(state, 2);
     while let Some((option, mut size)) = format.option(state) {
-        at += format.padding(at, option, size);
+        at = at.wrapping_add(format.padding(at, option, size));
         if size > length || at > length - size {
             return luaL_argerror(state, 2, c"data string too short".as_ptr());
         }
@@ -238,14 +249,18 @@ unsafe extern "C-unwind" fn unpack(state: *mut lua_State) -> c_int {
                         return luaL_argerror(state, 2, c"data string too short".as_ptr());
                     }
                 }
+                limits::spend_bytes(state, size);
+                limits::make_room(state, size);
                 push_bytes(state, std::slice::from_raw_parts(here, size));
                 count += 1;
             }
             b's' => {
                 let rest = std::slice::from_raw_parts(here, length - at);
-                let Some(end) = rest.iter().position(|byte| *byte == 0) else {
+                let Some(end) = memchr::memchr(0, rest) else {
                     return luaL_error(state, c"unfinished string in data".as_ptr());
                 };
+                limits::spend_bytes(state, end);
+                limits::make_room(state, end);
                 push_bytes(state, &rest[..end]);
                 size = end + 1;
                 count += 1;
@@ -254,7 +269,7 @@ unsafe extern "C-unwind" fn unpack(state: *mut lua_State) -> c_int {
         }
         at += size;
     }
-    lua_pushinteger(state, at as i64 + 1);
+    lua_pushinteger(state, (at as i64).wrapping_add(1));
     debug_assert_eq!(lua_gettop(state), count + 3);
     count + 1
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use undercroft_engine::{Access, Error, SharedTexts};
 
-use super::{BySha, Interpreter, Script, Sha};
+use super::{BySha, Interpreter, Script, ScriptLimits, Sha};
 use crate::handler::Failure;
 
 /// More scripts than these are no program's own: they are forgotten and found in the store again.
@@ -53,7 +53,7 @@ impl KnownScripts {
     pub(crate) fn learn(
         &self,
         store: Access<'_>,
-        interpreter: &dyn Interpreter,
+        (interpreter, limits): (&dyn Interpreter, ScriptLimits),
         text: &[u8],
     ) -> Result<Arc<Script>, Failure> {
         let sha = Sha::of(text);
@@ -62,7 +62,7 @@ impl KnownScripts {
             return Ok(script);
         }
         let script = Arc::new(Script::parse(text)?);
-        interpreter.compile(&script)?;
+        interpreter.compile(&script, limits)?;
         let mut there = Vec::new();
         if !store.shared_text(SharedTexts::Scripts, sha.as_bytes(), &mut there)?
             && let Err(error) = store.share_script(sha.as_bytes(), text)

@@ -42,8 +42,8 @@ pub trait Interpreter: Send + Sync {
     /// Compiles a script.
     ///
     /// # Errors
-    /// What is wrong with its text.
-    fn compile(&self, script: &Script) -> Result<(), CommandError>;
+    /// What is wrong with its text, and where this takes longer than a script may run.
+    fn compile(&self, script: &Script, limits: ScriptLimits) -> Result<(), CommandError>;
 
     /// Runs the program of a library, which registers its functions, and nothing else.
     ///
@@ -202,6 +202,22 @@ impl Sha {
 impl fmt::Display for Sha {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&String::from_utf8_lossy(&self.0))
+    }
+}
+
+/// The SHA-1 of a text that comes in pieces.
+#[derive(Default)]
+pub struct Hashing(Sha1);
+
+impl Hashing {
+    /// Adds a piece.
+    pub fn add(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    /// That of all pieces.
+    pub fn end(&self) -> Sha {
+        Sha::read(&self.0)
     }
 }
 

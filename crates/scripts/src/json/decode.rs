@@ -8,8 +8,8 @@ use mlua_sys::{
 };
 
 use super::{Config, LEVELS_MAX};
+use crate::limits;
 use crate::machine::Machine;
-use crate::raise::push_bytes;
 
 unsafe extern "C" {
     fn strtod(text: *const c_char, end: *mut *mut c_char) -> f64;
@@ -17,6 +17,7 @@ unsafe extern "C" {
 
 /// A text that is being read, which has a zero at its end.
 struct Text {
+    state: *mut lua_State,
     start: *const u8,
     at: usize,
     depth: c_int,
@@ -80,7 +81,9 @@ pub(super) unsafe extern "C-unwind" fn decode(state: *mut lua_State) -> c_int {
         );
     }
     let machine = Machine::of(state);
+    (*machine).begin_text();
     let mut text = Text {
+        state,
         start,
         at: 0,
         depth: 0,
@@ -122,7 +125,9 @@ impl Text {
 
     /// Reads a token.
     unsafe fn next(&mut self, machine: *mut Machine) -> Found {
+        limits::spend(self.state, 1);
         while matches!(self.byte(0), b' ' | b'\t' | b'\n' | b'\r') {
+            limits::spend(self.state, 1);
             self.at += 1;
         }
         let at = self.at;
@@ -200,6 +205,7 @@ impl Text {
         let mut end = std::ptr::null_mut();
         let value = strtod(here, &mut end);
         let length = end.cast_const().offset_from(here) as usize;
+        limits::spend(self.state, length);
         let token = match length {
             0 => Token::Error(c"invalid number"),
             _ => Token::Number,
@@ -211,9 +217,17 @@ impl Text {
     /// Reads a string into the machine's text.
     unsafe fn string(&mut self, machine: *mut Machine, at: usize) -> Found {
         let out = &raw mut (*machine).text;
-        (*out).clear();
+        (*machine).begin_text();
         self.at += 1;
+        let mut looked = 0;
         loop {
+            /// Bytes between two looks at what the text takes.
+            const PIECE: usize = 4096;
+            if (*out).len() >= looked + PIECE {
+                looked = (*out).len();
+                limits::check_room(self.state, 2 * PIECE);
+                limits::spend(self.state, PIECE);
+            }
             let byte = match self.byte(0) {
                 b'"' => break,
                 0 => return self.bad_string(c"unexpected end of string"),
@@ -304,7 +318,7 @@ impl Text {
     /// Pushes the value that begins with a token.
     unsafe fn push(&mut self, state: *mut lua_State, machine: *mut Machine, found: Found) {
         match found.token {
-            Token::String => push_bytes(state, &(*machine).text),
+            Token::String => limits::push_made(state),
             Token::Number => lua_pushnumber(state, found.value),
             Token::Boolean => lua_pushboolean(state, c_int::from(found.value != 0.0)),
             Token::Null => lua_pushlightuserdata(state, std::ptr::null_mut()),
@@ -322,7 +336,7 @@ impl Text {
             if found.token != Token::String {
                 expected(state, c"object key string", found);
             }
-            push_bytes(state, &(*machine).text);
+            limits::push_made(state);
             found = self.next(machine);
             if found.token != Token::Colon {
                 expected(state, c"colon", found);

@@ -10,10 +10,9 @@ use mlua_sys::{
 
 use super::LEVELS_MAX;
 use crate::answer::bytes;
-use crate::limits::{Steps, check_room};
+use crate::limits::{self, WALK, check_room};
 use crate::machine::Machine;
 use crate::numbers::append_general;
-use crate::raise::push_bytes;
 use crate::redis::is_true;
 
 /// Bytes that a number, a word or a bracket takes at most, with what stands around it.
@@ -26,9 +25,9 @@ pub(super) unsafe extern "C-unwind" fn encode(state: *mut lua_State) -> c_int {
         return luaL_argerror(state, 1, c"expected 1 argument".as_ptr());
     }
     let machine = Machine::of(state);
-    (*machine).text.clear();
-    append(state, machine, &mut Steps::default(), 0);
-    push_bytes(state, &(*machine).text);
+    (*machine).begin_text();
+    append(state, machine, 0);
+    limits::push_made(state);
     1
 }
 
@@ -42,12 +41,12 @@ unsafe fn cannot(state: *mut lua_State, index: c_int, why: &CStr) {
 }
 
 /// Appends the value on top, which stays.
-unsafe fn append(state: *mut lua_State, machine: *mut Machine, steps: &mut Steps, level: c_int) {
+unsafe fn append(state: *mut lua_State, machine: *mut Machine, level: c_int) {
     let out = &raw mut (*machine).text;
     check_room(state, ITEM);
-    steps.count(state, 1);
+    limits::spend(state, 1);
     match lua_type(state, -1) {
-        LUA_TSTRING => append_text(state, machine, steps, bytes(state, -1)),
+        LUA_TSTRING => append_text(state, machine, bytes(state, -1)),
         LUA_TNUMBER => append_number(state, machine, -1),
         LUA_TBOOLEAN => {
             let text: &[u8] = if is_true(state, -1) {
@@ -67,10 +66,10 @@ unsafe fn append(state: *mut lua_State, machine: *mut Machine, steps: &mut Steps
                     level,
                 );
             }
-            steps.count(state, Steps::WALK);
+            limits::spend(state, WALK);
             match array_length(state, machine) {
-                0 => append_object(state, machine, steps, level),
-                length => append_array(state, machine, steps, level, length),
+                0 => append_object(state, machine, level),
+                length => append_array(state, machine, level, length),
             }
         }
         LUA_TNIL => (*out).extend_from_slice(b"null"),
@@ -81,18 +80,13 @@ unsafe fn append(state: *mut lua_State, machine: *mut Machine, steps: &mut Steps
     }
 }
 
-unsafe fn append_text(
-    state: *mut lua_State,
-    machine: *mut Machine,
-    steps: &mut Steps,
-    text: &[u8],
-) {
+unsafe fn append_text(state: *mut lua_State, machine: *mut Machine, text: &[u8]) {
     let out = &raw mut (*machine).text;
     (*out).push(b'"');
     for piece in text.chunks(PIECE) {
         // A byte becomes six at most.
         check_room(state, piece.len() * 6 + ITEM);
-        steps.count(state, piece.len());
+        limits::spend_bytes(state, piece.len());
         append_piece(&mut *out, piece);
     }
     (*out).push(b'"');
@@ -140,6 +134,7 @@ unsafe fn array_length(state: *mut lua_State, machine: *const Machine) -> c_int 
     let (mut most, mut items) = (0_i64, 0_i64);
     lua_pushnil(state);
     while lua_next(state, -2) != 0 {
+        limits::spend(state, 1);
         let number = match lua_type(state, -2) {
             LUA_TNUMBER => lua_tonumber(state, -2),
             _ => 0.0,
@@ -166,13 +161,7 @@ unsafe fn array_length(state: *mut lua_State, machine: *const Machine) -> c_int 
     most as c_int
 }
 
-unsafe fn append_array(
-    state: *mut lua_State,
-    machine: *mut Machine,
-    steps: &mut Steps,
-    level: c_int,
-    length: c_int,
-) {
+unsafe fn append_array(state: *mut lua_State, machine: *mut Machine, level: c_int, length: c_int) {
     let out = &raw mut (*machine).text;
     (*out).push(b'[');
     for index in 1..=length {
@@ -180,18 +169,13 @@ unsafe fn append_array(
             (*out).push(b',');
         }
         lua_rawgeti_(state, -1, index);
-        append(state, machine, steps, level);
+        append(state, machine, level);
         lua_pop(state, 1);
     }
     (*out).push(b']');
 }
 
-unsafe fn append_object(
-    state: *mut lua_State,
-    machine: *mut Machine,
-    steps: &mut Steps,
-    level: c_int,
-) {
+unsafe fn append_object(state: *mut lua_State, machine: *mut Machine, level: c_int) {
     let out = &raw mut (*machine).text;
     (*out).push(b'{');
     let mut is_first = true;
@@ -209,12 +193,12 @@ unsafe fn append_object(
                 (*out).extend_from_slice(b"\":");
             }
             LUA_TSTRING => {
-                append_text(state, machine, steps, bytes(state, -2));
+                append_text(state, machine, bytes(state, -2));
                 (*out).push(b':');
             }
             _ => cannot(state, -2, c"table key must be a number or string"),
         }
-        append(state, machine, steps, level);
+        append(state, machine, level);
         lua_pop(state, 1);
     }
     (*out).push(b'}');

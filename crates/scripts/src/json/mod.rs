@@ -6,32 +6,32 @@
 mod decode;
 mod encode;
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{c_char, c_int};
 
 use mlua_sys::{
-    LUA_TBOOLEAN, LUA_TNIL, lua_CFunction, lua_State, lua_createtable, lua_gettop, lua_pushboolean,
+    LUA_TBOOLEAN, LUA_TNIL, lua_State, lua_createtable, lua_gettop, lua_pushboolean,
     lua_pushfstring, lua_pushinteger, lua_pushlightuserdata, lua_pushnil, lua_pushstring_,
-    lua_setfield, lua_toboolean, lua_type, luaL_argerror, luaL_checkinteger, luaL_checkoption,
+    lua_setfield, lua_toboolean, lua_type, luaL_argerror, luaL_checkoption,
 };
 
+use crate::library::{self, Function, Memory, arguments, asked, constant};
 use crate::machine::Machine;
 use crate::raise::push_bytes;
-use crate::sandbox::add_functions;
 use decode::decode;
 use encode::encode;
 
 /// Its functions.
-pub(crate) const FUNCTIONS: &[(&CStr, lua_CFunction)] = &[
-    (c"encode", encode),
-    (c"decode", decode),
-    (c"encode_sparse_array", encode_sparse_array),
-    (c"encode_max_depth", encode_max_depth),
-    (c"decode_max_depth", decode_max_depth),
-    (c"encode_number_precision", encode_number_precision),
-    (c"encode_keep_buffer", encode_keep_buffer),
-    (c"encode_invalid_numbers", encode_invalid_numbers),
-    (c"decode_invalid_numbers", decode_invalid_numbers),
-    (c"new", new),
+pub(crate) const FUNCTIONS: &[Function] = &[
+    asked(c"encode", encode, "values and their bytes", Memory::Counted),
+    asked(c"decode", decode, "bytes", Memory::Counted),
+    constant(c"encode_sparse_array", encode_sparse_array),
+    constant(c"encode_max_depth", encode_max_depth),
+    constant(c"decode_max_depth", decode_max_depth),
+    constant(c"encode_number_precision", encode_number_precision),
+    constant(c"encode_keep_buffer", encode_keep_buffer),
+    constant(c"encode_invalid_numbers", encode_invalid_numbers),
+    constant(c"decode_invalid_numbers", decode_invalid_numbers),
+    constant(c"new", new),
 ];
 
 /// Levels that a text may have whatever a script asks for.
@@ -79,8 +79,7 @@ pub(crate) unsafe fn add_values(state: *mut lua_State) {
 
 unsafe extern "C-unwind" fn new(state: *mut lua_State) -> c_int {
     lua_createtable(state, 0, 16);
-    let index = lua_gettop(state);
-    add_functions(state, index, FUNCTIONS);
+    library::add(state, FUNCTIONS);
     add_values(state);
     1
 }
@@ -101,7 +100,7 @@ unsafe fn take_arguments(state: *mut lua_State, count: c_int) {
 /// Sets an integer where one is given, and leaves it.
 unsafe fn integer(state: *mut lua_State, index: c_int, setting: *mut c_int, range: (c_int, c_int)) {
     if lua_type(state, index) != LUA_TNIL {
-        let value = luaL_checkinteger(state, index);
+        let value = arguments::integer(state, index);
         if value < range.0 as i64 || value > range.1 as i64 {
             let text = c"expected integer between %d and %d".as_ptr();
             luaL_argerror(state, 1, lua_pushfstring(state, text, range.0, range.1));

@@ -2,6 +2,7 @@
 //! that mean harm.
 
 mod again;
+mod as_redis;
 mod death;
 mod functions;
 mod harm;

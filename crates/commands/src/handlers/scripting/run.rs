@@ -184,7 +184,10 @@ fn find(
 ) -> Result<Arc<Script>, Failure> {
     let scripts = &context.host.process.scripts;
     match named {
-        Named::Text(text) => scripts.learn(context.store, interpreter, text),
+        Named::Text(text) => {
+            let limits = context.host.process.script_limits;
+            scripts.learn(context.store, (interpreter, limits), text)
+        }
         Named::Sha(sha) => {
             let sha = Sha::parse(sha).ok_or(NO_SCRIPT)?;
             let found = scripts.find(context.store, &sha)?;
