@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use undercroft_engine::{Error, Load, Staged};
+use undercroft_engine::{Error, Load, Staged, removing};
 
 use crate::arguments::{CommandError, is_keyword};
 use crate::config::Value;
@@ -143,6 +143,7 @@ fn call(
     reply: &mut dyn Reply,
 ) -> Result<(), Failure> {
     let waits = is_waiting(context, command);
+    let _removing = command.removes().then(removing);
     let is_untimed = is_quick(command, arguments) && !context.timed || waits;
     if is_untimed && !context.shows {
         // How long it waits right here is not how long it takes.

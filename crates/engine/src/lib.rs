@@ -96,9 +96,9 @@ pub use types::value::Limits;
 pub use undercroft_memory::race;
 pub use undercroft_memory::{
     HeldLock, Holder, LockName, Member, Offset, Options, PatienceLimited, Pinned, PinnedBlock,
-    PutDown, Report, Scratch, ShardSet, Staged, Statistics, User, View, WaitHook,
+    PutDown, Removing, Report, Scratch, ShardSet, Staged, Statistics, User, View, WaitHook,
     coarse_milliseconds, defer_signals, is_patience_limited, limit_patience, remove_sockets,
-    unlimited_patience, without_fork,
+    removing, unlimited_patience, without_fork,
 };
 pub use upkeep::eviction::{Eviction, EvictionChange, EvictionPolicy};
 pub use upkeep::steps::{Pace, Upkept};

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use undercroft_memory::fault::die_after;
-use undercroft_memory::{Error, Offset, Options, Segment, ShardSet};
+use undercroft_memory::{Error, Need, Offset, Options, Segment, ShardSet, removing};
 
 /// Roots 0..8 of both shards hold the offsets of blocks; a block's first word
 /// is its length and all its other words are equal.
@@ -351,4 +351,139 @@ fn a_second_death_during_recovery() {
         std::fs::remove_file(path).expect("just made");
     }
     assert!(second_deaths > 1000, "{second_deaths} second deaths");
+}
+
+#[test]
+fn a_long_transaction_goes_back_to_a_savepoint() {
+    let change = |segment: &Segment| {
+        segment.write(ShardSet::one(0), |transaction| {
+            let at = transaction.view().root(0, 0);
+            let words = |mark: u64| mark.to_le_bytes().repeat(999);
+            transaction.write(0, at + 8, &words(2))?;
+            let savepoint = transaction.savepoint();
+            // What the log holds already, and what it does not.
+            transaction.write(0, at + 8, &words(3)[..160])?;
+            let other = transaction.allocate(0, 64)?;
+            transaction.fill(other, &4_u64.to_le_bytes().repeat(8))?;
+            transaction.fill_word(other, 64)?;
+            transaction.set_root(0, 1, other)?;
+            let inner = transaction.savepoint();
+            transaction.write(0, at + 8, &words(5)[..320])?;
+            transaction.roll_back_to(&inner)?;
+            transaction.roll_back_to(&savepoint)
+        })
+    };
+    let steps = die_everywhere(
+        |segment| {
+            put(segment, 0, 0, 8000, 1).expect("room");
+            segment.expect(ShardSet::one(0), &long_log());
+        },
+        change,
+    );
+    assert!(
+        steps > 80,
+        "{steps} steps: each word that is put back is one"
+    );
+}
+
+fn long_log() -> Need {
+    Need {
+        log: 64 << 10,
+        memory: 0,
+    }
+}
+
+/// A removal that finds no room for its log is carried out in parts: a death leaves some of them, each whole.
+#[test]
+fn whoever_dies_in_a_removal_in_parts_leaves_whole_parts() {
+    const BLOCK: u64 = 5000;
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let remove = |segment: &Segment| {
+        let _removing = removing();
+        segment.write(both(), |transaction| {
+            if !transaction.is_in_parts() {
+                // More than any log of this store has room for.
+                transaction.preserve(0, transaction.view().root(0, 7), 700_000)?;
+            }
+            let mut removed = 0;
+            for root in 0..6 {
+                for shard in [0, 1] {
+                    let at = transaction.view().root(shard, root);
+                    transaction.preserve(shard, at, 4096)?;
+                    transaction.free(shard, at);
+                    transaction.set_root(shard, root, 0)?;
+                }
+                removed += 1;
+                transaction.end_of_part()?;
+            }
+            Ok::<_, Error>(removed)
+        })
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    for steps in 0.. {
+        let path = directory.path().join(format!("store-{steps}"));
+        let segment = create(&path);
+        for (root, shard) in (0..6).flat_map(|root| [(root, 0), (root, 1)]) {
+            put(&segment, shard, root, BLOCK, root as u64 + 1).expect("room");
+        }
+        put(&segment, 0, 7, 700_000, 9).expect("room");
+        let removed = die_after(steps, || remove(&segment).expect("a removal in parts"));
+        if let Some(removed) = removed {
+            assert_eq!(removed, 6, "all of them, in one run");
+            assert_eq!(content(&segment).len(), 1);
+            break;
+        }
+        segment.abandon();
+        let heir = Segment::open(&path, true).expect("the same store");
+        let after = content(&heir);
+        let left: Vec<usize> = (0..6)
+            .filter(|&root| after.contains_key(&(0, root)))
+            .collect();
+        let others: Vec<usize> = (0..6)
+            .filter(|&root| after.contains_key(&(1, root)))
+            .collect();
+        assert_eq!(left, others, "{steps}: both shards, or neither");
+        assert_eq!(left, (6 - left.len()..6).collect::<Vec<_>>(), "{steps}");
+        seen.insert(left.len());
+        for (shard, root) in after.keys() {
+            clear(&heir, *shard, *root).expect("a free");
+        }
+        heir.recover().expect("a recovery");
+        assert_eq!(heir.statistics().used, 0, "{steps}");
+        std::fs::remove_file(path).expect("just made");
+    }
+    assert!(seen.len() >= 6, "{seen:?}");
+}
+
+/// Growing a log and giving its memory back: whoever dies at it leaves a log that works, and no memory is lost.
+#[test]
+fn whoever_dies_while_a_log_grows_or_shrinks_loses_nothing() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    for steps in 0.. {
+        let path = directory.path().join(format!("store-{steps}"));
+        let segment = create(&path);
+        put(&segment, 0, 0, 40_000, 1).expect("room");
+        let least = segment.statistics().logs;
+        let there_and_back = || {
+            segment.expect(ShardSet::one(0), &long_log());
+            segment.shrink_logs_now().expect("no lock is held");
+        };
+        if die_after(steps, there_and_back).is_some() {
+            assert_eq!(segment.statistics().logs, least);
+            assert!(steps > 10, "{steps} steps");
+            break;
+        }
+        segment.abandon();
+        let heir = Segment::open(&path, true).expect("the same store");
+        // A long log at once, as if nobody had died.
+        heir.write(ShardSet::one(0), |transaction| {
+            let at = transaction.view().root(0, 0);
+            transaction.write(0, at + 8, &2_u64.to_le_bytes().repeat(4999))
+        })
+        .expect("a log that grows");
+        assert_eq!(content(&heir).get(&(0, 0)), Some(&(40_000, 2)), "{steps}");
+        heir.shrink_logs_now().expect("no lock is held");
+        assert_eq!(heir.statistics().logs, least, "{steps}");
+        std::fs::remove_file(path).expect("just made");
+    }
 }

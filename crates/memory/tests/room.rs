@@ -2,7 +2,9 @@
 
 use std::cell::Cell;
 
-use undercroft_memory::{Error, Need, Options, Segment, ShardSet, Stock, Transaction};
+use undercroft_memory::{
+    Error, LogSavepoint, Need, Options, Segment, ShardSet, Stock, Transaction, removing,
+};
 
 const SHARDS: usize = 8;
 
@@ -81,6 +83,7 @@ fn one_that_was_expected_runs_once() {
         result.expect("room");
         assert_eq!(runs, 1, "{count} blocks of {bytes} bytes");
         // What is there is not reserved again.
+        segment.expect(ShardSet::first(SHARDS), &Need { memory: 0, ..need });
         let before = segment.statistics();
         segment.expect(ShardSet::first(SHARDS), &Need { memory: 0, ..need });
         let after = segment.statistics();
@@ -145,6 +148,108 @@ fn words_that_change_again_and_again_are_logged_once() {
     change(false).expect("room");
     assert_eq!(words(&segment), (9900..10_000).collect::<Vec<u64>>());
     assert_eq!((runs.get(), segment.statistics().logs), (2, before));
+}
+
+#[test]
+fn words_are_logged_once_whatever_the_savepoints() {
+    let (_directory, segment) = create(16 << 20);
+    let before = segment.statistics().logs;
+    let most = Cell::new(0);
+    let change = |transaction: &mut Transaction<'_>| {
+        let mut savepoint = LogSavepoint::default();
+        for round in 1..50_000_u64 {
+            transaction.renew(&mut savepoint);
+            transaction.set_root(0, 7, round)?;
+            if round % 3 == 0 {
+                // A command that fails, and another one inside of it that does.
+                let inner = transaction.savepoint();
+                transaction.set_root(0, 7, u64::MAX)?;
+                transaction.set_root(0, 8, round)?;
+                transaction.roll_back_to(&inner)?;
+                assert_eq!(transaction.view().root(0, 7), round);
+                transaction.set_root(0, 7, 0)?;
+                transaction.roll_back_to(&savepoint)?;
+            }
+            let last = if round % 3 == 0 { round - 1 } else { round };
+            assert_eq!(transaction.view().root(0, 7), last);
+        }
+        most.set(segment.statistics().logs);
+        Ok::<_, Error>(())
+    };
+    segment.write(ShardSet::one(0), change).expect("room");
+    assert_eq!(most.get(), before, "the log did not grow");
+    let read = segment.read(ShardSet::one(0), |view| {
+        Ok::<_, Error>((view.root(0, 7), view.root(0, 8)))
+    });
+    assert_eq!(read.expect("a read"), (49_999, 0));
+}
+
+#[test]
+fn a_long_log_goes_back_to_the_system() {
+    let (_directory, segment) = create(64 << 20);
+    let least = segment.statistics().logs;
+    let (result, _) = runs(&segment, 100_000, 64);
+    result.expect("room");
+    assert_eq!(
+        segment.statistics().logs,
+        least,
+        "the end of a long transaction gives it back"
+    );
+    // What was only expected, and shorter ones, by upkeep.
+    let need = Need {
+        log: 1 << 20,
+        memory: 0,
+    };
+    segment.expect(ShardSet::first(SHARDS), &need);
+    assert!(segment.statistics().logs > least + (1 << 20));
+    let shrink = || {
+        let shrunk = (0..SHARDS).map(|index| segment.shrink_log(index).expect("no lock is held"));
+        shrunk.fold(false, |more, shrunk| more | shrunk.more)
+    };
+    assert!(shrink(), "not while it may be wanted again");
+    let start = std::time::Instant::now();
+    while shrink() {
+        assert!(start.elapsed().as_secs() < 60, "it comes to an end");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(segment.statistics().logs, least);
+    segment.expect(ShardSet::first(SHARDS), &need);
+    segment.shrink_logs_now().expect("no lock is held");
+    assert_eq!(
+        segment.statistics().logs,
+        least,
+        "at once where somebody asks for it"
+    );
+    let (result, _) = runs(&segment, 10_000, 64);
+    result.expect("a log that grows anew");
+    check(&segment);
+}
+
+#[test]
+fn what_is_kept_for_removals_only_removals_take() {
+    let (_directory, segment) = create(4 << 20);
+    let block = |bytes: u64| {
+        segment.write(ShardSet::one(0), |transaction| {
+            let at = transaction.allocate(0, bytes)?;
+            let last = transaction.view().root(0, 0);
+            transaction.fill_word(at, last)?;
+            transaction.set_root(0, 0, at)
+        })
+    };
+    for bytes in [60_000, 4000, 500, 64, 8] {
+        while block(bytes).is_ok() {}
+    }
+    let free = segment.statistics().free;
+    assert!(free > 0, "some is kept");
+    let removing = removing();
+    let mut taken = 0;
+    while block(4096 * 2).is_ok() {
+        taken += 1;
+    }
+    drop(removing);
+    assert!(taken > 0, "of {free} bytes");
+    assert!(matches!(block(4096), Err(Error::OutOfMemory)));
+    check(&segment);
 }
 
 /// Random changes, savepoints and returns to them, beside a copy.

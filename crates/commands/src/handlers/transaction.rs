@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use undercroft_engine::{Running, Scratch, Store};
+use undercroft_engine::{Running, Savepoint, Scratch, Store, removing};
 
 use crate::arguments::CommandError;
 use crate::handler::{Context, Failure, Outcome};
@@ -140,6 +140,8 @@ struct Done {
     databases: Vec<u32>,
     /// When the last command ended.
     ended: Option<Instant>,
+    /// The state before the last command.
+    savepoint: Savepoint,
 }
 
 /// A command that was run within the transaction.
@@ -199,7 +201,7 @@ impl Done {
         }
         let arguments = multi.arguments(queued);
         let from = self.tape.mark();
-        let savepoint = running.savepoint();
+        running.renew(&mut self.savepoint);
         let start = self.ended.unwrap_or_else(Instant::now);
         let mut inner = Context {
             session: &mut *context.session,
@@ -211,14 +213,17 @@ impl Done {
             scripted: false,
             lap: Lap::default(),
         };
-        let outcome = (queued.handler)(&mut inner, &arguments, &mut self.tape);
+        let outcome = {
+            let _removing = queued.command.removes().then(removing);
+            (queued.handler)(&mut inner, &arguments, &mut self.tape)
+        };
         if running.starts_again() {
             return Err(CommandError::OUT_OF_MEMORY.into());
         }
         let error = match outcome {
             Ok(()) => None,
             Err(Failure::Reply(error)) => {
-                running.roll_back_to(&savepoint)?;
+                running.roll_back_to(&self.savepoint)?;
                 self.tape.cut(from);
                 error.write(&mut self.tape);
                 Some(error)

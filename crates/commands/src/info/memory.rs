@@ -123,6 +123,7 @@ pub(super) fn section(context: &Context<'_>, facts: &Facts, out: &mut String) {
     line("used_memory_dataset", dataset, out);
     line("used_memory_dataset_perc", percentage(dataset, used), out);
     line("used_memory_waiting", waiting, out);
+    line("used_memory_undo_logs", statistics.logs, out);
     line("allocator_allocated", used + fixed, out);
     line("allocator_active", granted, out);
     line("allocator_resident", backed, out);

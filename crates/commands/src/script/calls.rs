@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use undercroft_engine::{RunningScript, coarse_milliseconds, is_patience_limited};
+use undercroft_engine::{RunningScript, coarse_milliseconds, is_patience_limited, removing};
 
 use super::{Called, ScriptLimits};
 use crate::arguments::CommandError;
@@ -134,6 +134,7 @@ impl<'c, 'a> Calls<'c, 'a> {
         let start = is_timed.then(Instant::now);
         let outcome = if writes {
             // A change that cannot be undone spoils the transaction, whatever the script makes of the error.
+            let _removing = command.removes().then(removing);
             match store.attempt(|| handler(self.context, arguments, reply)) {
                 Ok(outcome) => outcome,
                 Err(error) => return Err(self.stop(error.into())),

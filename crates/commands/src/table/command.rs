@@ -402,7 +402,32 @@ pub struct Command {
     pub handler: Option<Handler>,
 }
 
+/// Commands that change keys, are not refused where memory is short, and yet do not remove anything: what they add to what
+/// is there for good they may not take from what is kept for removals.
+const KEEPING: &[&str] = &[
+    "expire",
+    "expireat",
+    "move",
+    "pexpire",
+    "pexpireat",
+    "renamenx",
+    "swapdb",
+    "touch",
+    "xautoclaim",
+    "xclaim",
+    "xgroup|createconsumer",
+    "xgroup|setid",
+    "xreadgroup",
+];
+
 impl Command {
+    /// Whether it removes data, so that it may use what a full store keeps for that (H6).
+    pub fn removes(&self) -> bool {
+        self.flags.has(Flag::Write)
+            && !self.flags.has(Flag::DenyOom)
+            && !KEEPING.contains(&self.name)
+    }
+
     pub(super) const fn new(
         name: &'static str,
         arity: i32,

@@ -152,7 +152,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply("map of names and values")
         .handler(handlers::feeds::info),
     command("feed.compact", 2)
-        .flags(&[Flag::Write, Flag::DenyOom])
+        .flags(&[Flag::Write])
         .keys(keys::CHANGE_KEY)
         .doc(
             "key",

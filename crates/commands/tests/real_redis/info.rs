@@ -19,6 +19,7 @@ const OURS: &[&str] = &[
     "store_shards",
     "threads",
     "undercroft_version",
+    "used_memory_undo_logs",
     "used_memory_waiting",
 ];
 

@@ -1,6 +1,6 @@
 //! Messages that consumers hold.
 
-use undercroft_memory::SeatName;
+use undercroft_memory::{SeatName, removing};
 
 use super::{Channel, Received, Undone};
 use crate::error::Error;
@@ -67,6 +67,7 @@ impl Store {
         let (items, held) = (self.key(&channel.items), self.key(&held));
         let consumers = self.key(&channel.consumers);
         let shards = self.shards_of([&items, &held, &consumers]);
+        let _removing = removing();
         let received = self.write_into(shards, out, |writer, out| {
             writer.list_pop(database, &items, End::Left, count, out)?;
             if let Some(refused) = out.iter().position(|item| !accepts(item)) {
@@ -113,6 +114,7 @@ impl Store {
             true => self.shards_of([&items, &held]),
             false => self.shards_of([&held]),
         };
+        let _removing = removing();
         self.write(shards, |writer| {
             let was_held = writer.list_remove(database, &held, 1, item)? > 0;
             if was_held && goes_back {
@@ -163,6 +165,7 @@ impl Store {
         let held = channel.held_by(consumer);
         let (items, held) = (self.key(&channel.items), self.key(&held));
         let consumers = self.key(&channel.consumers);
+        let _removing = removing();
         self.write(self.shards_of([&items, &held, &consumers]), |writer| {
             let score = match writer.reader().sorted_set(database, &consumers)? {
                 Some(set) => set.score(writer.view(), &self.key(consumer))?,

@@ -14,7 +14,7 @@
 
 mod hold;
 
-use undercroft_memory::ShardSet;
+use undercroft_memory::{ShardSet, removing};
 
 use crate::error::Error;
 use crate::store::{Reader, Store};
@@ -165,6 +165,7 @@ impl Store {
         out: &mut Ranges,
     ) -> Result<Received, Error> {
         let items = self.key(&channel.items);
+        let _removing = removing();
         let received = self.write_into(ShardSet::one(items.shard), out, |writer, out| {
             writer.list_pop(database, &items, End::Left, count, out)?;
             match out.iter().position(|item| !accepts(item)) {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use undercroft_memory::{Patience, Polling, SeatName, ShardSet};
+use undercroft_memory::{Patience, Polling, SeatName, ShardSet, removing};
 
 use super::lease_key;
 use crate::error::Error;
@@ -148,6 +148,7 @@ impl Store {
     /// # Errors
     /// Those of [`write`](Self::write).
     pub fn release_lease(&self, database: usize, key: &[u8], lease: &Lease) -> Result<bool, Error> {
+        let _removing = removing();
         self.end_lease(database, key, lease, None)
     }
 

@@ -46,7 +46,9 @@ impl Taking {
     ) -> Result<Taking, Error> {
         let view = transaction.view();
         let length = elements.length(view)?;
-        if texts.len() < REBUILD_MIN || texts.len() as u64 * 2 <= length {
+        // Parts must not end with a collection that is empty.
+        let is_small = !transaction.is_in_parts() && texts.len() < REBUILD_MIN;
+        if is_small || texts.len() as u64 * 2 <= length {
             return Ok(Taking::Each);
         }
         let mut found = Vec::with_capacity(texts.len());
@@ -60,7 +62,7 @@ impl Taking {
         let gone = found.len() as u64;
         Ok(if gone == length {
             Taking::All(gone)
-        } else if gone * 2 > length {
+        } else if gone * 2 > length && !transaction.is_in_parts() {
             Taking::Most(Gone(found))
         } else {
             Taking::Each

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, Ref, RefCell};
 
-use undercroft_memory::{Scratch, ShardSet, Transaction, View, defer_signals};
+use undercroft_memory::{Scratch, ShardSet, Transaction, View, defer_signals, has_removed_in_part};
 
 use crate::error::Error;
 use crate::messages::notify::KeyEvent;
@@ -54,6 +54,15 @@ impl Running<'_, '_> {
         let mut savepoint = Savepoint::default();
         self.save_to(&mut savepoint);
         savepoint
+    }
+
+    /// [`savepoint`](Self::savepoint) in its place, by which all that were made before are void: for who runs one command
+    /// after the other and goes back over the last one only. O(locked shards).
+    pub fn renew(&self, savepoint: &mut Savepoint) {
+        let mut writer = self.writer.borrow_mut();
+        writer.transaction.renew(&mut savepoint.changes);
+        savepoint.outbox = writer.outbox.mark();
+        savepoint.is_sound = matches!(*self.soundness.borrow(), Soundness::Sound);
     }
 
     /// Undoes what commands did since a savepoint, and takes back what they had done or told behind the commit. O(what
@@ -225,6 +234,8 @@ impl Store {
         match carried.cause {
             Cause::Other => Err(carried.error),
             Cause::Marked => self.look_after().map_err(E::from),
+            // What is removed already cannot be removed again, and told of.
+            Cause::Full if has_removed_in_part() => Err(carried.error),
             Cause::Full => {
                 // The error that there is goes before any that this comes to.
                 let _deferred = defer_signals();

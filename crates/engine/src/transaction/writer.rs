@@ -1,6 +1,6 @@
 //! Changing keys within a transaction.
 
-use undercroft_memory::{Offset, Transaction, View};
+use undercroft_memory::{Offset, Transaction, View, removing};
 
 use crate::error::Error;
 use crate::messages::notify::KeyEvent;
@@ -137,6 +137,14 @@ impl<'w, 's> Writer<'w, 's> {
         Ok(Some(bytes == text))
     }
 
+    /// Notes that a key is about to change, where that is done in parts: the first of them counts as a change, whatever
+    /// becomes of the others (M2).
+    pub(crate) fn expect_parts(&mut self, database: usize, key: &Key<'_>) {
+        if self.transaction.is_in_parts() {
+            self.changed(database, key, Effect::Changed);
+        }
+    }
+
     /// Removes a key. Returns whether it was there.
     pub fn remove(&mut self, database: usize, key: &Key<'_>) -> Result<bool, Error> {
         let removed = self.remove_quietly(database, key)?;
@@ -166,6 +174,7 @@ impl<'w, 's> Writer<'w, 's> {
 
     /// Removes a key and frees its value.
     pub(crate) fn remove_found(&mut self, root: Root, found: Found) -> Result<(), Error> {
+        let _removing = removing();
         self.discard_value(root.shard, &found.entry)?;
         self.detach(root, found)
     }

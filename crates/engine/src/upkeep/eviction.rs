@@ -8,7 +8,7 @@
 use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
 
-use undercroft_memory::{Setting, ShardSet};
+use undercroft_memory::{Setting, ShardSet, removing};
 
 use crate::error::Error;
 use crate::messages::notify::KeyEvent;
@@ -427,6 +427,7 @@ impl Store {
         if !wait && self.segment.is_locked(key.shard) {
             return Ok(Attempt::Locked);
         }
+        let _removing = removing();
         let evicted = self.write(ShardSet::one(key.shard), |writer| {
             writer.evict(candidate, &key, policy.only_expiring())
         });

@@ -11,7 +11,7 @@
 //! | next one | arena | type, or 0 of lists | first part | unused | unused | kind | unused |
 //! ```
 
-use undercroft_memory::{Fault, Offset, Pool, Transaction, View, defer_signals};
+use undercroft_memory::{Fault, Offset, Pool, Transaction, View, defer_signals, removing};
 
 use crate::error::Error;
 use crate::store::Store;
@@ -462,6 +462,7 @@ impl Access<'_> {
         also: impl Fn() -> Result<(), Error> + Sync,
     ) -> Result<u64, Error> {
         let shards = self.all_shards();
+        let _removing = removing();
         let removed = self.write(shards, |writer| {
             let mut removed = 0;
             for shard in shards.iter() {

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use undercroft_memory::{Marks, ShardSet};
+use undercroft_memory::{Marks, ShardSet, removing};
 
 use crate::error::Error;
 use crate::store::Store;
@@ -131,6 +131,7 @@ impl Store {
         mut body: impl FnMut(&mut Writer<'_, '_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let shards = ShardSet::one(shard);
+        let _removing = removing();
         let written = self
             .segment
             .write_where(shards, Marks::Ignored, |transaction| {

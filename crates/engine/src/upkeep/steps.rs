@@ -61,6 +61,7 @@ const OF_MEMORY: &[Chore] = &[
     give_back,
     resize,
     prepare_growth,
+    shrink_logs,
     trim,
 ];
 
@@ -173,6 +174,7 @@ impl Store {
         for shard in 0..self.shards() {
             while !self.segment.is_locked(shard) && self.segment.give_back(shard)? {}
         }
+        self.segment.shrink_logs_now()?;
         loop {
             let free = self.statistics().free;
             self.segment.trim(0)?;
@@ -309,8 +311,32 @@ fn prepare_growth(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     Ok(Pace::Idle)
 }
 
+/// Gives the memory of undo logs that were long back to the system.
+fn shrink_logs(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
+    let mut pace = Pace::Idle;
+    for shard in 0..store.shards() {
+        let shrunk = store.segment.shrink_log(shard)?;
+        if shrunk.bytes > 0 {
+            return Ok(Pace::Hurry);
+        }
+        if shrunk.more {
+            pace = Pace::Steady;
+        }
+    }
+    Ok(pace)
+}
+
 /// Gives free memory back to the system. Some stays warm for reuse (H5).
 fn trim(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
+    // Where not even the next process' entry finds memory, nothing stays.
+    if !store.segment.keep_spare_slots() {
+        let trimmed = store.segment.trim(0)?;
+        return Ok(if trimmed.bytes > 0 {
+            Pace::Hurry
+        } else {
+            Pace::Steady
+        });
+    }
     let mut keep = KEPT_FREE.max(store.used_memory() / 4);
     for shard in 0..store.shards() {
         keep += wanted_tables(store, shard)?.into_iter().sum::<u64>();

@@ -15,6 +15,7 @@ use crate::handle::Segment;
 use crate::mapped::layout::{EXTENT_PAGES, PAGE};
 use crate::mapped::platform::coarse_milliseconds;
 use crate::views::view::Offset;
+use crate::writing::removal::{self, not_removing};
 use crate::writing::transaction::{Shortage, Transaction};
 
 /// Extents backed with memory in one step: some 100 us of the kernel's work.
@@ -79,7 +80,12 @@ impl Segment {
             if heap.find(pages).is_some() {
                 return Ok(None);
             }
-            let missing = heap.missing_part(extents, EXTENTS_AT_ONCE);
+            // The run may be there, and what is kept for removals (H6) not yet.
+            let wanted = match heap.find_free(extents) {
+                Some(_) => removal::reserved_extents(heap.layout()),
+                None => extents,
+            };
+            let missing = heap.missing_part(wanted, EXTENTS_AT_ONCE);
             missing.map(Some).ok_or(Error::OutOfMemory)
         })?;
         let Some((first, count)) = missing else {
@@ -99,11 +105,14 @@ impl Transaction<'_> {
         bytes: u64,
     ) -> Result<Option<Offset>, Error> {
         let (pool, pages) = (pool.into(), bytes.div_ceil(PAGE));
+        // A table that can wait takes nothing of what is kept for removals.
+        let _adding = not_removing();
         if pages <= EXTENT_PAGES {
             let was_short = self.shortage.is_some();
             return match self.allocate(pool, bytes) {
                 Err(error) if !was_short && matches!(self.shortage, Some(Shortage::Pages(_))) => {
-                    if !self.segment.was_full() {
+                    // What is carried out in parts does not run again.
+                    if !self.in_parts && !self.segment.was_full() {
                         self.rest().can_wait = true;
                         return Err(error);
                     }

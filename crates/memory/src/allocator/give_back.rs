@@ -165,10 +165,15 @@ impl Segment {
         let mut any = false;
         for index in 0..self.shards() {
             let mut buried = 0;
-            let ran = self.run_once(ShardSet::one(index), Marks::Ignored, &mut |transaction| {
-                buried = transaction.bury_kept(index)?;
-                Ok(())
-            });
+            let ran = self.run_once(
+                ShardSet::one(index),
+                Marks::Ignored,
+                false,
+                &mut |transaction| {
+                    buried = transaction.bury_kept(index)?;
+                    Ok(())
+                },
+            );
             match ran {
                 Ok(Ran::Whole(..)) => any |= buried > 0,
                 // Who works in the shard for long keeps it.

@@ -23,6 +23,7 @@ use crate::probes::fault;
 use crate::processes::lock;
 use crate::processes::wait::{Waiter, Which};
 use crate::writing::log::Log;
+use crate::writing::removal;
 
 /// The owner of the runs of arenas, in place of a shard: which arena it is
 /// stands in the use of the run's first page, so that the arena changes hands
@@ -122,9 +123,27 @@ impl Segment {
         )
     }
 
-    /// Backs more extents with memory, at least so many pages in one run.
+    /// Backs more extents with memory, at least so many pages in one run, and what is kept for removals on top of them (H6).
     /// Called without any lock held: the system call may take long (H2, W9).
     pub(crate) fn reserve(&self, pages: u64) -> Result<(), Error> {
+        self.reserve_run(pages)?;
+        if removal::is_removing() {
+            return Ok(());
+        }
+        let kept = removal::reserved_extents(self.mapping.layout());
+        let wanted = kept.saturating_add(pages.div_ceil(EXTENT_PAGES));
+        while !self.has_free_extents(wanted) {
+            let free = self.free_extents();
+            self.reserve_run(EXTENT_PAGES)?;
+            if self.free_extents() <= free {
+                // Others were faster.
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn reserve_run(&self, pages: u64) -> Result<(), Error> {
         let layout = self.mapping.layout();
         let needed = pages.div_ceil(EXTENT_PAGES);
         let high = self.mapping.load(control::HEAP_HIGH).min(layout.extents);

@@ -3,12 +3,44 @@
 use std::sync::atomic::Ordering;
 
 use crate::allocator::heap::Heap;
+use crate::handle::Segment;
 use crate::mapped::layout::{EXTENT_PAGES, control};
+use crate::writing::removal;
 
 /// Partly used extents looked at for a run of several pages before a free extent is broken: the lowest ones, so that the
 /// heap's end becomes free, and those behind where the last search came to, so that none is never looked at.
 const LOWEST_TRIES: usize = 16;
 const NEXT_TRIES: usize = 48;
+
+/// The mask of an extent whose pages are all free.
+const ALL_FREE: u64 = 0xffff;
+
+impl Segment {
+    /// Whether so many extents are free and have memory; without a lock a guess.
+    pub(crate) fn has_free_extents(&self, count: u64) -> bool {
+        let layout = self.mapping.layout();
+        let high = self.mapping.load(control::HEAP_HIGH).min(layout.extents);
+        let mut found = 0;
+        (0..high.div_ceil(64)).rev().any(|word| {
+            let free = self.mapping.load(layout.all_free_map + word * 8);
+            found += u64::from(free.count_ones());
+            found >= count
+        })
+    }
+
+    /// How many extents are free and have memory.
+    pub(crate) fn free_extents(&self) -> u64 {
+        let layout = self.mapping.layout();
+        let high = self.mapping.load(control::HEAP_HIGH).min(layout.extents);
+        let words = 0..high.div_ceil(64);
+        let free = |word: u64| {
+            self.mapping
+                .load(layout.all_free_map + word * 8)
+                .count_ones()
+        };
+        words.map(|word| u64::from(free(word))).sum()
+    }
+}
 
 impl Heap<'_> {
     /// A run of so many extents of which some are still to be backed with
@@ -87,31 +119,48 @@ impl Heap<'_> {
         None
     }
 
-    /// Finds a free run. O(1) mostly, and O(extents ever reserved) before none is found.
+    /// Finds a free run that this thread may take: what is kept for removals only they find (H6). O(1) mostly, and
+    /// O(extents ever reserved) before none is found.
     pub(crate) fn find(&self, pages: u64) -> Option<u64> {
+        let kept = removal::reserved_extents(self.layout());
+        let extents = pages.div_ceil(EXTENT_PAGES);
+        let breaks = removal::is_removing() || self.has_free_extents(kept.saturating_add(extents));
         if pages >= EXTENT_PAGES {
-            return self.find_free(pages.div_ceil(EXTENT_PAGES));
+            return if breaks {
+                self.find_free(extents)
+            } else {
+                None
+            };
         }
         let next = &self.segment().search_from;
-        let (lowest, end) = self.find_within(pages, 0, LOWEST_TRIES);
+        let (lowest, end) = self.find_within(pages, 0, LOWEST_TRIES, breaks);
         if lowest.is_some() {
             return lowest;
         }
         let from = next.load(Ordering::Relaxed).max(end);
-        let (found, end) = self.find_within(pages, from, NEXT_TRIES);
+        let (found, end) = self.find_within(pages, from, NEXT_TRIES, breaks);
         next.store(end, Ordering::Relaxed);
-        let found = found.or_else(|| self.find_free(1));
-        found.or_else(|| self.find_within(pages, 0, usize::MAX).0)
+        let found = found.or_else(|| if breaks { self.find_free(1) } else { None });
+        found.or_else(|| self.find_within(pages, 0, usize::MAX, breaks).0)
     }
 
-    /// A run within one of so many partly used extents, from one on; and the extent to go on with, 0 behind the last one.
-    fn find_within(&self, pages: u64, from: u64, tries: usize) -> (Option<u64>, u64) {
+    /// Whether so many extents are free and have memory. They lie at the end, mostly.
+    pub(crate) fn has_free_extents(&self, count: u64) -> bool {
+        self.segment().has_free_extents(count)
+    }
+
+    /// A run within one of so many partly used extents, or, where it `breaks` those, free ones, from one on; and the
+    /// extent to go on with, 0 behind the last one.
+    fn find_within(&self, pages: u64, from: u64, tries: usize, breaks: bool) -> (Option<u64>, u64) {
         let mut from = from;
         for _ in 0..tries {
             let Some(extent) = self.next_bit(self.layout().some_free_map, from) else {
                 return (None, 0);
             };
-            if let Some(page) = first_run(self.page_mask(extent), pages) {
+            let mask = self.page_mask(extent);
+            if let Some(page) = first_run(mask, pages)
+                && (breaks || mask != ALL_FREE)
+            {
                 return (Some(extent * EXTENT_PAGES + page), extent);
             }
             from = extent + 1;
@@ -120,7 +169,7 @@ impl Heap<'_> {
     }
 
     /// The first page of so many free extents, one after the other.
-    fn find_free(&self, count: u64) -> Option<u64> {
+    pub(crate) fn find_free(&self, count: u64) -> Option<u64> {
         let map = self.layout().all_free_map;
         let mut start = self.next_bit(map, 0)?;
         let mut length = 1;

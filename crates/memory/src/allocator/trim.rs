@@ -18,6 +18,7 @@ use crate::handle::Segment;
 use crate::mapped::layout::{EXTENT, EXTENT_PAGES, PAGE, control};
 use crate::mapped::platform::unix_milliseconds;
 use crate::processes::lock::Owner;
+use crate::writing::removal;
 
 /// Reads that began before extents were retired have ended after this.
 const GRACE: Duration = Duration::from_secs(1);
@@ -72,7 +73,9 @@ impl Segment {
             .mapping
             .load(control::HEAP_FREE_PAGES)
             .saturating_mul(PAGE);
-        let excess = free.saturating_sub(keep) / EXTENT;
+        let kept = removal::reserved_extents(self.mapping.layout());
+        let excess =
+            (free.saturating_sub(keep) / EXTENT).min(self.free_extents().saturating_sub(kept));
         let retired = self.mapping.load(control::RETIRED_COUNT);
         if retired == 0 && excess == 0 {
             return Ok(Trimmed::default());

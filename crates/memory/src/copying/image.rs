@@ -16,6 +16,7 @@ use crate::copying::area::{Area, leave_out};
 use crate::copying::saving::{DONE, LOST, NONE, ON, Table};
 use crate::error::Error;
 use crate::handle::{Marks, Segment};
+use crate::inspection::still::cannot_join;
 use crate::mapped::layout::{EXTENT, EXTENT_PAGES, PAGE, control, shard};
 use crate::mapped::mapping::Mapping;
 use crate::mapped::platform::Map;
@@ -81,6 +82,9 @@ impl Segment {
     /// The copy takes memory of the store for what others change meanwhile. Where there is none at all, it is made under
     /// all locks; and so is that of a store that nobody has written to since it was synced, which it stays.
     ///
+    /// A process that cannot join the store, as its file system is full, takes no lock: it copies again where something
+    /// was written meanwhile.
+    ///
     /// `between` is called after every page, with no lock held: tests change the store there.
     ///
     /// # Errors
@@ -91,7 +95,10 @@ impl Segment {
         mut moment: impl FnMut() -> T,
         between: &mut dyn FnMut(),
     ) -> Result<(Image, T), Error> {
-        self.prepare_to_write()?;
+        match self.prepare_to_write() {
+            Err(error) if cannot_join(&error) => return self.image_while_still(moment),
+            prepared => prepared?,
+        }
         let _turn = self.take_turn()?;
         if self.is_synced() {
             // Nobody has written since, and what is taken of the heap would be a change that is not on the disk (D1).
@@ -229,18 +236,39 @@ impl Segment {
         let image = self.new_image()?;
         let _locked = self.lock_all_for_a_moment(Marks::Respected)?;
         let value = self.with_heap(|_| {
-            let extents = self.extents_in_use();
-            self.copy_tables(&image, extents);
-            for extent in 0..extents {
-                let free = self.free_masks(extent / 4 * 4) >> (extent % 4 * 16);
-                for page in (0..EXTENT_PAGES).filter(|page| free >> page & 1 == 0) {
-                    let at = self.mapping.layout().page(extent * EXTENT_PAGES + page);
-                    self.mapping.copy_page_to(&image.mapping, at, at);
-                }
-            }
+            self.copy_all(&image);
             Ok(moment())
         })?;
         Ok((image, value))
+    }
+
+    /// The image of a process that can take no lock.
+    fn image_while_still<T>(&self, mut moment: impl FnMut() -> T) -> Result<(Image, T), Error> {
+        let marked = (0..self.shards()).any(|index| {
+            let base = self.mapping.layout().shard(index);
+            self.mapping.load(base + shard::MARK) != 0
+        });
+        if marked {
+            return Err(Error::Marked);
+        }
+        self.look_while_still(|| {
+            let image = self.new_image()?;
+            self.copy_all(&image);
+            Ok((image, moment()))
+        })?
+    }
+
+    /// Copies all of the store that an image has, which nobody changes meanwhile.
+    fn copy_all(&self, image: &Image) {
+        let extents = self.extents_in_use();
+        self.copy_tables(image, extents);
+        for extent in 0..extents {
+            let free = self.free_masks(extent / 4 * 4) >> (extent % 4 * 16);
+            for page in (0..EXTENT_PAGES).filter(|page| free >> page & 1 == 0) {
+                let at = self.mapping.layout().page(extent * EXTENT_PAGES + page);
+                self.mapping.copy_page_to(&image.mapping, at, at);
+            }
+        }
     }
 }
 

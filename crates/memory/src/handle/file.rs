@@ -22,7 +22,7 @@ use crate::mapped::layout::{
 use crate::mapped::mapping::Mapping;
 use crate::mapped::platform::unix_milliseconds;
 use crate::mapped::platform::{self, Map};
-use crate::processes::process::{Process, boot};
+use crate::processes::process::{Process, SPARE_SLOTS, boot};
 
 /// Default for [`Options::capacity`].
 const CAPACITY: u64 = 64 << 30;
@@ -103,6 +103,7 @@ impl Segment {
         for index in 0..layout.shards {
             let base = layout.shard(index);
             mapping.store(base + shard::LOG_RESERVED, shard::LOG_RESERVED_MIN);
+            mapping.store(base + shard::LOG_BACKED, shard::LOG_RESERVED_MIN);
             mapping.store(base + shard::HINT_BITS, shard::HINT_BITS_MIN);
         }
         mapping.store(control::WRITING, 1);
@@ -310,6 +311,7 @@ fn populate(file: &File, mapping: &Mapping) -> io::Result<()> {
     let layout = *mapping.layout();
     let mut ranges = vec![
         (0, 2 * PAGE),
+        (slot::TABLE, SPARE_SLOTS * slot::STRIDE),
         (layout.heap_log, HEAP_LOG_RESERVED),
         (layout.ring, PAGE),
     ];

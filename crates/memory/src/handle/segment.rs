@@ -230,10 +230,13 @@ impl Segment {
             self.run_in_vain(shards, marks, &mut body)?;
         }
         loop {
-            match self.run_once(shards, marks, &mut body)? {
+            match self.run_once(shards, marks, runs.in_parts, &mut body)? {
                 Ran::Whole(value, None) => return Ok(value),
                 Ran::Whole(value, Some(rest)) => {
                     self.make_ready(&rest.ahead);
+                    if rest.saved.is_some() {
+                        self.shrink_behind(shards);
+                    }
                     return Ok(value);
                 }
                 Ran::Short(used) => self.make_room(&used, &mut runs)?,
@@ -241,17 +244,19 @@ impl Segment {
         }
     }
 
-    /// Runs a body once, as a transaction. The transaction ends here, where it was built: it is too long to be handed on.
+    /// Runs a body once, as a transaction, or [in parts](crate::removing). The transaction ends here, where it was built: it is too long to be handed on.
     #[inline(always)]
     pub(crate) fn run_once<R, E: From<Error>>(
         &self,
         shards: ShardSet,
         marks: Marks,
+        in_parts: bool,
         body: &mut impl FnMut(&mut Transaction<'_>) -> Result<R, E>,
     ) -> Result<Ran<R>, E> {
         work::run();
         let locked = Transaction::lock(self, shards, marks)?;
         let mut transaction = Transaction::new(self, shards, locked);
+        transaction.in_parts = in_parts;
         let result = body(&mut transaction);
         let shortage = match (result, transaction.shortage) {
             (Ok(value), None) => match transaction.commit()? {
@@ -261,6 +266,9 @@ impl Segment {
             (Err(error), None) => return Err(error),
             (_, Some(shortage)) => shortage,
         };
+        if transaction.parted {
+            return Err(Error::OutOfMemory.into());
+        }
         Ok(Ran::Short(transaction.used(shortage)))
     }
 
@@ -355,6 +363,12 @@ impl Segment {
         }
         self.process
             .claim(&self.mapping, |index| self.recover_slot(index))
+    }
+
+    /// Has memory ready for the entry of the next process that joins, as much as can be had (H6). Returns whether there is
+    /// some. One look at a word, mostly; no lock may be held.
+    pub fn keep_spare_slots(&self) -> bool {
+        self.process.keep_spare_slots(&self.mapping)
     }
 
     /// Lets go of this process' slot as if the process had been killed; for

@@ -7,10 +7,11 @@ use crate::allocator::page_use::{PageUse, all_free, bitmap_words};
 use crate::error::Error;
 use crate::handle::{Marks, Segment};
 use crate::inspection::check_arenas::Arena;
+use crate::inspection::still::cannot_join;
 use crate::mapped::classes;
 use crate::mapped::layout::{EXTENT_PAGES, PAGE, control, descriptor, shard};
 use crate::views::shards::ShardSet;
-use crate::views::view::{Offset, View};
+use crate::views::view::{Notes, Offset, View};
 
 /// Problems reported at most; a damaged store may have millions.
 const PROBLEMS_MAX: usize = 100;
@@ -58,43 +59,80 @@ impl Segment {
     /// exactly once.
     ///
     /// Takes time and memory in proportion to the number of blocks; writers
-    /// wait meanwhile.
+    /// wait meanwhile. A process that cannot join the store, as its file system
+    /// is full, or its mapping is read-only, takes no lock: it looks again
+    /// where something was written meanwhile.
+    ///
+    /// # Errors
+    /// A lock that cannot be had, or writers that never pause.
     pub fn check(
         &self,
         mut reachable: impl FnMut(usize, &View<'_>, &mut dyn FnMut(Offset), &mut Report),
     ) -> Result<Report, Error> {
         let mut report = Report::default();
+        match self.prepare_to_write() {
+            Err(error) if cannot_join(&error) => return self.check_while_still(&mut reachable),
+            prepared => prepared?,
+        }
         let shards = ShardSet::first(self.shards());
         self.write_where(shards, Marks::Ignored, |transaction| {
             report = Report::default();
             let mut owned = self.with_heap(|_| Ok(self.check_pages(&mut report)))?;
             self.check_ring(&mut |text| report.problem(|| text))?;
-            for (index, owned) in owned.iter_mut().enumerate() {
-                self.check_shard(index, owned, &mut report);
-                let mut blocks = std::mem::take(&mut owned.blocks);
-                let mut strays = Vec::new();
-                reachable(
-                    index,
-                    transaction.view(),
-                    &mut |at| {
-                        if !blocks.remove(&at) && strays.len() < PROBLEMS_MAX {
-                            strays.push(at);
-                        }
-                    },
-                    &mut report,
-                );
-                for at in strays {
-                    report.problem(|| {
-                        format!("shard {index}: {at:#x} is in use twice, or is not a block")
-                    });
-                }
-                for at in blocks {
-                    report.problem(|| format!("shard {index}: the block at {at:#x} is lost"));
-                }
-            }
+            self.check_shards(&mut owned, transaction.view(), &mut reachable, &mut report);
             Ok::<(), Error>(())
         })?;
         Ok(report)
+    }
+
+    /// The same without any lock, when nothing is being written.
+    fn check_while_still(
+        &self,
+        reachable: &mut impl FnMut(usize, &View<'_>, &mut dyn FnMut(Offset), &mut Report),
+    ) -> Result<Report, Error> {
+        let view = View {
+            mapping: &self.mapping,
+            notes: Notes::Locked,
+        };
+        self.look_while_still(|| {
+            let mut report = Report::default();
+            let mut owned = self.check_pages(&mut report);
+            self.check_shards(&mut owned, &view, reachable, &mut report);
+            report
+        })
+    }
+
+    /// Each shard's half, and what the caller's structures refer to.
+    fn check_shards(
+        &self,
+        owned: &mut [Owned],
+        view: &View<'_>,
+        reachable: &mut impl FnMut(usize, &View<'_>, &mut dyn FnMut(Offset), &mut Report),
+        report: &mut Report,
+    ) {
+        for (index, owned) in owned.iter_mut().enumerate() {
+            self.check_shard(index, owned, report);
+            let mut blocks = std::mem::take(&mut owned.blocks);
+            let mut strays = Vec::new();
+            reachable(
+                index,
+                view,
+                &mut |at| {
+                    if !blocks.remove(&at) && strays.len() < PROBLEMS_MAX {
+                        strays.push(at);
+                    }
+                },
+                report,
+            );
+            for at in strays {
+                report.problem(|| {
+                    format!("shard {index}: {at:#x} is in use twice, or is not a block")
+                });
+            }
+            for at in blocks {
+                report.problem(|| format!("shard {index}: the block at {at:#x} is lost"));
+            }
+        }
     }
 
     /// The global half: masks, maps and runs agree, page by page.

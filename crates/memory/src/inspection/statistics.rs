@@ -137,7 +137,7 @@ impl Segment {
             used: sum(shard::USED_BYTES).saturating_add(sum(shard::LEFT_BYTES)),
             left: sum(shard::LEFT_BYTES),
             left_objects: sum(shard::LEFT_OBJECTS),
-            logs: sum(shard::LOG_RESERVED),
+            logs: self.log_bytes(),
             ring: self.ring_reserved().min(layout.ring_size),
             messages: self.ring_records(),
         }

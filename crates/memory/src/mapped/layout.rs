@@ -209,6 +209,14 @@ pub mod shard {
     pub const LOG_TAIL: u64 = 144;
     /// Undo log: bytes that are backed by memory.
     pub const LOG_RESERVED: u64 = 152;
+    /// Undo log: bytes that may have memory, no fewer than those.
+    pub const LOG_BACKED: u64 = 160;
+    /// Undo log: when it was last long, milliseconds since boot.
+    pub const LOG_LONG: u64 = 168;
+    /// Undo log: when it was last cut down to the least, milliseconds since boot.
+    pub const LOG_RETIRED: u64 = 176;
+    /// Undo log: who gives memory of it back, or has it grow, as in a lock word; 0 is nobody.
+    pub const LOG_PUNCHER: u64 = 184;
     /// Bytes in allocated blocks.
     pub const USED_BYTES: u64 = 192;
     /// Pages granted by the heap.
@@ -262,7 +270,7 @@ pub mod shard {
     /// The undo log.
     pub const LOG: u64 = CHANGES + 4 * CHANGE_COUNT;
     /// Bytes of the undo log backed by memory in a new store.
-    pub const LOG_RESERVED_MIN: u64 = 2 * PAGE;
+    pub const LOG_RESERVED_MIN: u64 = 4 * PAGE;
 }
 
 /// The ring of messages: a control page, counters, and the data.
@@ -518,6 +526,9 @@ pub(crate) fn fingerprint() -> u64 {
         shard::COUNTER,
         shard::MARK,
         shard::LOG_OWNER,
+        shard::LOG_RESERVED_MIN,
+        shard::LOG_BACKED,
+        shard::LOG_PUNCHER,
         shard::USED_BYTES,
         shard::CLASSES,
         shard::AGE,

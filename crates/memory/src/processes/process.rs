@@ -33,6 +33,9 @@ const OPENED: u32 = 3;
 /// The first so many threads of a process have a record each; the others share
 /// the rest.
 const OWNED_RECORDS: u64 = slot::RECORD_COUNT / 2;
+/// Entries beyond those in use that are backed with memory ahead of need: so many processes can join a store on a full file
+/// system (H6).
+pub(crate) const SPARE_SLOTS: u64 = 8;
 
 thread_local! {
     /// The thread's number in its process, and one more; 0 before it is known.
@@ -96,6 +99,8 @@ pub(crate) struct Process {
     slot: AtomicU64,
     /// The mapping that keeps the slot's lock. Taken only behind the fork gate.
     description: Mutex<Option<Map>>,
+    /// Slots before this one are known to have memory.
+    backed: AtomicU64,
     /// Which of the slot's records a thread uses now.
     records: [AtomicBool; slot::RECORD_COUNT as usize],
     /// Which of the slot's seats are taken.
@@ -130,6 +135,7 @@ impl Process {
             owner: AtomicU32::new(0),
             slot: AtomicU64::new(0),
             description: Mutex::new(None),
+            backed: AtomicU64::new(0),
             records: [const { AtomicBool::new(false) }; slot::RECORD_COUNT as usize],
             seats: [const { AtomicBool::new(false) }; slot::SEAT_COUNT as usize],
             pins: [const { AtomicBool::new(false) }; slot::PIN_COUNT as usize],
@@ -246,7 +252,7 @@ impl Process {
             if !platform::try_lock_byte(&file, at).map_err(fail("locking a slot in"))? {
                 continue;
             }
-            back(mapping, at)?;
+            back(mapping, index)?;
             if !self.move_in(mapping, at, me, |tenant| {
                 tenant.by_number && self.life_by_number(tenant, Some(&file)) != Life::Dead
             }) {
@@ -283,7 +289,7 @@ impl Process {
         let me = self.tenant(namespace, true);
         for index in 0..SLOTS {
             let at = mapping.layout().slot(index);
-            back(mapping, at)?;
+            back(mapping, index)?;
             if self.move_in(mapping, at, me, |tenant| {
                 !tenant.by_number || self.life_by_number(tenant, None) != Life::Dead
             }) {
@@ -376,6 +382,19 @@ impl Process {
         }
         let generation = mapping.layout().slot(index) + slot::GENERATION;
         !owner.is_of_generation(mapping.word(generation).load(Ordering::Acquire))
+    }
+
+    /// Backs spare slots with memory, where they are fewer than there should be. Returns whether there is one.
+    pub(crate) fn keep_spare_slots(&self, mapping: &Mapping) -> bool {
+        let used = mapping.load(control::SLOTS_USED).min(SLOTS);
+        if used == SLOTS || self.backed.load(Ordering::Relaxed) > used {
+            return true;
+        }
+        let backed = back_spare_slots(mapping, used);
+        if backed {
+            self.backed.store(used + SPARE_SLOTS, Ordering::Relaxed);
+        }
+        backed
     }
 
     /// Whether the owner of a lock lives. Where that cannot be found out, it
@@ -556,10 +575,22 @@ fn life_by_lock(file: &File, at: u64) -> Life {
     }
 }
 
-/// Backs a slot with memory.
-fn back(mapping: &Mapping, at: u64) -> Result<(), Error> {
+/// Backs a slot with memory, and some more for those who come next, where that can be had.
+fn back(mapping: &Mapping, index: u64) -> Result<(), Error> {
+    let at = mapping.layout().slot(index);
+    if back_spare_slots(mapping, index) {
+        return Ok(());
+    }
     let backed = mapping.populate(at, slot::STRIDE);
     backed.map_err(|_| Error::OutOfMemory)
+}
+
+/// Backs a slot and the spare ones behind it. Returns whether all of them have memory.
+fn back_spare_slots(mapping: &Mapping, index: u64) -> bool {
+    let count = (1 + SPARE_SLOTS).min(SLOTS - index);
+    mapping
+        .populate(mapping.layout().slot(index), count * slot::STRIDE)
+        .is_ok()
 }
 
 fn note_used(mapping: &Mapping, index: u64) {

@@ -122,6 +122,28 @@ impl Log<'_> {
         compiler_fence(Ordering::SeqCst);
     }
 
+    /// Calls `each` with the place and the number of the words of each entry, newest first, down to where the log was
+    /// `until` bytes long. What does not hold together ends it.
+    pub(crate) fn for_each_saved(&self, until: u64, mut each: impl FnMut(u64, u64)) {
+        let mut tail = self.mapping.load(self.tail).min(self.limit);
+        while tail >= until.saturating_add(DESCRIPTION) && tail.is_multiple_of(8) {
+            let top = self.area + tail;
+            let kind = self.mapping.load(top - 8);
+            let words = match kind >> KIND_SHIFT {
+                WORDS => kind & ((1 << KIND_SHIFT) - 1),
+                _ => 0,
+            };
+            let size = words.saturating_mul(8).saturating_add(DESCRIPTION);
+            if size > tail - until {
+                return;
+            }
+            if words != 0 {
+                each(self.mapping.load(top - 16), words);
+            }
+            tail -= size;
+        }
+    }
+
     /// Puts the old contents back, newest first, down to where the log was
     /// `until` bytes long. `may_write` says which words a sound log may name;
     /// `give_back` returns a granted run to the heap.

@@ -6,13 +6,12 @@
 //! shard: a transaction of any size ends after a few runs. Who knows the size
 //! beforehand says so, and runs once.
 
-use std::sync::atomic::Ordering;
-
 use crate::error::Error;
 use crate::handle::Segment;
 use crate::mapped::layout::{EXTENT, EXTENT_PAGES, PAGE, control, shard};
 use crate::mapped::platform;
 use crate::views::shards::ShardSet;
+use crate::writing::removal;
 use crate::writing::transaction::{Shortage, Transaction};
 
 /// Runs without progress: others may be faster to use what was reserved, but
@@ -50,6 +49,8 @@ pub(crate) struct Runs {
     furthest: u64,
     /// Runs since then.
     idle: u32,
+    /// Whether it is carried out in parts from now on: it is a removal, and found no room as a whole.
+    pub(crate) in_parts: bool,
 }
 
 /// What a run that was short had used, in bytes.
@@ -123,25 +124,29 @@ impl Segment {
     pub(crate) fn make_room(&self, used: &Used, runs: &mut Runs) -> Result<(), Error> {
         let far = used.logs.iter().sum::<u64>() + used.granted;
         if far > runs.furthest + runs.furthest / PROGRESS {
-            *runs = Runs {
-                furthest: far,
-                idle: 0,
-            };
+            (runs.furthest, runs.idle) = (far, 0);
         }
         runs.idle += 1;
         if runs.idle > IDLE_RUNS {
             return Err(Error::OutOfMemory);
         }
-        match used.shortage {
+        let made = match used.shortage {
             Shortage::Pages(pages) => match self.make_room_for(pages, used.granted) {
                 // The next run does without.
-                Err(Error::OutOfMemory) if used.can_wait => self.note_full(),
-                made => made?,
+                Err(Error::OutOfMemory) if used.can_wait => {
+                    self.note_full();
+                    Ok(())
+                }
+                made => made,
             },
             Shortage::Log(index, needed) if needed <= self.mapping.layout().log_capacity => {
-                self.grow_log(index, needed)?;
+                self.grow_log(index, needed)
             }
-            Shortage::Log(..) => return Err(Error::OutOfMemory),
+            Shortage::Log(..) => Err(Error::OutOfMemory),
+        };
+        match made {
+            Err(Error::OutOfMemory) if removal::begin_parts(runs) => return Ok(()),
+            made => made?,
         }
         // The rest is a guess.
         let Missing { shard, bytes } = used.missing;
@@ -209,21 +214,6 @@ impl Segment {
                 break;
             }
             missing = still;
-        }
-        Ok(())
-    }
-
-    /// Backs up to so many bytes of a shard's undo log with memory (W7).
-    fn grow_log(&self, index: usize, wanted: u64) -> Result<(), Error> {
-        let layout = self.mapping.layout();
-        let base = layout.shard(index);
-        let reserved = self.mapping.word(base + shard::LOG_RESERVED);
-        let now = reserved.load(Ordering::Relaxed).min(layout.log_capacity);
-        let target = wanted.min(layout.log_capacity).next_multiple_of(PAGE);
-        if target > now {
-            self.back_range(base + shard::LOG, target)
-                .map_err(|_| Error::OutOfMemory)?;
-            reserved.fetch_max(target, Ordering::Relaxed);
         }
         Ok(())
     }

@@ -3,11 +3,16 @@
 //! Each shard's log is a stack, so what was done since it had a certain length
 //! is undone as the whole would be: newest first, step by step. Who dies on the
 //! way leaves a shorter log, which undoes the rest.
+//!
+//! Words that the log held before a savepoint are not logged again. What they
+//! held then is kept in this process' memory (`once.rs`), and is put back first.
 
 use smallvec::SmallVec;
 
 use crate::error::Error;
 use crate::mapped::layout::shard;
+use crate::probes::fault;
+use crate::writing::once::Saved;
 use crate::writing::transaction::Transaction;
 
 /// A state of a transaction that it can go back to; see
@@ -20,6 +25,8 @@ pub struct LogSavepoint {
     granted: usize,
     moved: usize,
     changes: usize,
+    /// How many words were kept for savepoints.
+    kept: usize,
 }
 
 impl Transaction<'_> {
@@ -32,7 +39,7 @@ impl Transaction<'_> {
 
     /// [`savepoint`](Self::savepoint) in its place, for one that is made before each command: it is long.
     pub fn save_to(&self, savepoint: &mut LogSavepoint) {
-        self.forget_saved();
+        self.begin_epoch();
         let mapping = &self.segment.mapping;
         savepoint.tails.clear();
         for index in self.shards().iter() {
@@ -44,12 +51,27 @@ impl Transaction<'_> {
         savepoint.granted = rest.map_or(0, |rest| rest.granted.len());
         savepoint.moved = rest.map_or(0, |rest| rest.moved.len());
         savepoint.changes = rest.map_or(0, |rest| rest.changes.len());
+        let saved = rest.and_then(|rest| rest.saved.as_ref());
+        savepoint.kept = saved.map_or(0, Saved::kept);
     }
 
-    /// What was saved before now counts no more.
-    fn forget_saved(&self) {
+    /// [`save_to`](Self::save_to) by which all savepoints that were made before are void: for who goes on to the next of many
+    /// commands, and back over the last one only. What was kept for them is forgotten.
+    pub fn renew(&mut self, savepoint: &mut LogSavepoint) {
+        if let Some(saved) = self.saved() {
+            saved.forget_kept();
+        }
+        self.save_to(savepoint);
+    }
+
+    fn saved(&mut self) -> Option<&mut Saved> {
+        self.rest.as_mut().and_then(|rest| rest.saved.as_mut())
+    }
+
+    /// What words hold now counts, as a savepoint was made or gone back to.
+    fn begin_epoch(&self) {
         if let Some(saved) = self.rest.as_ref().and_then(|rest| rest.saved.as_ref()) {
-            saved.forget();
+            saved.begin_epoch();
         }
     }
 
@@ -61,9 +83,14 @@ impl Transaction<'_> {
     /// Where memory cannot be given back because the heap is locked for longer
     /// than the patience. Then the transaction must not be committed.
     pub fn roll_back_to(&mut self, savepoint: &LogSavepoint) -> Result<(), Error> {
-        self.forget_saved();
+        self.put_back_kept(savepoint.kept);
+        let segment = self.segment;
         for (index, &tail) in self.shards().iter().zip(&savepoint.tails) {
-            self.segment.roll_back_shard_to(index, tail)?;
+            if let Some(saved) = self.saved() {
+                let log = segment.shard_log(index);
+                log.for_each_saved(tail, |at, words| saved.forget_logged(at, words));
+            }
+            segment.roll_back_shard_to(index, tail)?;
             self.segment.renew_mark(index);
         }
         self.frees.truncate(savepoint.frees);
@@ -72,6 +99,19 @@ impl Transaction<'_> {
             rest.moved.truncate(savepoint.moved);
             rest.changes.truncate(savepoint.changes);
         }
+        self.begin_epoch();
         Ok(())
+    }
+
+    /// Puts back what words of the log held at a savepoint, newest first. The log has what they held at first, so who dies
+    /// meanwhile is rolled back as ever.
+    fn put_back_kept(&mut self, since: usize) {
+        let mapping = &self.segment.mapping;
+        let kept = self.saved().map(|saved| saved.take_kept(since));
+        for (at, old) in kept.into_iter().flatten().rev() {
+            mapping.save_for_copy(at, 8);
+            mapping.store(at, old);
+            fault::step();
+        }
     }
 }

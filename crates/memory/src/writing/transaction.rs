@@ -44,6 +44,10 @@ pub struct Transaction<'a> {
     cut: bool,
     /// Whether changes need a closer look: a copy of the store is being made, or something was moved.
     pub(crate) careful: bool,
+    /// Whether it is a removal that is carried out in parts; see `removal.rs`.
+    pub(crate) in_parts: bool,
+    /// Whether a part of it is committed: it must not run again.
+    pub(crate) parted: bool,
     /// What few transactions have; it costs the others one word.
     pub(crate) rest: Option<Box<Rest>>,
 }
@@ -131,6 +135,8 @@ impl<'a> Transaction<'a> {
             frees: SmallVec::new(),
             cut: false,
             careful: segment.mapping.copy_is_on(),
+            in_parts: false,
+            parted: false,
             rest: None,
         }
     }
@@ -227,6 +233,35 @@ impl<'a> Transaction<'a> {
             true => Ok(()),
             false => self.open(),
         }
+    }
+
+    /// Whether its log headers are written and its counters odd.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// The words of its record, and its number.
+    pub(crate) fn numbered(&self) -> (RecordWords<'a>, u64) {
+        (self.locked.words, self.locked.number)
+    }
+
+    /// Forgets all entries of all logs: the changes stay.
+    #[inline(always)]
+    pub(crate) fn forget_logs(&self) {
+        self.for_each(|shard| {
+            shard.forget_log();
+            fault::step();
+        });
+    }
+
+    /// Gives it another number, in its log headers as well. The logs are empty.
+    pub(crate) fn renumber(&mut self, number: u64) {
+        self.locked.number = number;
+        self.for_each(|shard| {
+            shard.store::<{ shard::LOG_NUMBER }>(number);
+            fault::step();
+        });
+        compiler_fence(Ordering::SeqCst);
     }
 
     /// The whole log of a shard, ready for entries.
@@ -449,10 +484,7 @@ impl<'a> Transaction<'a> {
         words.store::<{ slot::COMMITTED }>(number);
         compiler_fence(Ordering::SeqCst);
         fault::step();
-        self.for_each(|shard| {
-            shard.forget_log();
-            fault::step();
-        });
+        self.forget_logs();
         let mut buried = 0;
         self.for_each(|shard| {
             counter::make_even(shard.word::<{ shard::COUNTER }>());

@@ -75,7 +75,25 @@ fn full(directory: &Path) {
         Err(Error::OutOfMemory) => {}
         other => panic!("{what}: expected out of memory, found {other:?}"),
     };
-    out_of_memory(increment(&late, ShardSet::one(0)), "joining");
+    increment(&late, ShardSet::one(0)).expect("an entry that was ready for it");
+    // One after the other joins, and all of them live, until no entry is left that has memory.
+    let mut others = Vec::new();
+    let refused = loop {
+        let other = Segment::open(&path, true).expect("the store");
+        match increment(&other, ShardSet::one(0)) {
+            Ok(()) => others.push(other),
+            refused => break (other, refused),
+        }
+    };
+    assert!(others.len() >= 6, "{} others joined", others.len());
+    out_of_memory(refused.1, "joining");
+    // To look at the store takes none.
+    pairs::check(&refused.0);
+    pairs::check(&Segment::open(&path, false).expect("the store"));
+    let moment = refused.0.image(|| 7, &mut || {});
+    assert_eq!(moment.expect("a copy").1, 7);
+    let others = others.drain(..).count() as u64;
+    increment(&refused.0, ShardSet::one(0)).expect("an entry that is free again");
     out_of_memory(segment.grow_hints(0, 1 << 20), "longer hints");
     let mut blocks: Vec<Offset> = Vec::new();
     let result = loop {
@@ -120,14 +138,14 @@ fn full(directory: &Path) {
         .expect("room again");
     increment(&segment, ShardSet::first(pairs::SHARDS)).expect("a change");
     fs::remove_file(directory.join("other")).expect("the other file");
-    increment(&late, ShardSet::one(0)).expect("room for a slot");
+    increment(&late, ShardSet::one(0)).expect("a change");
     segment
         .write(ShardSet::one(0), |transaction| {
             blocks.iter().for_each(|&at| transaction.free(0, at));
             Ok::<_, Error>(())
         })
         .expect("frees");
-    assert_eq!(pairs::check(&segment), [2, 1, 1, 1]);
+    assert_eq!(pairs::check(&segment), [4 + others, 1, 1, 1]);
 }
 
 /// A store seen through overlayfs, as in a container's own layer.

@@ -21,6 +21,8 @@ use crate::structures::tree::{Child, Place};
 
 /// Leaves' worth of items that one step puts in, so that what becomes of them fits one splice.
 const STEP_LEAVES: usize = 32;
+/// Leaves that a removal in parts takes items out of between two places where one may end.
+const LEAVES_IN_A_PART: usize = 1;
 
 impl Feed {
     /// The leaf that a place leads to.
@@ -289,6 +291,56 @@ impl Feed {
         }
         // Once for all of them: words of one leaf lie in as many blocks.
         self.tell_index(transaction)
+    }
+
+    /// Joins leaves that fit into one, from the first one on, and says after each two that a part may end: for a store that has
+    /// no room for all of them anew. O(leaves * log n).
+    pub(super) fn join_in_parts(&mut self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
+        let mut position = 0;
+        while position < self.items() {
+            let place = self.tree.find(transaction.view(), position)?;
+            let leaf = self.leaf(transaction, &place)?;
+            let view = transaction.view();
+            let Some((at, count)) = place.sibling(view, true)? else {
+                break;
+            };
+            let beside = load_leaf(view, at, &self.full, &self.schema, count)?;
+            if leaf.count + beside.count > self.full.places {
+                position = place.before + leaf.count as u64;
+                continue;
+            }
+            let (mine, theirs) = (Image::load(view, &leaf)?, Image::load(view, &beside)?);
+            let parts = [(&mine, mine.places()), (&theirs, theirs.places())];
+            let joined = divide(&self.schema, &parts, Grows::Inside);
+            self.went(transaction, &mine, mine.places(), leaf.at)?;
+            self.went(transaction, &theirs, theirs.places(), at)?;
+            transaction.free(self.pool, leaf.at);
+            transaction.free(self.pool, at);
+            let joined = joined
+                .into_iter()
+                .map(|leaf| leaf.enlarged(&self.full, Grows::Inside));
+            let joined: Vec<Image> = joined.collect();
+            self.splice(transaction, &place, 2, &joined, None)?;
+            self.tell_index(transaction)?;
+            transaction.end_of_part()?;
+        }
+        Ok(())
+    }
+
+    /// [`remove`](Self::remove) that says after each few leaves that a part may end; in one go where it has no parts.
+    pub(super) fn remove_in_parts(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        found: &[Found],
+    ) -> Result<(), Error> {
+        if !transaction.is_in_parts() {
+            return self.remove(transaction, found);
+        }
+        for some in found.rchunks(LEAVES_IN_A_PART) {
+            self.remove(transaction, some)?;
+            transaction.end_of_part()?;
+        }
+        Ok(())
     }
 
     /// Takes items out of one leaf. Where it is `last`, it may be joined with the one before it.

@@ -11,6 +11,8 @@ use super::read::{Between, FeedRange};
 use super::schema::Schema;
 use super::walk::{Found, Wanted};
 use super::whole::Feed;
+use undercroft_memory::removing;
+
 use crate::error::Error;
 use crate::messages::notify::KeyEvent;
 use crate::store::Key;
@@ -206,6 +208,7 @@ impl Writer<'_, '_> {
         selection: &Selection<'_>,
         limits: Option<Between<'_>>,
     ) -> Result<u64, Error> {
+        let _removing = removing();
         let Some((found, mut feed)) = self.find_feed(database, key)? else {
             return Ok(0);
         };
@@ -219,7 +222,10 @@ impl Writer<'_, '_> {
             return Ok(0);
         }
         let leaves = feed.items() / feed.full.places as u64;
-        if gone.len() as u64 * MADE_ANEW > leaves && gone.len() > 1 {
+        if self.transaction.is_in_parts() {
+            self.expect_parts(database, key);
+            feed.remove_in_parts(self.transaction, &gone)?;
+        } else if gone.len() as u64 * MADE_ANEW > leaves && gone.len() > 1 {
             self.make_feed_anew(database, key, (found, feed), &gone)?;
         } else {
             feed.remove(self.transaction, &gone)?;
@@ -245,10 +251,15 @@ impl Writer<'_, '_> {
 
     /// Fills the leaves of a feed. Returns whether there is one. O(n).
     pub fn feed_compact(&mut self, database: usize, key: &Key<'_>) -> Result<bool, Error> {
-        let Some((found, feed)) = self.find_feed(database, key)? else {
+        let Some((found, mut feed)) = self.find_feed(database, key)? else {
             return Ok(false);
         };
-        self.make_feed_anew(database, key, (found, feed), &[])?;
+        if self.transaction.is_in_parts() {
+            self.expect_parts(database, key);
+            feed.join_in_parts(self.transaction)?;
+        } else {
+            self.make_feed_anew(database, key, (found, feed), &[])?;
+        }
         self.changed(database, key, Effect::Changed);
         Ok(true)
     }
@@ -263,6 +274,7 @@ impl Writer<'_, '_> {
         count: u64,
         out: &mut FoundItems,
     ) -> Result<bool, Error> {
+        let _removing = removing();
         let Some((_, mut feed)) = self.find_feed(database, key)? else {
             return Ok(false);
         };
@@ -283,7 +295,8 @@ impl Writer<'_, '_> {
         if gone.is_empty() {
             return Ok(true);
         }
-        feed.remove(self.transaction, &gone)?;
+        self.expect_parts(database, key);
+        feed.remove_in_parts(self.transaction, &gone)?;
         self.feed_changed(database, key, KeyEvent::FeedPop);
         Ok(true)
     }

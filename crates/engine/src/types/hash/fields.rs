@@ -4,7 +4,7 @@
 //! fields came; a large one is a dictionary.
 
 use smallvec::SmallVec;
-use undercroft_memory::{ShardSet, View};
+use undercroft_memory::{ShardSet, View, removing};
 
 use crate::error::Error;
 use crate::messages::notify::KeyEvent;
@@ -423,6 +423,7 @@ impl Writer<'_, '_> {
         key: &Key<'_>,
         fields: &[&[u8]],
     ) -> Result<u64, Error> {
+        let _removing = removing();
         let Some(found) = self.find_type(database, key, ValueType::Hash)? else {
             return Ok(0);
         };
@@ -455,9 +456,11 @@ impl Writer<'_, '_> {
                     false
                 }
                 Taking::Each => {
+                    self.expect_parts(database, key);
                     for group in fields.chunks(TOGETHER) {
                         for field in &elements.group(self.transaction, group) {
                             removed += u64::from(elements.remove(self.transaction, field)?);
+                            self.transaction.end_of_part()?;
                         }
                     }
                     elements.length(self.view())? == 0

@@ -1,6 +1,6 @@
 //! The calls on lists that embedded clients make most.
 
-use undercroft_memory::ShardSet;
+use undercroft_memory::{ShardSet, removing};
 
 use super::End;
 use crate::error::Error;
@@ -39,6 +39,7 @@ impl Store {
         out: &mut Ranges,
     ) -> Result<bool, Error> {
         let key = self.key(key);
+        let _removing = removing();
         let found = self.write_into(ShardSet::one(key.shard), out, |writer, out| {
             writer.list_pop(database, &key, end, count, out)
         })?;

@@ -1,6 +1,6 @@
 //! Taking items out of lists: from the ends, by value, whole ranges.
 
-use undercroft_memory::{Pool, Transaction, View};
+use undercroft_memory::{Pool, Transaction, View, removing};
 
 use super::fill::End;
 use super::leaf::{Leaf, Needle};
@@ -29,6 +29,7 @@ impl Writer<'_, '_> {
         count: u64,
         out: &mut Ranges,
     ) -> Result<bool, Error> {
+        let _removing = removing();
         let Some((found, held)) = self.find_list(database, key)? else {
             return Ok(false);
         };
@@ -61,6 +62,7 @@ impl Writer<'_, '_> {
                 left.is_empty()
             }
             ListForm::Tree(mut tree, pool) => {
+                self.expect_parts(database, key);
                 tree.pop(self.transaction, pool, end, count, out)?;
                 self.remove_if_empty(database, key, found, &tree)?
             }
@@ -94,6 +96,7 @@ impl Writer<'_, '_> {
         count: i64,
         text: &[u8],
     ) -> Result<u64, Error> {
+        let _removing = removing();
         let Some((found, held)) = self.find_list(database, key)? else {
             return Ok(0);
         };
@@ -128,6 +131,7 @@ impl Writer<'_, '_> {
             }
             ListForm::Tree(mut tree, pool) => {
                 let needle = Needle::new(text);
+                self.expect_parts(database, key);
                 let removed = tree.remove(self.transaction, pool, &needle, most, count >= 0)?;
                 (removed, self.remove_if_empty(database, key, found, &tree)?)
             }
@@ -148,6 +152,7 @@ impl Writer<'_, '_> {
         start: i64,
         stop: i64,
     ) -> Result<bool, Error> {
+        let _removing = removing();
         let Some((found, held)) = self.find_list(database, key)? else {
             return Ok(false);
         };
@@ -235,6 +240,9 @@ impl Sequence {
                 self.add(transaction, pool.shard(), &place.path, -(taken as i64))?;
             }
             left -= taken;
+            if self.count() > 0 {
+                transaction.end_of_part()?;
+            }
         }
         Ok(())
     }
@@ -297,6 +305,9 @@ impl Sequence {
             removed += matches.len() as u64;
             let (before, left) = (place.before, items.len() as u64);
             self.put_items(transaction, pool, place, items)?;
+            if self.count() > 0 {
+                transaction.end_of_part()?;
+            }
             if forward {
                 position = before + left;
                 if position >= self.count() {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use undercroft_memory::{ShardSet, View};
+use undercroft_memory::{ShardSet, View, removing};
 
 use crate::error::Error;
 use crate::messages::notify::KeyEvent;
@@ -515,6 +515,7 @@ impl Writer<'_, '_> {
         members: &[&[u8]],
         event: KeyEvent,
     ) -> Result<u64, Error> {
+        let _removing = removing();
         let Some(found) = self.find_type(database, key, ValueType::Set)? else {
             return Ok(0);
         };
@@ -559,9 +560,11 @@ impl Writer<'_, '_> {
                     false
                 }
                 Taking::Each => {
+                    self.expect_parts(database, key);
                     for group in members.chunks(TOGETHER) {
                         for member in &elements.group(self.transaction, group) {
                             removed += u64::from(elements.remove(self.transaction, member)?);
+                            self.transaction.end_of_part()?;
                         }
                     }
                     elements.length(self.view())? == 0

@@ -1,6 +1,6 @@
 //! Taking members out of sorted sets.
 
-use undercroft_memory::View;
+use undercroft_memory::{View, removing};
 
 use super::bounds::Bounds;
 use super::leaf::Ranked;
@@ -31,6 +31,7 @@ impl Writer<'_, '_> {
         key: &Key<'_>,
         members: &[&[u8]],
     ) -> Result<u64, Error> {
+        let _removing = removing();
         let Some(found) = self.find_type(database, key, ValueType::SortedSet)? else {
             return Ok(0);
         };
@@ -58,9 +59,11 @@ impl Writer<'_, '_> {
                     false
                 }
                 Taking::Each => {
+                    self.expect_parts(database, key);
                     for group in members.chunks(TOGETHER) {
                         for member in &large.elements.group(self.transaction, group) {
                             removed += u64::from(self.remove_from_large(&large, member)?);
+                            self.transaction.end_of_part()?;
                         }
                     }
                     large.ranks(self.view())?.count() == 0
@@ -142,6 +145,7 @@ impl Writer<'_, '_> {
         (from, to): (u64, u64),
         event: KeyEvent,
     ) -> Result<u64, Error> {
+        let _removing = removing();
         let removed = to.saturating_sub(from);
         if removed == 0 {
             return Ok(0);
@@ -161,6 +165,15 @@ impl Writer<'_, '_> {
             let kept = length.saturating_sub(removed);
             if kept == 0 {
                 self.remove_found(root(database, key), found)?;
+            } else if self.transaction.is_in_parts() {
+                self.expect_parts(database, key);
+                let mut left = removed;
+                while left > 0 {
+                    let some = left.min(TOGETHER as u64);
+                    self.remove_from_ranks(&large, (from, from + some))?;
+                    self.transaction.end_of_part()?;
+                    left -= some;
+                }
             } else if removed > REBUILD_MIN as u64 && kept < removed {
                 let set = SortedSet::of(self.view(), &found.entry)?;
                 let mut kept = Scored::new();

@@ -229,7 +229,12 @@ impl Group {
             if let Some(found) = pending.find_key(transaction.view(), *id)? {
                 pending.remove(transaction, found)?;
             }
+            if transaction.is_in_parts() {
+                consumer.forget(transaction, StreamId::of_words(*id))?;
+                transaction.end_of_part()?;
+            }
         }
+        let own = consumer.own(transaction.view())?;
         discard_tree(transaction, self.pool, (own.tree.root(), own.tree.height()))?;
         transaction.free(self.pool, consumer.at);
         self.consumers(transaction.view())?

@@ -1,6 +1,6 @@
 //! Changing streams: adding, deleting, trimming, groups, delivering.
 
-use undercroft_memory::{Transaction, View};
+use undercroft_memory::{Transaction, View, removing};
 
 use super::entries::IdRange;
 use super::found::StreamEntries;
@@ -164,6 +164,7 @@ impl Writer<'_, '_> {
         key: &Key<'_>,
         trim: &Trim,
     ) -> Result<u64, Error> {
+        let _removing = removing();
         let Some(mut stream) = self.stream(database, key)? else {
             return Ok(0);
         };
@@ -182,15 +183,21 @@ impl Writer<'_, '_> {
         key: &Key<'_>,
         ids: &[StreamId],
     ) -> Result<u64, Error> {
+        let _removing = removing();
         let Some(mut stream) = self.stream(database, key)? else {
             return Ok(0);
         };
         let (mut gone, mut greatest) = (0, stream.deleted);
+        self.expect_parts(database, key);
         for &id in ids {
             let pool = stream.pool;
             if stream.entries.remove(self.transaction, pool, id)? {
                 gone += 1;
                 greatest = greatest.max(id);
+                if self.transaction.is_in_parts() {
+                    stream.set_deleted(self.transaction, greatest)?;
+                    self.transaction.end_of_part()?;
+                }
             }
         }
         if gone > 0 {
@@ -328,6 +335,7 @@ impl Writer<'_, '_> {
         key: &Key<'_>,
         (group, name): (&[u8], &[u8]),
     ) -> Result<Option<u64>, Error> {
+        let _removing = removing();
         let Some(group) = self.stream_group(database, key, group)? else {
             return Ok(None);
         };
@@ -347,12 +355,15 @@ impl Writer<'_, '_> {
         group: &[u8],
         ids: &[StreamId],
     ) -> Result<Option<u64>, Error> {
+        let _removing = removing();
         let Some(group) = self.stream_group(database, key, group)? else {
             return Ok(None);
         };
         let mut acknowledged = 0;
+        self.expect_parts(database, key);
         for &id in ids {
             acknowledged += u64::from(group.acknowledge(self.transaction, id)?);
+            self.transaction.end_of_part()?;
         }
         if acknowledged > 0 {
             self.told_only(database, key);

@@ -1,6 +1,6 @@
 //! The calls that embedded clients make most, typed and direct.
 
-use undercroft_memory::{Scratch, ShardSet, View};
+use undercroft_memory::{Scratch, ShardSet, View, removing};
 
 use crate::error::Error;
 use crate::store::{Key, Store};
@@ -141,11 +141,13 @@ impl Access<'_> {
     /// Removes keys; see [`Store::delete`].
     pub fn delete(&self, database: usize, keys: &[&[u8]]) -> Result<u64, Error> {
         let keys = self.hash_all(keys);
+        let _removing = removing();
         self.write(self.shards_of(&keys), |writer| {
             let mut removed = 0;
             for (position, key) in keys.iter().enumerate() {
                 writer.warm_ahead(database, &keys, position);
                 removed += u64::from(writer.remove(database, key)?);
+                writer.transaction.end_of_part()?;
             }
             Ok::<_, Error>(removed)
         })

@@ -1,0 +1,138 @@
+//! The commands that remove data: what is there before the store is full, the line, and how its reply begins.
+
+/// What makes a case's data.
+pub(super) enum Setup {
+    /// A line.
+    Once(&'static str),
+    /// A line so many times, with the number for `#`.
+    Times(u64, &'static str),
+}
+
+/// One removal.
+pub(super) struct Case {
+    pub(super) setup: &'static [Setup],
+    pub(super) line: &'static str,
+    /// How the reply begins, as it is printed.
+    pub(super) reply: &'static str,
+}
+
+use Setup::{Once, Times};
+
+const HASH: &[Setup] = &[Times(2000, "HSET h f# value:#")];
+const SMALL_HASH: &[Setup] = &[Once("HSET h a 1 b 2 c 3")];
+const BIG_HASH: &[Setup] = &[Times(3000, "HSET h f# value:#")];
+const SET: &[Setup] = &[Times(60, "SADD s m{#00..#99}")];
+const NUMBERS: &[Setup] = &[Once("SADD s {0..500}")];
+const SORTED: &[Setup] = &[Times(4000, "ZADD z # member:#")];
+const SMALL_SORTED: &[Setup] = &[Once("ZADD z 1 a 2 b 3 c")];
+const LIST: &[Setup] = &[Times(60, "RPUSH l item:{#00..#99}")];
+const SAME: &[Setup] = &[Times(60, "RPUSH l item:{#00..#99} same")];
+const SMALL_LIST: &[Setup] = &[Once("RPUSH l a b c")];
+const LONG_LIST: &[Setup] = &[Times(2000, "RPUSH l {1..9}#")];
+const STREAM: &[Setup] = &[Times(3000, "XADD x 1-# field value:#")];
+const GROUP: &[Setup] = &[
+    Times(2000, "XADD x 1-# field value:#"),
+    Once("XGROUP CREATE x g 0"),
+    Once("XREADGROUP GROUP g c COUNT 2000 STREAMS x >"),
+];
+const FEED: &[Setup] = &[
+    Once("FEED.CREATE f SIZE 8 ATTRS 4"),
+    Times(2000, "FEED.ADD f -1 % ATTRS 1"),
+];
+const FEED_IN_PARTS: &[Setup] = &[
+    Once("FEED.CREATE f SIZE 8 ATTRS 4"),
+    Times(1000, "FEED.ADD f -1 % ATTRS 1"),
+    Times(1000, "FEED.ADD f 3 % ATTRS 2"),
+];
+const KEYS: &[Setup] = &[Times(3000, "SET k:# value:#")];
+const ONE: &[Setup] = &[Once("SET k value")];
+
+macro_rules! cases {
+    ($($setup:expr, $line:expr => $reply:expr;)*) => {
+        &[$(Case { setup: $setup, line: $line, reply: $reply }),*]
+    };
+}
+
+/// All of them.
+pub(super) const CASES: &[Case] = cases! {
+    ONE, "DEL k" => "Integer(1)";
+    KEYS, "DEL k:{0..3000}" => "Integer(3000)";
+    KEYS, "UNLINK k:{0..3000}" => "Integer(3000)";
+    HASH, "DEL h" => "Integer(1)";
+    KEYS, "FLUSHDB" => "Simple";
+    KEYS, "FLUSHALL" => "Simple";
+    ONE, "GETDEL k" => "Bulk";
+    &[Once("SET k value EX 1000")], "GETEX k PERSIST" => "Bulk";
+    ONE, "GETEX k EXAT 1" => "Bulk";
+    ONE, "EXPIRE k -1" => "Integer(1)";
+    ONE, "PEXPIRE k -1" => "Integer(1)";
+    ONE, "EXPIREAT k 1" => "Integer(1)";
+    ONE, "PEXPIREAT k 1" => "Integer(1)";
+    &[Once("SET k value EX 1000")], "PERSIST k" => "Integer(1)";
+    &[Once("SET k value"), Once("SET o value")], "RENAME k o" => "Simple";
+    &[Once("HSET k{1..2} f v"), Times(1000, "HSET o f# v")], "RENAME k1 o" => "Simple";
+        BIG_HASH, "HDEL h f{1000..2000}" => "Integer(1000)";
+    BIG_HASH, "HDEL h f{0..2500}" => "Integer(2500)";
+    BIG_HASH, "HDEL h f{0..3000}" => "Integer(3000)";
+    SMALL_HASH, "HDEL h a" => "Integer(1)";
+    SET, "SREM s m{1000..2000}" => "Integer(990)";
+    SET, "SREM s m{0..4500}" => "Integer(4455)";
+    NUMBERS, "SREM s {100..200}" => "Integer(100)";
+    SET, "SPOP s" => "Bulk";
+    SET, "SPOP s 5000" => "";
+    &[Once("SADD s a b c"), Once("SADD t d")], "SMOVE s t a" => "Integer(1)";
+    SORTED, "ZREM z member:{2000..3000}" => "Integer(1000)";
+    SORTED, "ZREM z member:{0..3500}" => "Integer(3500)";
+    SMALL_SORTED, "ZREM z a" => "Integer(1)";
+    SORTED, "ZREMRANGEBYRANK z 100 1500" => "Integer(1401)";
+    SORTED, "ZREMRANGEBYSCORE z 100 1100" => "Integer(1001)";
+    &[Times(2000, "ZADD z 0 member:#")], "ZREMRANGEBYLEX z [member:1 [member:1999" => "Integer(1111)";
+    SORTED, "ZPOPMIN z 5000" => "";
+    SORTED, "ZPOPMAX z 5000" => "";
+    SORTED, "ZMPOP 1 z MIN COUNT 5000" => "";
+    SORTED, "BZMPOP 0 1 z MAX COUNT 5000" => "";
+    SORTED, "BZPOPMIN z 0" => "";
+    SORTED, "BZPOPMAX z 0" => "";
+    LIST, "LPOP l" => "Bulk";
+    LIST, "LPOP l 5000" => "";
+    LIST, "RPOP l 5000" => "";
+    LONG_LIST, "LPOP l 9000" => "";
+    SMALL_LIST, "LPOP l" => "Bulk";
+    LIST, "LMPOP 1 l LEFT COUNT 5000" => "";
+    LIST, "BLMPOP 0 1 l RIGHT COUNT 5000" => "";
+    LIST, "BLPOP l 0" => "";
+    LIST, "BRPOP l 0" => "";
+    LIST, "LTRIM l 1000 2000" => "Simple";
+    LIST, "LTRIM l 1 0" => "Simple";
+    SMALL_LIST, "LTRIM l 1 1" => "Simple";
+    LIST, "LREM l 1 item:5000" => "Integer(1)";
+    SAME, "LREM l 0 same" => "Integer(60)";
+    SMALL_LIST, "LREM l 0 b" => "Integer(1)";
+    STREAM, "XTRIM x MAXLEN 1000" => "Integer(2000)";
+    STREAM, "XTRIM x MINID 1-777" => "Integer(777)";
+    STREAM, "XTRIM x MAXLEN 0" => "Integer(3000)";
+    STREAM, "XDEL x 1-{1000..2000}" => "Integer(1000)";
+    GROUP, "XACK x g 1-{0..1500}" => "Integer(1500)";
+    GROUP, "XGROUP DELCONSUMER x g c" => "Integer(2000)";
+    GROUP, "XGROUP DESTROY x g" => "Integer(1)";
+    FEED, "FEED.DEL f 00000077" => "Integer(1)";
+    FEED_IN_PARTS, "FEED.DELWHERE f 1" => "Integer(1000)";
+    FEED, "FEED.DELWHERE f 1" => "Integer(2000)";
+    FEED, "FEED.POP f LEFT 1000" => "";
+    FEED, "FEED.POP f RIGHT" => "";
+    FEED_IN_PARTS, "FEED.COMPACT f" => "";
+};
+
+/// Commands that write and are not refused where memory is short, and that remove nothing: why.
+pub(super) const OTHERS: &[(&str, &str)] = &[
+    ("function|delete", "needs a runtime of scripts"),
+    ("function|flush", "needs a runtime of scripts"),
+    ("migrate", "needs another server"),
+    ("move", "the key stays, in another database"),
+    ("renamenx", "the value stays, under another name"),
+    ("swapdb", "the keys stay, in other databases"),
+    ("xautoclaim", "what is pending stays, at another consumer"),
+    ("xclaim", "what is pending stays, at another consumer"),
+    ("xgroup|setid", "changes what is given next"),
+    ("xreadgroup", "adds what is pending"),
+];

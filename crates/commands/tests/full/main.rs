@@ -1,0 +1,272 @@
+//! A full store lets go of everything in it (H6): every command of the table that removes data is run on a store that is
+//! filled to the last block, by `maxmemory`, by its capacity, or by its file system.
+
+#[path = "../support/alone.rs"]
+mod alone;
+mod cases;
+
+use std::path::Path;
+use std::process::Command as Process;
+
+use alone::Alone;
+use cases::{CASES, Case, OTHERS, Setup};
+use undercroft_commands::reply::{Recorder, Tree};
+use undercroft_commands::session::Session;
+use undercroft_commands::table::{Command, Flag, all};
+use undercroft_commands::{Context, execute};
+use undercroft_engine::{Options, Store};
+
+/// What limits a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    MaxMemory,
+    Capacity,
+    FileSystem,
+}
+
+/// Bytes that each way leaves for data, about.
+const ROOM: u64 = 6 << 20;
+/// Lengths of the values that use up what there is.
+const LENGTHS: [usize; 7] = [60_000, 16_000, 4000, 1000, 200, 30, 1];
+/// A length is over when so many values have found no room.
+const REFUSED: u32 = 8;
+
+/// One client of a store.
+struct Client {
+    host: Alone,
+    session: Session,
+    store: Store,
+}
+
+impl Client {
+    fn new(store: Store) -> Client {
+        let host = Alone::new(None);
+        Client {
+            session: host.session(),
+            host,
+            store,
+        }
+    }
+
+    fn run(&mut self, arguments: &[&[u8]]) -> Tree {
+        let mut reply = Recorder::new();
+        let mut context = Context::new(&mut self.session, self.host.host(), &self.store);
+        execute(&mut context, arguments, &mut reply).expect("nobody else has a lock");
+        let mut replies = reply.finish().expect("a whole reply");
+        replies.pop().expect("a reply")
+    }
+
+    /// Runs a line; a word `p{0..9}` stands for the words p0 to p8.
+    fn line(&mut self, line: &str) -> Tree {
+        let words: Vec<String> = line.split(' ').flat_map(expanded).collect();
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        self.run(&words)
+    }
+
+    fn made(&mut self, line: &str) {
+        let reply = self.line(line);
+        assert!(!matches!(reply, Tree::Error(_)), "{line}: {reply:?}");
+    }
+
+    /// Uses up all there is, down to the last block.
+    fn fill(&mut self) {
+        for length in LENGTHS {
+            let (value, mut refused) = (vec![b'v'; length], 0);
+            for number in 0.. {
+                let key = format!("fill:{length}:{number}");
+                match self.run(&[b"SET", key.as_bytes(), &value]) {
+                    Tree::Error(error) => {
+                        assert!(error.starts_with("OOM"), "{error:?}");
+                        refused += 1;
+                    }
+                    _ => continue,
+                }
+                if refused == REFUSED {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+fn expanded(word: &str) -> Vec<String> {
+    let Some((before, rest)) = word.split_once('{') else {
+        return vec![word.to_owned()];
+    };
+    let (range, after) = rest.split_once('}').expect("a brace that closes");
+    let (from, to) = range.split_once("..").expect("a range");
+    let number = |text: &str| text.parse::<u64>().expect("a number");
+    (number(from)..number(to))
+        .map(|number| format!("{before}{number}{after}"))
+        .collect()
+}
+
+/// A store of a way, and the case's data in it, in the midst of others'.
+fn full(directory: &Path, way: Way, case: &Case) -> Client {
+    let options = Options {
+        capacity: (way == Way::Capacity).then_some(ROOM),
+        shards: Some(4),
+        ring: Some(64 << 10),
+    };
+    let store = Store::create(&directory.join("store"), &options).expect("a new store");
+    let mut client = Client::new(store);
+    for setup in case.setup {
+        match setup {
+            Setup::Once(line) => client.made(line),
+            Setup::Times(times, line) => {
+                for number in 0..*times {
+                    let line = line.replace('#', &number.to_string());
+                    client.made(&line.replace('%', &format!("{number:08}")));
+                }
+            }
+        }
+    }
+    let limit = if way == Way::MaxMemory {
+        ROOM / 4 * 3
+    } else {
+        0
+    };
+    client.store.set_max_memory(limit).expect("it may write");
+    client.fill();
+    client
+}
+
+fn check(store: &Store, what: &str) {
+    let report = store.check().expect("a walk");
+    assert!(report.problems.is_empty(), "{what}: {:?}", report.problems);
+}
+
+/// Runs each case in a full store; what failed.
+fn run_all(directory: &Path, way: Way) {
+    let mut failed = Vec::new();
+    for case in CASES {
+        let mut client = full(directory, way, case);
+        // Somebody else who comes when it is full, too.
+        let path = directory.join("store");
+        let mut late = Client::new(Store::open(&path, true).expect("the store"));
+        let who = if way == Way::FileSystem {
+            &mut late
+        } else {
+            &mut client
+        };
+        let reply = who.line(case.line);
+        let debug = format!("{reply:?}");
+        if debug.starts_with("Error") || !debug.starts_with(case.reply) {
+            let short: String = debug.chars().take(200).collect();
+            eprintln!("{way:?} {}: {short}", case.line);
+            failed.push(format!(
+                "{way:?} {}: {short}",
+                &case.line[..case.line.len().min(40)]
+            ));
+        }
+        check(&client.store, case.line);
+        std::fs::remove_file(&path).expect("the store's file");
+    }
+    assert!(
+        failed.is_empty(),
+        "{} of {}:\n{}",
+        failed.len(),
+        CASES.len(),
+        failed.join("\n")
+    );
+}
+
+fn every_command() -> impl Iterator<Item = &'static Command> {
+    all()
+        .iter()
+        .copied()
+        .flat_map(|command| std::iter::once(command).chain(command.subcommands))
+}
+
+#[test]
+fn every_command_that_may_remove_has_a_case() {
+    let name_of = |line: &str| {
+        let mut words = line.split(' ').map(str::to_ascii_lowercase);
+        let first = words.next().unwrap_or_default();
+        let both = format!("{first}|{}", words.next().unwrap_or_default());
+        match every_command().any(|command| command.name == both) {
+            true => both,
+            false => first,
+        }
+    };
+    let cases: Vec<String> = CASES.iter().map(|case| name_of(case.line)).collect();
+    let without: Vec<&str> = every_command()
+        .filter(|command| command.flags.has(Flag::Write) && !command.flags.has(Flag::DenyOom))
+        .map(|command| command.name)
+        .filter(|name| !cases.iter().any(|case| case == name))
+        .filter(|name| !OTHERS.iter().any(|(other, _)| other == name))
+        .collect();
+    assert!(
+        without.is_empty(),
+        "neither removes nor is said not to: {without:?}"
+    );
+    for (other, reason) in OTHERS {
+        assert!(
+            every_command().any(|command| command.name == *other),
+            "{other}: {reason}"
+        );
+    }
+}
+
+#[test]
+fn at_maxmemory_everything_can_be_removed() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+    run_all(directory.path(), Way::MaxMemory);
+}
+
+#[test]
+fn at_the_end_of_the_capacity_everything_can_be_removed() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+    run_all(directory.path(), Way::Capacity);
+}
+
+#[test]
+fn on_a_full_file_system_everything_can_be_removed() {
+    const TEST: &str = "on_a_full_file_system_everything_can_be_removed";
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+    if std::env::var_os("UNDERCROFT_OWN_MOUNTS").is_none() {
+        return in_own_mounts(TEST);
+    }
+    let mounted = Process::new("mount")
+        .args([
+            "-t",
+            "tmpfs",
+            "-o",
+            &format!("size={}", ROOM + (4 << 20)),
+            "tmpfs",
+        ])
+        .arg(directory.path())
+        .status();
+    assert!(
+        mounted.is_ok_and(|status| status.success()),
+        "a mount of its own"
+    );
+    run_all(directory.path(), Way::FileSystem);
+}
+
+/// Runs a test of this program again, in a mount namespace that ends with it.
+fn in_own_mounts(test: &str) {
+    let ways: [&[&str]; 2] = [&["--user", "--map-root-user", "--mount"], &["--mount"]];
+    for way in ways {
+        let unshare = |arguments: &[&str]| {
+            let mut command = Process::new("unshare");
+            command.args(way).args(arguments);
+            command
+        };
+        let tried = unshare(&["mount", "-t", "tmpfs", "tmpfs", "/mnt"]).output();
+        if !tried.is_ok_and(|tried| tried.status.success()) {
+            continue;
+        }
+        let program = std::env::current_exe().expect("this test");
+        let program = program.to_str().expect("a plain path");
+        let status = unshare(&[program, "--exact", test, "--nocapture"])
+            .env("UNDERCROFT_OWN_MOUNTS", "1")
+            .status();
+        assert!(
+            status.is_ok_and(|status| status.success()),
+            "{test} in its own mounts"
+        );
+        return;
+    }
+    println!("skipped {test}: the mount is not allowed");
+}

@@ -1,0 +1,227 @@
+//! How an undo log grows, and how its memory goes back to the system (W10).
+//!
+//! A log has memory up to [`shard::LOG_BACKED`], of which it uses what lies below [`shard::LOG_RESERVED`]. One that was not
+//! long for a while is *retired*: its lock is held and the log empty, so that the next transaction finds it short. What lies
+//! above is punched out of the file a moment later, when nobody reads there any more, a slice at a time. Whoever punches, or
+//! has a log grow, first puts its name into [`shard::LOG_PUNCHER`], so that what one has backed the other does not take away.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use crate::error::Error;
+use crate::handle::{Marks, Segment, Unlock};
+use crate::mapped::layout::{PAGE, shard};
+use crate::mapped::platform::coarse_milliseconds;
+use crate::probes::fault;
+use crate::processes::lock::Owner;
+use crate::views::shards::ShardSet;
+
+/// Milliseconds for which a log that was long stays so.
+const IDLE: u64 = 300;
+/// Milliseconds after which nobody reads in a log that was retired.
+const GRACE: u64 = 1000;
+/// Bytes punched out of the file in one step.
+const SLICE: u64 = 2 << 20;
+/// Logs of one transaction that come to so many bytes go back when it ends.
+const LONG: u64 = 1 << 20;
+
+/// What one step of [`Segment::shrink_log`] came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shrunk {
+    /// Bytes given back to the system.
+    pub bytes: u64,
+    /// Whether memory is on its way back still.
+    pub more: bool,
+}
+
+/// A log that nobody else punches or has grow, until it is dropped.
+struct LogTurn<'s> {
+    segment: &'s Segment,
+    word: u64,
+}
+
+impl Drop for LogTurn<'_> {
+    fn drop(&mut self) {
+        if !fault::abandoned() {
+            let word = self.segment.mapping.word(self.word);
+            word.store(0, Ordering::Release);
+            fault::step();
+        }
+    }
+}
+
+impl Segment {
+    /// Takes the turn to punch a log or to have it grow; the owner where a living process has it.
+    fn take_log_turn(&self, index: usize) -> Result<LogTurn<'_>, Owner> {
+        let at = self.mapping.layout().shard(index) + shard::LOG_PUNCHER;
+        let word = self.mapping.word(at);
+        let found = word.load(Ordering::Acquire);
+        let owner = Owner::from_bits(found as u32);
+        if found != 0 && self.owner_lives(owner) {
+            return Err(owner);
+        }
+        let me = self.process.owner();
+        match word.compare_exchange(found, me.bits().into(), Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => {
+                fault::step();
+                Ok(LogTurn {
+                    segment: self,
+                    word: at,
+                })
+            }
+            Err(other) => Err(Owner::from_bits(other as u32)),
+        }
+    }
+
+    /// Notes that a shard's log is long: it stays so for a while. Its lock is held.
+    #[cold]
+    pub(crate) fn note_long_log(&self, index: usize) {
+        let at = self.mapping.layout().shard(index) + shard::LOG_LONG;
+        self.mapping.store(at, self.last_written());
+    }
+
+    /// Backs up to so many bytes of a shard's undo log with memory (W7). No lock is held.
+    pub(crate) fn grow_log(&self, index: usize, wanted: u64) -> Result<(), Error> {
+        let layout = self.mapping.layout();
+        let base = layout.shard(index);
+        let reserved = self.mapping.word(base + shard::LOG_RESERVED);
+        let target = wanted.min(layout.log_capacity).next_multiple_of(PAGE);
+        if target <= reserved.load(Ordering::Relaxed).min(layout.log_capacity) {
+            return Ok(());
+        }
+        let start = Instant::now();
+        let turn = loop {
+            match self.take_log_turn(index) {
+                Ok(turn) => break turn,
+                Err(owner) if start.elapsed() >= self.patience() => {
+                    return Err(self.process.describe(&self.mapping, owner));
+                }
+                // A slice takes some 250 us.
+                Err(_) => std::thread::yield_now(),
+            }
+        };
+        self.mapping
+            .store(base + shard::LOG_LONG, coarse_milliseconds());
+        let backed = self.mapping.word(base + shard::LOG_BACKED);
+        // First, so that whoever dies here leaves nothing that is not given back.
+        backed.fetch_max(target, Ordering::Relaxed);
+        fault::step();
+        self.back_range(base + shard::LOG, target)
+            .map_err(|_| Error::OutOfMemory)?;
+        fault::step();
+        reserved.fetch_max(target, Ordering::Release);
+        fault::step();
+        drop(turn);
+        Ok(())
+    }
+
+    /// Bytes of all undo logs that are backed with memory.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        let layout = self.mapping.layout();
+        let backed = |index| self.mapping.load(layout.shard(index) + shard::LOG_BACKED);
+        (0..layout.shards).map(backed).fold(0, u64::saturating_add)
+    }
+
+    /// Does the next step of giving the memory of a shard's long undo log back to the system, where it was not long for a
+    /// moment. To be called now and then; no lock may be held. What others have locked is left for the next time.
+    pub fn shrink_log(&self, index: usize) -> Result<Shrunk, Error> {
+        self.shrink_log_after(index, IDLE, GRACE)
+    }
+
+    /// Gives the memory of all long undo logs back to the system at once, but what others use just now.
+    pub fn shrink_logs_now(&self) -> Result<(), Error> {
+        self.shrink_now(ShardSet::first(self.shards()))
+    }
+
+    /// The same of some shards' logs, behind the end of a transaction that has made them very long: nobody may come for that
+    /// later.
+    #[cold]
+    pub(crate) fn shrink_behind(&self, shards: ShardSet) {
+        let long = |index| {
+            self.mapping
+                .load(self.mapping.layout().shard(index) + shard::LOG_BACKED)
+        };
+        if shards.iter().map(long).fold(0, u64::saturating_add) >= LONG {
+            // The transaction is committed, whatever stands in the way of this.
+            let _ = self.shrink_now(shards);
+        }
+    }
+
+    fn shrink_now(&self, shards: ShardSet) -> Result<(), Error> {
+        for index in shards.iter() {
+            loop {
+                let shrunk = self.shrink_log_after(index, 0, 0)?;
+                if !shrunk.more || shrunk.bytes == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn shrink_log_after(&self, index: usize, idle: u64, grace: u64) -> Result<Shrunk, Error> {
+        let base = self.mapping.layout().shard(index);
+        let reserved = || self.mapping.load(base + shard::LOG_RESERVED);
+        let since = |word: u64| coarse_milliseconds().wrapping_sub(self.mapping.load(base + word));
+        let later = Shrunk {
+            bytes: 0,
+            more: true,
+        };
+        if reserved() > shard::LOG_RESERVED_MIN {
+            if since(shard::LOG_LONG) < idle || self.is_locked(index) {
+                return Ok(later);
+            }
+            self.join()?;
+            self.retire_log(index)?;
+        }
+        if self.mapping.load(base + shard::LOG_BACKED) <= reserved() {
+            return Ok(Shrunk::default());
+        }
+        if since(shard::LOG_RETIRED) < grace {
+            return Ok(later);
+        }
+        self.join()?;
+        let Ok(_turn) = self.take_log_turn(index) else {
+            return Ok(later);
+        };
+        let backed = self.mapping.load(base + shard::LOG_BACKED);
+        let floor = reserved().max(shard::LOG_RESERVED_MIN);
+        let bytes = backed.saturating_sub(floor).min(SLICE);
+        if bytes == 0 || backed > self.mapping.layout().log_capacity {
+            return Ok(Shrunk::default());
+        }
+        let start = base + shard::LOG + backed - bytes;
+        let punched = self.mapping.punch(start, bytes);
+        punched.map_err(|source| Error::Io {
+            doing: "giving back memory of",
+            path: self.path().into(),
+            source,
+        })?;
+        fault::step();
+        self.mapping.store(base + shard::LOG_BACKED, backed - bytes);
+        fault::step();
+        Ok(Shrunk {
+            bytes,
+            more: backed - bytes > floor,
+        })
+    }
+
+    /// Has a log use the least that every log has. Its shard is locked for that moment: nobody is in the midst of a longer
+    /// one.
+    fn retire_log(&self, index: usize) -> Result<(), Error> {
+        let shards = ShardSet::one(index);
+        self.lock_shards(shards, Marks::Ignored)?;
+        let _unlock = Unlock {
+            segment: self,
+            shards,
+        };
+        let base = self.mapping.layout().shard(index);
+        self.mapping
+            .store(base + shard::LOG_RETIRED, coarse_milliseconds());
+        fault::step();
+        let reserved = self.mapping.word(base + shard::LOG_RESERVED);
+        reserved.store(shard::LOG_RESERVED_MIN, Ordering::Release);
+        fault::step();
+        Ok(())
+    }
+}
