@@ -207,7 +207,7 @@ fn admit(
             !runs_at_once(command)
         };
     }
-    if may_need_memory && let Err(error) = make_room(context) {
+    if may_need_memory && let Err(error) = make_room(context, arguments) {
         return Err(Failure::from(error).into_error());
     }
     pubsub::check_mode(context, command)?;
@@ -220,13 +220,14 @@ fn admit(
 }
 
 /// Makes room where the memory limit is reached, and has LATENCY see how long that took.
-fn make_room(context: &Context<'_>) -> Result<(), Error> {
+fn make_room(context: &Context<'_>, arguments: &[&[u8]]) -> Result<(), Error> {
     let latency = context.host.latency();
+    let brings = arguments.iter().map(|argument| argument.len()).sum();
     if !latency.watches() {
-        return context.store.check_memory();
+        return context.store.check_memory_for(brings);
     }
     let start = Instant::now();
-    let made = context.store.check_memory();
+    let made = context.store.check_memory_for(brings);
     let now = || context.host.now_microseconds() / 1_000_000;
     latency.note(Event::EvictionCycle, start.elapsed(), now);
     made

@@ -133,7 +133,7 @@ impl OpenStore {
             return Ok(id);
         }
         let key = self.store.key(&key);
-        self.store.check_memory()?;
+        self.store.check_memory_for(length)?;
         let mut staged = self.store.stage_room(&key, length as u64)?;
         staged.fill(0, &head.0);
         staged.fill(head.0.len() as u64, buffer);

@@ -80,7 +80,7 @@ pub use views::reading::Scratch;
 pub use views::shards::ShardSet;
 pub use views::view::{Block, Offset, View};
 pub use writing::removal::{Removing, has_removed_in_part, is_removing, removing};
-pub use writing::room::Need;
+pub use writing::room::{Need, short_of_bytes};
 pub use writing::savepoint::LogSavepoint;
 pub use writing::shrink::Shrunk;
 pub use writing::transaction::Transaction;

@@ -63,7 +63,7 @@ impl Incoming {
         }
         let key = &input[key.range()];
         // Where there is no room, or the lock is held by others: the command itself will tell.
-        store.check_memory().ok()?;
+        store.check_memory_for(length).ok()?;
         let mut staged = store.stage_room(&store.key(key), length as u64).ok()?;
         staged.fill(0, &arrived[..arrived.len().min(length)]);
         Some(Incoming {

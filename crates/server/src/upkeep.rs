@@ -87,7 +87,7 @@ impl Upkeep {
         if !shared.store.keeps_expired() {
             // A full store that evicts nothing is for the writers to hear of.
             let start = Instant::now();
-            let _ = shared.store.check_memory();
+            let _ = shared.store.check_memory_for(0);
             shared.note_latency(Event::EvictionCycle, start);
         }
         let start = Instant::now();

@@ -227,21 +227,55 @@ fn on_a_full_file_system_everything_can_be_removed() {
     if std::env::var_os("UNDERCROFT_OWN_MOUNTS").is_none() {
         return in_own_mounts(TEST);
     }
+    mount(directory.path(), ROOM + (4 << 20));
+    run_all(directory.path(), Way::FileSystem);
+}
+
+/// A store on a small file system, such as a container's /dev/shm, that was made with the defaults.
+#[test]
+fn on_a_small_file_system_keys_are_evicted() {
+    const TEST: &str = "on_a_small_file_system_keys_are_evicted";
+    const SIZE: u64 = 24 << 20;
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+    if std::env::var_os("UNDERCROFT_OWN_MOUNTS").is_none() {
+        return in_own_mounts(TEST);
+    }
+    mount(directory.path(), SIZE);
+    let path = directory.path().join("store");
+    let store = Store::create(&path, &Options::default()).expect("a new store");
+    assert!(store.max_memory() <= SIZE / 4 * 3, "{}", store.max_memory());
+    assert!(store.max_memory() >= SIZE / 2, "{}", store.max_memory());
+    let mut client = Client::new(store);
+    client.made("CONFIG SET maxmemory-policy allkeys-lru");
+    // By the limit, and by the file system alone.
+    for limit in [None, Some("CONFIG SET maxmemory 0")] {
+        limit.into_iter().for_each(|line| client.made(line));
+        let before = client.store.evicted_keys();
+        let value = [b'v'; 1000];
+        for number in 0..40_000 {
+            let reply = client.run(&[b"SET", format!("key:{number}").as_bytes(), &value]);
+            assert!(
+                matches!(reply, Tree::Simple(_)),
+                "{limit:?} {number}: {reply:?}"
+            );
+        }
+        assert!(client.store.evicted_keys() - before > 10_000, "{limit:?}");
+        let mut other = Client::new(Store::open(&path, true).expect("the store"));
+        other.made("RPUSH list {0..2000}");
+        other.made("GET key:1");
+        check(&client.store, "what was evicted");
+    }
+}
+
+fn mount(directory: &Path, size: u64) {
     let mounted = Process::new("mount")
-        .args([
-            "-t",
-            "tmpfs",
-            "-o",
-            &format!("size={}", ROOM + (4 << 20)),
-            "tmpfs",
-        ])
-        .arg(directory.path())
+        .args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"])
+        .arg(directory)
         .status();
     assert!(
         mounted.is_ok_and(|status| status.success()),
         "a mount of its own"
     );
-    run_all(directory.path(), Way::FileSystem);
 }
 
 /// Runs a test of this program again, in a mount namespace that ends with it.

@@ -119,7 +119,7 @@ impl Store {
         values: &[&[u8]],
     ) -> Result<Sent, Error> {
         let (items, closed) = (self.key(&channel.items), self.key(&channel.closed));
-        self.check_memory()?;
+        self.check_memory_for(values.iter().map(|value| value.len()).sum())?;
         let sent = self.write(self.shards_of([&items, &closed]), |writer| {
             if writer.find(database, &closed)?.is_some() {
                 return Ok(Sent::Closed);

@@ -138,7 +138,7 @@ impl Store {
         expiry: Expiry,
         lease: &Lease,
     ) -> Result<bool, Error> {
-        self.check_memory()?;
+        self.check_memory_for(value.len())?;
         self.end_lease(database, key, lease, Some((value, expiry)))
     }
 

@@ -76,7 +76,7 @@ impl Store {
         Ok(Store::new(Segment::open_unclean(path)?))
     }
 
-    /// Creates a store at a path that is free, with `maxmemory` of 1 GiB.
+    /// Creates a store at a path that is free, with a `maxmemory` of 1 GiB, or three quarters of the file system if that is less.
     pub fn create(path: &Path, options: &Options) -> Result<Store, Error> {
         let segment =
             Terms::default().initially(|initially| Segment::create_so(path, options, initially))?;
@@ -408,6 +408,22 @@ impl Store {
         }
         if self.used_memory() > limit {
             return self.make_room(limit);
+        }
+        Ok(())
+    }
+
+    /// [`check_memory`](Self::check_memory) for a command that brings about so many bytes: it evicts in proportion.
+    ///
+    /// # Errors
+    /// [`Error::MaxMemory`] where nothing may be evicted.
+    #[inline]
+    pub fn check_memory_for(&self, bytes: usize) -> Result<(), Error> {
+        let limit = self.segment.max_memory();
+        if limit == 0 || self.segment.granted_bytes() <= limit {
+            return Ok(());
+        }
+        if self.used_memory() > limit {
+            return self.make_room_for(limit, bytes as u64);
         }
         Ok(())
     }

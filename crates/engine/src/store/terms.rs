@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::store::Store;
 use crate::upkeep::eviction::EvictionPolicy;
 
-/// A new store's `maxmemory`.
+/// A new store's `maxmemory`, on a file system that is large enough for it.
 const MAX_MEMORY: u64 = 1 << 30;
 
 /// Limits that a store is created with, and that one which is there has to have.
@@ -19,8 +19,8 @@ const MAX_MEMORY: u64 = 1 << 30;
 pub struct Terms {
     /// Address space for the heap in bytes.
     pub capacity: Option<u64>,
-    /// The limit on what all processes store in it; 0 is none, 1 GiB the
-    /// default.
+    /// The limit on what all processes store in it; 0 is none. The default is
+    /// 1 GiB, or three quarters of the file system if that is less.
     pub max_memory: Option<u64>,
     /// Which keys make room at that limit.
     pub policy: Option<EvictionPolicy>,
@@ -32,6 +32,7 @@ impl Terms {
         let policy = self.policy.unwrap_or_default();
         create(Initially {
             max_memory: self.max_memory.unwrap_or(MAX_MEMORY),
+            max_memory_is_default: self.max_memory.is_none(),
             settings: &[(Setting::EvictionPolicy, policy as u64)],
         })
     }

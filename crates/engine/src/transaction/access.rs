@@ -331,8 +331,17 @@ impl<'a> Access<'a> {
     /// before it began, as in Redis.
     #[inline]
     pub fn check_memory(&self) -> Result<(), Error> {
+        self.check_memory_for(0)
+    }
+
+    /// [`check_memory`](Self::check_memory) for a command that brings about so many bytes; see [`Store::check_memory_for`].
+    ///
+    /// # Errors
+    /// Those of `check_memory`.
+    #[inline]
+    pub fn check_memory_for(&self, bytes: usize) -> Result<(), Error> {
         match self.running {
-            None => self.store.check_memory(),
+            None => self.store.check_memory_for(bytes),
             Some(_) => Ok(()),
         }
     }

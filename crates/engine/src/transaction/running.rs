@@ -240,7 +240,8 @@ impl Store {
                 // The error that there is goes before any that this comes to.
                 let _deferred = defer_signals();
                 let freed = self.reclaim(|| false).unwrap_or(false)
-                    || self.free_for_room(|| false).unwrap_or(false);
+                    || self.free_for_room(|| false).unwrap_or(false)
+                    || self.evict_for_space().unwrap_or(false);
                 if freed { Ok(()) } else { Err(carried.error) }
             }
         }

@@ -7,8 +7,9 @@
 
 use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-use undercroft_memory::{Setting, ShardSet, removing};
+use undercroft_memory::{Setting, ShardSet, is_removing, removing, short_of_bytes};
 
 use crate::error::Error;
 use crate::messages::notify::KeyEvent;
@@ -26,12 +27,20 @@ use crate::upkeep::reclaim::Locked;
 const POOL: usize = 16;
 /// Buckets looked at in one read.
 const BUCKETS: u64 = 64;
-/// Keys evicted for one command at most, unless very much is to be freed.
+/// Keys evicted by somebody who has come for just that at most, unless very much is to be freed.
 const KEYS_AT_ONCE: u64 = 4096;
+/// The part of what is to be freed that he frees at least.
+const SHARE_AT_ONCE: u64 = 64;
+/// How long one command evicts for others: what is over the limit beyond what it brings itself.
+const AT_ONCE: Duration = Duration::from_micros(500);
+/// A command evicts so many times what it brings, however long that takes: otherwise the data grow faster than keys go.
+const TIMES_AS_MUCH: u64 = 2;
 /// Rounds in a row that one command loses to others at most.
 const LOST_AT_ONCE: u64 = 100;
-/// The part of what is to be freed that one command frees at least.
-const SHARE_AT_ONCE: u64 = 64;
+/// Keys after which somebody who evicts looks at the clock.
+const LOOK_EVERY: u64 = 64;
+/// Bytes evicted at least where the store itself is full.
+const SPACE_AT_ONCE: u64 = 64 << 10;
 
 /// The score of a key that has expired.
 const EXPIRED: u64 = u64::MAX;
@@ -300,10 +309,37 @@ impl Store {
     #[cold]
     pub fn make_room(&self, limit: u64) -> Result<(), Error> {
         let excess = self.used_memory().saturating_sub(limit);
+        self.make_room_until(limit, |evicted, freed| {
+            evicted >= KEYS_AT_ONCE && freed >= excess / SHARE_AT_ONCE
+        })
+    }
+
+    /// [`make_room`](Self::make_room) for a command that brings so many bytes:
+    /// evicts twice as many, and beyond that for half a millisecond. What is
+    /// left over, as after a limit was made lower, goes with the next commands
+    /// and with upkeep.
+    ///
+    /// # Errors
+    /// As those of `make_room`.
+    #[cold]
+    pub(crate) fn make_room_for(&self, limit: u64, brings: u64) -> Result<(), Error> {
+        let (start, least) = (Instant::now(), brings.saturating_mul(TIMES_AS_MUCH));
+        self.make_room_until(limit, |evicted, freed| {
+            evicted > 0 && freed >= least && evicted % LOOK_EVERY == 0 && start.elapsed() >= AT_ONCE
+        })
+    }
+
+    fn make_room_until(
+        &self,
+        limit: u64,
+        is_enough: impl Fn(u64, u64) -> bool,
+    ) -> Result<(), Error> {
+        let excess = self.used_memory().saturating_sub(limit);
         let Eviction {
             policy, samples, ..
         } = self.eviction();
-        if self.free_for_room(|| self.used_memory() <= limit)? && self.used_memory() <= limit {
+        let over = || self.used_memory() > limit;
+        if self.free_for_room(|| !over())? && !over() {
             return Ok(());
         }
         if policy == EvictionPolicy::NoEviction {
@@ -340,9 +376,7 @@ impl Store {
         loop {
             let used = self.used_memory();
             let left = used.saturating_sub(limit);
-            if left == 0
-                || evicted >= KEYS_AT_ONCE && excess - left.min(excess) >= excess / SHARE_AT_ONCE
-            {
+            if left == 0 || is_enough(evicted, excess.saturating_sub(left)) {
                 return Ok(());
             }
             match self.evict_one(pool, samples)? {
@@ -350,6 +384,44 @@ impl Store {
                 EvictionRound::Lost if lost < LOST_AT_ONCE => lost += 1,
                 EvictionRound::Lost | EvictionRound::Nothing => return Err(Error::MaxMemory),
             }
+        }
+    }
+
+    /// Evicts some keys where a change of this thread has just found no room in the store itself, by its capacity or its
+    /// file system, and the policy lets keys go: some 64 KiB, or as much as it wanted in one piece. Returns whether there
+    /// was anything. Must not be called within a transaction.
+    ///
+    /// # Errors
+    /// Those of [`write`](Store::write).
+    #[cold]
+    pub(crate) fn evict_for_space(&self) -> Result<bool, Error> {
+        let wanted = short_of_bytes();
+        let policy = self.eviction().policy;
+        if wanted == 0 || is_removing() || policy == EvictionPolicy::NoEviction {
+            return Ok(false);
+        }
+        let before = self.evicted_keys();
+        let limit = self.used_memory().saturating_sub(wanted.max(SPACE_AT_ONCE));
+        match self.make_room_until(limit, |_, _| false) {
+            Ok(()) => Ok(true),
+            Err(Error::MaxMemory) => Ok(self.evicted_keys() > before),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Does a step of eviction where more is in use than the limit allows. Returns whether more has to go.
+    ///
+    /// # Errors
+    /// Those of [`write`](Store::write).
+    pub(crate) fn evict_some(&self) -> Result<bool, Error> {
+        let limit = self.max_memory();
+        if limit == 0 || self.eviction().policy == EvictionPolicy::NoEviction {
+            return Ok(false);
+        }
+        match self.check_memory_for(0) {
+            // Its writers are told so.
+            Ok(()) | Err(Error::MaxMemory) => Ok(self.used_memory() > limit),
+            Err(error) => Err(error),
         }
     }
 

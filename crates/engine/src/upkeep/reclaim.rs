@@ -8,7 +8,7 @@ use undercroft_memory::{Marks, ShardSet, removing};
 
 use crate::error::Error;
 use crate::store::Store;
-use crate::structures::roots::{Root, expiring};
+use crate::structures::roots::{DATABASES, Root, expiring};
 use crate::transaction::writer::Writer;
 use crate::upkeep::expiry::sweep_buckets;
 use crate::upkeep::graveyard::{STEP, free_a_little, is_dying};
@@ -34,7 +34,7 @@ pub(crate) enum Locked {
 impl Store {
     /// Frees some of what removed keys and cut off items have left, in small
     /// steps, until `enough` says so or some 16 MiB are looked through; where
-    /// there is nothing of the kind, removes keys that have expired. Returns
+    /// there is nothing of the kind, removes keys that have expired, and then ends the resizing of tables. Returns
     /// whether there was anything. Must not be called within a transaction.
     ///
     /// # Errors
@@ -51,6 +51,7 @@ impl Store {
                 }
             }
             found = found || self.reclaim_expired(&mut enough, locked)?;
+            found = found || self.reclaim_tables(locked)?;
             if found {
                 break;
             }
@@ -117,6 +118,24 @@ impl Store {
                         let _ = self.resize_some(root);
                     }
                     rounds = rounds.saturating_sub(swept.buckets);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Ends the resizing of tables: those that have become too large are in the way of every long run. Returns whether there
+    /// were any.
+    fn reclaim_tables(&self, locked: Locked) -> Result<bool, Error> {
+        let mut found = false;
+        for shard in self.all_shards().iter() {
+            for database in 0..DATABASES {
+                if locked == Locked::Skip && self.segment.is_locked(shard) {
+                    break;
+                }
+                let root = Root { shard, database };
+                while self.resize_some(root)? > 0 {
+                    found = true;
                 }
             }
         }

@@ -52,7 +52,7 @@ pub struct Upkept {
 type Chore = fn(&Store, &mut Upkept) -> Result<Pace, Error>;
 
 /// What changes the keys: left out while the data are to stay as they are.
-const OF_KEYS: &[Chore] = &[remove_expired];
+const OF_KEYS: &[Chore] = &[remove_expired, evict];
 
 /// What only gives memory back and puts structures in order.
 const OF_MEMORY: &[Chore] = &[
@@ -75,6 +75,8 @@ const SWEPT: u64 = 1500;
 const WORTH_MORE: u64 = 10;
 /// Transactions that free dying structures in one step at most.
 const FREES: usize = 4;
+/// Times that a step takes pages that were freed to the heap, 64 runs each: some 100 us.
+const GIVE_BACKS: usize = 4;
 /// Work of a resize in one transaction, in tenths of a microsecond,
 const RESIZE_WORK: u64 = 300;
 /// and in one step.
@@ -218,6 +220,14 @@ fn remove_expired(store: &Store, upkept: &mut Upkept) -> Result<Pace, Error> {
     Ok(pace)
 }
 
+/// Evicts keys where more is in use than `maxmemory` allows: what commands have left over.
+fn evict(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
+    Ok(match store.evict_some()? {
+        true => Pace::Hurry,
+        false => Pace::Idle,
+    })
+}
+
 /// Frees some of what was flushed, cut off or removed.
 fn free_dying(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     let mut steps = 0;
@@ -244,9 +254,13 @@ fn free_the_dead(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
 
 /// Gives pages that were freed in a shard to the heap, for all shards to use.
 fn give_back(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
+    let mut rounds = 0;
     for shard in 0..store.shards() {
-        if !store.segment.is_locked(shard) && store.segment.give_back(shard)? {
-            return Ok(Pace::Hurry);
+        while !store.segment.is_locked(shard) && store.segment.give_back(shard)? {
+            rounds += 1;
+            if rounds == GIVE_BACKS {
+                return Ok(Pace::Hurry);
+            }
         }
     }
     Ok(Pace::Idle)

@@ -56,6 +56,8 @@ pub struct Options {
 pub struct Initially<'a> {
     /// The limit on the bytes in allocated blocks; 0 is none.
     pub max_memory: u64,
+    /// Whether that limit is only a default: it is then no more than three quarters of the file system.
+    pub max_memory_is_default: bool,
     /// Settings other than their defaults.
     pub settings: &'a [(Setting, u64)],
 }
@@ -107,7 +109,11 @@ impl Segment {
             mapping.store(base + shard::HINT_BITS, shard::HINT_BITS_MIN);
         }
         mapping.store(control::WRITING, 1);
-        mapping.store(control::MAX_MEMORY, initially.max_memory);
+        let most = match initially.max_memory_is_default {
+            true => space / 4 * 3,
+            false => u64::MAX,
+        };
+        mapping.store(control::MAX_MEMORY, initially.max_memory.min(most));
         for (setting, value) in initially.settings {
             mapping.store(*setting as u64, *value);
         }

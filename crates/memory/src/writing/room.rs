@@ -6,6 +6,8 @@
 //! shard: a transaction of any size ends after a few runs. Who knows the size
 //! beforehand says so, and runs once.
 
+use std::cell::Cell;
+
 use crate::error::Error;
 use crate::handle::Segment;
 use crate::mapped::layout::{EXTENT, EXTENT_PAGES, PAGE, control, shard};
@@ -32,6 +34,17 @@ const LONG_LOG_GROWTH: u64 = 4;
 const UNLOGGED: u64 = 8;
 /// Extents backed with memory in one step of many.
 const RESERVED_AT_ONCE: u64 = 256;
+
+thread_local! {
+    /// Bytes that the last transaction of this thread wanted which found no room.
+    static SHORT_OF: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many bytes the last transaction of this thread that ran out of memory wanted; 0 where it wanted more than half of the
+/// store, or room in its log: then it does not help to let go of data.
+pub fn short_of_bytes() -> u64 {
+    SHORT_OF.get()
+}
 
 /// What a transaction will probably need; see [`Segment::expect`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -144,6 +157,18 @@ impl Segment {
             }
             Shortage::Log(..) => Err(Error::OutOfMemory),
         };
+        let far = used.granted.saturating_add(match used.shortage {
+            Shortage::Pages(pages) => pages.saturating_mul(PAGE),
+            // To let go of data helps no log.
+            Shortage::Log(..) => u64::MAX,
+        });
+        // More than half of the store is not made room for.
+        let is_reasonable = far <= self.mapping.layout().extents * EXTENT / 2;
+        SHORT_OF.set(if made.is_err() && is_reasonable {
+            far
+        } else {
+            0
+        });
         match made {
             Err(Error::OutOfMemory) if removal::begin_parts(runs) => return Ok(()),
             made => made?,

@@ -524,7 +524,7 @@ impl Store {
         limits: &PackedLimits,
     ) -> Result<bool, Error> {
         let key = self.key(key);
-        self.check_memory()?;
+        self.check_memory_for(field.len() + value.len())?;
         let new = self.write(ShardSet::one(key.shard), |writer| {
             let new = writer.hash_set(database, &key, &[field, value], limits)?;
             Ok::<_, Error>(new == 1)

@@ -19,7 +19,7 @@ impl Store {
         values: &[&[u8]],
     ) -> Result<u64, Error> {
         let key = self.key(key);
-        self.check_memory()?;
+        self.check_memory_for(values.iter().map(|value| value.len()).sum())?;
         let length = self.write(ShardSet::one(key.shard), |writer| {
             writer.list_push(database, &key, end, values, false)
         })?;

@@ -27,7 +27,7 @@ impl Store {
         limits: &StreamLimits,
     ) -> Result<AddedEntry, Error> {
         let key = self.key(key);
-        self.check_memory()?;
+        self.check_memory_for(texts.iter().map(|text| text.len()).sum())?;
         let added = self.write(ShardSet::one(key.shard), |writer| {
             writer.stream_add(database, &key, id, texts, create, trim, limits)
         })?;

@@ -209,7 +209,7 @@ impl Store {
         let key = self.key(key);
         // What comes before the lock and after it hides one wait for memory each.
         let home = self.warm_home(database, &key);
-        self.check_memory()?;
+        self.check_memory_for(value.len())?;
         self.prefetch_entry(&key, home);
         if let Some(staged) = self.stage(&key, value)? {
             let options = SetOptions {
@@ -236,7 +236,7 @@ impl Store {
         options: SetOptions,
     ) -> Result<bool, Error> {
         let key = self.key(key);
-        self.check_memory()?;
+        self.check_memory_for(value.len())?;
         if let Some(staged) = self.stage(&key, value)? {
             let done = self.set_large(database, &key, &staged, options)?;
             if done {
@@ -298,7 +298,7 @@ impl Store {
     /// Sets several keys to strings that do not expire, all at one moment.
     pub fn set_many(&self, database: usize, pairs: &[(&[u8], &[u8])]) -> Result<(), Error> {
         let keys: Vec<Key<'_>> = pairs.iter().map(|(key, _)| self.key(key)).collect();
-        self.check_memory()?;
+        self.check_memory_for(pairs.iter().map(|(_, value)| value.len()).sum())?;
         self.write(self.shards_of(&keys), |writer| {
             for (position, (key, (_, value))) in keys.iter().zip(pairs).enumerate() {
                 self.warm_ahead(database, &keys, position);

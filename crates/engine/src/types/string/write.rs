@@ -76,7 +76,8 @@ impl Store {
         }
         loop {
             match self.segment.stage(key.shard, length) {
-                Err(undercroft_memory::Error::OutOfMemory) if self.reclaim(|| false)? => {}
+                Err(undercroft_memory::Error::OutOfMemory)
+                    if self.reclaim(|| false)? || self.evict_for_space()? => {}
                 staged => return Ok(staged?),
             }
         }

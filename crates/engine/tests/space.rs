@@ -1,0 +1,223 @@
+//! Room for more: what is evicted where the store itself is full, how much of it one command does, and how soon what was
+//! removed can be used.
+
+use undercroft_engine::{EntryId, EvictionChange, EvictionPolicy, Options, Store, StreamLimits};
+use undercroft_testkit::fresh;
+
+fn store(capacity: u64, policy: EvictionPolicy) -> (tempfile::TempDir, Store) {
+    let directory = fresh::directory();
+    let options = Options {
+        capacity: Some(capacity),
+        shards: Some(4),
+        ring: Some(64 << 10),
+    };
+    let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
+    store.set_max_memory(0).expect("writable");
+    store
+        .change_eviction(EvictionChange::Policy(policy))
+        .expect("writable");
+    (directory, store)
+}
+
+fn keys(store: &Store) -> u64 {
+    store.count_keys(0).expect("counted")
+}
+
+fn sound(store: &Store) {
+    let report = store.check().expect("a walk");
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+}
+
+#[test]
+fn a_store_without_a_limit_evicts_at_the_end_of_its_capacity() {
+    for policy in [EvictionPolicy::AllKeysLru, EvictionPolicy::AllKeysRandom] {
+        let (_directory, store) = store(8 << 20, policy);
+        for number in 0..20_000_u32 {
+            let key = format!("key:{number}");
+            store
+                .set(0, key.as_bytes(), &[7; 900])
+                .expect("keys are evicted");
+        }
+        assert!(
+            store.evicted_keys() > 10_000,
+            "{policy:?}: {}",
+            store.evicted_keys()
+        );
+        assert!(keys(&store) > 2000, "{policy:?}: {} are left", keys(&store));
+        // What is longer, and what is filled outside the lock.
+        for length in [20_000, 300_000, 1 << 20] {
+            store
+                .set(0, b"long", &vec![7; length])
+                .expect("keys are evicted");
+        }
+        let items = vec![&[7_u8; 50][..]; 2000];
+        store
+            .push(0, b"list", undercroft_engine::End::Right, &items)
+            .expect("keys are evicted");
+        sound(&store);
+    }
+}
+
+#[test]
+fn nothing_is_evicted_for_what_finds_no_room_anyway() {
+    let (_directory, store) = store(8 << 20, EvictionPolicy::AllKeysLru);
+    for number in 0..1000_u32 {
+        let key = format!("key:{number}");
+        store.set(0, key.as_bytes(), &[7; 900]).expect("room");
+    }
+    let refused = store.set(0, b"long", &vec![7; 7 << 20]);
+    assert!(refused.is_err_and(|error| error.is_out_of_memory()));
+    assert_eq!((keys(&store), store.evicted_keys()), (1000, 0));
+}
+
+#[test]
+fn without_a_policy_a_full_store_keeps_what_it_has() {
+    let (_directory, store) = store(8 << 20, EvictionPolicy::NoEviction);
+    let mut set = 0;
+    let refused = loop {
+        let key = format!("key:{set}");
+        match store.set(0, key.as_bytes(), &[7; 900]) {
+            Ok(()) => set += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(refused.is_out_of_memory(), "{refused}");
+    assert_eq!((keys(&store), store.evicted_keys()), (set, 0));
+}
+
+#[test]
+fn to_remove_evicts_nothing() {
+    let (_directory, store) = store(4 << 20, EvictionPolicy::AllKeysLru);
+    let names: Vec<Vec<u8>> = (0..1000)
+        .map(|number| format!("{number}").into_bytes())
+        .collect();
+    let fields: Vec<&[u8]> = names
+        .iter()
+        .flat_map(|name| [&name[..], b"value"])
+        .collect();
+    let key = store.key(b"hash");
+    let limits = undercroft_engine::Limits::DEFAULT.hash;
+    store
+        .write(store.all_shards(), |writer| {
+            writer.hash_set(0, &key, &fields, &limits)
+        })
+        .expect("room");
+    let mut number = 0;
+    while store.evicted_keys() == 0 {
+        store
+            .set(0, format!("key:{number}").as_bytes(), &[7; 900])
+            .expect("evicted");
+        number += 1;
+    }
+    let before = store.evicted_keys();
+    let gone: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
+    let _removing = undercroft_engine::removing();
+    let removed = store.write(store.all_shards(), |writer| {
+        writer.hash_delete(0, &key, &gone)
+    });
+    let removed = removed.expect("a removal");
+    assert!(removed == 1000 || before > 1, "{removed}");
+    assert_eq!(store.evicted_keys(), before);
+}
+
+#[test]
+fn one_command_evicts_in_proportion_to_what_it_brings() {
+    const KEYS: u32 = 40_000;
+    let (_directory, store) = store(64 << 20, EvictionPolicy::AllKeysLru);
+    for number in 0..KEYS {
+        let key = format!("key:{number}");
+        store.set(0, key.as_bytes(), &[7; 200]).expect("room");
+    }
+    store.leave_upkeep_to_a_timer();
+    let limit = store.used_memory() / 4;
+    store.set_max_memory(limit).expect("writable");
+    store.set(0, b"small", b"value").expect("room");
+    let evicted = store.evicted_keys();
+    assert!(
+        (1..4000).contains(&evicted),
+        "{evicted} for one small value"
+    );
+    let before = store.used_memory();
+    store.set(0, b"large", &vec![7; 1 << 20]).expect("room");
+    let freed = (before + (1 << 20)).saturating_sub(store.used_memory());
+    assert!(freed >= 2 << 20, "{freed} bytes for one of a mebibyte");
+    assert!(keys(&store) > u64::from(KEYS) / 4);
+    // Upkeep does the rest, a bounded step at a time.
+    let mut steps = 0;
+    while store.used_memory() > limit {
+        let before = store.evicted_keys();
+        store.upkeep_step().expect("upkeep");
+        let evicted = store.evicted_keys() - before;
+        assert!(evicted < 4000, "{evicted} in one step");
+        steps += 1;
+        assert!(steps < 100_000, "it comes to an end");
+    }
+    sound(&store);
+}
+
+/// Fills a store with streams of one entry, and deletes them.
+fn streams_come_and_go(store: &Store, at_once: usize) {
+    let mut names = Vec::new();
+    loop {
+        let name = format!("stream:{}", names.len()).into_bytes();
+        let field = [b"field".as_slice(), b"a value of some length"];
+        let (id, limits) = (EntryId::Now, StreamLimits::DEFAULT);
+        match store.stream_add(0, &name, id, &field, true, None, &limits) {
+            Ok(_) => names.push(name),
+            Err(error) => {
+                assert!(error.is_out_of_memory(), "{error}");
+                break;
+            }
+        }
+    }
+    assert!(names.len() > 30_000, "{} streams", names.len());
+    for some in names.chunks(at_once) {
+        let some: Vec<&[u8]> = some.iter().map(|name| &name[..]).collect();
+        assert_eq!(store.delete(0, &some).expect("removed"), some.len() as u64);
+    }
+}
+
+#[test]
+fn what_many_keys_took_is_there_for_one_at_once() {
+    let (_directory, store) = store(64 << 20, EvictionPolicy::NoEviction);
+    store.leave_upkeep_to_a_timer();
+    streams_come_and_go(&store, 10);
+    store
+        .set(0, b"large", &vec![7; 44 << 20])
+        .expect("room for what is most of the store");
+    sound(&store);
+}
+
+#[test]
+fn what_many_keys_took_is_free_after_a_few_steps_of_upkeep() {
+    let (_directory, store) = store(64 << 20, EvictionPolicy::NoEviction);
+    store.leave_upkeep_to_a_timer();
+    streams_come_and_go(&store, 50_000);
+    let in_use = || {
+        let statistics = store.statistics();
+        statistics.reserved - statistics.free
+    };
+    let mut steps = 0;
+    while in_use() > 8 << 20 {
+        store.upkeep_step().expect("upkeep");
+        steps += 1;
+        assert!(steps < 100, "{:?}", store.statistics());
+    }
+    sound(&store);
+}
+
+#[test]
+fn a_default_limit_leaves_a_quarter_of_the_file_system() {
+    let directory = fresh::directory();
+    let store = Store::create(&directory.path().join("store"), &Options::default());
+    let limit = store.expect("a new store").max_memory();
+    let shown = std::process::Command::new("df")
+        .args(["--block-size=1", "--output=size"])
+        .arg(directory.path())
+        .output()
+        .expect("df");
+    let text = String::from_utf8(shown.stdout).expect("a number");
+    let size = text.lines().last().expect("a line").trim();
+    let size: u64 = size.parse().expect("a number");
+    assert_eq!(limit, (1 << 30).min(size / 4 * 3));
+}
