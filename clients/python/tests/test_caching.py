@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -197,8 +198,11 @@ def test_who_waits_too_long_is_told_so(url: str) -> None:
 
         @r.cache(key="slow", lease=LONG, wait=0.01)
         def result() -> bytes:
-            with pytest.raises(redis.TimeoutError, match="others computed the value"):
-                r.cache(key="slow", wait=0.01)(lambda: b"")()
+            other = r.cache(key="slow", wait=0.01)(lambda: b"")
+            with ThreadPoolExecutor(1) as threads:
+                told = threads.submit(other).exception()
+            assert isinstance(told, redis.TimeoutError)
+            assert str(told).startswith("others computed the value")
             return b"done"
 
         assert result() == b"done"
@@ -295,3 +299,65 @@ def test_callers_in_a_store_and_on_its_server_respect_each_other(r: undercroft.R
         result()
     r.delete(lease_key(b"key"))
     assert result() == b"result"
+
+
+def test_who_would_wait_for_himself_is_told_at_once(url: str) -> None:
+    with undercroft.from_url(url) as r:
+        first_of_two: Any = None
+
+        @r.cache(key="own", lease=10**6, wait=10**6)
+        def own() -> bytes:
+            result: bytes = own()
+            return result
+
+        @r.cache(lease=10**6, wait=10**6)
+        def second(number: int) -> bytes:
+            result: bytes = first_of_two(number)
+            return result
+
+        @r.cache(lease=10**6, wait=10**6)
+        def first(number: int) -> bytes:
+            return second(number) if number else b"done"
+
+        first_of_two = first
+        for call in (own, lambda: first(1)):
+            with pytest.raises(RecursionError, match="asks for the key"):
+                call()
+        # Nothing of it is left, and other keys are others'.
+        assert first(0) == b"done"
+        assert len(r.keys()) == 1
+
+
+def test_a_task_that_would_wait_for_itself_is_told_at_once(path: str) -> None:
+    async def main() -> None:
+        async with undercroft.asyncio.Redis(path) as client:
+
+            @client.cache(key="own", lease=10**6, wait=10**6)
+            async def own(deep: bool) -> bytes:
+                if not deep:
+                    await asyncio.sleep(0.01)
+                    return b"done"
+                result: bytes = await own(deep)
+                return result
+
+            with pytest.raises(RecursionError, match="asks for the key b'own'"):
+                await own(True)
+            # Another task is not the one that computes.
+            assert await asyncio.gather(own(False), own(False)) == [b"done"] * 2
+
+    asyncio.run(main())
+
+
+def test_a_key_is_made_of_parameters_however_they_are_passed(url: str) -> None:
+    with undercroft.from_url(url) as r:
+
+        @r.cache(key="user:{id}:{0}:{page}:{extra}", serializer="json")
+        def user(id: int, /, page: int = 1, **more: Any) -> Any:
+            return [id, page, more]
+
+        assert user(3, extra=7) == user(3, 1, extra=7) == user(3, page=1, extra=7)
+        assert r.keys() == [b"user:3:3:1:7"]
+        with pytest.raises(TypeError, match="missing a required argument: 'id'"):
+            user(page=1)
+        with pytest.raises(TypeError, match="expected names or places of parameters of"):
+            user(3)

@@ -195,3 +195,58 @@ def test_the_scripts_of_locks_are_known_and_others_run(r: undercroft.Redis) -> N
         pipe.set("l", "t")
         script(keys=["l"], args=["t"], client=pipe)
         assert pipe.execute() == [True, 1]
+
+
+def store_client(path: str, _: str) -> Any:
+    return undercroft.Redis(path)
+
+
+def server_client(_: str, socket: str) -> Any:
+    return undercroft.Redis(unix_socket_path=socket)
+
+
+@pytest.mark.parametrize("make", [store_client, server_client])
+def test_a_thread_is_woken_by_a_release(make: Any, path: str, server_socket: str) -> None:
+    with make(path, server_socket) as client:
+        client.delete("l")
+        held = client.lock("l")
+        for _ in range(20):
+            assert held.acquire()
+            others = [make(path, server_socket).lock("l", sleep=10**6) for _ in range(3)]
+            begun = threading.Barrier(4)
+
+            def wait(lock: Any, begun: threading.Barrier = begun) -> None:
+                begun.wait()
+                # A waiter that would only look again after this time would never get it.
+                assert lock.acquire()
+                lock.release()
+
+            threads = [threading.Thread(target=wait, args=(lock,)) for lock in others]
+            for thread in threads:
+                thread.start()
+            begun.wait()
+            held.release()
+            for thread in threads:
+                thread.join()
+        # One that expires is had then, and a wait ends at its time.
+        assert client.lock("l", timeout=0.05).acquire()
+        assert not client.lock("l", sleep=10**6).acquire(blocking_timeout=0.001)
+        assert client.lock("l", sleep=10**6).acquire()
+        client.delete("l")
+
+
+@pytest.mark.parametrize("make", [store_client, server_client])
+def test_who_is_interrupted_holds_no_lock(make: Any, path: str, server_socket: str) -> None:
+    with make(path, server_socket) as client:
+        client.delete("l")
+        lock = client.lock("l")
+        do_acquire = lock.do_acquire
+
+        def interrupted(token: bytes) -> bool:
+            assert do_acquire(token)
+            raise KeyboardInterrupt
+
+        lock.do_acquire = interrupted
+        with pytest.raises(KeyboardInterrupt):
+            lock.acquire()
+        assert not client.exists("l")

@@ -14,8 +14,10 @@ import functools
 import inspect
 import json
 import math
+import os
 import random
 import secrets
+import threading
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -35,7 +37,7 @@ from undercroft._native import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     Found = tuple[bytes, bool]
     Taken = tuple[bytes, bytes | None]
@@ -151,6 +153,8 @@ class Cached:
         self.wait = _seconds("wait", wait)
         self._key = key
         self._name = f"{function.__module__}.{function.__qualname__}"
+        self._signature = inspect.signature(function) if isinstance(key, str) else None
+        self._place = _identity(client)
 
     def key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """Return the key of the result for some arguments."""
@@ -165,8 +169,48 @@ class Cached:
                 )
             # Text of any kind, surrogates included.
             return f"{self._name}{args!r}{named or ''!r}".encode("utf-8", "surrogatepass")
-        made = asked.format(*args, **kwargs) if isinstance(asked, str) else asked(*args, **kwargs)
+        made = self._formatted(args, kwargs) if isinstance(asked, str) else asked(*args, **kwargs)
         return made.encode() if isinstance(made, str) else made
+
+    def _formatted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """Return the key that a text says, whichever way the arguments were passed."""
+        assert isinstance(self._key, str)
+        assert self._signature is not None
+        # What is wrong with the arguments is told as a call of the function would.
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        named = dict(bound.arguments)
+        for parameter in self._signature.parameters.values():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                named |= named.pop(parameter.name)
+        # Places count what was passed, and what was left out with its default.
+        try:
+            return self._key.format(*bound.args, **named)
+        except (KeyError, IndexError) as error:
+            raise TypeError(
+                f"expected names or places of parameters of {self._name}{self._signature} in the "
+                f"key {self._key!r}, got {{{error.args[0] if error.args else ''}}}"
+            ) from None
+
+    @contextlib.contextmanager
+    def computing(self, key: bytes, owner: Any) -> Iterator[None]:
+        """Note who computes a value, until it is there."""
+        place = self._place, key
+        _COMPUTING[place] = owner
+        try:
+            yield
+        finally:
+            # A forked child has forgotten it.
+            _COMPUTING.pop(place, None)
+
+    def expect_other(self, key: bytes, owner: Any) -> None:
+        """Raise an error where the caller that would wait for a value computes it itself."""
+        if _COMPUTING.get((self._place, key)) == owner:
+            raise RecursionError(
+                f"{self._name} asks for the key {key!r}, which its own caller is computing: it "
+                "would wait for itself; call the function without its cache (__wrapped__), or "
+                "give the inner call another key"
+            )
 
     def haste(self) -> float:
         """Return how hasty a call is: Vattani, Chierichetti, Lowenstein, VLDB 2015."""
@@ -201,6 +245,24 @@ class Cached:
         from redis.exceptions import TimeoutError as RedisTimeoutError
 
         return RedisTimeoutError(text)
+
+
+# Who computes which value in this process: a thread by its number, or a task.
+_COMPUTING: dict[tuple[Any, bytes], Any] = {}
+# What a forked child has copies of goes on in its parent.
+os.register_at_fork(after_in_child=_COMPUTING.clear)
+
+
+def _identity(client: Any) -> Any:
+    """Return what two clients have in common that have the same keys."""
+    native = _native(client)
+    if native is not None:
+        return str(native.path), native.db
+    pool = getattr(client, "connection_pool", None)
+    settings = getattr(pool, "connection_kwargs", None)
+    if not settings:
+        return id(client)
+    return tuple(str(settings.get(name)) for name in ("host", "port", "path", "db"))
 
 
 def now() -> int:
@@ -320,6 +382,7 @@ def _in_place(cached: Cached, function: Callable[..., Any]) -> Callable[..., Any
         while (taken := place.take(key)) is None:
             if found is not None:
                 return loads(found[0])
+            cached.expect_other(key, threading.get_ident())
             if pause.left() <= 0:
                 raise cached.too_late()
             place.pause(key, pause)
@@ -334,7 +397,8 @@ def _in_place(cached: Cached, function: Callable[..., Any]) -> Callable[..., Any
                 place.release(key, lease)
                 return loads(found[0])
             begun = time.monotonic()
-            value = dumps(function(*args, **kwargs))
+            with cached.computing(key, threading.get_ident()):
+                value = dumps(function(*args, **kwargs))
             place.store(key, lease, value, time.monotonic() - begun)
         except BaseException:
             # What went wrong is told, not that the server has gone as well.
@@ -435,6 +499,7 @@ def _in_loop(cached: Cached, function: Callable[..., Any]) -> Callable[..., Any]
         while (taken := await place.take(key)) is None:
             if found is not None:
                 return loads(found[0])
+            cached.expect_other(key, asyncio.current_task())
             if pause.left() <= 0:
                 raise cached.too_late()
             await asyncio.sleep(pause.next())
@@ -448,7 +513,8 @@ def _in_loop(cached: Cached, function: Callable[..., Any]) -> Callable[..., Any]
                 await place.release(key, lease)
                 return loads(found[0])
             begun = time.monotonic()
-            value = dumps(await function(*args, **kwargs))
+            with cached.computing(key, asyncio.current_task()):
+                value = dumps(await function(*args, **kwargs))
             await place.store(key, lease, value, time.monotonic() - begun)
         except BaseException:
             # The task may be cancelled once more; and what went wrong is told.

@@ -1,15 +1,19 @@
-"""Locks of a store in this process: redis-py's, which tell each other when they are released."""
+"""Locks: redis-py's, whose waiters are woken when one is released, on stores and on servers."""
 
 from __future__ import annotations
 
+import time
+import uuid
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from redis.lock import Lock as RemoteLock
+from redis.exceptions import RedisError
+from redis.lock import Lock as RedisLock
+
+from undercroft._native import Subscription
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from undercroft.client import EmbeddedRedis
 
 
 class _Known:
@@ -22,19 +26,25 @@ class _Known:
         return client.evalsha(self._sha, len(keys), *keys, *args)
 
 
+# For so many seconds a server may take to confirm a subscription.
+_CONFIRMED = 5.0
+
 # By what redis-py's texts are called.
 RELEASE = _Known("c3f8721cbb97f72bc19e972846bd7aaf91901658")
 EXTEND = _Known("a4e8783852e6b949f9ef3a97212805108459a890")
 REACQUIRE = _Known("1cac51482acf5858da00f6d685d68f886cd6b6b2")
 
 
-def channel(client: EmbeddedRedis, name: Any) -> bytes:
+def channel(client: Any, name: Any) -> bytes:
     """Return the channel on which the release of a lock is told."""
-    return b"undercroft:released:%d:%b" % (client.db, client.get_encoder().encode(name))
+    db = getattr(client, "db", None)
+    if db is None:
+        db = int(client.connection_pool.connection_kwargs.get("db") or 0)
+    return b"undercroft:released:%d:%b" % (db, client.get_encoder().encode(name))
 
 
 class Locks:
-    """What gives out the locks of a store in this process."""
+    """What gives out locks whose waiters are woken."""
 
     _lock_class: Any
 
@@ -54,17 +64,145 @@ class Locks:
         return kind(self, name, timeout, sleep, blocking, blocking_timeout, thread_local, **options)
 
 
-class Lock(RemoteLock):
-    """redis-py's lock, each of whose scripts is one native call."""
+def pause(left: float, sleep: float) -> float:
+    """Return for how long to wait for a release where a lock expires after so many milliseconds.
+
+    It is gone already at -2, and does not expire at -1.
+    """
+    if left == -2:
+        return 0.0
+    return sleep if left < 0 else min(sleep, (left + 1) / 1000)
+
+
+class _Receiver:
+    """A receiver of messages from a store in this process."""
+
+    def __init__(self, client: Any, channel: bytes) -> None:
+        self._native = Subscription(client)
+        self._native.command(("SUBSCRIBE", channel))
+
+    def wait(self, seconds: float) -> None:
+        """Wait for a message, or what else comes, for so long at most."""
+        self._native.read(seconds)
+
+    def close(self) -> None:
+        """Unsubscribe."""
+        self._native.close()
+
+
+class _RemoteReceiver:
+    """A receiver of messages from a server; where it cannot be had, waits sleep."""
+
+    def __init__(self, client: Any, channel: bytes) -> None:
+        self._messages: Any = client.pubsub()
+        try:
+            self._messages.subscribe(channel)
+            # From its confirmation on no release is missed.
+            self._messages.get_message(timeout=_CONFIRMED)
+        except RedisError:
+            self.close()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for a message, or what else comes, for so long at most."""
+        if self._messages is None:
+            time.sleep(seconds)
+            return
+        try:
+            self._messages.get_message(timeout=seconds)
+        except RedisError:
+            self.close()
+
+    def close(self) -> None:
+        """Unsubscribe."""
+        messages, self._messages = self._messages, None
+        if messages is not None:
+            with suppress(RedisError):
+                messages.close()
+
+
+class _Woken(RedisLock):
+    """redis-py's lock, which is waited for until a message tells that it is released.
+
+    Where it is released in another way than by a lock's ``release()``, a waiter finds out after
+    ``sleep``, and when it expires at once.
+    """
+
+    # An EmbeddedRedis or a RemoteRedis.
+    redis: Any
+    lua_release: Any
+    _receiver: Any
+
+    def acquire(
+        self,
+        sleep: float | None = None,
+        blocking: bool | None = None,
+        blocking_timeout: float | None = None,
+        token: Any = None,
+    ) -> bool:
+        """Get the lock, waiting for it if asked to. Returns whether that succeeded."""
+        token = self.redis.get_encoder().encode(uuid.uuid1().hex if token is None else token)
+        if blocking is None:
+            blocking = self.blocking
+        if blocking_timeout is None:
+            blocking_timeout = self.blocking_timeout
+        try:
+            taken = self.do_acquire(token) or (
+                blocking
+                and self._wait(token, self.sleep if sleep is None else sleep, blocking_timeout)
+            )
+            if taken:
+                self.local.token = token
+            return bool(taken)
+        except BaseException:
+            # A signal's handler may have raised behind the step that took it.
+            with suppress(RedisError):
+                self.lua_release(keys=[self.name], args=[token], client=self.redis)
+            raise
+
+    def _wait(self, token: Any, sleep: float, timeout: float | None) -> bool:
+        """Get the lock once it is free; returns whether that was in time."""
+        until = None if timeout is None else time.monotonic() + timeout
+        if until is not None and until <= time.monotonic():
+            return False
+        receiver = self._receiver(self.redis, channel(self.redis, self.name))
+        try:
+            while not self.do_acquire(token):
+                seconds = pause(self.redis.pttl(self.name), sleep)
+                if until is not None:
+                    seconds = min(seconds, until - time.monotonic())
+                    if until <= time.monotonic():
+                        return False
+                if seconds > 0:
+                    receiver.wait(seconds)
+            return True
+        finally:
+            receiver.close()
+
+    def do_release(self, expected_token: Any) -> None:
+        """Release the lock, and tell those that wait for it."""
+        super().do_release(expected_token)
+        self.redis.publish(channel(self.redis, self.name), b"")
+
+
+class Lock(_Woken):
+    """A lock of a store in this process, each of whose scripts is one native call."""
 
     lua_release: Any = RELEASE
     lua_extend: Any = EXTEND
     lua_reacquire: Any = REACQUIRE
+    _receiver = _Receiver
 
     def register_scripts(self) -> None:
         """Do nothing: they are known."""
 
+
+class RemoteLock(_Woken):
+    """A lock of a server."""
+
+    _receiver = _RemoteReceiver
+
     def do_release(self, expected_token: Any) -> None:
-        """Release the lock, and tell the tasks that wait for it."""
-        super().do_release(expected_token)
-        self.redis.publish(channel(self.redis, self.name), b"")
+        """Release the lock, and tell those that wait for it, if this user may."""
+        RedisLock.do_release(self, expected_token)
+        with suppress(RedisError):
+            self.redis.publish(channel(self.redis, self.name), b"")

@@ -11,6 +11,7 @@ from redis.exceptions import ConnectionError, ResponseError
 from undercroft.base import Redis
 from undercroft.connection import NATIVE, ConnectionPool, _Plugged, fatal
 from undercroft.feed import PipelineFeeds
+from undercroft.lock import Locks, RemoteLock
 from undercroft.replies import (
     EMPTY_RESPONSE,
     NEVER_DECODE,
@@ -29,13 +30,14 @@ if TYPE_CHECKING:
 _ACCOMPANIED = frozenset({"HIMPORT SET", "HIMPORT", b"HIMPORT SET", b"HIMPORT"})
 
 
-class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
+class RemoteRedis(Locks, redis.Redis, Redis):  # type: ignore[misc]
     """redis-py's client of a Redis, a Valkey or an ``undercroft serve``.
 
     All of its methods, arguments, results and exceptions are redis-py's.
     """
 
     _is_made = True
+    _lock_class = RemoteLock
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Make a client with the arguments of redis-py's."""

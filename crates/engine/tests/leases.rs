@@ -68,7 +68,7 @@ fn the_dead_lose_a_lease_at_once_and_their_heir_sees_what_is_there() {
 fn who_is_late_loses_it_to_exactly_one_and_stores_nothing() {
     let place = fresh::place(2);
     let first = place.open();
-    first.set_time(1_000_000);
+    first.set_boot_time(1_000_000);
     let late = taken(&first, 1);
     let after = 1_000_000 + TERM.as_millis() as u64;
     let barrier = Barrier::new(8);
@@ -78,9 +78,9 @@ fn who_is_late_loses_it_to_exactly_one_and_stores_nothing() {
                 let (place, barrier) = (&place, &barrier);
                 scope.spawn(move || {
                     let store = place.open();
-                    store.set_time(after - 1);
+                    store.set_boot_time(after - 1);
                     assert!(take(&store, 10 + number).is_none(), "its term is not over");
-                    store.set_time(after);
+                    store.set_boot_time(after);
                     barrier.wait();
                     let heir = take(&store, 20 + number);
                     // Nobody dies before all have tried.
@@ -99,7 +99,7 @@ fn who_is_late_loses_it_to_exactly_one_and_stores_nothing() {
             .sum()
     });
     assert_eq!(heirs, 1);
-    first.set_time(after);
+    first.set_boot_time(after);
     assert!(!set(&first, b"too late", &late));
     assert!(!first.release_lease(0, b"key", &late).expect("room"));
     assert_eq!(value(&first).as_deref(), Some(&b"in time"[..]));
@@ -149,9 +149,28 @@ fn a_lease_of_a_server_is_respected_until_it_expires() {
     assert!(take(&store, 1).is_none());
     // What looks like that of a process and names none is that of a dead one.
     store
-        .set(0, &name, &[b"@", &b"f"[..].repeat(32)[..]].concat())
+        .set(0, &name, &[b"@", &b"f"[..].repeat(48)[..]].concat())
         .expect("room");
     assert!(take(&store, 1).is_some());
+}
+
+#[test]
+fn a_step_of_the_clock_lets_no_second_one_compute() {
+    let place = fresh::place(2);
+    let (first, second) = (place.open(), place.open());
+    let hour = 60 * 60 * 1000;
+    for now in [0, second.now() + 10_000, second.now() + 20 * hour, 1_000] {
+        let lease = taken(&first, 1);
+        second.set_time(now);
+        assert!(take(&second, 2).is_none(), "its term goes on at {now}");
+        assert!(set(&first, b"made", &lease));
+        first.delete(0, &[b"key"]).expect("room");
+    }
+    second.set_time(0);
+    // A holder whose own clock has made a step is in time as well.
+    let lease = taken(&first, 1);
+    first.set_time(first.now() + hour);
+    assert!(set(&first, b"made", &lease));
 }
 
 #[test]
@@ -196,7 +215,7 @@ fn any_order_of_changes_is_that_of_a_model() {
     let mut now = 1_000_000;
     let open = |now: u64| {
         let store = place.open();
-        store.set_time(now);
+        store.set_boot_time(now);
         store
     };
     let mut stores = [open(now), open(now), open(now)];
@@ -247,7 +266,7 @@ fn any_order_of_changes_is_that_of_a_model() {
             }
             6 => {
                 now += random.below(30);
-                stores.iter().for_each(|store| store.set_time(now));
+                stores.iter().for_each(|store| store.set_boot_time(now));
             }
             _ if random.below(4) == 0 => {
                 // It dies, and another one comes.

@@ -61,7 +61,9 @@ pub use inspection::users::User;
 pub use mapped::classes::block_size;
 pub use mapped::layout;
 pub use mapped::mapping::prefetch;
-pub use mapped::platform::{coarse_milliseconds, effective_user, unix_milliseconds};
+pub use mapped::platform::{
+    boot_milliseconds, coarse_milliseconds, effective_user, unix_milliseconds,
+};
 pub use mapped::words::last_word;
 pub use messages::bell::{Bell, remove_sockets};
 pub use messages::polling::Polling;

@@ -147,11 +147,15 @@ fn leased_key(name: &[u8]) -> Option<&[u8]> {
     name.strip_prefix(b"undercroft:lease:{")?.strip_suffix(b"}")
 }
 
-/// Leaves a lease its number only: which entry of the process table its holder has differs from run to run.
+/// Leaves a lease its number only: which entry of the process table its holder has differs from run to run, and so does
+/// the time of its end.
 fn hide_holder(lease: &mut [u8]) {
     if let Some((b'@', rest)) = lease.split_first_mut() {
         let seat = rest.len().min(16);
         rest[..seat].fill(b'-');
+        if let Some(over) = rest.get_mut(32..) {
+            over.fill(b'-');
+        }
     }
 }
 

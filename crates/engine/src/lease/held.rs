@@ -12,8 +12,12 @@ use crate::transaction::writer::Expiry;
 /// A waiter asks whether the holder lives after this long at first, and at last.
 const FIRST_LOOK: Duration = Duration::from_millis(10);
 const LAST_LOOK: Duration = Duration::from_millis(100);
-/// A lease of a process in the store: `@`, a seat of that process, and a number, both in 16 hexadecimal digits.
-const LENGTH: usize = 33;
+/// A lease of a process in the store: `@`, a seat of that process, a number, and when its term is over by the clock of the
+/// boot, each in 16 hexadecimal digits.
+const LENGTH: usize = 49;
+/// The key of a lease whose process nobody asks for any more expires so long after its term, in milliseconds. The term
+/// itself is not told by the key's expiry, which a step of the system's time would bring forward.
+const FORGOTTEN: u64 = 24 * 60 * 60 * 1000;
 
 /// A lease as it is stored: its holder may store the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +33,8 @@ pub enum Leased {
 }
 
 impl Lease {
-    fn new(seat: SeatName, number: u64) -> Lease {
-        Lease(format!("@{:016x}{number:016x}", seat.bits()).into_bytes())
+    fn new(seat: SeatName, number: u64, over: u64) -> Lease {
+        Lease(format!("@{:016x}{number:016x}{over:016x}", seat.bits()).into_bytes())
     }
 
     /// The lease that has these bytes.
@@ -45,14 +49,22 @@ impl Lease {
 
     /// Where those who wait for it sleep, which names the process; none of a client of a server.
     fn seat(&self) -> Option<SeatName> {
+        self.number(0).map(SeatName::from_bits)
+    }
+
+    /// When its term is over, in milliseconds since boot; none of a client of a server, whose lease's key expires.
+    fn over(&self) -> Option<u64> {
+        self.number(2)
+    }
+
+    /// One of the numbers in it.
+    fn number(&self, place: usize) -> Option<u64> {
         let digits = self
             .0
             .strip_prefix(b"@")
             .filter(|_| self.0.len() == LENGTH)?;
-        let digits = std::str::from_utf8(&digits[..16]).ok()?;
-        u64::from_str_radix(digits, 16)
-            .ok()
-            .map(SeatName::from_bits)
+        let digits = std::str::from_utf8(&digits[16 * place..][..16]).ok()?;
+        u64::from_str_radix(digits, 16).ok()
     }
 }
 
@@ -104,20 +116,22 @@ impl Store {
         let name = lease_key(key);
         let (key, name) = (self.key(key), self.key(&name));
         self.check_memory()?;
-        let lease = Lease::new(self.segment.seat_here(number)?, number);
-        // Whether the holder lives is asked without a lock (W9), and who is dead stays so.
+        let term = u64::try_from(term.as_millis()).unwrap_or(u64::MAX).max(1);
+        let over = self.boot_now().saturating_add(term);
+        let lease = Lease::new(self.segment.seat_here(number)?, number, over);
+        // Whether the holder lives and its term goes on is asked without a lock (W9): neither comes back.
         let dead = match self.look_at(database, &name)? {
             Some((held, _)) if self.is_held(&held) => return Ok(Leased::Held),
             Some((held, _)) => Some(held),
             None => None,
         };
-        let term = u64::try_from(term.as_millis()).unwrap_or(u64::MAX).max(1);
+        let kept = term.saturating_add(FORGOTTEN);
         self.write(self.shards_of([&key, &name]), |writer| {
             let held = writer.reader().string(database, &name)?;
             if held.is_some_and(|(held, _)| dead.as_ref().is_none_or(|dead| dead.0 != held)) {
                 return Ok(Leased::Held);
             }
-            let until = writer.now().saturating_add(term).min(i64::MAX as u64);
+            let until = writer.now().saturating_add(kept).min(i64::MAX as u64);
             let found = writer.find_slot(database, &name)?;
             writer.set_found(database, &name, found, &lease.0, Expiry::At(until))?;
             let value = writer.reader().string(database, &key)?;
@@ -163,6 +177,9 @@ impl Store {
         if !seat.is_some_and(|seat| self.segment.is_seat_here(seat)) {
             return Ok(false);
         }
+        // Nothing is stored behind its term, though nobody may have taken it over yet.
+        let is_late = self.is_over(lease);
+        let value = value.filter(|_| !is_late);
         let name = lease_key(key);
         let (key, name) = (self.key(key), self.key(&name));
         let staged = match value {
@@ -187,7 +204,7 @@ impl Store {
         if let Some(seat) = seat {
             self.segment.wake_seat(seat);
         }
-        Ok(ended)
+        Ok(ended && !is_late)
     }
 
     /// Waits until the lease of a key's value is free, was given to another, or its holder is dead; for so long at
@@ -214,8 +231,12 @@ impl Store {
         while self.is_held(&held) {
             let waited = start.elapsed();
             let left = most.saturating_sub(waited);
-            let term = expiry.map_or(LAST_LOOK, |at| {
-                Duration::from_millis(at.saturating_sub(self.now()) + 1)
+            let left_of_term = match held.over() {
+                Some(over) => Some(over.saturating_sub(self.boot_now())),
+                None => expiry.map(|at| at.saturating_sub(self.now())),
+            };
+            let term = left_of_term.map_or(LAST_LOOK, |left| {
+                Duration::from_millis(left.saturating_add(1))
             });
             // A dead holder is found the sooner the shorter others have waited for it.
             let pause = (waited / 8)
@@ -235,11 +256,15 @@ impl Store {
         Ok(())
     }
 
-    /// Whether a lease's holder was alive a moment ago; one elsewhere counts as alive.
+    /// Whether a lease's term goes on, and its holder was alive a moment ago; one elsewhere counts as alive.
     fn is_held(&self, lease: &Lease) -> bool {
-        lease
-            .seat()
-            .is_none_or(|seat| self.segment.seat_lives(seat))
+        let lives = |seat| self.segment.seat_lives(seat);
+        !self.is_over(lease) && lease.seat().is_none_or(lives)
+    }
+
+    /// Whether a lease's term is over.
+    fn is_over(&self, lease: &Lease) -> bool {
+        lease.over().is_some_and(|over| over <= self.boot_now())
     }
 
     fn look_at(

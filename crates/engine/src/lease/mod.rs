@@ -1,8 +1,10 @@
 //! One computation of a cached value in all processes: leases, and what is noted of the value.
 //!
 //! A caller that finds a value missing takes its *lease*, an ordinary string at a key of its own beside the value's
-//! ([`lease_key`]), which expires after its term. It names the process that has it, so that another caller takes the
-//! lease over as soon as it finds that process dead; a holder that is only stopped or slow loses it with the term. All
+//! ([`lease_key`]), with a term. It names the process that has it, so that another caller takes the
+//! lease over as soon as it finds that process dead; a holder that is only stopped or slow loses it with the term. The
+//! term's end stands in it by the clock of the boot, which all processes of the machine share and no step of the system's
+//! time changes. All
 //! change it in transactions that compare what is in it, so that exactly one has it. A value is stored for a lease only
 //! while that is the one in the store ([`Store::set_leased`](crate::Store::set_leased)): a holder that lost its lease
 //! comes too late.

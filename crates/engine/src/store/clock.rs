@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use undercroft_memory::unix_milliseconds;
+use undercroft_memory::{boot_milliseconds, unix_milliseconds};
 
 thread_local! {
     /// The time that stands still for this thread, or one of these two.
@@ -37,6 +37,8 @@ impl Drop for Frozen {
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     fixed: AtomicU64,
+    /// The same of the time since boot.
+    fixed_boot: AtomicU64,
 }
 
 impl Clock {
@@ -50,6 +52,18 @@ impl Clock {
             },
             fixed => fixed,
         }
+    }
+
+    /// Milliseconds since boot: the system's, or those that a test has set.
+    pub(crate) fn boot(&self) -> u64 {
+        match self.fixed_boot.load(Ordering::Relaxed) {
+            0 => boot_milliseconds(),
+            fixed => fixed,
+        }
+    }
+
+    pub(crate) fn set_boot(&self, milliseconds: u64) {
+        self.fixed_boot.store(milliseconds, Ordering::Relaxed);
     }
 
     #[cold]

@@ -175,6 +175,16 @@ impl Store {
         self.clock.now()
     }
 
+    /// Milliseconds since boot, as leases go by them.
+    pub(crate) fn boot_now(&self) -> u64 {
+        self.clock.boot()
+    }
+
+    /// Sets the clock that leases go by, in this process; 0 goes back to the system's. For tests.
+    pub fn set_boot_time(&self, milliseconds: u64) {
+        self.clock.set_boot(milliseconds);
+    }
+
     /// Leaves steps of upkeep (M8) to a timer of this process, which calls
     /// [`upkeep`](Self::upkeep): otherwise its writes do them.
     pub fn leave_upkeep_to_a_timer(&self) {

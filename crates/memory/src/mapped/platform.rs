@@ -530,6 +530,13 @@ pub fn coarse_milliseconds() -> u64 {
     milliseconds_of(libc::CLOCK_MONOTONIC_COARSE)
 }
 
+/// Milliseconds since boot, those in which the machine slept included: no step of the system's time changes them, and all
+/// processes of a machine have the same.
+#[inline]
+pub fn boot_milliseconds() -> u64 {
+    milliseconds_of(libc::CLOCK_BOOTTIME)
+}
+
 /// Unix time in milliseconds: the system's.
 #[inline]
 pub fn unix_milliseconds() -> u64 {
