@@ -176,7 +176,8 @@ typedef struct uc_options {
 #define UC_OPTIONS_INIT { sizeof(uc_options), 0, 0, NULL, 0, 0 }
 
 /* Opens a store, which is created where there is none: "undercroft://name" lies in the user's directory in /dev/shm,
- * "undercroft:///path" and a plain path are that file. `options` may be NULL. *store is for uc_close(), and NULL where
+ * with "undercroft://name/1" of its database 1; "undercroft:///path" and a path with a '/' in it are that file. A word
+ * without either is UC_MISUSE. `options` may be NULL. *store is for uc_close(), and NULL where
  * this fails: UC_MISUSE for a wrong name or option, UC_CANNOT_OPEN.
  * A process has one mapping of a file, however often it is opened; so open it once more for another database. */
 int uc_open(const char *url, const uc_options *options, uc_store **store);

@@ -69,7 +69,7 @@ unsafe extern "C" fn uc_open(
         }
         let opened = Handle::open(Database {
             shared,
-            number: wanted.database,
+            number: place.database().unwrap_or(wanted.database),
         });
         // SAFETY: the place is there.
         unsafe { store.write(opened) };

@@ -379,7 +379,7 @@ impl Client {
             shared.store.set_patience(patience);
         }
         let mut session = shared.session();
-        session.database = db as u32;
+        session.database = place.database().unwrap_or(db) as u32;
         if let Some(name) = client_name {
             let named = session.set_name(name.as_bytes());
             named

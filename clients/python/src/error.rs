@@ -102,7 +102,15 @@ fn from_reply<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
 /// The exception for an error reply.
 pub(crate) fn raise_reply(py: Python<'_>, raises: Raises, store: &Store, text: &str) -> PyErr {
     if store.removed() {
-        return raises.unavailable(without_code(text).to_owned());
+        let text = match text.starts_with("OOM ") {
+            // That it had no room besides is not what is wrong.
+            true => format!(
+                "the store {} was removed or replaced; open it anew",
+                store.path().display()
+            ),
+            false => without_code(text).to_owned(),
+        };
+        return raises.unavailable(text);
     }
     match raises.reply(py, text) {
         Ok(exception) => PyErr::from_value(exception),

@@ -688,3 +688,57 @@ def test_a_model_of_consumers_that_hold(url):
                 assert delivery.release()
                 waiting.appendleft(delivery.value)
         assert channel.qsize() == len(waiting)
+
+
+def test_a_loop_acknowledges_what_it_has_done_and_gives_back_the_rest(made):
+    channel = made()
+    channel.put_many([1, 2, 3, 4])
+    done = []
+    for delivery in channel.deliveries():
+        if delivery.value == 2:
+            break
+        done.append(delivery.value)
+    loop = channel.deliveries()
+    # Until the generator is collected, what it gave is held.
+    assert next(loop).value == 2
+    with pytest.raises(KeyError):
+        loop.throw(KeyError("of the body"))
+    channel.close()
+    done += [delivery.value for delivery in channel.deliveries()]
+    assert done == [1, 2, 3, 4]
+    assert channel.qsize() == 0
+
+
+def test_a_url_is_no_name():
+    for kind in (Channel, undercroft.asyncio.Channel):
+        with pytest.raises(ValueError, match="write Channel\\('name', 'undercroft://x'\\)"):
+            kind("undercroft://x")
+
+
+def test_tasks_use_a_channel_of_a_server(server_socket):
+    async def main() -> None:
+        url = f"unix://{server_socket}"
+        channel = undercroft.asyncio.Channel("tasks", url, maxsize=2)
+        undercroft.Channel("tasks", url).delete()
+        with pytest.raises(queue.Empty):
+            await channel.get(0)
+        waiting = asyncio.create_task(channel.get())
+        await channel.put(b"first")
+        assert bytes(await waiting) == b"first"
+        await channel.put("one")
+        await channel.put("two")
+        with pytest.raises(queue.Full):
+            await channel.put("three", timeout=0.01)
+        async with await channel.get(ack=True) as delivery:
+            assert delivery.value == "one"
+        gone = asyncio.create_task(channel.get())
+        await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.gather(gone, return_exceptions=True)
+        # What a task that is gone was given comes back.
+        assert await channel.get() == "two"
+        await channel.close()
+        assert [value async for value in channel] == []
+        undercroft.Channel("tasks", url).delete()
+
+    asyncio.run(main())

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -169,3 +170,32 @@ print(asyncio.run(undercroft.asyncio.Redis().get("k")))
         timeout=60,
     )
     assert done.stdout == "True /dev/shm/undercroft-0/default\nb'v'\n"
+
+
+def test_a_database_stands_behind_a_name_as_in_redis_s_urls() -> None:
+    name = f"undercroft://spelling-{os.getpid()}"
+    makes: list[Callable[[str], Any]] = [
+        undercroft.Redis,
+        undercroft.from_url,
+        undercroft.Store,
+        lambda url: redis.Redis(connection_pool=undercroft.ConnectionPool.from_url(url)),
+    ]
+    whole = undercroft.Redis(name)
+    try:
+        for number, make in enumerate(makes):
+            make(f"{name}/3").set(f"k{number}", "v")
+            assert undercroft.Redis(name, db=3).get(f"k{number}") == b"v"
+        assert undercroft.Redis(f"{name}/").db == 0
+        # As in redis-py, the query is stronger.
+        assert undercroft.Redis(f"{name}/3?db=2").db == 2
+        assert whole.dbsize() == 0
+        for wrong in ("16", "x", "1/2", "-1"):
+            with pytest.raises(ValueError, match=r"(db|database) below"):
+                undercroft.Redis(f"{name}/{wrong}")
+    finally:
+        whole.path.unlink()
+
+
+def test_a_word_without_a_slash_is_told_how_it_is_written() -> None:
+    with pytest.raises(ValueError, match=r"or \./x for a file here"):
+        undercroft.Store("x")

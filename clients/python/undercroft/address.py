@@ -61,14 +61,26 @@ def told(
     place = os.fspath(store)
     if isinstance(store, str) and "/" not in store:
         raise ValueError(
-            f"expected undercroft://{store} for a store in shared memory, or a path with a '/' "
-            f"in it, got {store!r}"
+            f"expected undercroft://{store} for a store in shared memory, or ./{store} for a file "
+            f"here, got {store!r}"
         )
     if isinstance(store, str) and store.startswith(SCHEME):
         place, in_url = _split(store, ignored)
-        options = options | in_url
+        place, db = database_of(place)
+        options = options | ({} if db is None else {"db": db}) | in_url
     sizes = {name: _size(options[name]) for name in ("capacity", "maxmemory")}
     return options | sizes | {"store": place}
+
+
+def database_of(url: str) -> tuple[str, int | None]:
+    """Return the URL of a store, and the database that it names as Redis' URLs do.
+
+    ``undercroft://name/1`` is database 1 of ``undercroft://name``; a path names none.
+    """
+    name, slash, db = url.removeprefix(SCHEME).partition("/")
+    if url.startswith(SCHEME) and name and slash and db.isdecimal() and db.isascii():
+        return SCHEME + name, int(db)
+    return url, None
 
 
 def _split(url: str, ignored: Callable[[], Collection[str]]) -> tuple[str, dict[str, Any]]:

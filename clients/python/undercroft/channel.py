@@ -78,6 +78,14 @@ def expect_own(process: int) -> None:
         )
 
 
+def expect_store(name: str, store: Any) -> None:
+    """Raise an error where a channel's name is the URL of a store."""
+    if store is None and "://" in name:
+        raise ValueError(
+            f"expected the name of a channel, got a URL: write Channel('name', {name!r})"
+        )
+
+
 class Delivery:
     """A message in the hands of a consumer, until it says that it is done with it.
 
@@ -186,6 +194,7 @@ class Channel(Messages):
     ) -> None:
         """Open a store, or create it; the channel is there when something was put."""
         encoded, most = self._begin(name, maxsize, ttl, pickle)
+        expect_store(name, store)
         self._made_of = store, {"maxsize": maxsize, "ttl": ttl, "pickle": pickle} | options
         self._made_of[1]["visibility"] = visibility
         self._link: Any
@@ -432,6 +441,25 @@ class Channel(Messages):
             except ChannelClosed:
                 return
             yield value
+
+    def deliveries(self) -> Iterator[Delivery]:
+        """Take messages to be acknowledged, until the channel is closed and empty.
+
+        Each is acknowledged when the loop asks for the next one, and given back where its body
+        raises or leaves the loop.
+        """
+        while True:
+            try:
+                delivery = self.get(ack=True)
+            except ChannelClosed:
+                return
+            try:
+                yield delivery
+            except BaseException:
+                # The loop was left, or the generator closed.
+                delivery.release()
+                raise
+            delivery.ack()
 
     def __reduce__(self) -> Any:
         """Make a channel of the same name and store in another process."""

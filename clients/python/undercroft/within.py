@@ -15,7 +15,7 @@ from redis.connection import URL_QUERY_ARGUMENT_PARSERS, AbstractConnection
 from redis.exceptions import ConnectionError, TimeoutError
 
 from undercroft._native import Client, Peer
-from undercroft.address import OPTIONS, SCHEME, told
+from undercroft.address import OPTIONS, SCHEME, database_of, told
 from undercroft.connection import _UNSET, CLOSED, Parser, _Plugged, make_reader, plugged
 from undercroft.options import without_meaning
 
@@ -41,7 +41,10 @@ def parse_url(url: str) -> dict[str, Any]:
     if parts.path and not parts.netloc:
         options["store"] = unquote(parts.path)
     else:
-        options["store"] = f"{SCHEME}{unquote(parts.netloc + parts.path)}"
+        store, db = database_of(f"{SCHEME}{unquote(parts.netloc + parts.path)}")
+        options["store"] = store
+        if db is not None:
+            options.setdefault("db", db)
     return options
 
 

@@ -26,10 +26,13 @@ pub(crate) fn run(arguments: &Exec, line: &[OsString]) -> Outcome {
         )));
     }
     let command = words(arguments, line)?;
+    let named = store::parse(arguments.store.name())?;
     let store = store::open_or_create(arguments.store.name(), None)?;
     let open = OpenStore::passing(store);
     let mut session = open.session();
-    session.database = arguments.database;
+    session.database = named
+        .database
+        .map_or(arguments.database, |number| number as u32);
     let words: Vec<&[u8]> = command.iter().map(|word| word.as_bytes()).collect();
     let mut recorder = Recorder::new();
     open.execute(&mut session, &words, &mut recorder)

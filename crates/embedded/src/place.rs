@@ -44,6 +44,11 @@ impl Place {
         store.agrees_with(&self.terms)
     }
 
+    /// The database that the name ends with, as in `undercroft://name/1`.
+    pub fn database(&self) -> Option<usize> {
+        self.name.database
+    }
+
     /// The store's path.
     pub fn path(&self) -> &Path {
         &self.name.path

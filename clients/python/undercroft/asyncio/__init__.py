@@ -15,6 +15,7 @@
 - `objects`: objects for asyncio: in a store in this process, or on a server.
 - `parking`: calls that met a lock and are tried again.
 - `releases`: tasks that wait for locks of a store in this process, in line before each of them.
+- `remote_channel`: channels by way of a server, for asyncio: threads make the steps.
 - `remote`: the asyncio client of a server: redis-py's, whose calls share one connection.
 - `remote_objects`: objects on a server, for asyncio.
 - `store`: the asyncio client of a store that needs no redis-py.

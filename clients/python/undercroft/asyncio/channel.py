@@ -11,8 +11,16 @@ from undercroft._native import ChannelClosed, ChannelLink
 from undercroft.asyncio.native import Native
 from undercroft.asyncio.parking import patiently
 from undercroft.asyncio.store import Store
-from undercroft.channel import _NAME, _UNSENT, Messages, _run_embedded, expect_own
-from undercroft.objects import Objects, _decode, _refusal
+from undercroft.channel import (
+    _NAME,
+    _REMOTE,
+    _UNSENT,
+    Messages,
+    _run_embedded,
+    expect_own,
+    expect_store,
+)
+from undercroft.objects import Objects, _decode, _refusal, is_remote
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -76,10 +84,19 @@ class Delivery:
 class Channel(Messages):
     """A channel of a store in shared memory for asyncio.
 
-    ``store`` is a URL or path of a store, or a client of :mod:`undercroft.asyncio` for one. The
-    rest is as :class:`undercroft.Channel` has it, and both may be used for one channel. A task that
-    is cancelled while it waits has taken and put nothing.
+    ``store`` is a URL or path of a store, a client of :mod:`undercroft.asyncio` for one, or a
+    ``redis://`` URL, for the same by way of a server. The rest is as :class:`undercroft.Channel`
+    has it, and both may be used for one channel. A task that is cancelled while it waits has taken
+    and put nothing.
     """
+
+    def __new__(cls, name: str, store: Any = None, **options: Any) -> Any:
+        """Make a channel of the kind that a URL means."""
+        if cls is Channel and isinstance(store, str) and store.startswith(_REMOTE):
+            from undercroft.asyncio.remote_channel import RemoteChannel
+
+            return RemoteChannel(name, store, **options)
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -93,7 +110,8 @@ class Channel(Messages):
     ) -> None:
         """Open a store, or create it; the channel is there when something was put."""
         encoded, most = self._begin(name, maxsize, ttl, pickle)
-        if isinstance(store, str) and "://" in store and not store.startswith("undercroft://"):
+        expect_store(name, store)
+        if isinstance(store, str) and is_remote(store):
             raise ValueError(f"expected a store in shared memory, got {store!r}")
         if store is None or not isinstance(store, Native):
             store = Store(**options) if store is None else Store(store, **options)
@@ -218,6 +236,25 @@ class Channel(Messages):
     def __aiter__(self) -> AsyncIterator[Any]:
         """Take values until the channel is closed and empty."""
         return self._all()
+
+    async def deliveries(self) -> AsyncIterator[Delivery]:
+        """Take messages to be acknowledged, until the channel is closed and empty.
+
+        Each is acknowledged when the loop asks for the next one, and given back where the loop
+        is left; leave it under ``contextlib.aclosing``, so that this is at once.
+        """
+        while True:
+            try:
+                delivery = await self.get(ack=True)
+            except ChannelClosed:
+                return
+            try:
+                yield delivery
+            except BaseException:
+                # The loop was left, or the generator closed.
+                await delivery.release()
+                raise
+            await delivery.ack()
 
     async def _all(self) -> AsyncIterator[Any]:
         while True:

@@ -87,7 +87,7 @@ impl Store {
             open: place
                 .open(|| None)
                 .map_err(|error| Error::opening(&error))?,
-            database: 0,
+            database: place.database().unwrap_or(0),
         })
     }
 
@@ -103,7 +103,8 @@ impl Store {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn at(path: impl AsRef<Path>) -> Result<Store> {
-        let path = path.as_ref();
+        // A relative one is never a name.
+        let path = std::path::absolute(path.as_ref()).unwrap_or_else(|_| path.as_ref().into());
         match path.to_str() {
             Some(text) => Store::open(text),
             None => Err(Error::url(format!(

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use undercroft_memory::{self as memory};
 
 use crate::error::Error;
+use crate::store::DATABASES;
 
 const SCHEME: &str = "undercroft://";
 /// Where named stores live: tmpfs on every Linux.
@@ -22,16 +23,21 @@ pub struct StoreName {
     pub path: PathBuf,
     /// Whether it lies in the user's own directory under /dev/shm.
     pub named: bool,
+    /// The database that `undercroft://name/1` ends with, as URLs of Redis do.
+    pub database: Option<usize>,
 }
 
 impl StoreName {
-    /// Reads a name: `undercroft://name` for a store in shared memory,
-    /// `undercroft:///path` or a plain path for a file.
+    /// Reads a name, as every language and the command line do: `undercroft://name` for a store in shared memory,
+    /// `undercroft://name/1` for its database 1, `undercroft:///path` or a path with a `/` in it for a file. A word
+    /// without either could be both, and is an error that says how to write each.
     ///
     /// ```
     /// use undercroft_engine::StoreName;
     /// let name = StoreName::parse("undercroft:///var/tmp/store").unwrap();
     /// assert_eq!(name.path.to_str(), Some("/var/tmp/store"));
+    /// assert_eq!(StoreName::parse("undercroft://cache/1").unwrap().database, Some(1));
+    /// assert!(StoreName::parse("cache").is_err());
     /// assert!(StoreName::parse("undercroft://../store").is_err());
     /// assert!(StoreName::parse("undercroft:///store?maxmemory=1mb").is_err());
     /// ```
@@ -45,9 +51,19 @@ impl StoreName {
                     .into(),
                 ));
             }
+            if !text.contains('/') {
+                return Err(Error::Name(
+                    format!(
+                        "expected undercroft://{text} for a store in shared memory, or ./{text} for a file here, \
+                         got {text:?}"
+                    )
+                    .into(),
+                ));
+            }
             return Ok(StoreName {
                 path: PathBuf::from(text),
                 named: false,
+                database: None,
             });
         };
         if rest.starts_with('/') {
@@ -63,8 +79,29 @@ impl StoreName {
             return Ok(StoreName {
                 path: PathBuf::from(rest),
                 named: false,
+                database: None,
             });
         }
+        let (rest, database) = match rest.split_once('/') {
+            None => (rest, None),
+            Some((name, "")) => (name, None),
+            Some((name, digits)) => {
+                let number = digits.parse().ok().filter(|&number| number < DATABASES);
+                let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+                match number.filter(|_| is_number) {
+                    Some(number) => (name, Some(number)),
+                    None => {
+                        return Err(Error::Name(
+                            format!(
+                                "expected a database below {DATABASES} behind a store's name, as in \
+                                 undercroft://{name}/1, or undercroft:///path for a file, got {text:?}"
+                            )
+                            .into(),
+                        ));
+                    }
+                }
+            }
+        };
         let sound = !rest.is_empty()
             && rest.len() <= NAME_MAX
             && !rest.starts_with('.')
@@ -80,6 +117,7 @@ impl StoreName {
         Ok(StoreName {
             path: directory().join(rest),
             named: true,
+            database,
         })
     }
 
