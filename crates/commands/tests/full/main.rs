@@ -304,3 +304,33 @@ fn in_own_mounts(test: &str) {
     }
     println!("skipped {test}: the mount is not allowed");
 }
+
+/// A log holds each word once, whatever the number of commands, and gives its memory back when the transaction ends.
+#[test]
+fn a_long_multi_leaves_no_long_logs() {
+    const COMMANDS: u64 = 50_000;
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+    let path = directory.path().join("store");
+    let store = Store::create(&path, &Options::default()).expect("a new store");
+    let mut client = Client::new(store);
+    client.made("SET count 0");
+    let least = client.store.statistics().logs;
+    for line in ["INCR count", "SET key:# value:#"] {
+        client.made("MULTI");
+        for number in 0..COMMANDS {
+            client.made(&line.replace('#', &number.to_string()));
+        }
+        let reply = client.line("EXEC");
+        assert!(matches!(&reply, Tree::Array(replies) if replies.len() as u64 == COMMANDS));
+        let logs = client.store.statistics().logs;
+        assert!(
+            logs <= least + (1 << 20),
+            "{line}: {logs} bytes of logs, {least} at first"
+        );
+    }
+    assert_eq!(
+        client.line("GET count"),
+        Tree::Bulk(COMMANDS.to_string().into_bytes())
+    );
+    check(&client.store, "a long MULTI");
+}
