@@ -51,33 +51,7 @@ pub struct State {
 impl State {
     /// Reads everything.
     pub fn of(store: &Store) -> Result<State, Error> {
-        let mut content = Content::new();
-        let mut goods = Vec::new();
-        for database in (0..DATABASES).filter(|&database| database != PROBE) {
-            let mut cursor = 0;
-            loop {
-                cursor = store.scan(
-                    database,
-                    cursor,
-                    1000,
-                    |reader, entry| {
-                        let view = reader.view();
-                        let value = (value_of(entry, view)?, entry.expiry(view)?);
-                        Ok(Some((value, goods_of(entry, view)?)))
-                    },
-                    |key, ((mut value, expiry), items)| {
-                        if leased_key(key).is_some() {
-                            hide_holder(&mut value);
-                        }
-                        content.insert((database, key.to_vec()), (value, expiry));
-                        goods.extend(items);
-                    },
-                )?;
-                if cursor == 0 {
-                    break;
-                }
-            }
-        }
+        let (content, mut goods) = keys_of(store)?;
         let texts = store.texts()?.into_iter().collect();
         let enrolled = Topic::ALL.map(|topic| store.enrolled(topic));
         let (waits, given): (Vec<String>, Vec<Vec<Vec<u8>>>) = store.waits()?.into_iter().unzip();
@@ -117,6 +91,43 @@ impl State {
             self.waits
         )
     }
+}
+
+/// Reads all keys.
+pub fn content_of(store: &Store) -> Result<Content, Error> {
+    Ok(keys_of(store)?.0)
+}
+
+/// All keys, and the items of all lists and the members of all sorted sets.
+fn keys_of(store: &Store) -> Result<(Content, Vec<Vec<u8>>), Error> {
+    let mut content = Content::new();
+    let mut goods = Vec::new();
+    for database in (0..DATABASES).filter(|&database| database != PROBE) {
+        let mut cursor = 0;
+        loop {
+            cursor = store.scan(
+                database,
+                cursor,
+                1000,
+                |reader, entry| {
+                    let view = reader.view();
+                    let value = (value_of(entry, view)?, entry.expiry(view)?);
+                    Ok(Some((value, goods_of(entry, view)?)))
+                },
+                |key, ((mut value, expiry), items)| {
+                    if leased_key(key).is_some() {
+                        hide_holder(&mut value);
+                    }
+                    content.insert((database, key.to_vec()), (value, expiry));
+                    goods.extend(items);
+                },
+            )?;
+            if cursor == 0 {
+                break;
+            }
+        }
+    }
+    Ok((content, goods))
 }
 
 /// A value as bytes, the same for the same content: a string is itself; of a

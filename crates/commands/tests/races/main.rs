@@ -4,8 +4,10 @@
 
 #[path = "../support/alone.rs"]
 mod alone;
+mod long;
 mod matrix;
 mod runner;
+mod stopped;
 mod typed;
 
 /// Whether all of it is to be run.

@@ -73,14 +73,28 @@ impl Runner {
         stage: &Stage,
         writes: bool,
     ) -> (Outcome, u64) {
+        let replies = self.replies(words);
+        let (changes, _) = stage.calm();
+        let left = if writes { self.left() } else { Vec::new() };
+        (Outcome { replies, left }, changes)
+    }
+
+    /// Runs a command that only reads.
+    pub(crate) fn read(&mut self, words: &[Vec<u8>]) -> Outcome {
+        Outcome {
+            replies: self.replies(words),
+            left: Vec::new(),
+        }
+    }
+
+    fn replies(&mut self, words: &[Vec<u8>]) -> Result<Vec<Tree>, String> {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let mut reply = Recorder::new();
         let mut context = Context::new(&mut self.session, self.host.host(), &self.store);
         let ran = catch_unwind(AssertUnwindSafe(|| {
             execute(&mut context, &words, &mut reply)
         }));
-        let (changes, _) = stage.calm();
-        let replies = match ran {
+        match ran {
             Ok(Ok(())) => reply
                 .finish()
                 .map_err(|missing| format!("{missing} items are missing")),
@@ -89,9 +103,7 @@ impl Runner {
                 self.session = self.host.session();
                 Err("a panic".into())
             }
-        };
-        let left = if writes { self.left() } else { Vec::new() };
-        (Outcome { replies, left }, changes)
+        }
     }
 
     fn left(&self) -> Vec<Option<(Ranges, Option<u64>)>> {

@@ -8,8 +8,9 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use undercroft_memory::{View, defer_signals, unix_milliseconds};
+use undercroft_memory::{View, defer_signals, limit_patience, unix_milliseconds};
 
 use crate::error::Error;
 use crate::store::{Key, Store};
@@ -22,6 +23,8 @@ const KEYS_MAX: usize = 1024;
 const KEY_LENGTH_MAX: u64 = 64 * 1024;
 /// Keys removed in one transaction.
 const STEP: usize = 32;
+/// How long a command that met expired keys waits for the lock to remove them.
+const MOMENT: Duration = Duration::from_micros(100);
 
 thread_local! {
     /// Database and name of each. They need not be true: every one is looked up
@@ -128,7 +131,9 @@ impl Access<'_> {
     #[inline]
     pub fn end_command(&self) {
         if Store::met_expired() {
-            // Where the lock is held or the store is damaged, the next writer will do it, or say so.
+            // Where the lock is held or the store is damaged, the next writer will do it, or say so: a read waits for nobody
+            // (R9).
+            let _limited = limit_patience(MOMENT);
             let _ = self.remove_met();
         }
     }

@@ -20,7 +20,7 @@ use crate::mapped::platform::unix_milliseconds;
 use crate::processes::wait::defer_signals;
 use crate::views::counter::Version;
 use crate::views::shards::ShardSet;
-use crate::views::view::Offset;
+use crate::views::view::{Notes, Offset, View};
 use crate::writing::transaction::Transaction;
 
 /// Stands in a staged block's descriptor for a process where nobody fills the block: it is only still read in place.
@@ -149,6 +149,12 @@ impl Segment {
         // SAFETY: the block lies there, mapped for as long as this handle; its pin, which is this process' and is not
         // taken off while it is borrowed, keeps every process from changing or freeing it.
         unsafe { std::slice::from_raw_parts(at, length) }
+    }
+
+    /// Reads a pinned block, which needs no look at any counter: nobody changes it (R7).
+    pub fn read_pinned<R>(&self, pinned: &Pinned, body: impl FnOnce(&View<'_>, Offset) -> R) -> R {
+        let at = self.mapping.layout().page(pinned.page);
+        body(&View::new(&self.mapping, Notes::Locked), at)
     }
 
     /// Appends what is read of a pinned block to `out`.

@@ -51,10 +51,7 @@ pub struct Image {
 impl Image {
     /// The image, to be read like the store. Nothing in it changes.
     pub fn view(&self) -> View<'_> {
-        View {
-            mapping: &self.mapping,
-            notes: Notes::Locked,
-        }
+        View::new(&self.mapping, Notes::Locked)
     }
 }
 

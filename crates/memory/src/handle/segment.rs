@@ -1,6 +1,7 @@
 //! A handle on a mapped store: the way in for reading and writing.
 
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,7 @@ use crate::processes::wait::{
     Suspicion, WaitHook, Waiter, Which, are_signals_deferred, is_interrupted, time_left,
 };
 use crate::views::shards::ShardSet;
+use crate::views::through_log::Kept;
 use crate::writing::log::Log;
 use crate::writing::recovery::is_settled;
 use crate::writing::room::{Runs, Used};
@@ -63,6 +65,8 @@ pub struct Segment {
     pub(crate) search_from: AtomicU64,
     /// When this process last found the store full, in milliseconds of a clock since the machine's start.
     pub(crate) full_at: AtomicU64,
+    /// What the logs of changes that take long have laid over each shard, for readers.
+    pub(crate) looked_back: Vec<Mutex<Option<Kept>>>,
     /// As whom this process is copying the store now; 0 where it does not. A forked child is somebody else.
     pub(crate) copying_as: AtomicU32,
     /// Whether nobody else sees what is written: the file is mapped privately.
@@ -78,7 +82,8 @@ impl Segment {
     ) -> Segment {
         let shards = 0..mapping.layout().shards;
         let hints_copied = shards.clone().map(|_| AtomicU64::new(0)).collect();
-        let looked_after = shards.map(|_| AtomicU64::new(0)).collect();
+        let looked_after = shards.clone().map(|_| AtomicU64::new(0)).collect();
+        let looked_back = shards.map(|_| Mutex::new(None)).collect();
         let suspicions = (0..mapping.layout().shards + 2)
             .map(|_| Suspicion::default())
             .collect();
@@ -96,6 +101,7 @@ impl Segment {
             boot,
             lively: Lively::default(),
             looked_after,
+            looked_back,
             search_from: AtomicU64::new(0),
             full_at: AtomicU64::new(u64::MAX / 2),
             copying_as: AtomicU32::new(0),
@@ -186,15 +192,7 @@ impl Segment {
     }
 
     pub(crate) fn shard_log(&self, index: usize) -> Log<'_> {
-        let layout = self.mapping.layout();
-        let base = layout.shard(index);
-        let reserved = self.mapping.load(base + shard::LOG_RESERVED);
-        Log {
-            mapping: &self.mapping,
-            tail: base + shard::LOG_TAIL,
-            area: base + shard::LOG,
-            limit: reserved.min(layout.log_capacity),
-        }
+        self.mapping.shard_log(index)
     }
 
     /// Changes shards as one transaction: all or nothing, whatever happens to

@@ -90,10 +90,7 @@ impl Segment {
         &self,
         reachable: &mut impl FnMut(usize, &View<'_>, &mut dyn FnMut(Offset), &mut Report),
     ) -> Result<Report, Error> {
-        let view = View {
-            mapping: &self.mapping,
-            notes: Notes::Locked,
-        };
+        let view = View::new(&self.mapping, Notes::Locked);
         self.look_while_still(|| {
             let mut report = Report::default();
             let mut owned = self.check_pages(&mut report);

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::error::Fault;
 use crate::mapped::blocks;
 use crate::mapped::layout::{EXTENT, EXTENT_PAGES, Layout, PAGE};
+use crate::mapped::overlay::Overlay;
 use crate::mapped::platform::{self, Map};
 use crate::mapped::words::{last_word, words_of};
 use crate::probes::race::Race;
@@ -20,10 +21,16 @@ pub(crate) struct Mapping {
     map: Map,
     layout: Layout,
     writable: bool,
-    /// Bytes of the heap.
+    /// Bytes of the heap that are read directly: all of them, or none where an overlay lies over the file.
     heap_size: u64,
+    /// Bytes of the file that are read directly, as above.
+    pub(super) direct: u64,
+    /// Shards whose words are read directly, as above.
+    pub(super) direct_shards: usize,
     /// Offset of the file's last word.
     last_word: u64,
+    /// What the words held before changes that are not finished (R9), for those who read through it.
+    pub(super) overlay: Option<Overlay>,
     /// What tests do in the midst of this handle's reads.
     race: Race,
 }
@@ -53,10 +60,12 @@ impl<'m> CheckedPlace<'m> {
     pub(crate) fn word(self, behind: u64) -> Result<u64, Fault> {
         debug_assert!(behind.is_multiple_of(8));
         if behind >= self.valid {
-            self.mapping.check(self.at.wrapping_add(behind), 8)?;
+            let at = self.at.wrapping_add(behind & !7);
+            self.mapping.check(at, 8)?;
+            return Ok(self.mapping.load(at));
         }
         // SAFETY: both offsets are multiples of 8, and the word lies in the
-        // extent that was checked, or was checked just now.
+        // extent that was checked.
         Ok(unsafe { self.mapping.word_unchecked(self.at + (behind & !7)) }.load(Ordering::Relaxed))
     }
 
@@ -83,8 +92,32 @@ impl Mapping {
             layout,
             writable,
             heap_size: layout.extents * EXTENT,
+            direct: layout.file_length,
+            direct_shards: layout.shards,
             last_word: layout.file_length - 8,
+            overlay: None,
             race: Race::default(),
+        }
+    }
+
+    /// The same file with an overlay over it. Whatever is read through an offset is looked up there first, for which it
+    /// takes the paths of failed checks: reads of a mapping without one have no instruction more. Counters and logs, which
+    /// are addressed as [words](Self::word), are as they are.
+    ///
+    /// # Safety
+    /// The result does not outlive `self`.
+    pub(super) unsafe fn under(&self, overlay: Overlay) -> Mapping {
+        Mapping {
+            // SAFETY: the caller's promise.
+            map: unsafe { self.map.borrowed() },
+            layout: self.layout,
+            writable: false,
+            heap_size: 0,
+            direct: 0,
+            direct_shards: 0,
+            last_word: self.last_word,
+            overlay: Some(overlay),
+            race: self.race.clone(),
         }
     }
 
@@ -171,7 +204,11 @@ impl Mapping {
 
     #[inline(always)]
     pub(crate) fn load(&self, at: u64) -> u64 {
-        self.word(at).load(Ordering::Relaxed)
+        if at & 7 != 0 || at >= self.direct {
+            return self.load_under_overlay(at);
+        }
+        // SAFETY: aligned and, as the file's length is a multiple of 8, inside the mapping (looked at just now).
+        unsafe { self.word_unchecked(at) }.load(Ordering::Relaxed)
     }
 
     #[inline(always)]
@@ -237,8 +274,20 @@ impl Mapping {
                 valid: EXTENT - start % EXTENT,
             })
         } else {
-            Err(unreserved(at))
+            self.place_under_overlay(at)
         }
+    }
+
+    /// Where an overlay lies over the file: a place of which nothing is valid to be read directly.
+    #[cold]
+    fn place_under_overlay(&self, at: u64) -> Result<CheckedPlace<'_>, Fault> {
+        self.overlay.as_ref().ok_or_else(|| unreserved(at))?;
+        self.check(at, 8)?;
+        Ok(CheckedPlace {
+            mapping: self,
+            at,
+            valid: 0,
+        })
     }
 
     #[cold]
@@ -263,16 +312,24 @@ impl Mapping {
         if at & 7 == 0 && self.reserved(at, length) {
             Ok(())
         } else {
-            self.check_empty(at, length)
+            self.check_further(at, length)
         }
     }
 
     /// No bytes at all lie nowhere: behind a block that ends with the last
-    /// reserved extent, too.
+    /// reserved extent, too. Under an overlay nothing was looked at yet.
     #[cold]
-    fn check_empty(&self, at: u64, length: u64) -> Result<(), Fault> {
-        let heap = self.layout.heap..=self.layout.heap + self.heap_size;
-        if length == 0 && at & 7 == 0 && heap.contains(&at) {
+    fn check_further(&self, at: u64, length: u64) -> Result<(), Fault> {
+        let (heap, size) = (self.layout.heap, self.layout.extents * EXTENT);
+        let start = at.wrapping_sub(heap);
+        let is_reserved = || {
+            self.overlay.is_some()
+                && start < size
+                && length <= size - start
+                && self.extents_reserved(start / EXTENT, (start + length.max(1) - 1) / EXTENT)
+        };
+        let is_empty = || length == 0 && (heap..=heap + size).contains(&at);
+        if at & 7 == 0 && (is_reserved() || is_empty()) {
             Ok(())
         } else {
             Err(unreserved(at))
@@ -300,12 +357,14 @@ impl Mapping {
     /// Copies out of a range that was checked; appends to `out`.
     #[inline]
     pub(crate) fn append_to(&self, at: u64, length: usize, out: &mut Vec<u8>) {
-        let before = out.len();
-        out.reserve(length.next_multiple_of(8));
         let whole = length.next_multiple_of(8);
-        assert!(at & 7 == 0 && at + whole as u64 <= self.layout.file_length);
+        if at & 7 != 0 || at + whole as u64 > self.direct {
+            return self.append_under_overlay(at, 0, length, out);
+        }
+        let before = out.len();
+        out.reserve(whole);
         // SAFETY: `reserve` made room for `whole` more bytes; the source is
-        // aligned and inside the mapping (asserted), read by atomic words; the
+        // aligned and inside the mapping (looked at), read by atomic words; the
         // bytes up to `before + length` are then initialised.
         unsafe {
             let source = self.map.start().add(at as usize).cast::<u64>();
@@ -323,11 +382,13 @@ impl Mapping {
         if skip == 0 || length == 0 {
             return self.append_to(at, length, out);
         }
+        let words = (skip + length).div_ceil(8);
+        if at & 7 != 0 || at + words as u64 * 8 > self.direct {
+            return self.append_under_overlay(at, skip, length, out);
+        }
         let before = out.len();
         out.reserve(length.saturating_add(8));
-        let words = (skip + length).div_ceil(8);
-        assert!(at & 7 == 0 && at + words as u64 * 8 <= self.layout.file_length);
-        // SAFETY: the source is aligned and inside the mapping (asserted), read
+        // SAFETY: the source is aligned and inside the mapping (looked at), read
         // by atomic words. What is written are 8 bytes, and then whole words up
         // to `words * 8 - skip` bytes, which is less than `length + 8`, for
         // which `reserve` made room; the bytes up to `before + length` are then
@@ -343,22 +404,14 @@ impl Mapping {
         }
     }
 
-    /// Copies out of a range that was checked, into all of `out`.
-    #[inline]
-    pub(crate) fn copy_to(&self, at: u64, out: &mut [u8]) {
-        // SAFETY: a byte may be what may be none yet, and nothing but bytes is written to it.
-        let out = unsafe { &mut *(std::ptr::from_mut(out) as *mut [MaybeUninit<u8>]) };
-        self.copy_into(at, out);
-    }
-
-    /// [`copy_to`](Self::copy_to) memory that holds nothing yet; all of it does then.
+    /// Copies out of a range that was checked, into all of `out`, which may hold nothing yet.
     #[inline]
     pub(crate) fn copy_into(&self, at: u64, out: &mut [MaybeUninit<u8>]) {
         let whole = out.len() / 8;
-        assert!(
-            at & 7 == 0 && at + out.len().next_multiple_of(8) as u64 <= self.layout.file_length
-        );
-        // SAFETY: the source is aligned and inside the mapping (asserted) and
+        if at & 7 != 0 || at + out.len().next_multiple_of(8) as u64 > self.direct {
+            return self.copy_under_overlay(at, out);
+        }
+        // SAFETY: the source is aligned and inside the mapping (looked at) and
         // read by atomic words; the target is a slice of our own.
         unsafe {
             let source = self.map.start().add(at as usize).cast::<u64>();
@@ -509,9 +562,11 @@ impl Mapping {
     #[inline]
     pub(crate) fn equals(&self, at: u64, bytes: &[u8]) -> bool {
         let whole = bytes.len() / 8;
-        assert!(at & 7 == 0 && at + words_of(bytes.len() as u64) * 8 <= self.layout.file_length);
+        if at & 7 != 0 || at + words_of(bytes.len() as u64) * 8 > self.direct {
+            return self.equals_under_overlay(at, bytes);
+        }
         // SAFETY: the range in the file is aligned and inside the mapping
-        // (asserted) and read by atomic words; `bytes` is a slice.
+        // (looked at) and read by atomic words; `bytes` is a slice.
         unsafe {
             let left = self.map.start().add(at as usize).cast::<u64>();
             let right = bytes.as_ptr().cast::<u64>();

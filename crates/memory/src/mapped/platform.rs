@@ -222,6 +222,8 @@ fn range_lock(kind: libc::c_int, start: u64, length: u64) -> libc::flock {
 pub(crate) struct Map {
     start: *mut u8,
     length: usize,
+    /// Whether it is unmapped by somebody else.
+    is_borrowed: bool,
 }
 
 // SAFETY: a mapping belongs to the process, not to a thread.
@@ -298,7 +300,20 @@ impl Map {
         Ok(Map {
             start: start.cast(),
             length,
+            is_borrowed: false,
         })
+    }
+
+    /// The same range, which is not unmapped with what is returned.
+    ///
+    /// # Safety
+    /// The result does not outlive `self`.
+    pub(crate) unsafe fn borrowed(&self) -> Map {
+        Map {
+            start: self.start,
+            length: self.length,
+            is_borrowed: true,
+        }
     }
 
     /// First byte.
@@ -389,6 +404,9 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
+        if self.is_borrowed {
+            return;
+        }
         // SAFETY: the range is exactly one that we mapped, and whoever borrowed
         // it is gone.
         unsafe { libc::munmap(self.start.cast(), self.length) };

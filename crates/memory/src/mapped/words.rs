@@ -48,6 +48,16 @@ impl Mapping {
     #[inline(always)]
     pub(crate) fn shard_words(&self, index: usize) -> ShardWords<'_> {
         assert!(index < self.layout().shards);
+        // SAFETY: asserted.
+        unsafe { self.shard_words_unchecked(index) }
+    }
+
+    /// The words of a shard.
+    ///
+    /// # Safety
+    /// `index` is below the number of shards.
+    #[inline(always)]
+    unsafe fn shard_words_unchecked(&self, index: usize) -> ShardWords<'_> {
         // SAFETY: the layout has a place for each of its shards, and the mapping is as long as the layout says.
         let start = unsafe { self.start().add(self.layout().shard(index) as usize) };
         ShardWords {
@@ -55,6 +65,26 @@ impl Mapping {
             start: unsafe { NonNull::new_unchecked(start) },
             mapping: PhantomData,
         }
+    }
+
+    /// A word of a shard's roots, as this mapping shows it.
+    ///
+    /// # Panics
+    /// If there is none of this number, or no such shard.
+    #[inline(always)]
+    pub(crate) fn root(&self, index: usize, word: usize) -> u64 {
+        if index >= self.direct_shards {
+            return self.root_under_overlay(index, word);
+        }
+        // SAFETY: no more shards are read directly than there are.
+        let shard = unsafe { self.shard_words_unchecked(index) };
+        shard.root(word).load(Ordering::Relaxed)
+    }
+
+    #[cold]
+    fn root_under_overlay(&self, index: usize, word: usize) -> u64 {
+        assert!(index < self.layout().shards && (word as u64) < shard::ROOT_WORDS);
+        self.load(self.layout().shard(index) + shard::ROOTS + word as u64 * 8)
     }
 
     /// The words of a record in an entry of the process table.

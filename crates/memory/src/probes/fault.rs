@@ -25,16 +25,23 @@ mod counting {
 
     /// Told of each range that this thread wrote to the disk.
     pub type Synced = Box<dyn FnMut(u64, u64)>;
+    /// Called at each step of this thread.
+    pub type AtStep = Box<dyn FnMut()>;
 
     thread_local! {
         static LEFT: Cell<Option<u64>> = const { Cell::new(None) };
         static TAKEN: Cell<u64> = const { Cell::new(0) };
         static ABANDONED: Cell<bool> = const { Cell::new(false) };
         static SYNCED: RefCell<Option<Synced>> = const { RefCell::new(None) };
+        static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
+        static AT_STEP: RefCell<Option<AtStep>> = const { RefCell::new(None) };
     }
 
     pub(crate) fn step() {
         TAKEN.set(TAKEN.get() + 1);
+        if IS_WATCHED.get() {
+            watched();
+        }
         match LEFT.get() {
             None => {}
             Some(0) => {
@@ -45,6 +52,22 @@ mod counting {
                 std::panic::resume_unwind(Box::new(super::Abandoned));
             }
             Some(left) => LEFT.set(Some(left - 1)),
+        }
+    }
+
+    /// Has a function called at each step that this thread takes, between which nothing else of it happens: it sees the
+    /// store as others do where this thread is stopped. Steps of its own are not told. Returns the one that was there.
+    pub fn on_step(called: Option<AtStep>) -> Option<AtStep> {
+        IS_WATCHED.set(called.is_some());
+        AT_STEP.replace(called)
+    }
+
+    #[cold]
+    fn watched() {
+        let called = on_step(None);
+        if let Some(mut called) = called {
+            called();
+            on_step(Some(called));
         }
     }
 
@@ -93,7 +116,7 @@ mod counting {
 }
 
 #[cfg(feature = "fault")]
-pub use counting::{Synced, die_after, on_sync, steps_taken};
+pub use counting::{AtStep, Synced, die_after, on_step, on_sync, steps_taken};
 #[cfg(feature = "fault")]
 pub(crate) use counting::{abandoned, reruns, step, synced};
 

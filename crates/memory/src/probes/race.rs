@@ -20,7 +20,7 @@ pub enum Moment {
 #[cfg(feature = "races")]
 mod hooks {
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::sync::{Mutex, PoisonError};
+    use std::sync::{Arc, Mutex, PoisonError};
 
     use super::Moment;
     use crate::views::view::{Notes, View};
@@ -28,25 +28,28 @@ mod hooks {
     /// What is called in the midst of reads. It may use any handle but the one that it belongs to.
     pub type Hook = Box<dyn FnMut(Moment) + Send>;
 
-    /// The hook of one handle.
+    /// The hook of one handle, shared with the overlays that it reads through.
+    #[derive(Clone, Default)]
+    pub(crate) struct Race(Arc<Place>);
+
     #[derive(Default)]
-    pub(crate) struct Race {
+    struct Place {
         is_set: AtomicBool,
         hook: Mutex<Option<Hook>>,
     }
 
     impl Race {
         pub(crate) fn set(&self, hook: Option<Hook>) {
-            let mut place = self.hook.lock().unwrap_or_else(PoisonError::into_inner);
-            self.is_set.store(hook.is_some(), Ordering::Relaxed);
+            let mut place = self.0.hook.lock().unwrap_or_else(PoisonError::into_inner);
+            self.0.is_set.store(hook.is_some(), Ordering::Relaxed);
             *place = hook;
         }
 
         pub(crate) fn at(&self, moment: Moment) {
-            if !self.is_set.load(Ordering::Relaxed) {
+            if !self.0.is_set.load(Ordering::Relaxed) {
                 return;
             }
-            let mut hook = self.hook.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut hook = self.0.hook.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(hook) = &mut *hook {
                 hook(moment);
             }
@@ -78,7 +81,7 @@ mod hooks {
     use super::Moment;
     use crate::views::view::View;
 
-    #[derive(Default)]
+    #[derive(Clone, Default)]
     pub(crate) struct Race {}
 
     impl Race {

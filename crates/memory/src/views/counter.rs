@@ -48,6 +48,8 @@ pub(crate) const ODD: u64 = 1;
 pub(crate) const MARK: u64 = 2;
 /// From an odd counter to the next even one; the mark stays.
 const TO_EVEN: u64 = 3;
+/// From a counter to the next one that is as odd, and has the same mark.
+const TO_NEXT: u64 = 4;
 
 /// Whether a shard with this counter may be read at once: nobody changes it, and
 /// it has no mark.
@@ -94,6 +96,14 @@ pub(crate) fn start_of_changes<V: Version>() {
 pub(crate) fn make_even<V: Version>(counter: &V) {
     let value = counter.get(Ordering::Relaxed);
     counter.put(value.wrapping_add(TO_EVEN), Ordering::Release);
+}
+
+/// Makes whoever reads begin anew, in the midst of a change: what was logged for it so far begins or ends to be undone.
+pub(crate) fn raise<V: Version>(counter: &V) {
+    V::fence(Ordering::Release);
+    let value = counter.get(Ordering::Relaxed);
+    counter.put(value.wrapping_add(TO_NEXT), Ordering::Relaxed);
+    V::fence(Ordering::Release);
 }
 
 /// Sets or removes the mark of a shard that is locked, and odd where that

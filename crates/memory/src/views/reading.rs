@@ -13,15 +13,52 @@ use crate::handle::{Marks, Segment, Unlock};
 use crate::mapped::layout::{SHARDS_MAX, shard};
 use crate::probes::race::Moment;
 use crate::processes::lock::{self, Owner};
-use crate::processes::wait;
+use crate::processes::wait::{self, limit_patience};
 use crate::views::counter;
 use crate::views::shards::ShardSet;
+use crate::views::through_log::{LookBack, Meanwhile};
 use crate::views::view::{Notes, View};
 
 /// Attempts of an optimistic read before it takes the lock (R1).
 const READ_ATTEMPTS: u32 = 64;
-/// Looks at an odd counter before it counts as a failed attempt.
-const ODD_SPINS: u32 = 32;
+/// Looks at an odd counter before the shard is read through its log (R9). A short change is over before.
+const ODD_SPINS: u32 = 64;
+/// Bytes of a try that is long, of which so many may be thrown away before the read takes the lock (R10);
+const LONG_TRY: u64 = 1 << 20;
+const LONG_TRIES: u32 = 2;
+/// and bytes of all tries together.
+const WASTE_MOST: u64 = 8 << 20;
+/// How long a reader waits for a lock before it tries again without.
+const LOCK_WAIT: Duration = Duration::from_millis(10);
+
+/// What tries came to that were thrown away (R10).
+#[derive(Default)]
+struct Wasted {
+    bytes: u64,
+    long: u32,
+}
+
+impl Wasted {
+    /// Whether a try of so many bytes is one too many.
+    #[cold]
+    fn is_much(&mut self, bytes: u64) -> bool {
+        self.bytes += bytes;
+        self.long += u32::from(bytes > LONG_TRY);
+        self.long >= LONG_TRIES || self.bytes > WASTE_MOST
+    }
+}
+
+/// How shards may be read whose counters were noted.
+enum Noted {
+    /// At once.
+    Plain,
+    /// Somebody has to look after one of them first.
+    Marked,
+    /// One was being changed, and is in another state by now.
+    Changing,
+    /// One is in the midst of a change that takes longer.
+    Unfinished,
+}
 
 /// Memory of the caller's that a read fills. [`Segment::read_into`] empties it before every try, and where it ends in
 /// an error, so that what is in it afterwards is of one try: the one that counts.
@@ -147,10 +184,7 @@ impl Segment {
     #[inline(always)]
     pub fn glance(&self, body: impl FnOnce(&View<'_>)) {
         // No notes: nothing will be believed, so there is nothing to check.
-        body(&View {
-            mapping: &self.mapping,
-            notes: Notes::Locked,
-        });
+        body(&View::new(&self.mapping, Notes::Locked));
     }
 
     #[inline(always)]
@@ -163,25 +197,26 @@ impl Segment {
         if let Some(index) = shards.single() {
             let at = self.mapping.layout().shard(index) + shard::COUNTER;
             let counter = self.mapping.word(at);
+            let mut wasted = Wasted::default();
             for _ in 0..READ_ATTEMPTS {
                 let noted = counter::note(counter);
                 if counter::is_plain(noted) {
-                    let view = View {
-                        mapping: &self.mapping,
-                        notes: Notes::One(at, noted),
-                    };
+                    let view = View::new(&self.mapping, Notes::One(at, noted));
                     scratch.clear();
                     let result = body(&view, scratch);
                     self.mapping.race().at(Moment::Tried);
                     if view.unchanged() {
                         return result;
                     }
+                    if wasted.is_much(view.done()) {
+                        break;
+                    }
                 } else if self.pass_by(index, noted)? {
                     break;
                 }
             }
-            // A shard with a mark that was looked after, or one that others keep changing.
-            if self.is_marked(index)
+            // A shard with a mark that was looked after, or one whose change takes long.
+            if !counter::is_plain(self.mapping.load(at))
                 && let Some(result) = self.read_many(shards, Marks::Respected, scratch, &body)
             {
                 return result;
@@ -192,13 +227,12 @@ impl Segment {
         self.read_slowly(shards, Marks::Respected, scratch, body)
     }
 
-    /// A shard that cannot be read at once: a moment's wait where it is being changed; true where it has a mark and was
-    /// looked after.
+    /// A shard that cannot be read at once: a moment's wait where it is being changed; true where that takes longer, or
+    /// where it has a mark and was looked after.
     #[cold]
     fn pass_by(&self, index: usize, noted: u64) -> Result<bool, Error> {
         if noted & counter::ODD != 0 {
-            self.spin_while_odd(index);
-            return Ok(false);
+            return Ok(!self.has_changed_soon(index, noted));
         }
         match self.was_looked_after(index) {
             true => Ok(true),
@@ -206,15 +240,14 @@ impl Segment {
         }
     }
 
+    /// Whether the counter of a shard that is being changed has another value within a moment.
     #[cold]
-    fn spin_while_odd(&self, index: usize) {
+    fn has_changed_soon(&self, index: usize, noted: u64) -> bool {
         let at = self.mapping.layout().shard(index) + shard::COUNTER;
-        for _ in 0..ODD_SPINS {
-            if self.mapping.load(at) & counter::ODD == 0 {
-                return;
-            }
+        (0..ODD_SPINS).any(|_| {
             std::hint::spin_loop();
-        }
+            self.mapping.load(at) != noted
+        })
     }
 
     fn read_many<S: Scratch, R, E: From<Error>>(
@@ -225,37 +258,85 @@ impl Segment {
         body: &impl Fn(&View<'_>, &mut S) -> Result<R, E>,
     ) -> Option<Result<R, E>> {
         let mut counters = [0; SHARDS_MAX];
+        let counters = &mut counters[..shards.len()];
+        let mut back: Option<LookBack<'_>> = None;
+        let mut wasted = Wasted::default();
         for _ in 0..READ_ATTEMPTS {
-            let (mut odd, mut marked) = (None, false);
-            for (place, index) in counters.iter_mut().zip(shards.iter()) {
-                let at = self.mapping.layout().shard(index) + shard::COUNTER;
-                *place = counter::note(self.mapping.word(at));
-                if !counter::is_plain(*place) {
-                    marked |= *place & counter::MARK != 0
-                        && marks == Marks::Respected
-                        && !self.was_looked_after(index);
-                    odd = (*place & counter::ODD != 0).then_some(index).or(odd);
+            if back.is_none() {
+                match self.note_all(shards, marks, counters) {
+                    Noted::Plain => {}
+                    Noted::Marked => return Some(Err(Error::Marked.into())),
+                    // Who looks after marks writes next, for which it waits anyway.
+                    Noted::Unfinished if marks == Marks::Respected => {
+                        back = LookBack::new(self, shards, counters);
+                        if back.is_none() {
+                            continue;
+                        }
+                    }
+                    Noted::Unfinished | Noted::Changing => continue,
                 }
             }
-            if let Some(index) = odd {
-                self.spin_while_odd(index);
-                continue;
-            }
-            if marked {
+            let view = match &back {
+                None => View::new(&self.mapping, Notes::Many(shards, counters)),
+                Some(back) => {
+                    back.begin();
+                    View::new(&back.before, Notes::Back(back))
+                }
+            };
+            if back.is_some() && self.is_kept_out(&view, shards) {
                 return Some(Err(Error::Marked.into()));
             }
-            let view = View {
-                mapping: &self.mapping,
-                notes: Notes::Many(shards, &counters[..shards.len()]),
-            };
             scratch.clear();
             let result = body(&view, scratch);
             self.mapping.race().at(Moment::Tried);
-            if view.unchanged() {
-                return Some(result);
+            let meanwhile = match &back {
+                Some(back) => back.meanwhile(),
+                None if view.unchanged() => Meanwhile::Nothing,
+                None => Meanwhile::Ended,
+            };
+            match meanwhile {
+                Meanwhile::Nothing => return Some(result),
+                Meanwhile::Torn => {}
+                Meanwhile::Ended => {
+                    let done = view.done();
+                    back = None;
+                    if wasted.is_much(done) {
+                        break;
+                    }
+                }
             }
         }
         None
+    }
+
+    /// Notes the counters of shards, and says how they may be read.
+    fn note_all(&self, shards: ShardSet, marks: Marks, counters: &mut [u64]) -> Noted {
+        let (mut odd, mut marked) = (None, false);
+        for (place, index) in counters.iter_mut().zip(shards.iter()) {
+            let at = self.mapping.layout().shard(index) + shard::COUNTER;
+            *place = counter::note(self.mapping.word(at));
+            if !counter::is_plain(*place) {
+                marked |= *place & counter::MARK != 0
+                    && marks == Marks::Respected
+                    && !self.was_looked_after(index);
+                odd = (*place & counter::ODD != 0)
+                    .then_some((index, *place))
+                    .or(odd);
+            }
+        }
+        match odd {
+            Some((index, noted)) if self.has_changed_soon(index, noted) => Noted::Changing,
+            Some(_) => Noted::Unfinished,
+            None if marked => Noted::Marked,
+            None => Noted::Plain,
+        }
+    }
+
+    /// Whether a shard had a mark, before the changes that are read back, which keeps the reader out (L5).
+    #[cold]
+    fn is_kept_out(&self, view: &View<'_>, shards: ShardSet) -> bool {
+        let mut marked = shards.iter().filter(|&index| view.mark(index) != 0);
+        marked.any(|index| !self.was_looked_after(index))
     }
 
     #[cold]
@@ -266,40 +347,66 @@ impl Segment {
         scratch: &mut S,
         body: impl Fn(&View<'_>, &mut S) -> Result<R, E>,
     ) -> Result<R, E> {
+        let mut since = Instant::now();
+        let mut seen = 0;
         // Who cannot join (the file was removed, the process table is full) reads
         // on without a lock, as a read-only handle does.
-        if self.writable() && self.join().is_ok() {
-            self.lock_shards(shards, marks)?;
-            let _unlock = Unlock {
-                segment: self,
-                shards,
-            };
-            scratch.clear();
-            let view = View {
-                mapping: &self.mapping,
-                notes: Notes::Locked,
-            };
-            return body(&view, scratch);
-        }
-        // R5: no lock to take; try until the patience is used up.
-        let start = Instant::now();
+        let locks = self.writable() && self.join().is_ok();
         loop {
+            let patience = self.patience();
+            let busy = match locks {
+                true => {
+                    // While the lock is not free the shard may come to be read through its log.
+                    let limited = limit_patience(LOCK_WAIT);
+                    match self.lock_shards(shards, marks) {
+                        Ok(_) => {
+                            let _unlock = Unlock {
+                                segment: self,
+                                shards,
+                            };
+                            drop(limited);
+                            scratch.clear();
+                            let view = View::new(&self.mapping, Notes::Locked);
+                            return body(&view, scratch);
+                        }
+                        Err(error @ Error::Busy { .. }) => Some(error),
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                false => None,
+            };
             if let Some(result) = self.read_many(shards, marks, scratch, &body) {
                 return result;
             }
-            if start.elapsed() >= self.patience() {
-                return Err(self.explain_odd(shards).into());
+            // R5: the patience is used up, without any progress where locks are waited for.
+            let counters = shards.iter().map(|index| {
+                let at = self.mapping.layout().shard(index) + shard::COUNTER;
+                self.mapping.load(at)
+            });
+            let now = counters.fold(0_u64, u64::wrapping_add);
+            if locks && std::mem::replace(&mut seen, now) != now {
+                since = Instant::now();
             }
-            let pause = || std::thread::sleep(Duration::from_millis(1));
-            match self.hook() {
-                Some(hook) => {
-                    hook.blocked(&mut || pause());
-                    if wait::is_interrupted(hook) {
-                        return Err(Error::Interrupted.into());
-                    }
-                }
-                None => pause(),
+            if since.elapsed() >= patience {
+                return Err(busy.unwrap_or_else(|| self.explain_odd(shards)).into());
             }
+            if !locks {
+                self.pause()?;
+            }
+        }
+    }
+
+    /// A moment in which others may end what they do.
+    fn pause(&self) -> Result<(), Error> {
+        let pause = || std::thread::sleep(Duration::from_millis(1));
+        let Some(hook) = self.hook() else {
+            pause();
+            return Ok(());
+        };
+        hook.blocked(&mut || pause());
+        match wait::is_interrupted(hook) {
+            true => Err(Error::Interrupted),
+            false => Ok(()),
         }
     }
 
@@ -316,10 +423,7 @@ impl Segment {
             segment: self,
             shards,
         };
-        Ok(body(&View {
-            mapping: &self.mapping,
-            notes: Notes::Locked,
-        }))
+        Ok(body(&View::new(&self.mapping, Notes::Locked)))
     }
 
     /// Who keeps the shards from being read.

@@ -4,8 +4,9 @@
 //! stable; without one it may be torn, and [`Segment::read`](crate::Segment::read)
 //! throws the result away and tries again.
 
+use std::cell::Cell;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use crate::error::Fault;
 use crate::mapped::layout::{header, shard};
@@ -13,6 +14,7 @@ use crate::mapped::mapping::{CheckedPlace, Mapping};
 use crate::probes::race::ReadWatch;
 use crate::views::counter;
 use crate::views::shards::ShardSet;
+use crate::views::through_log::{LookBack, Meanwhile};
 
 /// Offset of a block in the heap, in bytes from the start of the file; 0 is
 /// none.
@@ -22,7 +24,16 @@ pub type Offset = u64;
 pub struct View<'a> {
     pub(crate) mapping: &'a Mapping,
     pub(crate) notes: Notes<'a>,
+    /// About how many bytes were looked at through this view, by walks and long copies.
+    done: Cell<u64>,
 }
+
+/// Longer copies look at the counters (R3).
+const LONG: u64 = 4096;
+/// And after so many bytes again (R10).
+const CHUNK: u64 = 64 * 1024;
+/// Bytes that a step of a walk counts as.
+const STEP: u64 = 512;
 
 /// The version counters at the time the view was made.
 pub(crate) enum Notes<'a> {
@@ -32,6 +43,8 @@ pub(crate) enum Notes<'a> {
     One(u64, u64),
     /// Several shards and their counters.
     Many(ShardSet, &'a [u64]),
+    /// Shards in the midst of changes, as they were before (R9).
+    Back(&'a LookBack<'a>),
 }
 
 /// A block of the heap that is being read; see [`View::block`].
@@ -66,6 +79,20 @@ impl Block<'_> {
 
 impl<'a> View<'a> {
     #[inline(always)]
+    pub(crate) fn new(mapping: &'a Mapping, notes: Notes<'a>) -> View<'a> {
+        View {
+            mapping,
+            notes,
+            done: Cell::new(0),
+        }
+    }
+
+    /// About how many bytes were looked at, where these are many.
+    pub(crate) fn done(&self) -> u64 {
+        self.done.get()
+    }
+
+    #[inline(always)]
     fn watch(&self) -> ReadWatch<'a> {
         ReadWatch::of(self)
     }
@@ -89,12 +116,15 @@ impl<'a> View<'a> {
                     .zip(noted)
                     .all(|(index, &noted)| unchanged(layout.shard(index) + shard::COUNTER, noted))
             }
+            Notes::Back(back) => back.meanwhile() == Meanwhile::Nothing,
         }
     }
 
-    /// An error where something changed since the view was made.
+    /// An error where something changed since the view was made. To be asked by walks at each step of some hundred bytes
+    /// at least, so that what a try that fails has done is known (R10).
     #[inline(always)]
     pub fn recheck(&self) -> Result<(), Fault> {
+        self.done.set(self.done.get() + STEP);
         if self.unchanged() {
             Ok(())
         } else {
@@ -168,16 +198,48 @@ impl<'a> View<'a> {
     }
 
     /// Appends `length` bytes to `out`. Long copies are made only while the
-    /// shard is unchanged (R3).
+    /// shard is unchanged (R3, R10).
     #[inline]
     pub fn append_to(&self, at: Offset, length: u64, out: &mut Vec<u8>) -> Result<(), Fault> {
         self.mapping.check(at, length)?;
-        if length > 4096 {
-            self.recheck()?;
+        if length > LONG {
+            return self.append_long(at, 0, length, out);
         }
         self.watch().looking();
         self.mapping.append_to(at, length as usize, out);
         Ok(())
+    }
+
+    /// A long copy, looking at the counters on its way (R10).
+    #[cold]
+    #[inline(never)]
+    fn append_long(
+        &self,
+        at: Offset,
+        skip: u64,
+        length: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
+        self.recheck()?;
+        self.watch().looking();
+        out.reserve(length as usize + 8);
+        let (mut from, end) = (skip, skip + length);
+        while from < end {
+            let to = end.min((from & !7) + CHUNK);
+            let (first, skip) = (at + (from & !7), from & 7);
+            self.mapping
+                .append_from(first, skip as usize, (to - from) as usize, out);
+            self.copied(to - from)?;
+            from = to;
+        }
+        Ok(())
+    }
+
+    /// Counts bytes that were copied, at most [`CHUNK`], and looks whether they count.
+    fn copied(&self, bytes: u64) -> Result<(), Fault> {
+        self.done.set(self.done.get() + bytes);
+        self.watch().looking();
+        self.recheck()
     }
 
     /// Appends bytes `start..end` of what lies at an offset to `out`; none where the end is not behind the start, which
@@ -193,8 +255,8 @@ impl<'a> View<'a> {
         let (first, skip) = (at.wrapping_add(start & !7), start & 7);
         let length = end.saturating_sub(start);
         self.mapping.check(first, length.saturating_add(skip))?;
-        if length > 4096 {
-            self.recheck()?;
+        if length > LONG {
+            return self.append_long(first, skip, length, out);
         }
         self.watch().looking();
         self.mapping
@@ -205,10 +267,9 @@ impl<'a> View<'a> {
     /// Fills all of `out` from an offset on.
     #[inline]
     pub fn copy_to(&self, at: Offset, out: &mut [u8]) -> Result<(), Fault> {
-        self.mapping.check(at, out.len() as u64)?;
-        self.watch().looking();
-        self.mapping.copy_to(at, out);
-        Ok(())
+        // SAFETY: a byte may be what may be none yet, and nothing but bytes is written to it.
+        let out = unsafe { &mut *(std::ptr::from_mut(out) as *mut [MaybeUninit<u8>]) };
+        self.copy_into(at, out)
     }
 
     /// Fills all of `out` with the words from an offset on.
@@ -226,11 +287,23 @@ impl<'a> View<'a> {
     #[inline]
     pub fn copy_into(&self, at: Offset, out: &mut [MaybeUninit<u8>]) -> Result<(), Fault> {
         self.mapping.check(at, out.len() as u64)?;
-        if out.len() > 4096 {
-            self.recheck()?;
+        if out.len() as u64 > LONG {
+            return self.copy_long(at, out);
         }
         self.watch().looking();
         self.mapping.copy_into(at, out);
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn copy_long(&self, at: Offset, out: &mut [MaybeUninit<u8>]) -> Result<(), Fault> {
+        self.recheck()?;
+        self.watch().looking();
+        for (index, chunk) in out.chunks_mut(CHUNK as usize).enumerate() {
+            self.mapping.copy_into(at + index as u64 * CHUNK, chunk);
+            self.copied(chunk.len() as u64)?;
+        }
         Ok(())
     }
 
@@ -255,7 +328,6 @@ impl<'a> View<'a> {
     #[inline(always)]
     pub fn root(&self, index: usize, word: usize) -> u64 {
         self.watch().looking();
-        let root = self.mapping.shard_words(index).root(word);
-        root.load(Ordering::Relaxed)
+        self.mapping.root(index, word)
     }
 }

@@ -14,7 +14,7 @@
 //! exactly what was done. Rolling back moves the tail down entry by entry, so
 //! that it may itself be interrupted at any point.
 
-use std::sync::atomic::{Ordering, compiler_fence};
+use std::sync::atomic::{Ordering, compiler_fence, fence};
 
 use crate::error::{Error, Fault};
 use crate::mapped::layout::shard;
@@ -22,6 +22,15 @@ use crate::mapped::mapping::Mapping;
 use crate::mapped::words::{self, ShardWords};
 use crate::probes::fault;
 use crate::probes::work;
+
+/// Comes between the stores of log and data. A killed process leaves its stores in program order, for which the compiler's
+/// order is enough (S4); a reader that goes through the log (R9) runs meanwhile, and must not see a change before its
+/// entry. On x86-64 both are no instruction.
+#[inline(always)]
+pub(crate) fn in_order() {
+    compiler_fence(Ordering::SeqCst);
+    fence(Ordering::Release);
+}
 
 const KIND_SHIFT: u32 = 56;
 const WORDS: u64 = 0;
@@ -50,10 +59,10 @@ impl ShardWords<'_> {
             return false;
         };
         work::logged(words + words::DESCRIPTION);
-        compiler_fence(Ordering::SeqCst);
+        in_order();
         fault::step();
         self.store::<{ shard::LOG_TAIL }>(next);
-        compiler_fence(Ordering::SeqCst);
+        in_order();
         fault::step();
         true
     }
@@ -61,9 +70,33 @@ impl ShardWords<'_> {
     /// Forgets all entries of the shard's log: the changes stay.
     #[inline(always)]
     pub(crate) fn forget_log(self) {
-        compiler_fence(Ordering::SeqCst);
+        in_order();
         self.store::<{ shard::LOG_TAIL }>(0);
-        compiler_fence(Ordering::SeqCst);
+        in_order();
+    }
+}
+
+/// Words that entries saved.
+#[derive(Default)]
+pub(crate) struct SavedWords {
+    /// Of each entry where its words begin and end, and which of the contents is its first. Newest first.
+    pub(crate) entries: Vec<((u64, u64), usize)>,
+    /// What they held.
+    pub(crate) contents: Vec<u64>,
+}
+
+impl Mapping {
+    /// The undo log of a shard.
+    pub(crate) fn shard_log(&self, index: usize) -> Log<'_> {
+        let layout = self.layout();
+        let base = layout.shard(index);
+        let reserved = self.load(base + shard::LOG_RESERVED);
+        Log {
+            mapping: self,
+            tail: base + shard::LOG_TAIL,
+            area: base + shard::LOG,
+            limit: reserved.min(layout.log_capacity),
+        }
     }
 }
 
@@ -78,6 +111,12 @@ impl Log<'_> {
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.mapping.load(self.tail) == 0
+    }
+
+    /// Bytes in use.
+    #[inline(always)]
+    pub(crate) fn length(&self) -> u64 {
+        self.mapping.load(self.tail)
     }
 
     /// Saves `words` words from `at` on.
@@ -108,18 +147,71 @@ impl Log<'_> {
     fn finish(&self, description: u64, at: u64, kind: u64, tail: u64) {
         self.mapping.store(description, at);
         self.mapping.store(description + 8, kind);
-        compiler_fence(Ordering::SeqCst);
+        in_order();
         fault::step();
         self.mapping.store(self.tail, tail);
-        compiler_fence(Ordering::SeqCst);
+        in_order();
         fault::step();
     }
 
     /// Forgets all entries: the changes stay.
     pub(crate) fn clear(&self) {
-        compiler_fence(Ordering::SeqCst);
+        in_order();
         self.mapping.store(self.tail, 0);
-        compiler_fence(Ordering::SeqCst);
+        in_order();
+    }
+
+    /// The words that were saved while the log grew from `from` to `to` bytes, newest first, as a reader without a lock
+    /// finds them: anything may be said there by now, so that nothing of it counts until log and counter are found
+    /// unchanged. None where these are no entries. `goes_on` is asked now and then whether the log is still of use.
+    pub(crate) fn saved(
+        &self,
+        from: u64,
+        to: u64,
+        goes_on: impl Fn() -> bool,
+    ) -> Option<SavedWords> {
+        const LOOK_EVERY: usize = 64;
+        if to > self.limit || from > to || !to.is_multiple_of(8) {
+            return None;
+        }
+        let mut saved = SavedWords::default();
+        let (mut tail, mut looks) = (to, 0_usize);
+        while tail > from {
+            looks += 1;
+            if tail - from < DESCRIPTION || looks.is_multiple_of(LOOK_EVERY) && !goes_on() {
+                return None;
+            }
+            let top = self.area + tail;
+            let at = self.mapping.load(top - 16);
+            let kind = self.mapping.load(top - 8);
+            let words = kind & ((1 << KIND_SHIFT) - 1);
+            let size = match kind >> KIND_SHIFT {
+                WORDS => words.saturating_mul(8).saturating_add(DESCRIPTION),
+                GRANT => DESCRIPTION,
+                _ => return None,
+            };
+            if size > tail - from {
+                return None;
+            }
+            if kind >> KIND_SHIFT == WORDS {
+                if !at.is_multiple_of(8) || at.checked_add(words * 8).is_none() {
+                    return None;
+                }
+                let first = saved.contents.len();
+                saved.entries.push(((at, at + words * 8), first));
+                // Copied, as the log's memory may go back once the change is over.
+                for word in 0..words {
+                    if word % 1024 == 1023 && !goes_on() {
+                        return None;
+                    }
+                    saved
+                        .contents
+                        .push(self.mapping.load(top - size + word * 8));
+                }
+            }
+            tail -= size;
+        }
+        Some(saved)
     }
 
     /// Calls `each` with the place and the number of the words of each entry, newest first, down to where the log was
@@ -189,10 +281,10 @@ impl Log<'_> {
                 }
                 _ => return Err(damaged),
             };
-            compiler_fence(Ordering::SeqCst);
+            in_order();
             fault::step();
             self.mapping.store(self.tail, tail - size);
-            compiler_fence(Ordering::SeqCst);
+            in_order();
             fault::step();
         }
     }

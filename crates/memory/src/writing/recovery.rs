@@ -85,7 +85,14 @@ impl Segment {
         let layout = *self.mapping.layout();
         let base = layout.shard(index);
         let descriptors_end = layout.descriptor(layout.pages());
-        self.shard_log(index).roll_back(
+        let log = self.shard_log(index);
+        if log.length() == until {
+            return Ok(());
+        }
+        // Between two values of the counter a log only grows, or only shrinks: those who read through it rely on that.
+        let counter = self.mapping.word(base + shard::COUNTER);
+        counter::raise(counter);
+        let rolled_back = log.roll_back(
             until,
             |at, words| {
                 let length = words.saturating_mul(8);
@@ -99,7 +106,9 @@ impl Segment {
                         || self.mapping.reserved(at, length))
             },
             |page| self.with_heap(|heap| heap.take_back(index, page)),
-        )
+        );
+        counter::raise(counter);
+        rolled_back
     }
 
     /// Ends a change as readers see it.

@@ -14,7 +14,7 @@ use crate::probes::fault;
 use crate::views::counter;
 use crate::views::shards::ShardSet;
 use crate::views::view::{Notes, Offset, View};
-use crate::writing::log::{Full, Log};
+use crate::writing::log::{Full, Log, in_order};
 use crate::writing::moves::Moves;
 use crate::writing::once::Saved;
 use crate::writing::room::Missing;
@@ -124,10 +124,7 @@ impl<'a> Transaction<'a> {
     ) -> Transaction<'a> {
         Transaction {
             segment,
-            view: View {
-                mapping: &segment.mapping,
-                notes: Notes::Locked,
-            },
+            view: View::new(&segment.mapping, Notes::Locked),
             shards,
             locked,
             open: false,
@@ -216,7 +213,7 @@ impl<'a> Transaction<'a> {
             shard.store::<{ shard::LOG_OWNER }>(owner);
             shard.store::<{ shard::LOG_NUMBER }>(self.locked.number);
         });
-        compiler_fence(Ordering::SeqCst);
+        in_order();
         fault::step();
         self.for_each(|shard| {
             counter::make_odd(shard.word::<{ shard::COUNTER }>());
@@ -261,7 +258,11 @@ impl<'a> Transaction<'a> {
             shard.store::<{ shard::LOG_NUMBER }>(number);
             fault::step();
         });
-        compiler_fence(Ordering::SeqCst);
+        // Those who read through the logs begin anew: a log does not become empty and grow again with one value of the
+        // counter (R9). Last, as they look at the number behind it.
+        in_order();
+        self.for_each(|shard| counter::raise(shard.word::<{ shard::COUNTER }>()));
+        in_order();
     }
 
     /// The whole log of a shard, ready for entries.
@@ -480,9 +481,9 @@ impl<'a> Transaction<'a> {
             return Ok(None);
         }
         let Locked { words, number, .. } = self.locked;
-        compiler_fence(Ordering::SeqCst);
+        in_order();
         words.store::<{ slot::COMMITTED }>(number);
-        compiler_fence(Ordering::SeqCst);
+        in_order();
         fault::step();
         self.forget_logs();
         let mut buried = 0;

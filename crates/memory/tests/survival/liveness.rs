@@ -7,7 +7,7 @@ use std::process::Command;
 use undercroft_memory::{Error, Holder, Segment, ShardSet};
 
 use crate::child::{Child, Role, listen, say};
-use crate::pairs::{IMPATIENT, Store, increment, read, set};
+use crate::pairs::{IMPATIENT, Store, increment, set};
 
 pub(crate) const ROLES: &[Role] = &[
     ("close all", close_all),
@@ -119,7 +119,7 @@ fn who_cannot_be_asked_counts_as_alive() {
     std::fs::rename(&store.path, &away).expect("a new name");
     let reader = Segment::open(&away, true).expect("the same store");
     store.segment.set_patience(IMPATIENT);
-    let result = read(&store.segment, 0);
+    let result = increment(&store.segment, ShardSet::one(0));
     assert!(
         matches!(result, Err(Error::Busy { holder, .. }) if holder != Holder::Dead),
         "{result:?}"

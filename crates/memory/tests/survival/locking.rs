@@ -11,7 +11,7 @@ use undercroft_memory::{
 };
 
 use crate::child::{Child, Role, listen, say, skip};
-use crate::pairs::{IMPATIENT, SHARDS, Store, increment, read, set};
+use crate::pairs::{IMPATIENT, SHARDS, Store, increment, read, read_all, set};
 
 pub(crate) const ROLES: &[Role] = &[
     ("hold", hold),
@@ -126,10 +126,12 @@ fn a_stopped_holder_keeps_its_lock() {
     holder.expect("holding");
     holder.stop();
     for handle in [store.open(true), store.open(false)] {
-        handle.set_patience(IMPATIENT);
-        let glimpse = read(&handle, 0);
-        assert_busy(glimpse, Holder::Stopped, holder.pid());
+        // Readers wait for nobody: they read through its log (R9).
+        handle.set_patience(Duration::ZERO);
+        assert_eq!(read(&handle, 0).expect("a read"), 0);
         assert_eq!(read(&handle, 2).expect("a free shard"), 0);
+        assert_eq!(read_all(&handle).expect("a read"), [0; SHARDS]);
+        handle.set_patience(IMPATIENT);
         if handle.writable() {
             for shards in [ShardSet::one(0), ShardSet::first(SHARDS)] {
                 let result = increment(&handle, shards);
@@ -181,20 +183,47 @@ fn a_killed_holder_is_rolled_back_by_whoever_comes() {
 }
 
 #[test]
-fn a_read_only_reader_says_that_the_writer_is_dead() {
+fn a_reader_needs_no_recovery_after_a_writers_death() {
     let store = Store::new();
     let mut holder = Child::start("hold", &store.path);
     holder.expect("holding");
     holder.kill();
+    for handle in [store.open(false), store.open(true)] {
+        handle.set_patience(Duration::ZERO);
+        assert_eq!(read(&handle, 0).expect("a read"), 0);
+        assert_eq!(read_all(&handle).expect("a read"), [0; SHARDS]);
+        assert_eq!(store.segment.held_locks().len(), 2, "nobody recovered it");
+    }
     let read_only = store.open(false);
-    read_only.set_patience(IMPATIENT);
-    assert_busy(read(&read_only, 0), Holder::Dead, holder.pid());
     increment(&store.segment, ShardSet::one(0)).expect("the lock");
     assert_eq!(read(&read_only, 0).expect("a recovered shard"), 1);
     assert!(matches!(
         increment(&read_only, ShardSet::one(0)),
         Err(Error::ReadOnly)
     ));
+}
+
+/// A log that cannot be read through: readers say who keeps the shard, once their patience is used up.
+#[test]
+fn a_reader_says_who_keeps_a_shard_whose_log_is_damaged() {
+    use std::os::unix::fs::FileExt;
+    use undercroft_memory::layout::{Layout, shard};
+    let store = Store::new();
+    let mut holder = Child::start("hold", &store.path);
+    holder.expect("holding");
+    holder.kill();
+    let layout = Layout::new(SHARDS, 16 << 20, 1 << 20);
+    let file = std::fs::OpenOptions::new().write(true).open(&store.path);
+    let at = layout.shard(0) + shard::LOG_TAIL;
+    let file = file.expect("the store");
+    file.write_all_at(&u64::MAX.to_le_bytes(), at)
+        .expect("room");
+    let mut read_only = store.open(false);
+    read_only.set_patience(IMPATIENT);
+    assert_busy(read(&read_only, 0), Holder::Dead, holder.pid());
+    assert_eq!(read(&read_only, 1).expect("a sound log"), 0);
+    read_only.set_wait_hook(Box::new(Interrupting));
+    assert!(matches!(read(&read_only, 0), Err(Error::Interrupted)));
 }
 
 #[test]
@@ -322,8 +351,8 @@ fn a_limited_patience_is_for_all_waits_of_a_thread_together() {
         let result = increment(&store.segment, shards);
         assert_busy(result, Holder::Active, holder.pid());
     }
-    assert_busy(read(&store.segment, 1), Holder::Active, holder.pid());
     assert_eq!(store.segment.patience(), Duration::ZERO);
+    assert_eq!(read(&store.segment, 1).expect("it waits for nobody"), 0);
     {
         // Neither lengthens what is left.
         let _again = limit_patience(PATIENCE);
@@ -357,7 +386,7 @@ fn a_signal_ends_the_wait() {
     for write in [true, false] {
         let mut handle = store.open(write);
         handle.set_wait_hook(Box::new(Interrupting));
-        assert!(matches!(read(&handle, 0), Err(Error::Interrupted)));
+        assert_eq!(read(&handle, 0).expect("it waits for nobody"), 0);
         if write {
             for shards in [ShardSet::one(0), first_two()] {
                 let result = increment(&handle, shards);

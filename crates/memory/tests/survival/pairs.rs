@@ -109,6 +109,19 @@ pub(crate) fn read(segment: &Segment, shard: usize) -> Result<u64, Error> {
     })
 }
 
+/// Reads the pairs of all shards at one moment.
+pub(crate) fn read_all(segment: &Segment) -> Result<[u64; SHARDS], Error> {
+    segment.read(ShardSet::first(SHARDS), |view| {
+        let mut pairs = [0; SHARDS];
+        for (shard, pair) in pairs.iter_mut().enumerate() {
+            let [first, second] = view.words::<2>(view.root(shard, 0))?;
+            assert!(first == second || !view.unchanged(), "a torn pair");
+            *pair = first;
+        }
+        Ok::<_, Error>(pairs)
+    })
+}
+
 /// Checks the structure; every shard's pair must be whole.
 pub(crate) fn check(segment: &Segment) -> [u64; SHARDS] {
     let mut pairs = [0; SHARDS];

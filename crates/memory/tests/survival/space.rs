@@ -218,7 +218,7 @@ fn writes_end_when_the_file_is_removed_and_reads_go_on() {
 }
 
 #[test]
-fn a_reader_that_cannot_join_waits_as_a_read_only_one_does() {
+fn a_reader_that_cannot_join_reads_as_a_read_only_one_does() {
     let store = Store::new();
     let idle = store.open(true);
     idle.set_patience(std::time::Duration::from_millis(1));
@@ -226,8 +226,7 @@ fn a_reader_that_cannot_join_waits_as_a_read_only_one_does() {
         transaction.set_root(0, 9, 1)?;
         fs::remove_file(&store.path).expect("the store's file");
         // The counter is odd, and there is no file to join.
-        let error = read(&idle, 0).expect_err("a change is being made");
-        assert!(matches!(error, Error::Busy { .. }), "{error:?}");
+        assert_eq!(read(&idle, 0).expect("what was there before"), 0);
         Ok::<_, Error>(())
     });
     kept.expect("the change is made");

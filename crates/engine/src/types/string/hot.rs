@@ -40,6 +40,19 @@ pub struct SetOptions {
     pub expiry: Expiry,
 }
 
+/// Longer strings are copied from where they are pinned: about as long as a copy lasts in which another process commits
+/// something.
+const LONG: u64 = 256 << 10;
+
+/// What was found where a string is looked for.
+enum Fetched {
+    Nothing,
+    /// A string, which was copied.
+    Text,
+    /// One that is too long to be copied more than once.
+    Long,
+}
+
 /// Memory of the caller's that a string is read into.
 pub trait TextBuffer: Scratch {
     /// Takes over a string; called while it is empty.
@@ -97,20 +110,56 @@ impl Access<'_> {
         out: &mut B,
     ) -> Result<bool, Error> {
         loop {
-            let found =
-                self.read_into(ShardSet::one(key.shard), out, |reader, out| {
-                    match reader.find(database, key)? {
-                        None => Ok::<_, Error>(false),
-                        Some(entry) => {
-                            out.fill(reader.view(), entry.text(reader.view())?)?;
-                            Ok(true)
-                        }
-                    }
-                })?;
+            let found = self.read_into(ShardSet::one(key.shard), out, |reader, out| {
+                let Some(entry) = reader.find(database, key)? else {
+                    return Ok::<_, Error>(Fetched::Nothing);
+                };
+                let text = entry.text(reader.view())?;
+                if text.length() >= LONG {
+                    return Ok(Fetched::Long);
+                }
+                out.fill(reader.view(), text)?;
+                Ok(Fetched::Text)
+            })?;
+            let found = match found {
+                Fetched::Nothing => false,
+                Fetched::Text => true,
+                Fetched::Long => self.fetch_long(database, key, out)?,
+            };
             if !found || !out.makes_room() {
                 return Ok(found);
             }
         }
+    }
+
+    /// [`fetch`](Self::fetch) of a long string, which is pinned and copied once, whatever others change meanwhile (R10).
+    #[cold]
+    #[inline(never)]
+    fn fetch_long<B: TextBuffer>(
+        &self,
+        database: usize,
+        key: &Key<'_>,
+        out: &mut B,
+    ) -> Result<bool, Error> {
+        if self.running.is_none()
+            && let Some(pinned) = self.store.pin_string(database, key)
+        {
+            out.clear();
+            let segment = &self.store.segment;
+            let filled = segment.read_pinned(&pinned, |view, at| {
+                out.fill(view, Text::Bytes(at, pinned.length()))
+            });
+            segment.unpin(pinned);
+            return filled.map(|()| true).inspect_err(|_| out.clear());
+        }
+        // There is no pin to be had, or it is a transaction's own.
+        self.read_into(ShardSet::one(key.shard), out, |reader, out| {
+            let Some(entry) = reader.find(database, key)? else {
+                return Ok(false);
+            };
+            out.fill(reader.view(), entry.text(reader.view())?)?;
+            Ok(true)
+        })
     }
 
     /// Sets a key to a string; see [`Store::set`].

@@ -6,13 +6,15 @@ use undercroft_memory::{Offset, Pinned, PinnedBlock, PutDown, ShardSet, limit_pa
 
 use crate::error::Error;
 use crate::messages::notify::KeyEvent;
-use crate::store::{Reader, Store};
+use crate::store::{Key, Reader, Store};
 use crate::structures::entry::Text;
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::root;
 
 /// Shorter strings are copied: that takes less time than a pin, and they need not be blocks of whole pages.
 const IN_PLACE_MIN: u64 = 32 << 10;
+/// Attempts to pin a string that others replace all the time.
+const PIN_ATTEMPTS: u32 = 3;
 /// How long whoever lets go of a string waits for a lock: it may be a destructor, and upkeep does it otherwise.
 const MOMENT: Duration = Duration::from_millis(1);
 
@@ -61,20 +63,54 @@ impl Store {
                 seen = see(false, &mut copy)?;
                 continue;
             };
-            // Only now, behind the pin, does it count where the string is.
-            seen = match see(true, &mut copy) {
-                Ok(Seen::At(again, long)) if (again, long) == (at, length) => {
-                    self.looked_up(database, &key, true);
-                    return Ok(Some(Whole::Pinned(pinned)));
-                }
-                other => {
-                    self.segment.unpin(pinned);
-                    other?
-                }
-            };
+            let is_there = self.is_still_at(database, &key, (at, length));
+            if is_there == Some(true) {
+                self.looked_up(database, &key, true);
+                return Ok(Some(Whole::Pinned(pinned)));
+            }
+            self.segment.unpin(pinned);
+            seen = see(is_there.is_some(), &mut copy)?;
         };
         self.looked_up(database, &key, found);
         Ok(found.then_some(Whole::Copied(copy)))
+    }
+
+    /// Pins the long string that a key holds, to be copied. None where it is no long string, or cannot be pinned now.
+    pub(crate) fn pin_string(&self, database: usize, key: &Key<'_>) -> Option<Pinned> {
+        if !self.writable() {
+            return None;
+        }
+        for _ in 0..PIN_ATTEMPTS {
+            let look = self.segment.try_read(ShardSet::one(key.shard), |view| {
+                let reader = Reader { store: self, view };
+                reader.see(database, key.bytes, true, &mut Vec::new())
+            });
+            let Some(Ok(Seen::At(at, length))) = look else {
+                return None;
+            };
+            let pinned = self.segment.pin(at, length).ok()??;
+            if self.is_still_at(database, key, (at, length)) == Some(true) {
+                return Some(pinned);
+            }
+            self.segment.unpin(pinned);
+        }
+        None
+    }
+
+    /// Whether a string is still where it was found, which counts once the block is pinned. None where a change is in the
+    /// way: whoever makes it may have looked at the pins already, and frees the block with the commit. So this is no look
+    /// through the log (R7, R9).
+    fn is_still_at(&self, database: usize, key: &Key<'_>, place: (Offset, u64)) -> Option<bool> {
+        let look = self.segment.try_read(ShardSet::one(key.shard), |view| {
+            let reader = Reader { store: self, view };
+            Ok::<_, Error>(match reader.find(database, key)? {
+                Some(entry) => {
+                    matches!(entry.text(view)?, Text::Bytes(at, length) if (at, length) == place)
+                }
+                None => false,
+            })
+        });
+        Some(look?.unwrap_or(false))
     }
 
     /// Removes a key and returns the string that it held: what is long is not copied, but becomes this process' own

@@ -1,0 +1,211 @@
+//! Reading keys in the midst of every kind of change to them (R9): at each step of the change, as if its process were
+//! stopped there, readers of both kinds of handles find the old state, or behind a commit the new one.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use undercroft_engine::Store;
+use undercroft_memory::fault::{on_step, steps_taken};
+use undercroft_testkit::fresh;
+use undercroft_testkit::image::{Image, copy_store};
+use undercroft_testkit::scenario::{self, Scenario, choose_names};
+use undercroft_testkit::state::{self, Content, Expected, NOW};
+
+/// Of changes that are several transactions, every so many looks are held against what a recovery leaves.
+const RECOVERED: u64 = 13;
+
+/// Looks at one change, unless the run is a full one.
+const LOOKS: u64 = 60;
+
+/// What the looks of one scenario came to.
+#[derive(Default)]
+struct Looks {
+    old: u64,
+    new: u64,
+    /// The newest state that was seen: 0 before, 1 between, 2 after.
+    newest: usize,
+    wrong: Option<String>,
+}
+
+fn reader(path: &std::path::Path, write: bool) -> Store {
+    let store = Store::open(path, write).expect("a whole store");
+    store.set_time(NOW);
+    // Whoever waits for a lock fails.
+    store.set_patience(Duration::ZERO);
+    store
+}
+
+/// What recovery makes of the store as it is now.
+fn recovered(path: &std::path::Path) -> Content {
+    let copy = path.with_extension("copy");
+    copy_store(path, &copy).expect("room for a copy");
+    let heir = state::open(&copy).expect("a whole store");
+    heir.recover().expect("a recovery");
+    let content = state::content_of(&heir).expect("a whole store");
+    std::fs::remove_file(&copy).expect("just made");
+    content
+}
+
+fn look_everywhere(scenario: &'static Scenario, random: &mut fastrand::Rng) -> Looks {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let base = directory.path().join("base");
+    let store = state::create(&base);
+    (scenario.prepare)(&store);
+    drop(store);
+    let expected = Expected::of(scenario, &base);
+    let path = directory.path().join("store");
+    let file = std::fs::File::open(&base).expect("just made");
+    let image = Image::read(&file).expect("an image");
+    image.write_to(&path).expect("room for a copy");
+    // As many steps as the change takes on a copy.
+    let copy = path.with_extension("copy");
+    image.write_to(&copy).expect("room for a copy");
+    let twin = state::open(&copy).expect("a whole store");
+    let taken = steps_taken();
+    (scenario.act)(&twin);
+    let steps = steps_taken() - taken;
+    drop(twin);
+    std::fs::remove_file(&copy).expect("just made");
+    let every = match std::env::var("UNDERCROFT_CRASH").is_ok_and(|run| run == "full") {
+        true => 1,
+        false => steps.div_ceil(LOOKS).max(1),
+    };
+    let writer = state::open(&path).expect("a whole store");
+    let readers = [reader(&path, false), reader(&path, true)];
+    let looks = Rc::new(RefCell::new(Looks::default()));
+    let (seen, first) = (looks.clone(), random.u64(..RECOVERED));
+    let (mut step, mut looked) = (0_u64, 0_u64);
+    let many = scenario.gradual || scenario.handed || scenario.first.is_some();
+    on_step(Some(Box::new(move || {
+        step += 1;
+        let mut seen = seen.borrow_mut();
+        // The last ones are around the commit.
+        if seen.wrong.is_some() || step % every != 0 && step + 30 < steps {
+            return;
+        }
+        looked += 1;
+        let reader = &readers[(looked % 2) as usize];
+        let found = match state::content_of(reader) {
+            Ok(found) => found,
+            // Somebody has to look after a shard first, for which it has to be locked.
+            Err(error) if scenario.handed => {
+                assert!(error.is_busy() || !reader.writable(), "{error}");
+                return;
+            }
+            Err(error) => {
+                seen.wrong = Some(format!("step {step}: {error}"));
+                return;
+            }
+        };
+        let between = expected.between.as_ref();
+        let states = [Some(&expected.before), between, Some(&expected.after)];
+        let is = |of: usize| states[of].is_some_and(|state| state.content == found);
+        // The oldest that it may be: content may be the same in all of them.
+        let which = (seen.newest..3).find(|&of| is(of));
+        match which {
+            Some(which) => seen.newest = which,
+            None if many => {}
+            None => seen.wrong = Some(format!("step {step}: neither old nor new")),
+        }
+        seen.old += u64::from(is(0));
+        seen.new += u64::from(is(2));
+        // In a copy all who wait for keys are dead, and what they were given is put back.
+        let is_told = many && !scenario.handed && looked % RECOVERED == first;
+        if is_told && found != recovered(&path) {
+            seen.wrong = Some(format!("step {step}: not what a recovery leaves"));
+        }
+    })));
+    (scenario.act)(&writer);
+    on_step(None);
+    looks.take()
+}
+
+#[test]
+fn a_reader_finds_the_old_state_or_the_new_one_at_every_step_of_every_change() {
+    choose_names();
+    let seed = fresh::seed();
+    let mut random = fastrand::Rng::with_seed(seed);
+    let filter = std::env::var("UNDERCROFT_SCENARIO").unwrap_or_default();
+    let (mut old, mut new) = (0, 0);
+    for scenario in scenario::all().filter(|known| known.name.contains(&filter)) {
+        let looks = look_everywhere(scenario, &mut random);
+        if let Some(wrong) = looks.wrong {
+            panic!("{} (seed {seed}): {wrong}", scenario.name);
+        }
+        assert!(looks.old > 0 || scenario.handed, "{}", scenario.name);
+        old += looks.old;
+        new += looks.new;
+    }
+    println!("through the log: {old} looks found the old state, {new} the new one; seed {seed}");
+    assert!(
+        !filter.is_empty() || old > 5000 && new > 500,
+        "{old}, {new}"
+    );
+}
+
+/// Who replaces a string may have looked at the pins before it was pinned, and frees its block with the commit: nobody
+/// reads in place what was found through a log (R7).
+#[test]
+fn a_string_that_is_pinned_while_it_is_replaced_stays_as_it_was() {
+    const LENGTH: usize = 100_000;
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let path = directory.path().join("store");
+    let writer = state::create(&path);
+    let value = |byte: u8| vec![byte; LENGTH];
+    writer.set(0, b"key", &value(0)).expect("room");
+    let reader = Rc::new(reader(&path, true));
+    for round in 1..4 {
+        let held = Rc::new(RefCell::new(Vec::new()));
+        let (ours, theirs) = (held.clone(), reader.clone());
+        on_step(Some(Box::new(move || {
+            // A pin for each would be too many of them.
+            let whole = theirs.get_in_place(0, b"key").expect("a read");
+            let whole = whole.expect("it is there all the time");
+            let first = theirs.bytes_of(&whole)[0];
+            let mut ours = ours.borrow_mut();
+            match ours.len() < 60 {
+                true => ours.push((whole, first)),
+                false => theirs.let_go(whole),
+            }
+        })));
+        match round {
+            1 => writer.set(0, b"key", &value(round)).expect("room"),
+            2 => {
+                let key = writer.key(b"key");
+                let set = writer.write(writer.shards_of([&key]), |writer| {
+                    writer.set(0, &key, &value(round), undercroft_engine::Expiry::Never)
+                });
+                set.expect("room");
+            }
+            _ => {
+                // Another one takes its place at once.
+                let key = writer.key(b"key");
+                let set = writer.write(writer.shards_of([&key]), |writer| {
+                    writer.remove(0, &key)?;
+                    writer.set(0, &key, &value(round), undercroft_engine::Expiry::Never)
+                });
+                set.expect("room");
+            }
+        }
+        on_step(None);
+        // What was freed is used again.
+        for other in 0..8_u8 {
+            let name = [b'o', other];
+            writer.set(0, &name, &value(100 + other)).expect("room");
+        }
+        assert!(held.borrow().len() > 10, "{} looks", held.borrow().len());
+        for (whole, first) in held.take() {
+            let bytes = reader.bytes_of(&whole);
+            assert!(bytes.iter().all(|byte| *byte == first), "round {round}");
+            assert!(
+                [round, round - 1].contains(&first),
+                "round {round}: {first}"
+            );
+            reader.let_go(whole);
+        }
+        for other in 0..8_u8 {
+            writer.delete(0, &[&[b'o', other]]).expect("a removal");
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! What words held before changes that are not finished, laid over the mapped file for a reader (R9).
+//!
+//! An overlay has a copy of what the undo logs say of the words that changed. A mapping *under* an overlay reads those
+//! words from there and all others from where they are. It also notes each range that is read: a range that a change
+//! reaches later was perhaps read too late.
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ops::Deref;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::mapped::blocks;
+use crate::mapped::mapping::Mapping;
+use crate::writing::log::SavedWords;
+
+/// Bytes that are copied before their changed words are put right.
+const CHUNK: u64 = 64 * 1024;
+
+/// By the offset of a range's first word: the offset behind its last one, and which of the contents is its first.
+type Ranges = BTreeMap<u64, (u64, usize)>;
+
+/// Words that were changed, and what they held before.
+#[derive(Default)]
+pub(crate) struct Changed {
+    ranges: Ranges,
+    contents: Vec<u64>,
+}
+
+/// Words as they were before changes, and what was read of the file under them. It grows while it is read through.
+pub(crate) struct Overlay(Mutex<Inner>);
+
+struct Inner {
+    changed: Changed,
+    /// What was read: starts and ends.
+    read: Vec<(u64, u64)>,
+}
+
+impl Overlay {
+    /// An overlay of what was changed so far.
+    pub(crate) fn of(changed: Changed) -> Overlay {
+        Overlay(Mutex::new(Inner {
+            changed,
+            read: Vec::new(),
+        }))
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds what entries of a log saved, the oldest first. Words that are known already stay: what was saved first counts.
+    /// Returns whether a word is among them that was not known, and was read.
+    fn add(&self, saved: &SavedWords) -> bool {
+        let mut inner = self.inner();
+        inner.sort_reads();
+        let Inner { changed, read } = &mut *inner;
+        let known = changed.contents.len();
+        changed.contents.extend_from_slice(&saved.contents);
+        let mut was_read = false;
+        for &(range, first) in saved.entries.iter().rev() {
+            add(&mut changed.ranges, range, known + first, |start, end| {
+                was_read |= have(read, start, end);
+            });
+        }
+        was_read
+    }
+}
+
+/// Adds a range whose first word has this content; calls `added` with each part that was not known.
+fn add(ranges: &mut Ranges, (at, end): (u64, u64), first: usize, mut added: impl FnMut(u64, u64)) {
+    let mut start = at;
+    while start < end {
+        let before = ranges.range(..=start).next_back();
+        if let Some((_, &(stop, _))) = before
+            && stop > start
+        {
+            start = stop;
+            continue;
+        }
+        let next = ranges.range(start..end).next();
+        let stop = next.map_or(end, |(&next, _)| next);
+        ranges.insert(start, (stop, first + ((start - at) / 8) as usize));
+        added(start, stop);
+        start = stop;
+    }
+}
+
+/// Whether sorted ranges, which do not touch, have any of a range.
+fn have(ranges: &[(u64, u64)], start: u64, end: u64) -> bool {
+    let next = ranges.partition_point(|range| range.1 <= start);
+    ranges.get(next).is_some_and(|range| range.0 < end)
+}
+
+impl Inner {
+    /// Sorts what was read into ranges that do not touch.
+    fn sort_reads(&mut self) {
+        self.read.sort_unstable();
+        self.read.dedup_by(|next, last| {
+            let touches = next.0 <= last.1;
+            if touches {
+                last.1 = last.1.max(next.1);
+            }
+            touches
+        });
+    }
+
+    fn note(&mut self, start: u64, end: u64) {
+        match self.read.last_mut() {
+            Some(last) if (last.0..=last.1).contains(&start) => last.1 = last.1.max(end),
+            _ => self.read.push((start, end)),
+        }
+    }
+}
+
+impl Changed {
+    /// What a word held, if it was changed.
+    fn find(&self, at: u64) -> Option<u64> {
+        let (&start, &(end, first)) = self.ranges.range(..=at).next_back()?;
+        let index = first + (at.wrapping_sub(start) / 8) as usize;
+        (at < end).then(|| self.contents[index])
+    }
+
+    /// The parts of a range that were changed: where each begins, and what it held.
+    fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, &[u64])> {
+        let first = self.ranges.range(..start).next_back();
+        let parts = first.into_iter().chain(self.ranges.range(start..end));
+        parts.filter_map(move |(&at, &(stop, first))| {
+            let (from, to) = (at.max(start), stop.min(end));
+            let index = |offset: u64| first + ((offset - at) / 8) as usize;
+            (from < to).then(|| (from, &self.contents[index(from)..index(to)]))
+        })
+    }
+}
+
+/// A mapping under an overlay.
+pub(crate) struct Overlaid<'m> {
+    mapping: Mapping,
+    _below: PhantomData<&'m Mapping>,
+}
+
+impl Mapping {
+    /// This mapping under an overlay.
+    pub(crate) fn overlaid(&self, overlay: Overlay) -> Overlaid<'_> {
+        Overlaid {
+            // SAFETY: the lifetime keeps `self` for as long as the result.
+            mapping: unsafe { self.under(overlay) },
+            _below: PhantomData,
+        }
+    }
+}
+
+impl Overlaid<'_> {
+    /// Adds what entries of a log saved. Returns whether any of the words was read before it was known to have changed.
+    pub(crate) fn add_saved(&self, saved: &SavedWords) -> bool {
+        let overlay = self.mapping.overlay.as_ref();
+        overlay.is_some_and(|overlay| overlay.add(saved))
+    }
+
+    /// Takes what was changed off.
+    pub(crate) fn take_changed(&self) -> Changed {
+        let overlay = self.mapping.overlay.as_ref();
+        overlay.map_or_else(Changed::default, |overlay| {
+            std::mem::take(&mut overlay.inner().changed)
+        })
+    }
+
+    /// Forgets what was read.
+    pub(crate) fn forget_reads(&self) {
+        if let Some(overlay) = &self.mapping.overlay {
+            overlay.inner().read.clear();
+        }
+    }
+}
+
+impl Deref for Overlaid<'_> {
+    type Target = Mapping;
+
+    fn deref(&self) -> &Mapping {
+        &self.mapping
+    }
+}
+
+/// Reads of a mapping under an overlay. A mapping without one comes here where an offset of its own constants is wrong.
+impl Mapping {
+    /// What lies over a range, which is noted as read.
+    fn changed(&self, at: u64, length: u64) -> MutexGuard<'_, Inner> {
+        let end = at.saturating_add(length);
+        let is_sound = at.is_multiple_of(8) && end <= self.layout().file_length;
+        match &self.overlay {
+            Some(overlay) if is_sound => {
+                let mut inner = overlay.inner();
+                inner.note(at, end.next_multiple_of(8));
+                inner
+            }
+            _ => panic!("an offset outside of the file: {at:#x}, {length} bytes"),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn load_under_overlay(&self, at: u64) -> u64 {
+        let old = self.changed(at, 8).changed.find(at);
+        old.unwrap_or_else(|| self.word(at).load(Ordering::Relaxed))
+    }
+
+    /// Calls `each` with the bytes of a range, a chunk at a time, until it says that it has seen enough, and where each
+    /// begins, in bytes from the range's start.
+    fn each_chunk(&self, at: u64, length: u64, mut each: impl FnMut(usize, &[u8]) -> bool) {
+        let inner = self.changed(at, length);
+        let whole = length.next_multiple_of(8);
+        let mut words = vec![0_u64; (whole.min(CHUNK) / 8) as usize];
+        let mut done = 0;
+        while done < length {
+            let (start, size) = (at + done, (whole - done).min(CHUNK));
+            let words = &mut words[..(size / 8) as usize];
+            // SAFETY: the source is aligned and inside the mapping (looked at by `changed`); the target is a slice.
+            unsafe {
+                let source = self.start().add(start as usize).cast::<u64>();
+                blocks::copy_out(source, words.as_mut_ptr(), words.len());
+            }
+            for (from, old) in inner.changed.within(start, start + size) {
+                let first = ((from - start) / 8) as usize;
+                words[first..first + old.len()].copy_from_slice(old);
+            }
+            // SAFETY: the bytes of words, for as long as these are borrowed.
+            let bytes = unsafe {
+                std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), size_of_val(words))
+            };
+            let used = (length - done).min(size) as usize;
+            if !each(done as usize, &bytes[..used]) {
+                return;
+            }
+            done += size;
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn append_under_overlay(
+        &self,
+        at: u64,
+        skip: usize,
+        length: usize,
+        out: &mut Vec<u8>,
+    ) {
+        out.reserve(length);
+        self.each_chunk(at, (skip + length) as u64, |start, bytes| {
+            out.extend_from_slice(&bytes[skip.saturating_sub(start).min(bytes.len())..]);
+            true
+        });
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn copy_under_overlay(&self, at: u64, out: &mut [MaybeUninit<u8>]) {
+        self.each_chunk(at, out.len() as u64, |start, bytes| {
+            let target = &mut out[start..start + bytes.len()];
+            for (target, &byte) in target.iter_mut().zip(bytes) {
+                target.write(byte);
+            }
+            true
+        });
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn equals_under_overlay(&self, at: u64, expected: &[u8]) -> bool {
+        let mut equal = true;
+        self.each_chunk(at, expected.len() as u64, |start, bytes| {
+            equal = expected[start..start + bytes.len()] == *bytes;
+            equal
+        });
+        equal
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_content_of_each_word_counts() {
+        let mut ranges = Ranges::new();
+        let mut insert = |range, first| {
+            let mut added = Vec::new();
+            add(&mut ranges, range, first, |start, end| {
+                added.push((start, end));
+            });
+            added
+        };
+        assert_eq!(insert((64, 96), 100), [(64, 96)]);
+        assert_eq!(insert((64, 96), 200), []);
+        assert_eq!(insert((120, 128), 300), [(120, 128)]);
+        let gaps = [(40, 64), (96, 120), (128, 136)];
+        assert_eq!(insert((40, 136), 400), gaps);
+        let changed = Changed {
+            ranges,
+            contents: (0..500).collect(),
+        };
+        let old = |at| changed.find(at);
+        assert_eq!([old(32), old(136)], [None, None]);
+        assert_eq!([old(40), old(56)], [Some(400), Some(402)]);
+        assert_eq!([old(64), old(88)], [Some(100), Some(103)]);
+        assert_eq!([old(96), old(112)], [Some(407), Some(409)]);
+        assert_eq!([old(120), old(128)], [Some(300), Some(411)]);
+        let within: Vec<_> = changed.within(48, 104).collect();
+        let parts: [(u64, &[u64]); 3] =
+            [(48, &[401, 402]), (64, &[100, 101, 102, 103]), (96, &[407])];
+        assert_eq!(within, parts);
+    }
+
+    #[test]
+    fn a_range_is_known_to_have_been_read_by_any_of_its_words() {
+        let mut inner = Inner {
+            changed: Changed::default(),
+            read: Vec::new(),
+        };
+        for (start, end) in [(80, 96), (96, 104), (8, 16), (40, 80), (12, 16)] {
+            inner.note(start, end);
+        }
+        inner.sort_reads();
+        assert_eq!(inner.read, [(8, 16), (40, 104)]);
+        for (start, end, read) in [
+            (0, 8, false),
+            (0, 9, true),
+            (16, 40, false),
+            (16, 48, true),
+            (96, 200, true),
+            (104, 112, false),
+        ] {
+            assert_eq!(have(&inner.read, start, end), read, "{start} to {end}");
+        }
+    }
+}
