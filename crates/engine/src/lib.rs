@@ -49,6 +49,7 @@ mod waiting;
 
 pub use channel::{Channel, Received, Sent};
 pub use error::Error;
+pub use keyspace::parts::Gathered;
 pub use keyspace::snapshot::Item;
 pub use lease::{Cached, LEASE_SCRIPT, Lease, Leased, lease_key};
 pub use messages::notify::{EventClasses, KeyEvent};

@@ -255,9 +255,28 @@ fn store_combined(
     let (store, database, integers) = (context.store, context.database(), integers(context));
     let all = context.keys(&arguments[1..]);
     let (to, keys) = (&all[0], &all[1..]);
+    // What takes long is made before the locks are taken, and stored where the sets are still the same.
+    let gathered = store.gather(database, keys)?;
+    let apart = gathered.and_then(|gathered| {
+        let members = gathered.combine(store.store(), operation)?;
+        Some((gathered, members))
+    });
     let mut texts = Ranges::new();
-    store.write_into(store.shards_of(&all), &mut texts, |writer, texts| {
-        let integers = writer.combine_sets(database, keys, operation, integers, texts)?;
+    let length = store.write_into(store.shards_of(&all), &mut texts, |writer, texts| {
+        let apart = match &apart {
+            Some((gathered, members)) if gathered.still_holds(writer)? => Some(members),
+            _ => None,
+        };
+        let (members, integers) = match apart {
+            Some(members) => (
+                members,
+                writer.combined_sets(database, keys, operation, integers)?,
+            ),
+            None => {
+                let integers = writer.combine_sets(database, keys, operation, integers, texts)?;
+                (&*texts, integers)
+            }
+        };
         for key in keys {
             if writer.find(database, key)?.is_none() {
                 writer.tell(KeyEvent::KeyMiss, database, key);
@@ -269,11 +288,12 @@ fn store_combined(
             SetOperation::Difference => KeyEvent::SDiffStore,
         };
         writer.tell_as(event, database, to, |writer| {
-            writer.set_store(database, to, texts, integers)
-        })
+            writer.set_store(database, to, members, integers)
+        })?;
+        Ok::<_, Error>(members.len())
     })?;
     all.iter().for_each(|key| store.note_use(key));
-    reply.integer(texts.len() as i64);
+    reply.integer(length as i64);
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use undercroft_engine::{Error, KeyEvent, Ranges, Reader, Scored, ShardSet, ValueType};
+use undercroft_engine::{Error, Gathered, KeyEvent, Ranges, Reader, Scored, ShardSet, ValueType};
 
 use crate::arguments::{CommandError, integer, is_keyword};
 use crate::double::parse_sortable;
@@ -202,10 +202,10 @@ enum Weight {
 }
 
 impl Weight {
-    fn of(
-        looking: &mut Looking<'_, '_, '_>,
+    fn of<'a>(
+        look_up: &mut impl FnMut(Pattern<'a>, &[u8], &mut Vec<u8>) -> Result<bool, Failure>,
         element: &[u8],
-        (by, alphabetic): (Option<Pattern<'_>>, bool),
+        (by, alphabetic): (Option<Pattern<'a>>, bool),
     ) -> Result<Weight, Failure> {
         const NOT_A_NUMBER: CommandError =
             CommandError::fixed("ERR One or more scores can't be converted into double");
@@ -221,7 +221,7 @@ impl Weight {
             };
         };
         let mut found = Vec::new();
-        let there = pattern.look_up(looking, element, &mut found)?;
+        let there = look_up(pattern, element, &mut found)?;
         match (alphabetic, there) {
             (true, there) => Ok(Weight::Text(there.then_some(found))),
             (false, true) => number(&found),
@@ -293,6 +293,18 @@ fn sorted(
     options: &Options<'_>,
 ) -> Result<Vec<Option<Vec<u8>>>, Failure> {
     let (items, value_type) = elements(looking, name)?;
+    ordered(&items, value_type, options, |pattern, element, out| {
+        Ok(pattern.look_up(looking, element, out)?)
+    })
+}
+
+/// Elements in the order that is asked for, or what GET wants of each. `look_up` appends what a pattern stands for.
+fn ordered<'a>(
+    items: &Ranges,
+    value_type: ValueType,
+    options: &Options<'a>,
+    mut look_up: impl FnMut(Pattern<'a>, &[u8], &mut Vec<u8>) -> Result<bool, Failure>,
+) -> Result<Vec<Option<Vec<u8>>>, Failure> {
     let mut elements: Vec<&[u8]> = items.iter().collect();
     let chosen = options.chosen(elements.len());
     match options.order(value_type) {
@@ -301,7 +313,7 @@ fn sorted(
         Order::By(by, alphabetic) => {
             let mut weighed = Vec::with_capacity(elements.len());
             for element in elements {
-                let weight = Weight::of(looking, element, (by, alphabetic))?;
+                let weight = Weight::of(&mut look_up, element, (by, alphabetic))?;
                 weighed.push((weight, element));
             }
             // Redis sorts everything where it sorts by the elements themselves.
@@ -327,9 +339,9 @@ fn sorted(
         if options.get.is_empty() {
             results.push(Some(element.to_vec()));
         }
-        for pattern in &options.get {
+        for &pattern in &options.get {
             let mut found = Vec::new();
-            let there = pattern.look_up(looking, element, &mut found)?;
+            let there = look_up(pattern, element, &mut found)?;
             results.push(there.then_some(found));
         }
     }
@@ -368,6 +380,52 @@ fn shards(context: &Context<'_>, names: &[&[u8]], options: &Options<'_>) -> Shar
     }
 }
 
+/// Many elements, read without a lock in parts and sorted, where no other key decides about them.
+fn sorted_apart(
+    context: &Context<'_>,
+    name: &[u8],
+    options: &Options<'_>,
+) -> Result<Option<(Gathered, Vec<Option<Vec<u8>>>)>, Failure> {
+    if options.looks_elsewhere() {
+        return Ok(None);
+    }
+    let store = context.store;
+    let Some(gathered) = store.gather(context.database(), &[store.key(name)])? else {
+        return Ok(None);
+    };
+    let Some((value_type, items)) = gathered.collections.first() else {
+        return Ok(None);
+    };
+    if matches!(options.order(*value_type), Order::AsItIs) && *value_type == ValueType::Set {
+        // Its inner order is asked for.
+        return Ok(None);
+    }
+    let results = ordered_alone(items, *value_type, options)?;
+    Ok(Some((gathered, results)))
+}
+
+/// [`ordered`] where no other key is looked at.
+fn ordered_alone(
+    items: &Ranges,
+    value_type: ValueType,
+    options: &Options<'_>,
+) -> Result<Vec<Option<Vec<u8>>>, Failure> {
+    ordered(items, value_type, options, |pattern, element, out| {
+        if let Pattern::Element = pattern {
+            out.extend_from_slice(element);
+        }
+        Ok(matches!(pattern, Pattern::Element))
+    })
+}
+
+/// What was read.
+enum Read {
+    /// Elements, which are sorted when nothing is to be read any more.
+    Elements((Ranges, ValueType)),
+    /// What was asked for: other keys decided about it.
+    Results(Vec<Option<Vec<u8>>>),
+}
+
 fn answer(
     context: &mut Context<'_>,
     name: &[u8],
@@ -377,24 +435,45 @@ fn answer(
     let (store, database) = (context.store, context.database());
     let shards = shards(context, &[name], options);
     let tells = store.tells_of_misses();
-    let (results, misses) = store.read(shards, |reader| {
+    let is_alone = !options.looks_elsewhere();
+    let (read, misses) = store.read(shards, |reader| {
         let mut looking = Looking {
             reader,
             database,
             misses: tells.then(Vec::new),
         };
-        let results = sorted(&mut looking, name, options)?;
-        Ok::<_, Failure>((results, looking.misses))
+        let read = match is_alone {
+            true => Read::Elements(elements(&mut looking, name)?),
+            false => Read::Results(sorted(&mut looking, name, options)?),
+        };
+        Ok::<_, Failure>((read, looking.misses))
     })?;
+    let results = match read {
+        Read::Results(results) => results,
+        Read::Elements((items, value_type)) => ordered_alone(&items, value_type, options)?,
+    };
     for name in misses.iter().flatten() {
         store.missed(database, &store.key(name));
     }
     store.note_use(&store.key(name));
+    write_results(&results, reply);
+    Ok(())
+}
+
+fn write_results(results: &[Option<Vec<u8>>], reply: &mut dyn Reply) {
     reply.array(results.len());
-    for result in &results {
+    for result in results {
         reply.bulk_or_null(result.as_deref());
     }
-    Ok(())
+}
+
+/// What is stored of results: nothing is an empty text.
+fn items_of(results: &[Option<Vec<u8>>]) -> Ranges {
+    let mut items = Ranges::new();
+    for result in results {
+        items.push(result.as_deref().unwrap_or_default());
+    }
+    items
 }
 
 fn sort_into(
@@ -408,7 +487,18 @@ fn sort_into(
     let limits = context.host.config().limits();
     let shards = shards(context, &[name, target], options);
     let (target, tells) = (store.key(target), store.tells_of_misses());
+    // What takes long is sorted before the locks are taken, and stored where the key is still the same.
+    let apart = sorted_apart(context, name, options)?;
+    let apart = apart.map(|(gathered, results)| (gathered, items_of(&results)));
     let length = store.write(shards, |writer| {
+        if let Some((gathered, items)) = &apart
+            && gathered.still_holds(writer)?
+        {
+            writer.tell_as(KeyEvent::SortStore, database, &target, |writer| {
+                writer.put_items(database, &target, ValueType::List, items, None, &limits)
+            })?;
+            return Ok(items.len());
+        }
         let reader = writer.reader();
         let mut looking = Looking {
             reader: &reader,
@@ -420,10 +510,7 @@ fn sort_into(
             let name = writer.key(name);
             writer.tell(KeyEvent::KeyMiss, database, &name);
         }
-        let mut items = Ranges::new();
-        for result in &results {
-            items.push(result.as_deref().unwrap_or_default());
-        }
+        let items = items_of(&results);
         writer.tell_as(KeyEvent::SortStore, database, &target, |writer| {
             writer.put_items(database, &target, ValueType::List, &items, None, &limits)
         })?;

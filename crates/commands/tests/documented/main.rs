@@ -62,7 +62,8 @@ fn page() -> String {
         "# Commands\n\n\
          Redis 7.0 has {} commands, the subcommands of each counted by themselves. {} of them are there, with every\n\
          option, reply and error text of Redis 7.0.15; the others answer its unknown-command error. This page is made\n\
-         from the command table; a test fails when it is stale.\n",
+         from the command table; a test fails when it is stale. [performance.md](performance.md) says which of them hold a\n\
+         lock for as long as they take.\n",
         known.len(),
         there.count(),
     );

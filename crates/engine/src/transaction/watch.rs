@@ -145,6 +145,11 @@ impl Running<'_, '_> {
 }
 
 impl Writer<'_, '_> {
+    /// Whether a key, whose shard is locked, is as it was when it began to be watched.
+    pub(crate) fn is_unchanged(&self, watch: &Watch) -> Result<bool, Error> {
+        watch.is_unchanged(self.store, self.view())
+    }
+
     /// Apart, so that a change costs one branch where nobody watches.
     #[cold]
     pub(super) fn count_change(&mut self, root: Root, hash: u64) {

@@ -331,13 +331,12 @@ impl Feed {
         self.for_each_leaf(&mut { view }, |_, leaf, _, _| {
             let image = Image::load(view, leaf)?;
             for place in image.places() {
-                let attributes: Vec<u32> = image.attributes(&self.schema, place).collect();
-                let hidden = image.bit(HIDDEN, place);
-                out.push(
-                    &self
-                        .schema
-                        .item_row(image.value(place), &attributes, hidden),
-                );
+                let attributes = image.attributes(&self.schema, place);
+                let (value, hidden) = (image.value(place), image.bit(HIDDEN, place));
+                out.push_with(|row| {
+                    self.schema.append_item_row(value, attributes, hidden, row);
+                    Ok::<_, Error>(())
+                })?;
             }
             Ok(())
         })

@@ -162,13 +162,25 @@ impl Schema {
 
     /// The row of an item: `0, or 1 where it is hidden | value | attributes, each in whole bytes, little-endian`.
     pub fn item_row(&self, value: &[u8], attributes: &[u32], hidden: bool) -> Vec<u8> {
-        let mut row = vec![u8::from(hidden)];
+        let mut row = Vec::new();
+        self.append_item_row(value, attributes.iter().copied(), hidden, &mut row);
+        row
+    }
+
+    /// Appends the [row](Self::item_row) of an item to `row`.
+    pub(super) fn append_item_row(
+        &self,
+        value: &[u8],
+        attributes: impl Iterator<Item = u32>,
+        hidden: bool,
+        row: &mut Vec<u8>,
+    ) {
+        row.push(u8::from(hidden));
         row.extend_from_slice(value);
         for (&width, attribute) in self.widths().iter().zip(attributes) {
             let bytes = usize::from(width).div_ceil(8);
             row.extend_from_slice(&attribute.to_le_bytes()[..bytes]);
         }
-        row
     }
 
     /// Value, attributes and mark of the item that a row stands for, if it does.

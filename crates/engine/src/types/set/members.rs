@@ -353,14 +353,37 @@ impl Writer<'_, '_> {
         integers: u64,
         out: &mut Ranges,
     ) -> Result<u64, Error> {
-        let mut sets = Vec::with_capacity(keys.len());
-        for key in keys {
-            sets.push(self.find_set(database, key)?);
-        }
-        let view = self.view();
-        combine(self.store, view, &sets, operation, usize::MAX, out)?;
-        let has_texts =
-            operation == SetOperation::Difference && leaves_texts(view, &sets, integers)?;
+        let sets = self.find_sets(database, keys)?;
+        combine(self.store, self.view(), &sets, operation, usize::MAX, out)?;
+        self.integers_left(&sets, operation, integers)
+    }
+
+    /// As [`combine_sets`](Self::combine_sets) where it is known already what they become.
+    pub fn combined_sets(
+        &mut self,
+        database: usize,
+        keys: &[Key<'_>],
+        operation: SetOperation,
+        integers: u64,
+    ) -> Result<u64, Error> {
+        let sets = self.find_sets(database, keys)?;
+        self.integers_left(&sets, operation, integers)
+    }
+
+    fn find_sets(&mut self, database: usize, keys: &[Key<'_>]) -> Result<Vec<Option<Set>>, Error> {
+        keys.iter()
+            .map(|key| self.find_set(database, key))
+            .collect()
+    }
+
+    fn integers_left(
+        &self,
+        sets: &[Option<Set>],
+        operation: SetOperation,
+        integers: u64,
+    ) -> Result<u64, Error> {
+        let is_difference = operation == SetOperation::Difference;
+        let has_texts = is_difference && leaves_texts(self.view(), sets, integers)?;
         Ok(if has_texts { 0 } else { integers })
     }
 

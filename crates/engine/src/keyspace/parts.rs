@@ -1,0 +1,260 @@
+//! Large collections read in parts (W9): no part holds a lock, or is long enough to be read in vain.
+//!
+//! The keys are watched meanwhile. Where none of them changed, the parts are of one state, which was there at the moment of
+//! the last one; so a command may work on them without any lock for as long as that takes. One that stores what comes of
+//! it looks under its locks whether the keys are unchanged still.
+
+use std::time::Duration;
+
+use undercroft_memory::{ShardSet, limit_patience};
+
+use crate::error::Error;
+use crate::store::{Key, Reader, Store};
+use crate::structures::bulk::Draft;
+use crate::structures::ranges::Ranges;
+use crate::transaction::access::Access;
+use crate::transaction::watch::Watch;
+use crate::transaction::writer::Writer;
+use crate::types::registry::ValueType;
+use crate::types::set::SetOperation;
+use crate::types::sorted::{Bounds, Limit};
+
+/// Fewer items altogether are read at once.
+const MANY: u64 = 10_000;
+/// Items of a part.
+const PART: u64 = 512;
+/// How long the locks are waited for to watch the keys.
+const MOMENT: Duration = Duration::from_millis(1);
+/// Attempts, where others change the keys meanwhile.
+const ATTEMPTS: u32 = 2;
+
+/// The items of some keys as they were at one moment.
+pub struct Gathered {
+    watches: Vec<Watch>,
+    /// Of each key its type and its items; those of a set are in any order, each once.
+    pub collections: Vec<(ValueType, Ranges)>,
+}
+
+/// How far a part went: where the next one begins.
+type Next = Option<u64>;
+
+impl Reader<'_, '_> {
+    /// Type and number of items of a list, a set or a sorted set, and a list without items where the key is not there; none
+    /// of other types.
+    fn size_of_collection(
+        &self,
+        database: usize,
+        key: &Key<'_>,
+    ) -> Result<Option<(ValueType, u64)>, Error> {
+        let Some(entry) = self.find(database, key)? else {
+            return Ok(Some((ValueType::List, 0)));
+        };
+        let value_type = entry.value_type()?;
+        let size = match value_type {
+            ValueType::List => self.list_length(database, key)?,
+            ValueType::Set => match self.set(database, key)? {
+                Some(set) => set.length(self.view())?,
+                None => 0,
+            },
+            ValueType::SortedSet => match self.sorted_set(database, key)? {
+                Some(set) => set.length(self.view())?,
+                None => 0,
+            },
+            _ => return Ok(None),
+        };
+        Ok(Some((value_type, size)))
+    }
+
+    /// Appends a part of a collection to `out`.
+    fn part_of_collection(
+        &self,
+        database: usize,
+        key: &Key<'_>,
+        position: u64,
+        out: &mut Ranges,
+    ) -> Result<Next, Error> {
+        let Some(entry) = self.find(database, key)? else {
+            return Ok(None);
+        };
+        let (first, last) = (position as i64, (position + PART - 1) as i64);
+        match entry.value_type()? {
+            ValueType::List => {
+                self.list_range(database, key, (first, last), out)?;
+            }
+            ValueType::SortedSet => {
+                let bounds = Bounds::Ranks(first, last);
+                if let Some(set) = self.sorted_set(database, key)? {
+                    set.append_members(self.view(), &bounds, Limit::ALL, false, out)?;
+                }
+            }
+            ValueType::Set => {
+                let next = match self.set(database, key)? {
+                    Some(set) => set.scan(self.view(), position, PART, out)?,
+                    None => 0,
+                };
+                return Ok((next != 0).then_some(next));
+            }
+            _ => return Ok(None),
+        }
+        Ok((out.len() as u64 == PART).then_some(position + PART))
+    }
+}
+
+impl Access<'_> {
+    /// The items of lists, sets and sorted sets, in parts. None where that is no use: where they are few, within a
+    /// transaction, where a key holds something else, or where others change the keys time and again.
+    ///
+    /// # Errors
+    /// Those of reading, and of [`watch`](Self::watch).
+    pub fn gather(&self, database: usize, keys: &[Key<'_>]) -> Result<Option<Gathered>, Error> {
+        if self.is_running() || !self.store.writable() {
+            return Ok(None);
+        }
+        for _ in 0..ATTEMPTS {
+            let mut sizes = Vec::with_capacity(keys.len());
+            for key in keys {
+                let size = self.read(ShardSet::one(key.shard), |reader| {
+                    reader.size_of_collection(database, key)
+                })?;
+                match size {
+                    Some(size) => sizes.push(size),
+                    None => return Ok(None),
+                }
+            }
+            if sizes.iter().map(|(_, size)| size).sum::<u64>() < MANY {
+                return Ok(None);
+            }
+            let watches = match self.watch_soon(database, keys) {
+                Ok(watches) => watches,
+                Err(error) if error.is_busy() => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            let mut collections = Vec::with_capacity(keys.len());
+            for (key, (value_type, size)) in keys.iter().zip(sizes) {
+                let Some(items) = self.gather_one(database, key, size)? else {
+                    break;
+                };
+                let items = match value_type {
+                    ValueType::Set => self.store.each_once(&[&items]),
+                    _ => items,
+                };
+                collections.push((value_type, items));
+            }
+            let gathered = Gathered {
+                watches,
+                collections,
+            };
+            if gathered.collections.len() == keys.len() && gathered.is_unchanged(self)? {
+                return Ok(Some(gathered));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Begins to watch keys, unless a lock is in the way: then all else is, too.
+    fn watch_soon(&self, database: usize, keys: &[Key<'_>]) -> Result<Vec<Watch>, Error> {
+        let _limited = limit_patience(MOMENT);
+        self.watch(database, keys.iter().map(|key| key.bytes))
+    }
+
+    /// All parts of a collection; none where it has become much longer.
+    fn gather_one(
+        &self,
+        database: usize,
+        key: &Key<'_>,
+        size: u64,
+    ) -> Result<Option<Ranges>, Error> {
+        let (mut items, mut part, mut position) = (Ranges::new(), Ranges::new(), 0);
+        loop {
+            let next = self.read_into(ShardSet::one(key.shard), &mut part, |reader, part| {
+                reader.part_of_collection(database, key, position, part)
+            })?;
+            part.iter().for_each(|item| items.push(item));
+            match next {
+                None => return Ok(Some(items)),
+                // A set whose table is resized may be walked through twice.
+                Some(_) if items.len() as u64 > size * 3 + MANY => return Ok(None),
+                Some(next) => position = next,
+            }
+        }
+    }
+}
+
+impl Gathered {
+    fn is_unchanged(&self, access: &Access<'_>) -> Result<bool, Error> {
+        for watch in &self.watches {
+            if !access.is_unchanged(watch)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether the keys are, within a transaction that has their locks, as they were.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn still_holds(&self, writer: &Writer<'_, '_>) -> Result<bool, Error> {
+        for watch in &self.watches {
+            if !writer.is_unchanged(watch)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// What they become as sets. None where one is no set.
+    pub fn combine(&self, store: &Store, operation: SetOperation) -> Option<Ranges> {
+        let is_set = |(value_type, items): &(ValueType, Ranges)| {
+            // A key that is not there is an empty set.
+            *value_type == ValueType::Set || *value_type == ValueType::List && items.is_empty()
+        };
+        if !self.collections.iter().all(is_set) {
+            return None;
+        }
+        let mut sets: Vec<&Ranges> = self.collections.iter().map(|(_, items)| items).collect();
+        let secret = store.segment.hash_key();
+        if operation == SetOperation::Union {
+            return Some(store.each_once(&sets));
+        }
+        if operation == SetOperation::Intersection {
+            // The smallest has the fewest members to look up in the others.
+            sets.sort_by_key(|set| set.len());
+        }
+        let (first, others) = sets.split_first()?;
+        let others: Vec<Draft<'_>> = others
+            .iter()
+            .map(|set| {
+                let mut draft = Draft::new(secret, set.len());
+                draft.add(set.iter());
+                draft
+            })
+            .collect();
+        let mut left = Ranges::new();
+        for member in first.iter() {
+            let key = store.key(member);
+            let stays = match operation {
+                SetOperation::Difference => !others.iter().any(|other| other.has(&key)),
+                _ => others.iter().all(|other| other.has(&key)),
+            };
+            if stays {
+                left.push(member);
+            }
+        }
+        Some(left)
+    }
+}
+
+impl Store {
+    /// All items of some collections, each once.
+    fn each_once(&self, collections: &[&Ranges]) -> Ranges {
+        let all = collections.iter().map(|items| items.len()).sum();
+        let mut draft = Draft::new(self.segment.hash_key(), all);
+        for items in collections {
+            draft.add(items.iter());
+        }
+        let mut once = Ranges::new();
+        draft.parts().iter().for_each(|part| once.push(part.key));
+        once
+    }
+}
