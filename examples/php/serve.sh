@@ -7,7 +7,14 @@ set -euo pipefail
 
 place=$1 port=$2 url=$3 extension=${4:-}
 here=$(cd "$(dirname "$0")" && pwd)
-fpm=$(compgen -c php-fpm | sort | tail -n 1)
+# Where none is installed, compgen fails, and says nothing.
+fpm=$(compgen -c php-fpm | sort | tail -n 1) || fpm=
+for program in "${fpm:-php-fpm}" nginx; do
+    if ! command -v "$program" >/dev/null; then
+        echo "serve.sh: $program is missing; on Debian type: apt-get install php-fpm nginx" >&2
+        exit 1
+    fi
+done
 mkdir -p "$place"
 cat >"$place/fpm.conf" <<END
 [global]
