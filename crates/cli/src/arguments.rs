@@ -29,13 +29,13 @@ Where none is named it is undercroft://default, or what UNDERCROFT_STORE says.";
 const EXAMPLES: &str = "\
 Examples:
   undercroft serve                         serve undercroft://default on 127.0.0.1:6379
-  undercroft exec SET greeting hello       run one command, without a server
+  undercroft exec --create SET a 1         run one command, without a server
   undercroft stat                          what the store holds and who uses it
   undercroft stat cache                    the same of the store undercroft://cache
   undercroft export backup.undercroft      copy the store into a file
   undercroft help serve                    more about a command
 
-Exit status: 0 success; 1 failure, one line on standard error says which; 2 wrong usage.";
+Exit status: 0 success; 1 failure, one line on standard error says which; 2 wrong usage; 130 ended by a signal.";
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -87,12 +87,14 @@ pub(crate) enum Subcommand {
     /// Show what a store holds and who uses it
     #[command(after_help = "\
 Sizes, keys, the processes that have the store open, and the locks that are held at this moment, with the \
-process that holds each and whether it runs, is stopped or is dead. Changes nothing.
+process that holds each and whether it runs, is stopped or is dead. Changes nothing. --json prints the same figures as \
+one JSON object, sizes in bytes and times in milliseconds.
 
 Examples:
   undercroft stat
-  undercroft stat cache")]
-    Stat(OfStore),
+  undercroft stat cache
+  undercroft stat cache --json | jq .keys")]
+    Stat(Stat),
     /// Check every structure of a store
     #[command(after_help = "\
 Walks every table, key and block. Writers wait meanwhile. The exit status is 0 where the store is sound, and 1 where \
@@ -299,17 +301,18 @@ pub(crate) struct Serve {
 /// Run one command on a store, without a server
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The store is created where it is missing. Prints the reply as redis-cli does: with types and quotes on a terminal, \
-plain otherwise (--raw and --no-raw choose). The exit status is 1 where the reply is an error.
+A store that does not exist is created only with --create. Prints the reply as redis-cli does: with types and quotes on \
+a terminal, plain otherwise (--raw and --no-raw choose). The exit status is 1 where the reply is an error.
 
-Options of exec stand before the command. Words behind it are the command's; those that look like an option of exec \
-are refused, unless the command stands behind '--'.
+Options of exec come before the command. All words after it are the command's arguments; one that looks like an option \
+of exec is refused, unless '--' precedes the command.
 
 Examples:
-  undercroft exec SET greeting 'hello world' EX 60
+  undercroft exec --create SET greeting 'hello world' EX 60
   undercroft exec GET greeting
   undercroft exec --store cache --db 1 SCAN 0 MATCH 'user:*' COUNT 100
   undercroft exec -- LPUSH words --store --raw
+  undercroft exec -x SET picture < picture.png
   undercroft exec INFO keyspace")]
 pub(crate) struct Exec {
     #[command(flatten)]
@@ -330,6 +333,12 @@ pub(crate) struct Exec {
     /// Print types and quotes, whatever the output is
     #[arg(long)]
     pub(crate) no_raw: bool,
+    /// Create the store where it does not exist
+    #[arg(long)]
+    pub(crate) create: bool,
+    /// Read the last argument of the command from standard input, to its end
+    #[arg(short = 'x')]
+    pub(crate) input: bool,
     /// The command and its arguments
     #[arg(
         required = true,
@@ -347,6 +356,16 @@ pub(crate) struct OfStore {
     pub(crate) store: StoreArgument,
 }
 
+/// Which store to describe, and how.
+#[derive(Debug, Args)]
+pub(crate) struct Stat {
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Which store to check, and how.
 #[derive(Debug, Args)]
 pub(crate) struct Check {
@@ -362,17 +381,19 @@ pub(crate) struct Check {
 #[command(after_help = "\
 The copy shows the whole store at one moment, and nobody waits for it: the store's memory is copied into this \
 process', which needs as much of it as the store has in use, while others read and write. The file is written after \
-that, and takes its name only when it is complete. The format is described in docs/export-format.md; import reads it.
+that, and takes its name only when it is complete: an export that fails or is interrupted leaves nothing. A FILE that is \
+no regular file, such as a pipe, is written to as it is. The format is described in docs/export-format.md; import reads it.
 
 Examples:
   undercroft export backup.undercroft
   undercroft export cache backup.undercroft
+  undercroft export cache - | ssh backup 'cat > cache.undercroft'
   undercroft export --unclean /var/lib/app/store saved.undercroft")]
 #[command(override_usage = "undercroft export [OPTIONS] [STORE] <FILE>")]
 pub(crate) struct Export {
     #[command(flatten)]
     store: StoreOption,
-    /// The file to write, one that is there is replaced; with two words the first is the store
+    /// The file to write, '-' for standard output; an existing file is replaced; with two words the first is the store
     #[arg(required = true, num_args = 1..=2, value_name = "FILE")]
     words: Vec<PathBuf>,
     /// Also a store that is refused as it was not synced before its machine stopped; its file stays as it is
@@ -396,8 +417,9 @@ impl Export {
 /// Fill a store from a file that export wrote
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The store is created where it is missing. The whole file is verified first: a damaged one is refused, with the \
-place of the damage, and changes nothing. Keys that have expired meanwhile are left out.
+The whole file is verified first: a damaged one is refused, with the place of the damage, and changes nothing. A store \
+that does not exist is created, and takes its name only when all keys are in it. Keys that have expired meanwhile are \
+left out.
 
 Examples:
   undercroft import backup.undercroft

@@ -1,7 +1,7 @@
 //! `undercroft exec`.
 
 use std::ffi::OsString;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Read};
 use std::os::unix::ffi::OsStrExt;
 
 use undercroft_commands::print::print;
@@ -10,12 +10,22 @@ use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_embedded::OpenStore;
 
 use crate::arguments::Exec;
-use crate::failure::{FAILURE, Failure, Outcome, SUCCESS};
+use crate::failure::{FAILURE, Failure, Outcome, SUCCESS, at};
 use crate::out;
-use crate::store;
+use crate::size::human;
+use crate::store::{self, Access};
 
-/// Options of exec; its short one may well be meant for a command.
-const OPTIONS: [&str; 5] = ["--store", "--db", "--database", "--raw", "--no-raw"];
+/// Long options of exec; a short one may well be meant for a command.
+const OPTIONS: [&str; 6] = [
+    "--store",
+    "--db",
+    "--database",
+    "--raw",
+    "--no-raw",
+    "--create",
+];
+/// Most bytes of a value that is read from standard input: those that a string may have.
+const INPUT_MAX: u64 = undercroft_engine::STRING_MAX;
 
 pub(crate) fn run(arguments: &Exec, line: &[OsString]) -> Outcome {
     if arguments.database as usize >= undercroft_engine::DATABASES {
@@ -26,14 +36,24 @@ pub(crate) fn run(arguments: &Exec, line: &[OsString]) -> Outcome {
         )));
     }
     let command = words(arguments, line)?;
-    let named = store::parse(arguments.store.name())?;
-    let store = store::open_or_create(arguments.store.name(), None)?;
+    let input = if arguments.input {
+        Some(read_input()?)
+    } else {
+        None
+    };
+    let name = arguments.store.name();
+    let named = store::parse(name)?;
+    let store = match arguments.create {
+        true => store::open_or_create(name, None)?,
+        false => store::open(name, Access::Write)?,
+    };
     let open = OpenStore::passing(store);
     let mut session = open.session();
     session.database = named
         .database
         .map_or(arguments.database, |number| number as u32);
-    let words: Vec<&[u8]> = command.iter().map(|word| word.as_bytes()).collect();
+    let mut words: Vec<&[u8]> = command.iter().map(|word| word.as_bytes()).collect();
+    words.extend(input.as_deref());
     let mut recorder = Recorder::new();
     open.execute(&mut session, &words, &mut recorder)
         .map_err(Failure::new)?;
@@ -59,12 +79,36 @@ pub(crate) fn run(arguments: &Exec, line: &[OsString]) -> Outcome {
     Ok(if failed { FAILURE } else { SUCCESS })
 }
 
+/// All of standard input.
+fn read_input() -> Result<Vec<u8>, Failure> {
+    let mut value = Vec::new();
+    io::stdin()
+        .lock()
+        .take(INPUT_MAX + 1)
+        .read_to_end(&mut value)
+        .map_err(at("reading standard input"))?;
+    if value.len() as u64 > INPUT_MAX {
+        return Err(Failure::new(format_args!(
+            "standard input is longer than the {} that a value may have",
+            human(INPUT_MAX)
+        )));
+    }
+    Ok(value)
+}
+
 /// The command's words. One that looks like an option of ours is no silent part of it.
 fn words<'a>(arguments: &'a Exec, line: &[OsString]) -> Result<&'a [OsString], Failure> {
     let command = &arguments.command;
     let mut before = line.iter().rev().skip(command.len());
     if before.next().is_some_and(|word| word == "--") {
         return Ok(command);
+    }
+    // No command's name begins so.
+    if command[0].as_bytes().starts_with(b"-") {
+        return Err(Failure::usage(format_args!(
+            "unknown option '{}': undercroft help exec lists the options; a command that begins with '-' follows '--'",
+            command[0].display()
+        )));
     }
     let ours = |word: &&OsString| {
         let name = word.to_str().map(|word| word.split('=').next());

@@ -1,17 +1,17 @@
 //! `undercroft export`.
 
-use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use undercroft_engine::{DATABASES, Store};
 
 use crate::archive::{Counts, Writer};
 use crate::arguments::Export;
+use crate::destination::Destination;
 use crate::failure::{Failure, Outcome, SUCCESS, at};
-use crate::out::say;
+use crate::interrupt::Interrupt;
+use crate::out::{say, tell};
 use crate::progress::Progress;
 use crate::size::{counted, human};
 use crate::store::{self, Access};
@@ -22,66 +22,102 @@ pub(crate) fn run(arguments: &Export) -> Outcome {
         true => Access::Unclean,
         false => Access::Write,
     };
-    let store = store::open(&name, access)?;
-    let temporary = beside(file);
-    let written = write(&store, file, &temporary).and_then(|done| {
-        fs::rename(&temporary, file)
-            .map(|()| done)
-            .map_err(writing(file))
-    });
-    let (counts, length) = written.inspect_err(|_| {
-        // It may not even have been created.
-        let _ = fs::remove_file(&temporary);
-    })?;
-    say!(
+    let interrupt = Interrupt::catch()?;
+    let mut store = store::open(&name, access)?;
+    store.set_wait_hook(Box::new(interrupt.clone()));
+    let place = Place::of(file);
+    let destination = place.open().map_err(place.failure())?;
+    if destination.replaces(store.path()) {
+        return Err(Failure::new(format_args!(
+            "{} is the store itself; name another file",
+            file.display()
+        )));
+    }
+    let is_stream = destination.is_stream();
+    let (counts, length) = write(&store, destination, &place, &interrupt)?;
+    let done = format!(
         "exported {} ({} of keys and values) to {}, {}",
         counted(counts.keys(), "key"),
         human(counts.bytes),
-        file.display(),
+        place.0,
         human(length)
     );
+    // A stream may be standard output, where the line would follow the data.
+    match is_stream {
+        true => tell(format_args!("{done}\n")),
+        false => say!("{done}"),
+    }
     Ok(SUCCESS)
 }
 
-fn writing(file: &Path) -> impl FnOnce(io::Error) -> Failure {
-    at(format_args!("writing {}", file.display()).to_string())
+/// The destination as the user named it.
+struct Place<'a>(String, Option<&'a Path>);
+
+impl Place<'_> {
+    fn of(file: &Path) -> Place<'_> {
+        match file == "-" {
+            true => Place("standard output".to_owned(), None),
+            false => Place(file.display().to_string(), Some(file)),
+        }
+    }
+
+    fn open(&self) -> io::Result<Destination> {
+        match self.1 {
+            None => Destination::standard_output(),
+            Some(path) => Destination::open(path),
+        }
+    }
+
+    fn failure(&self) -> impl FnOnce(io::Error) -> Failure {
+        at(format!("writing {}", self.0))
+    }
+
+    /// The failure of an export that a signal ended.
+    fn interrupted(&self, is_stream: bool) -> Failure {
+        match is_stream {
+            true => Failure::interrupted(format_args!("{} received a part of the export", self.0)),
+            false => Failure::interrupted(format_args!("{} was not written", self.0)),
+        }
+    }
 }
 
-/// Writes what is to become a file beside its place, all of it to the disk.
-fn write(store: &Store, file: &Path, temporary: &Path) -> Result<(Counts, u64), Failure> {
+/// Writes all keys, and publishes the file.
+fn write(
+    store: &Store,
+    destination: Destination,
+    place: &Place<'_>,
+    interrupt: &Interrupt,
+) -> Result<(Counts, u64), Failure> {
+    let is_stream = destination.is_stream();
     let keys = (0..DATABASES).map(|database| store.keys(database)).sum();
-    // A user who may not read the store may not read its copy.
-    let out = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(temporary)
-        .map_err(writing(file))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |elapsed| elapsed.as_millis() as u64);
-    let mut writer = Writer::new(BufWriter::new(out), now).map_err(writing(file))?;
+    let out = BufWriter::new(destination);
+    let mut writer = Writer::new(out, now).map_err(place.failure())?;
     let mut copying = Some(Progress::spin("reading"));
     let mut progress = None;
-    // The store was copied when the first key comes: nobody waits for the disk.
-    store.snapshot(|item| {
+    // The store was copied when the first key comes: no other process waits for the disk.
+    let copied = store.snapshot(|item| {
         copying = None;
-        writer.add(&item).map_err(writing(file))?;
+        if interrupt.is_caught() {
+            return Err(place.interrupted(is_stream));
+        }
+        writer.add(&item).map_err(place.failure())?;
         let progress = progress.get_or_insert_with(|| Progress::of_keys("writing", keys));
         progress.at(writer.keys());
         Ok::<_, Failure>(())
-    })?;
+    });
     drop(copying);
+    if interrupt.is_caught() {
+        return Err(place.interrupted(is_stream));
+    }
+    copied?;
     let finish = || {
         let (mut out, counts, length) = writer.finish()?;
         out.flush()?;
-        out.get_ref().sync_all()?;
+        let destination = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        destination.publish()?;
         Ok((counts, length))
     };
-    finish().map_err(writing(file))
-}
-
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    path.with_file_name(name)
+    finish().map_err(place.failure())
 }

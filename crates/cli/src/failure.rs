@@ -5,18 +5,18 @@ use std::io;
 
 use undercroft_engine::Error;
 
-/// A failed command. Exit status 2 where it was called wrongly, 1 otherwise.
+/// A failed command, and its exit status.
 #[derive(Debug)]
 pub(crate) struct Failure {
     text: String,
-    usage: bool,
+    status: u8,
 }
 
 impl Failure {
     pub(crate) fn new(text: impl fmt::Display) -> Failure {
         Failure {
             text: text.to_string(),
-            usage: false,
+            status: FAILURE,
         }
     }
 
@@ -24,12 +24,20 @@ impl Failure {
     pub(crate) fn usage(text: impl fmt::Display) -> Failure {
         Failure {
             text: text.to_string(),
-            usage: true,
+            status: USAGE,
+        }
+    }
+
+    /// A signal ended the command; the text says what that leaves.
+    pub(crate) fn interrupted(text: impl fmt::Display) -> Failure {
+        Failure {
+            text: format!("interrupted: {text}"),
+            status: INTERRUPTED,
         }
     }
 
     pub(crate) fn status(&self) -> u8 {
-        if self.usage { USAGE } else { FAILURE }
+        self.status
     }
 }
 
@@ -49,6 +57,8 @@ impl From<Error> for Failure {
 pub(crate) const SUCCESS: u8 = 0;
 pub(crate) const FAILURE: u8 = 1;
 const USAGE: u8 = 2;
+/// 128 and the number of SIGINT, as shells count it.
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// What a command that ran returns: its exit status, or why it failed.
 pub(crate) type Outcome = Result<u8, Failure>;

@@ -5,19 +5,22 @@ use std::fs::File;
 use std::io::{BufReader, Seek};
 
 use undercroft_engine::{
-    Condition, DATABASES, Error, Expiry, Limits, SetOptions, Store, ValueType,
+    Condition, DATABASES, Error, Expiry, Limits, Options, SetOptions, Store, ValueType,
 };
 
 use crate::archive::{self, Counts, Record, Refusal};
 use crate::arguments::Import;
 use crate::failure::{Failure, Outcome, SUCCESS, at};
+use crate::interrupt::Interrupt;
 use crate::out::{say, tell};
 use crate::progress::Progress;
-use crate::size::{counted, human};
+use crate::size::{counted, grouped, human};
 use crate::store;
+use crate::unfinished::Unfinished;
 
 pub(crate) fn run(arguments: &Import) -> Outcome {
     let path = arguments.file.display();
+    let interrupt = Interrupt::catch()?;
     let file = File::open(&arguments.file).map_err(at(format_args!("opening {path}")))?;
     let status = file
         .metadata()
@@ -30,30 +33,76 @@ pub(crate) fn run(arguments: &Import) -> Outcome {
     let mut file = BufReader::with_capacity(1 << 20, file);
     let counts = verify(&mut file, status.len())
         .map_err(|refusal| Failure::new(format_args!("{path}: {refusal}; nothing was changed")))?;
-    let store = store::open_or_create(arguments.store.name(), arguments.capacity)?;
+    let (mut store, unfinished) = open_or_begin(arguments)?;
+    store.set_wait_hook(Box::new(interrupt.clone()));
     if let Some(bytes) = arguments.maxmemory {
         store.set_max_memory(bytes)?;
     }
     prepare(&store, counts, arguments)?;
     file.rewind().map_err(at(format_args!("reading {path}")))?;
-    let imported = fill(&store, &mut file, status.len())
-        .map_err(|refusal| Failure::new(format_args!("{path}: {refusal}")))?;
+    let imported = fill(&store, &mut file, status.len(), &interrupt).map_err(|ended| {
+        let left = match unfinished {
+            Some(_) => "no store was created".to_owned(),
+            None => format!(
+                "{} has {} of the file's {} and is incomplete; import --replace begins anew",
+                store.path().display(),
+                grouped(ended.imported),
+                counted(counts.keys(), "key")
+            ),
+        };
+        match ended.refusal {
+            None => Failure::interrupted(left),
+            Some(refusal) => Failure::new(format_args!("{path}: {refusal}; {left}")),
+        }
+    })?;
     if let Err(error) = store.sync() {
         tell(format_args!(
             "undercroft: all was imported, but not synced: {error}\n"
         ));
+    }
+    let place = match &unfinished {
+        Some(unfinished) => unfinished.target().display().to_string(),
+        None => store.path().display().to_string(),
+    };
+    if let Some(unfinished) = unfinished {
+        unfinished.publish()?;
     }
     let expired = match counts.keys() - imported {
         0 => String::new(),
         expired => format!("; {} had expired meanwhile", counted(expired, "key")),
     };
     say!(
-        "imported {} ({} of keys and values) into {}{expired}",
+        "imported {} ({} of keys and values) into {place}{expired}",
         counted(imported, "key"),
         human(counts.bytes),
-        store.path().display()
     );
     Ok(SUCCESS)
+}
+
+/// Opens the store that the keys go to, or creates one that has no name yet.
+fn open_or_begin(arguments: &Import) -> Result<(Store, Option<Unfinished>), Failure> {
+    let name = store::parse(arguments.store.name())?;
+    if name.path.symlink_metadata().is_ok() {
+        return Ok((
+            store::open_or_create(arguments.store.name(), arguments.capacity)?,
+            None,
+        ));
+    }
+    let options = Options {
+        capacity: arguments.capacity,
+        ..Options::default()
+    };
+    let (store, unfinished) = Unfinished::create(&name, &options)?;
+    store.tell_when_lost();
+    Ok((store, Some(unfinished)))
+}
+
+/// An import that came to no end.
+struct Ended {
+    /// Keys that are in the store.
+    imported: u64,
+    /// The reason; None for a signal.
+    refusal: Option<Refusal<Failure>>,
 }
 
 /// Reads the whole file and believes nothing.
@@ -92,27 +141,36 @@ fn prepare(store: &Store, counts: Counts, arguments: &Import) -> Result<(), Fail
     Ok(())
 }
 
-fn fill(store: &Store, file: &mut BufReader<File>, length: u64) -> Result<u64, Refusal<Failure>> {
+fn fill(
+    store: &Store,
+    file: &mut BufReader<File>,
+    length: u64,
+    interrupt: &Interrupt,
+) -> Result<u64, Ended> {
     let mut progress = Progress::new("importing", length);
     let mut imported = 0;
     // The last key had expired, so that nothing is added to it either.
     let mut skipped = false;
-    archive::read(file, length, |record, at| {
+    let filled = archive::read(file, length, |record, at| {
         progress.at(at);
+        if interrupt.is_caught() {
+            return Err(Failure::new("interrupted"));
+        }
         if record.more && skipped {
             return Ok(());
         }
-        let written = put(store, &record).map_err(|error| {
-            Failure::new(format_args!(
-                "{error} ({} imported; the store is incomplete)",
-                counted(imported, "key")
-            ))
-        })?;
+        let written = put(store, &record)?;
         skipped = !written;
         imported += u64::from(written && !record.more);
         Ok(())
-    })?;
-    Ok(imported)
+    });
+    match filled {
+        Ok(_) => Ok(imported),
+        Err(refusal) => Err(Ended {
+            imported,
+            refusal: (!interrupt.is_caught()).then_some(refusal),
+        }),
+    }
 }
 
 /// Sets one key or adds to it, unless it has expired meanwhile.

@@ -4,9 +4,12 @@
 //! - `main`: the binary.
 //! - `arguments`: the command line: what there is, and the help that teaches it.
 //! - `check`, `exec`, `export`, `import`, `recover`, `serve`, `stat`, `sync`: one subcommand each.
+//! - `stat_json`: what `stat` shows, for programs.
 //! - `stores`: the subcommands `list` and `rm`.
 //! - `archive`: the format of an export.
+//! - `destination`: where an export goes: a file that appears when it is complete, or a stream.
 //! - `failure`: why a command failed: one line for people, and an exit status for scripts.
+//! - `interrupt`: Ctrl-C, which long commands answer without leaving anything half done.
 //! - `out`: output that may fail: a full device, a reader that has gone.
 //! - `processes`: what the system tells about the processes that use a store.
 //! - `progress`: how far a long command is.
@@ -14,6 +17,7 @@
 //! - `settings`: settings of `serve`: from a file, the environment and the command line.
 //! - `size`: sizes in bytes, for people.
 //! - `store`: finding, opening and creating stores.
+//! - `unfinished`: a store that is filled before it takes its name.
 
 // They panic where they cannot write; `out` does not.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -21,10 +25,12 @@
 mod archive;
 mod arguments;
 mod check;
+mod destination;
 mod exec;
 mod export;
 mod failure;
 mod import;
+mod interrupt;
 mod out;
 mod processes;
 mod progress;
@@ -34,9 +40,11 @@ mod serve;
 mod settings;
 mod size;
 mod stat;
+mod stat_json;
 mod store;
 mod stores;
 mod sync;
+mod unfinished;
 
 use std::ffi::OsString;
 use std::sync::Arc;

@@ -2,13 +2,14 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use undercroft_engine::{DATABASES, Holder, Store, User, ValueType};
+use undercroft_engine::{DATABASES, Error, Holder, Store, User, ValueType};
 
-use crate::arguments::OfStore;
+use crate::arguments::Stat;
 use crate::failure::{Failure, Outcome, SUCCESS};
 use crate::out::say;
 use crate::processes::{described, name_of};
 use crate::size::{counted, grouped, human};
+use crate::stat_json;
 use crate::store::{self, Access};
 
 /// How long a look at the keys waits for a writer.
@@ -18,10 +19,13 @@ const AT_ONCE: u64 = 256;
 /// Elements of a large collection that its size is judged by.
 const SAMPLES: u64 = 5;
 
-pub(crate) fn run(arguments: &OfStore) -> Outcome {
+pub(crate) fn run(arguments: &Stat) -> Outcome {
     let store = store::open(arguments.store.name(), Access::Read)?;
     // A holder that is stopped is something to show, not to wait for.
     store.set_patience(PATIENCE);
+    if arguments.json {
+        return stat_json::print(&store);
+    }
     if store.removed() {
         say!(
             "WARNING: the file was removed or replaced while it was looked at; its users must open the store again"
@@ -178,76 +182,128 @@ fn pins(store: &Store) {
     }
 }
 
-fn keys(store: &Store) -> Result<(), Failure> {
-    let mut databases = Vec::new();
-    say!("");
-    for database in 0..DATABASES {
-        let keys = match store.count_keys(database) {
-            Err(error) if error.is_wait() => {
-                line("keys", format_args!("not counted: {error}"));
-                return Ok(());
-            }
-            keys => keys?,
-        };
-        if keys > 0 {
-            databases.push((database, keys, store.expiring_keys(database)));
+/// What a look at the keys finds, or the error of a writer that is in its way.
+pub(crate) enum Counted<T> {
+    /// All of it.
+    Of(T),
+    /// A lock was held for longer than the store's patience.
+    Waits(Error),
+}
+
+impl<T> Counted<T> {
+    fn of(result: Result<T, Error>) -> Result<Counted<T>, Failure> {
+        match result {
+            Ok(found) => Ok(Counted::Of(found)),
+            Err(error) if error.is_wait() => Ok(Counted::Waits(error)),
+            Err(error) => Err(error.into()),
         }
     }
+}
+
+/// A database that has keys.
+pub(crate) struct Database {
+    pub(crate) number: usize,
+    pub(crate) keys: u64,
+    /// Of them with an expiry.
+    pub(crate) expiring: u64,
+}
+
+/// Counts the keys of each database that has any.
+pub(crate) fn databases(store: &Store) -> Result<Counted<Vec<Database>>, Failure> {
+    let count = |number| {
+        let keys = store.count_keys(number)?;
+        let expiring = store.expiring_keys(number);
+        Ok(Database {
+            number,
+            keys,
+            expiring,
+        })
+    };
+    let all: Result<Vec<Database>, Error> = (0..DATABASES).map(count).collect();
+    Counted::of(all.map(|mut all| {
+        all.retain(|database| database.keys > 0);
+        all
+    }))
+}
+
+fn keys(store: &Store) -> Result<(), Failure> {
+    say!("");
+    let databases = match databases(store)? {
+        Counted::Of(databases) => databases,
+        Counted::Waits(error) => {
+            line("keys", format_args!("not counted: {error}"));
+            return Ok(());
+        }
+    };
     if databases.is_empty() {
         line("keys", "none");
         return Ok(());
     }
-    let total = databases.iter().map(|(_, keys, _)| keys).sum();
+    let total = databases.iter().map(|database| database.keys).sum();
     line("keys", counted(total, "key"));
-    for (database, keys, expiring) in databases {
+    for database in databases {
         say!(
-            "  db {database}: {}, {} of them expire",
-            counted(keys, "key"),
-            grouped(expiring)
+            "  db {}: {}, {} of them expire",
+            database.number,
+            counted(database.keys, "key"),
+            grouped(database.expiring)
         );
     }
-    types(store)
-}
-
-/// Keys and bytes of each type, elements and the shares of tables included. O(keys).
-fn types(store: &Store) -> Result<(), Failure> {
-    let mut sums = [(0_u64, 0_u64); ValueType::ALL.len()];
-    for database in 0..DATABASES {
-        let mut cursor = 0;
-        loop {
-            let measured = store.scan(
-                database,
-                cursor,
-                AT_ONCE,
-                |reader, entry| {
-                    let bytes = entry.memory_usage(reader.view(), SAMPLES)?;
-                    Ok(Some((entry.value_type()?, bytes)))
-                },
-                |_, (value_type, bytes)| {
-                    let mut all = ValueType::ALL.iter().zip(&mut sums);
-                    if let Some((_, (keys, sum))) = all.find(|(other, _)| **other == value_type) {
-                        *keys += 1;
-                        *sum += bytes;
-                    }
-                },
-            );
-            cursor = match measured {
-                Err(error) if error.is_wait() => {
-                    line("types", format_args!("not measured: {error}"));
-                    return Ok(());
-                }
-                next => next?,
-            };
-            if cursor == 0 {
-                break;
+    match sums(store)? {
+        Counted::Waits(error) => line("types", format_args!("not measured: {error}")),
+        Counted::Of(sums) => {
+            for (value_type, sum) in sums {
+                let name = value_type.description().plural;
+                say!(
+                    "  {name}: {}, {}",
+                    counted(sum.keys, "key"),
+                    human(sum.bytes)
+                );
             }
         }
     }
-    for (value_type, (keys, bytes)) in ValueType::ALL.iter().zip(sums) {
-        if keys > 0 {
-            let name = value_type.description().plural;
-            say!("  {name}: {}, {}", counted(keys, "key"), human(bytes));
+    Ok(())
+}
+
+/// The keys of one type.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Sum {
+    pub(crate) keys: u64,
+    /// Memory that they take, elements and the shares of tables included.
+    pub(crate) bytes: u64,
+}
+
+/// Sums up the keys of each type that has any. O(keys).
+pub(crate) fn sums(store: &Store) -> Result<Counted<Vec<(ValueType, Sum)>>, Failure> {
+    let mut sums = [Sum::default(); ValueType::ALL.len()];
+    let scanned = (0..DATABASES).try_for_each(|database| scan(store, database, &mut sums));
+    Counted::of(scanned.map(|()| {
+        let all = ValueType::ALL.into_iter().zip(sums);
+        all.filter(|(_, sum)| sum.keys > 0).collect()
+    }))
+}
+
+fn scan(store: &Store, database: usize, sums: &mut [Sum]) -> Result<(), Error> {
+    let mut cursor = 0;
+    loop {
+        cursor = store.scan(
+            database,
+            cursor,
+            AT_ONCE,
+            |reader, entry| {
+                let bytes = entry.memory_usage(reader.view(), SAMPLES)?;
+                Ok(Some((entry.value_type()?, bytes)))
+            },
+            |_, (value_type, bytes)| {
+                let mut all = ValueType::ALL.iter().zip(&mut *sums);
+                if let Some((_, sum)) = all.find(|(other, _)| **other == value_type) {
+                    sum.keys += 1;
+                    sum.bytes += bytes;
+                }
+            },
+        )?;
+        if cursor == 0 {
+            return Ok(());
         }
     }
-    Ok(())
 }

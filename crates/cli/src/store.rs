@@ -1,8 +1,9 @@
 //! Finding, opening and creating stores.
 
 use std::borrow::Cow;
-use std::fs::Metadata;
+use std::fs::{self, Metadata};
 use std::io::ErrorKind;
+use std::path::Path;
 
 use undercroft_engine::{Options, Store, StoreName, Terms};
 
@@ -75,9 +76,35 @@ pub(crate) fn must_be_there(name: &str, found: &StoreName) -> Result<Metadata, F
             true => format!(" ({path})"),
             false => String::new(),
         };
+        let remedy = match resembling(&found.path) {
+            Some(other) if found.named => format!("did you mean undercroft://{other}?"),
+            Some(other) => format!(
+                "did you mean {}?",
+                found.path.with_file_name(other).display()
+            ),
+            None => "undercroft serve, import, exec --create and clients create one".to_owned(),
+        };
         Failure::new(format_args!(
-            "there is no store {}{place}; undercroft serve, exec, import and clients create one",
+            "there is no store {}{place}; {remedy}",
             full_name(name)
         ))
     })
+}
+
+/// The store in the directory of a missing one whose name resembles its name most.
+fn resembling(missing: &Path) -> Option<String> {
+    /// Below it two names have nothing to do with each other; the limit that the command line's own suggestions use.
+    const ALIKE: f64 = 0.7;
+    let wanted = missing.file_name()?.to_str()?;
+    let directory = missing.parent().filter(|parent| *parent != Path::new(""));
+    let entries = fs::read_dir(directory.unwrap_or(Path::new("."))).ok()?;
+    let mut names: Vec<(f64, String)> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .map(|name| (strsim::jaro(wanted, &name), name))
+        .filter(|(likeness, _)| *likeness > ALIKE)
+        .collect();
+    names.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    // A store is only known by its header, so ask for the likeliest names first.
+    let is_store = |name: &String| Store::open(&missing.with_file_name(name), false).is_ok();
+    names.into_iter().map(|(_, name)| name).find(is_store)
 }

@@ -36,7 +36,7 @@ fn a_store_that_was_not_synced_is_refused_and_can_be_saved() {
     let disk = on_disk();
     let path = |name: &str| disk.path().join(name).to_str().expect("ASCII").to_owned();
     let (store, file, copy) = (path("store"), path("file"), path("copy"));
-    succeed(&["exec", "--store", &store, "SET", "key", "value"]);
+    succeed(&["exec", "--store", &store, "--create", "SET", "key", "value"]);
     reboot(&store);
     let before = fs::metadata(&store).and_then(|status| status.modified());
     let before = before.expect("a time");

@@ -69,7 +69,7 @@ fn a_reader_that_has_gone_is_no_error() {
 fn a_file_that_may_not_grow_is_an_error() {
     let place = Place::new();
     let path = place.path("store");
-    let line = format!("ulimit -f 8; exec \"$0\" exec --store '{path}' SET k v");
+    let line = format!("ulimit -f 8; exec \"$0\" exec --create --store '{path}' SET k v");
     let output = Command::new("sh")
         .args(["-c", &line])
         .arg(binary())

@@ -81,12 +81,34 @@ fn a_store_that_is_not_there_is_not_made() {
         &["export", "--store", &path, &file],
         &["export", &path, &file],
         &["rm", &path],
+        &["exec", "--store", &path, "SET", "k", "v"],
+        &["exec", "--store", &path, "GET", "k"],
     ] {
         let line = fail(arguments, 1);
         let start = format!("undercroft: there is no store {path}; undercroft serve");
         assert!(line.starts_with(&start), "{line}");
     }
     assert!(!Path::new(&path).exists() && !Path::new(&file).exists());
+}
+
+#[test]
+fn a_mistyped_store_is_told_with_the_one_that_exists() {
+    let place = Place::new();
+    let store = place.store("sessions", &[("k", "v")]);
+    // A file that is no store is not suggested, however much its name resembles.
+    fs::write(place.path("sesions.txt"), "no store").expect("room");
+    for typed in ["sesions", "session", "Sessions", "sessions1"] {
+        let typed = place.path(typed);
+        for arguments in [
+            &["stat", &typed][..],
+            &["exec", "--store", &typed, "GET", "k"],
+        ] {
+            let line = fail(arguments, 1);
+            assert!(line.ends_with(&format!("did you mean {store}?")), "{line}");
+        }
+    }
+    let line = fail(&["stat", &place.path("queue")], 1);
+    assert!(!line.contains("did you mean"), "{line}");
 }
 
 #[test]
@@ -128,6 +150,12 @@ fn an_option_behind_the_command_is_no_silent_part_of_it() {
         );
     }
     assert_eq!(succeed(&["exec", "--store", &store, "LLEN", "list"]), "0\n");
+    for option in ["--sotre", "-q", "--raw=yes", "-"] {
+        let line = run(&["exec", option, "LLEN", "list"]);
+        assert_eq!(line.status, 2, "{option}: {line:?}");
+    }
+    let line = fail(&["exec", "--sotre", &store, "LLEN", "list"], 2);
+    assert!(line.contains("unknown option '--sotre'"), "{line}");
 }
 
 #[test]
@@ -157,13 +185,14 @@ fn a_store_that_is_named_twice_is_an_error() {
 }
 
 #[test]
-fn exec_makes_the_store_as_serve_does() {
+fn exec_makes_a_store_where_it_is_told_to() {
     let place = Place::new();
     let path = place.path("new");
-    assert_eq!(
-        succeed(&["exec", "--store", &path, "SET", "greeting", "hello"]),
-        "OK\n"
-    );
+    let set = [
+        "exec", "--store", &path, "--create", "SET", "greeting", "hello",
+    ];
+    assert_eq!(succeed(&set), "OK\n");
+    assert_eq!(succeed(&set), "OK\n");
     assert!(succeed(&["stat", &path]).contains("1 key"));
 }
 

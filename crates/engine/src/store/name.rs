@@ -102,13 +102,7 @@ impl StoreName {
                 }
             }
         };
-        let sound = !rest.is_empty()
-            && rest.len() <= NAME_MAX
-            && !rest.starts_with('.')
-            && rest
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
-        if !sound {
+        if !is_name(rest) {
             return Err(Error::Name(format!(
                 "expected a store's name of up to {NAME_MAX} letters, digits, '.', '_' and '-', \
                  not starting with '.', got {rest:?}"
@@ -154,6 +148,15 @@ impl StoreName {
     }
 }
 
+/// Whether a store can have this name; a store that an import still fills has another.
+fn is_name(text: &str) -> bool {
+    (1..=NAME_MAX).contains(&text.len())
+        && !text.starts_with('.')
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+}
+
 fn user() -> u32 {
     memory::effective_user()
 }
@@ -174,7 +177,8 @@ pub fn list_stores() -> io::Result<Vec<(String, PathBuf)>> {
         if let (true, Ok(name)) = (
             entry.file_type()?.is_file(),
             entry.file_name().into_string(),
-        ) {
+        ) && is_name(&name)
+        {
             stores.push((name, entry.path()));
         }
     }

@@ -1,0 +1,104 @@
+//! `undercroft stat --json`: the figures of `undercroft stat` for programs.
+
+use serde_json::{Map, Value, json};
+use undercroft_engine::{Holder, Store};
+
+use crate::failure::{Failure, Outcome, SUCCESS};
+use crate::out::say;
+use crate::processes::name_of;
+use crate::stat::{Counted, databases, sums};
+
+/// Prints one JSON object. Sizes are bytes; times are Unix milliseconds. What a writer that holds its lock for longer
+/// than the store's patience keeps from being read is null.
+pub(crate) fn print(store: &Store) -> Outcome {
+    let statistics = store.statistics();
+    let text = json!({
+        "store": store.path().display().to_string(),
+        "removed": store.removed(),
+        "created": statistics.created,
+        "shards": statistics.shards,
+        "capacity": statistics.capacity,
+        "maxmemory": store.max_memory(),
+        "maxmemory_policy": store.eviction().policy.name(),
+        "memory": {
+            "data": statistics.used,
+            "flushed": statistics.left,
+            "waiting": store.access().used_by_waiting().ok(),
+            "heap": statistics.reserved,
+            "free": statistics.free,
+            "logs": statistics.logs,
+            "ring": statistics.ring,
+        },
+        "locks": locks(store),
+        "users": users(store)?,
+        "pins": pins(store),
+        "keys": keys(store)?,
+        "types": types(store)?,
+    });
+    say!("{text:#}");
+    Ok(SUCCESS)
+}
+
+fn locks(store: &Store) -> Value {
+    let locks = store.held_locks();
+    let locks = locks.iter().map(|lock| {
+        let state = match lock.holder {
+            Holder::Active => "active",
+            Holder::Stopped => "stopped",
+            Holder::Unknown => "unknown",
+            Holder::Dead => "dead",
+        };
+        json!({"name": lock.name.to_string(), "pid": lock.pid, "state": state})
+    });
+    locks.collect()
+}
+
+fn users(store: &Store) -> Result<Value, Failure> {
+    let users = store.users()?;
+    let users = users.iter().map(|user| {
+        json!({
+            "pid": user.pid,
+            "program": user.here.then(|| name_of(user.pid)).flatten(),
+            "slot": user.member.as_ref().map(|member| member.slot),
+            "joined": user.member.as_ref().map(|member| member.joined),
+        })
+    });
+    Ok(users.collect())
+}
+
+fn pins(store: &Store) -> Value {
+    let pins = store.pins();
+    let pins = pins.iter().map(|pin| {
+        json!({
+            "slot": pin.slot,
+            "pid": pin.pid,
+            "bytes": pin.bytes,
+            "since": pin.since,
+            "alive": pin.lives,
+            "deleted": pin.parked,
+        })
+    });
+    pins.collect()
+}
+
+fn keys(store: &Store) -> Result<Value, Failure> {
+    let Counted::Of(databases) = databases(store)? else {
+        return Ok(Value::Null);
+    };
+    let figures = databases.iter().map(|database| {
+        let figures = json!({"keys": database.keys, "expiring": database.expiring});
+        (database.number.to_string(), figures)
+    });
+    Ok(Value::Object(figures.collect::<Map<String, Value>>()))
+}
+
+fn types(store: &Store) -> Result<Value, Failure> {
+    let Counted::Of(sums) = sums(store)? else {
+        return Ok(Value::Null);
+    };
+    let figures = sums.iter().map(|(value_type, sum)| {
+        let figures = json!({"keys": sum.keys, "bytes": sum.bytes});
+        (value_type.name().to_owned(), figures)
+    });
+    Ok(Value::Object(figures.collect::<Map<String, Value>>()))
+}

@@ -1,0 +1,88 @@
+//! A store that is filled before it takes its name, so that no process finds it half filled.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use undercroft_engine::{Options, Store, StoreName};
+
+use crate::failure::{Failure, at};
+
+/// Ends the name of a store that is being filled.
+const ENDING: &str = ".importing";
+
+/// A store under a name of its own, in the directory of the one that it becomes. Removed where it does not become that.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    target: PathBuf,
+    temporary: PathBuf,
+}
+
+impl Unfinished {
+    /// Creates the store that is to be `name`.
+    pub(crate) fn create(
+        name: &StoreName,
+        options: &Options,
+    ) -> Result<(Store, Unfinished), Failure> {
+        name.prepare()?;
+        remove_abandoned(&name.path);
+        let target = name.path.clone();
+        let mut file = beginning(&target);
+        file.push_str(&format!("{}{ENDING}", std::process::id()));
+        let temporary = target.with_file_name(file);
+        let store = Store::create(&temporary, options)?;
+        Ok((store, Unfinished { target, temporary }))
+    }
+
+    /// The path that the store takes.
+    pub(crate) fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// Gives the store its name.
+    ///
+    /// # Errors
+    /// Where another store has taken the name meanwhile; this one is removed.
+    pub(crate) fn publish(self) -> Result<(), Failure> {
+        // Unlike a rename, a link never replaces a file.
+        let linked = fs::hard_link(&self.temporary, &self.target);
+        linked.map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => Failure::new(format_args!(
+                "{} was created by another process meanwhile; nothing was imported",
+                self.target.display()
+            )),
+            _ => at(format_args!("creating {}", self.target.display()))(error),
+        })
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // Where this fails, the next import of the same name removes it.
+        let _ = fs::remove_file(&self.temporary);
+    }
+}
+
+/// What the names of unfinished stores begin with that are to become this one.
+fn beginning(target: &Path) -> String {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    format!(".{name}.")
+}
+
+/// Removes the unfinished stores of killed imports: those that no process has open.
+fn remove_abandoned(target: &Path) {
+    let beginning = beginning(target);
+    let directory = target.parent().filter(|parent| *parent != Path::new(""));
+    let entries = fs::read_dir(directory.unwrap_or(Path::new(".")));
+    for entry in entries.into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if !name.starts_with(&beginning) || !name.ends_with(ENDING) {
+            continue;
+        }
+        let users = Store::open(&entry.path(), false).and_then(|store| store.users());
+        if users.is_ok_and(|users| users.is_empty()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
