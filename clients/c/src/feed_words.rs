@@ -118,6 +118,10 @@ impl Reply for Heard {
         self.items.push(value.to_string().as_bytes());
     }
 
+    fn decimal(&mut self, digits: &str) {
+        self.items.push(digits.as_bytes());
+    }
+
     fn boolean(&mut self, value: bool) {
         self.integer(value.into());
     }

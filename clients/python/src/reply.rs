@@ -345,6 +345,15 @@ impl Reply for Objects<'_, '_> {
         }
     }
 
+    fn decimal(&mut self, digits: &str) {
+        match digits.parse() {
+            Ok(value) if self.takes_numbers() => {
+                self.add(Ok(PyFloat::new(self.py, value).into_any()));
+            }
+            _ => self.string(digits.as_bytes()),
+        }
+    }
+
     fn boolean(&mut self, value: bool) {
         self.integer(value.into());
     }

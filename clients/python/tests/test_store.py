@@ -122,6 +122,20 @@ def test_any_command_is_run_by_its_words(path: str) -> None:
             store.execute("NONSENSE")
 
 
+def test_positions_have_the_digits_that_a_server_sends(path: str) -> None:
+    with undercroft.Store(path) as store:
+        store.execute("GEOADD", "g", "0.000002", "0", "near")
+        [[longitude, latitude]] = store.execute("GEOPOS", "g", "near")
+        # Redis 7.0 sends these digits, without an exponent.
+        assert longitude == b"0.00000268220901489"
+        assert b"e" not in latitude
+        [[_, [same, _]]] = store.execute(
+            "GEOSEARCH", "g", "FROMMEMBER", "near", "BYRADIUS", 1, "m", "WITHCOORD"
+        )
+        assert same == longitude
+        assert store.execute("EVAL", "return redis.call('geopos', 'g', 'near')[1][1]", 0) == same
+
+
 def test_a_closed_store_is_opened_again(path: str) -> None:
     store = undercroft.Store(path)
     store.set("k", "v")

@@ -40,9 +40,9 @@ impl<'a> Context<'a> {
     #[inline]
     pub fn new(session: &'a mut Session, host: Host<'a>, store: &'a Store) -> Context<'a> {
         let mut context = Context {
+            store: store.access().leaving_untouched(session.no_touch),
             session,
             host,
-            store: store.access(),
             timed: false,
             shows: false,
             direct: false,

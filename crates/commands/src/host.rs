@@ -223,10 +223,6 @@ pub struct Facts {
     pub connected_clients: u64,
     /// Connections that wait for a lock now.
     pub blocked_clients: u64,
-    /// The largest input buffer of a connection now, in bytes.
-    pub largest_input: u64,
-    /// The largest output buffer of a connection now, in bytes.
-    pub largest_output: u64,
     /// Connections accepted.
     pub connections: u64,
     /// Connections refused, because there were too many.
@@ -247,8 +243,6 @@ pub struct Facts {
     pub reads: u64,
     /// How often bytes were written to a socket.
     pub writes: u64,
-    /// Bytes of memory for connections now.
-    pub client_memory: u64,
     /// Keys that reading commands found.
     pub hits: u64,
     /// Keys that reading commands did not find.

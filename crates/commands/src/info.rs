@@ -17,7 +17,9 @@ use undercroft_engine::{DATABASES, Topic};
 
 use crate::arguments::is_keyword;
 use crate::handler::{Context, Failure};
+use crate::handlers::client::connections;
 use crate::host::Facts;
+use crate::session::ClientInfo;
 
 /// The version of Redis whose commands these are.
 pub const REDIS_VERSION: &str = "7.0.15";
@@ -45,6 +47,7 @@ pub(crate) fn text(context: &Context<'_>, wanted: &[&[u8]]) -> Result<String, Fa
     let default = wanted.is_empty() || named("default");
     let every = named("all") || named("everything");
     let facts = context.host.control.facts();
+    let clients = connections(context, &[]);
     let mut out = String::new();
     for (section, in_default) in SECTIONS {
         let is_wanted = every || default && in_default || named(section);
@@ -56,9 +59,9 @@ pub(crate) fn text(context: &Context<'_>, wanted: &[&[u8]]) -> Result<String, Fa
         }
         match section {
             "server" => server(context, &facts, &mut out),
-            "clients" => clients(context, &facts, &mut out),
-            "memory" => memory::section(context, &facts, &mut out),
-            "persistence" => persistence(&mut out),
+            "clients" => client_section(context, &facts, &clients, &mut out),
+            "memory" => memory::section(context, &clients, &mut out)?,
+            "persistence" => persistence(context, &mut out),
             "stats" => statistics(context, &facts, &mut out),
             "replication" => replication(context, &mut out),
             "cpu" => cpu(&mut out),
@@ -110,7 +113,7 @@ fn server(context: &Context<'_>, facts: &Facts, out: &mut String) {
     line("redis_git_dirty", 0, out);
     line("redis_build_id", "0000000000000000", out);
     line("redis_mode", "standalone", out);
-    line("os", format_args!("Linux {}", std::env::consts::ARCH), out);
+    line("os", system(), out);
     line("arch_bits", usize::BITS, out);
     line("monotonic_clock", "POSIX clock_gettime", out);
     line("multiplexing_api", "epoll", out);
@@ -137,7 +140,14 @@ fn server(context: &Context<'_>, facts: &Facts, out: &mut String) {
     line("store_shards", context.store.shards(), out);
 }
 
-fn clients(context: &Context<'_>, facts: &Facts, out: &mut String) {
+/// The system as `uname` names it: its release tells which kernel's faults a report is about.
+fn system() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("Linux {} {}", release.trim(), std::env::consts::ARCH)
+}
+
+fn client_section(context: &Context<'_>, facts: &Facts, clients: &[ClientInfo], out: &mut String) {
+    let largest = |size: fn(&ClientInfo) -> usize| clients.iter().map(size).max().unwrap_or(0);
     title("Clients", out);
     line("connected_clients", facts.connected_clients, out);
     line("cluster_connections", 0, out);
@@ -146,14 +156,22 @@ fn clients(context: &Context<'_>, facts: &Facts, out: &mut String) {
         context.host.config().integer("maxclients"),
         out,
     );
-    line("client_recent_max_input_buffer", facts.largest_input, out);
-    line("client_recent_max_output_buffer", facts.largest_output, out);
+    line(
+        "client_recent_max_input_buffer",
+        largest(|client| client.buffers.input + client.buffers.input_free),
+        out,
+    );
+    line(
+        "client_recent_max_output_buffer",
+        largest(|client| client.buffers.output.max(client.buffers.output_peak)),
+        out,
+    );
     line("blocked_clients", facts.blocked_clients, out);
     line("tracking_clients", 0, out);
     line("clients_in_timeout_table", 0, out);
 }
 
-fn persistence(out: &mut String) {
+fn persistence(context: &Context<'_>, out: &mut String) {
     title("Persistence", out);
     zeros(
         &[
@@ -172,10 +190,11 @@ fn persistence(out: &mut String) {
             "current_save_keys_total",
             "rdb_changes_since_last_save",
             "rdb_bgsave_in_progress",
-            "rdb_last_save_time",
         ],
         out,
     );
+    // As in a Redis that has saved nothing since it was started; 0 raises the alarm for saves that are overdue.
+    line("rdb_last_save_time", last_save(context), out);
     line("rdb_last_bgsave_status", "ok", out);
     line("rdb_last_bgsave_time_sec", -1, out);
     line("rdb_current_bgsave_time_sec", -1, out);
@@ -204,6 +223,11 @@ fn persistence(out: &mut String) {
         ],
         out,
     );
+}
+
+/// The time that LASTSAVE answers: the start of the process, Unix seconds.
+pub(crate) fn last_save(context: &Context<'_>) -> i64 {
+    context.host.process.started / 1000
 }
 
 /// Bytes a second in the unit of Redis' fields.
@@ -352,9 +376,40 @@ fn keyspace(context: &Context<'_>, out: &mut String) -> Result<(), Failure> {
         let keys = context.store.count_keys(database)?;
         if keys > 0 {
             let expires = context.store.expiring_keys(database)?;
-            let figures = format!("keys={keys},expires={expires},avg_ttl=0");
+            let ttl = average_ttl(context, database)?;
+            let figures = format!("keys={keys},expires={expires},avg_ttl={ttl}");
             line(&format!("db{database}"), figures, out);
         }
     }
     Ok(())
+}
+
+/// The mean time to live of a database's expiring keys in milliseconds, of a sample: keys lie in the order of their
+/// hashes, so that the first ones are as good as any. 0 where none is among the keys that are looked at. O(1).
+fn average_ttl(context: &Context<'_>, database: usize) -> Result<u64, Failure> {
+    /// Keys looked at in one go, goes at most, and expiring keys that are enough.
+    const AT_ONCE: u64 = 64;
+    const GOES: usize = 32;
+    const ENOUGH: u64 = 64;
+    if context.store.expiring_keys(database)? == 0 {
+        return Ok(0);
+    }
+    let now = context.store.store().now();
+    let (mut cursor, mut seen, mut sum) = (0, 0_u64, 0_u128);
+    for _ in 0..GOES {
+        cursor = context.store.scan(
+            database,
+            cursor,
+            AT_ONCE,
+            |reader, entry| entry.expiry(reader.view()),
+            |_, deadline| {
+                seen += 1;
+                sum += u128::from(deadline.saturating_sub(now));
+            },
+        )?;
+        if cursor == 0 || seen >= ENOUGH {
+            break;
+        }
+    }
+    Ok(u64::try_from(sum / u128::from(seen.max(1))).unwrap_or(u64::MAX))
 }

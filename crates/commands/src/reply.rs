@@ -55,10 +55,9 @@ pub trait Reply {
     fn push(&mut self, length: usize);
     /// A floating point number.
     fn double(&mut self, value: f64);
-    /// A floating point number whose digits are given. Where it becomes a number, it is the nearest one.
-    fn decimal(&mut self, digits: &str) {
-        self.double(digits.parse().unwrap_or(f64::NAN));
-    }
+    /// A floating point number whose digits are given, and are the text where it becomes one. Where it becomes a number,
+    /// it is the nearest one.
+    fn decimal(&mut self, digits: &str);
     /// A truth value.
     fn boolean(&mut self, value: bool);
     /// An integer of any size, in decimal digits.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use undercroft_engine::{FoundItems, Ranges, Topic, Watch};
 
-use crate::arguments::CommandError;
+use crate::arguments::{CommandError, is_keyword};
 use crate::multi::Multi;
 use crate::protocol::Protocol;
 use crate::subscriptions::Subscriptions;
@@ -45,6 +45,8 @@ pub struct Session {
     pub id: u64,
     /// Set by CLIENT SETNAME; empty where it was not.
     pub name: Vec<u8>,
+    /// The client library, by CLIENT SETINFO; empty where it was not given.
+    pub library: Library,
     /// The database SELECT chose.
     pub database: u32,
     /// Chosen by HELLO.
@@ -75,6 +77,8 @@ pub struct Session {
     pub route: (usize, u64),
     /// CLIENT NO-EVICT: its buffers are to be spared where clients are disconnected for want of memory.
     pub no_evict: bool,
+    /// CLIENT NO-TOUCH: its look-ups count as no use of the keys.
+    pub no_touch: bool,
     /// It is shown every command that is run (MONITOR).
     pub monitors: bool,
     /// Its commands run on a thread that nobody else waits for, so that a script may take long.
@@ -100,6 +104,15 @@ pub struct Session {
     pub(crate) items: Ranges,
     /// The same for the items of feeds.
     pub(crate) found: FoundItems,
+}
+
+/// The library that a client is written with, as CLIENT SETINFO tells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Library {
+    /// LIB-NAME.
+    pub name: String,
+    /// LIB-VER.
+    pub version: String,
 }
 
 /// Bytes of each buffer that a connection keeps at most.
@@ -146,9 +159,14 @@ pub struct Counters {
     pub errors: u64,
 }
 
-/// Whether a connection may have this name: no spaces, nothing that could end a line of CLIENT LIST.
+/// Whether CLIENT LIST can show a text: it has no spaces and nothing that could end a line.
+fn is_one_word(text: &[u8]) -> bool {
+    text.iter().all(|byte| (b'!'..=b'~').contains(byte))
+}
+
+/// Whether a connection may have this name.
 pub(crate) fn check_name(name: &[u8]) -> Result<(), CommandError> {
-    if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+    if is_one_word(name) {
         Ok(())
     } else {
         Err(CommandError::fixed(
@@ -178,11 +196,42 @@ impl Session {
         Ok(())
     }
 
+    /// Notes the library that the client is written with, as CLIENT SETINFO does.
+    ///
+    /// # Errors
+    /// For an attribute other than LIB-NAME and LIB-VER, and for a value that CLIENT LIST could not show.
+    pub(crate) fn set_library(
+        &mut self,
+        attribute: &[u8],
+        value: &[u8],
+    ) -> Result<(), CommandError> {
+        let place = if is_keyword(attribute, "LIB-NAME") {
+            &mut self.library.name
+        } else if is_keyword(attribute, "LIB-VER") {
+            &mut self.library.version
+        } else {
+            return Err(CommandError::quoting(
+                "ERR Unrecognized option ",
+                attribute,
+                "",
+            ));
+        };
+        if !is_one_word(value) {
+            return Err(CommandError::new(format!(
+                "ERR {} cannot contain spaces, newlines or special characters.",
+                String::from_utf8_lossy(attribute)
+            )));
+        }
+        *place = String::from_utf8_lossy(value).into_owned();
+        Ok(())
+    }
+
     /// A new connection's state; `user` is `default` where no password is needed.
     pub fn new(id: u64, user: Option<Arc<str>>, now: i64) -> Session {
         Session {
             id,
             name: Vec::new(),
+            library: Library::default(),
             database: 0,
             protocol: Protocol::default(),
             user,
@@ -198,6 +247,7 @@ impl Session {
             subscriptions: Subscriptions::default(),
             route: (0, 0),
             no_evict: false,
+            no_touch: false,
             monitors: false,
             apart: false,
             waiting: None,
@@ -269,6 +319,8 @@ impl Session {
     /// Bytes that the connection keeps for its next commands.
     fn kept(&self) -> usize {
         self.name.capacity()
+            + self.library.name.capacity()
+            + self.library.version.capacity()
             + self.scratch.capacity()
             + self.items.capacity()
             + self.found.capacity()
@@ -282,6 +334,7 @@ impl Session {
         self.database = 0;
         self.protocol = Protocol::default();
         self.reply_mode = ReplyMode::default();
+        self.no_touch = false;
         self.user = user;
     }
 
@@ -322,11 +375,13 @@ impl Session {
             local_address: self.local_address.clone(),
             descriptor: self.descriptor,
             name: String::from_utf8_lossy(&self.name).into_owned(),
+            library: self.library.clone(),
             age: (now - self.created).max(0) / 1000,
             idle: (now - self.last_command_at).max(0) / 1000,
             unix_socket: self.unix_socket,
             closing: self.close_after_reply,
             no_evict: self.no_evict,
+            no_touch: self.no_touch,
             monitors: self.monitors,
             blocked: self.waiting.is_some(),
             queued: self.queued(),
@@ -356,6 +411,8 @@ pub struct ClientInfo {
     pub descriptor: i32,
     /// Its name; empty where it has none.
     pub name: String,
+    /// The library that it is written with.
+    pub library: Library,
     /// Since it connected.
     pub age: i64,
     /// Since its last command.
@@ -368,6 +425,8 @@ pub struct ClientInfo {
     pub monitors: bool,
     /// Whether CLIENT NO-EVICT protects it.
     pub no_evict: bool,
+    /// Whether its look-ups count as no use of the keys (CLIENT NO-TOUCH).
+    pub no_touch: bool,
     /// Whether its command waits: for keys, for a lock, or for the end of a pause.
     pub blocked: bool,
     /// Commands queued since MULTI, and the memory that they take; None outside of a transaction.
@@ -426,6 +485,7 @@ impl fmt::Display for ClientInfo {
             (self.closing, 'c'),
             (self.unix_socket, 'U'),
             (self.no_evict, 'e'),
+            (self.no_touch, 'T'),
         ];
         let set = all_flags.into_iter().filter(|(set, _)| *set);
         let mut flags: String = set.map(|(_, letter)| letter).collect();
@@ -440,7 +500,7 @@ impl fmt::Display for ClientInfo {
             out,
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={channels} psub={patterns} ssub={shards} multi={commands} \
              qbuf={} qbuf-free={} argv-mem={} multi-mem={queue_bytes} rbs={} rbp={} obl={} oll={} omem={} tot-mem={} \
-             events=r cmd={} user={} redir=-1 resp={}",
+             events=r cmd={} user={} redir=-1 resp={} lib-name={} lib-ver={}",
             self.id,
             self.address,
             self.local_address,
@@ -461,6 +521,8 @@ impl fmt::Display for ClientInfo {
             self.command,
             self.user.as_deref().unwrap_or("(superuser)"),
             self.protocol.version(),
+            self.library.name,
+            self.library.version,
         )
     }
 }
@@ -551,7 +613,7 @@ mod tests {
             "{line}"
         );
         assert!(
-            line.ends_with(" cmd=NULL user=default redir=-1 resp=2"),
+            line.ends_with(" cmd=NULL user=default redir=-1 resp=2 lib-name= lib-ver="),
             "{line}"
         );
     }

@@ -56,7 +56,7 @@ pub use messages::notify::{EventClasses, KeyEvent};
 pub use messages::receivers::Topic;
 pub use messages::subscriber::{Event, Message, Subscriber, Waiting};
 pub use random::Random;
-pub use scripts::{NamedText, RunningScript, SharedTexts, StoredLibrary};
+pub use scripts::{NamedText, RunningScript, SharedMemory, SharedTexts, StoredLibrary};
 pub use store::clock::Frozen;
 pub use store::name::{StoreName, list_stores};
 pub use store::terms::Terms;

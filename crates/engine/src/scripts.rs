@@ -63,6 +63,15 @@ impl SharedTexts {
     }
 }
 
+/// The texts of one kind, and the memory that they take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SharedMemory {
+    /// Number of texts.
+    pub texts: u64,
+    /// Bytes that they take, approximately where there are very many.
+    pub bytes: u64,
+}
+
 /// A script that takes long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunningScript {
@@ -161,6 +170,41 @@ impl<'a> Access<'a> {
     /// The store that this is a way to.
     pub fn store(&self) -> &'a Store {
         self.store
+    }
+
+    /// How many texts of a kind there are, and the memory that they take, by a sample of some hundred. O(1).
+    ///
+    /// # Errors
+    /// A lock that cannot be had.
+    pub fn shared_memory(&self, texts: SharedTexts) -> Result<SharedMemory, Error> {
+        /// Texts looked at in one go, and goes at most.
+        const AT_ONCE: u64 = 64;
+        const GOES: usize = 8;
+        let dictionary = texts.dictionary();
+        let records = self.count_keys(dictionary)?;
+        let (mut cursor, mut seen, mut bytes) = (0, 0_u64, 0_u64);
+        for _ in 0..GOES {
+            cursor = self.scan(
+                dictionary,
+                cursor,
+                AT_ONCE,
+                |reader, entry| Ok(Some(entry.memory_usage(reader.view(), 0)?)),
+                |_, usage| {
+                    seen += 1;
+                    bytes = bytes.saturating_add(usage);
+                },
+            )?;
+            if cursor == 0 {
+                break;
+            }
+        }
+        let all = u128::from(bytes) * u128::from(records) / u128::from(seen.max(1));
+        // The version is a record, too, and no library.
+        let version = u64::from(texts == SharedTexts::Libraries && records > 0);
+        Ok(SharedMemory {
+            texts: records - version,
+            bytes: u64::try_from(all).unwrap_or(u64::MAX),
+        })
     }
 
     /// Counts up whenever texts of a kind are forgotten, and where they are libraries, whenever one is changed.

@@ -97,6 +97,7 @@ fn with_machine<R>(body: impl FnOnce(&mut Machine) -> R) -> Result<R, CommandErr
         ))?,
     };
     let result = body(&mut machine);
+    machine.memory.tell();
     if machine.is_worth_keeping() {
         MACHINE.with(|kept| *kept.borrow_mut() = Some(machine));
     }
@@ -124,5 +125,9 @@ impl Interpreter for Lua {
         reply: &mut dyn Reply,
     ) -> Result<(), Stop> {
         with_machine(|machine| machine.run(script, called, calls, reply)).map_err(Stop::Error)?
+    }
+
+    fn memory(&self) -> u64 {
+        pool::in_use() as u64
     }
 }

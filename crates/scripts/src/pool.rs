@@ -6,6 +6,7 @@
 
 use std::alloc::{Layout, alloc, dealloc, realloc};
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Sizes of small blocks are multiples of this, and so are their addresses.
 const GRAIN: usize = 16;
@@ -13,6 +14,14 @@ const GRAIN: usize = 16;
 const SMALL_MAX: usize = 512;
 /// Bytes of a chunk.
 const CHUNK: usize = 16 * 1024;
+
+/// Bytes in use by the pools of all threads, as each told last.
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes in use by the interpreters of all threads, after the last script of each.
+pub(crate) fn in_use() -> usize {
+    IN_USE.load(Ordering::Relaxed)
+}
 
 /// Where an interpreter's memory comes from, and how much it has taken.
 pub(crate) struct Pool {
@@ -28,6 +37,8 @@ pub(crate) struct Pool {
     pub(crate) extra: usize,
     /// Bytes that may be.
     pub(crate) limit: usize,
+    /// The part of [`IN_USE`] that is this pool's.
+    told: usize,
 }
 
 const CHUNK_LAYOUT: Layout = match Layout::from_size_align(CHUNK, GRAIN) {
@@ -50,6 +61,7 @@ impl Pool {
             used: 0,
             extra: 0,
             limit: usize::MAX,
+            told: 0,
         }
     }
 
@@ -57,6 +69,17 @@ impl Pool {
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         let taken = self.used.saturating_add(self.extra);
         taken.saturating_add(bytes) <= self.limit
+    }
+
+    /// Brings the sum over all threads up to date.
+    pub(crate) fn tell(&mut self) {
+        self.tell_of(self.used);
+    }
+
+    fn tell_of(&mut self, used: usize) {
+        // The sum wraps around on its way, and ends where it belongs.
+        IN_USE.fetch_add(used.wrapping_sub(self.told), Ordering::Relaxed);
+        self.told = used;
     }
 
     /// Gives, resizes and takes back a block, as `lua_Alloc` does: null where there is no memory, and then the block
@@ -149,6 +172,7 @@ unsafe fn large(size: usize) -> Layout {
 
 impl Drop for Pool {
     fn drop(&mut self) {
+        self.tell_of(0);
         for chunk in &self.chunks {
             // SAFETY: it was made with this layout, and the interpreter that used it is closed.
             unsafe { dealloc(*chunk, CHUNK_LAYOUT) };

@@ -183,18 +183,13 @@ impl Control for Shared {
     fn facts(&self) -> Facts {
         let totals = &self.totals;
         let total = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let clients = self.clients();
-        let largest = |size: fn(&ClientInfo) -> usize| clients.iter().map(size).max().unwrap_or(0);
         Facts {
             tcp_port: self.tcp_port,
             threads: self.mailboxes.len(),
             config_file: self.config_file.clone(),
-            connected_clients: clients.len() as u64,
+            connected_clients: self.registry.count(),
             blocked_clients: self.parked.load(Ordering::Relaxed) as u64
                 + self.blocked.load(Ordering::Relaxed).max(0) as u64,
-            largest_input: largest(|client| client.buffers.input + client.buffers.input_free)
-                as u64,
-            largest_output: largest(|client| client.buffers.output) as u64,
             connections: total(&totals.connections),
             rejected_connections: total(&totals.rejected),
             commands: total(&totals.commands),
@@ -205,7 +200,6 @@ impl Control for Shared {
             output_per_second: total(&totals.output_per_second),
             reads: total(&totals.reads),
             writes: total(&totals.writes),
-            client_memory: clients.iter().map(|client| client.memory() as u64).sum(),
             hits: total(&totals.hits),
             misses: total(&totals.misses),
             errors: total(&totals.errors),

@@ -55,6 +55,7 @@ impl Card {
         info.subscribed = Topic::ALL.map(|topic| session.subscriptions.count(topic));
         info.closing = session.close_after_reply;
         info.no_evict = session.no_evict;
+        info.no_touch = session.no_touch;
         info.monitors = session.monitors;
         info.blocked = parked || session.waiting.is_some();
         info.queued = session.queued();
@@ -64,6 +65,9 @@ impl Card {
         }
         if info.name.as_bytes() != session.name {
             info.name = String::from_utf8_lossy(&session.name).into_owned();
+        }
+        if info.library != session.library {
+            info.library.clone_from(&session.library);
         }
         if info.user != session.user {
             info.user.clone_from(&session.user);
@@ -106,6 +110,11 @@ impl Registry {
         let cards = lock(&self.cards);
         let state = lock(&cards.get(&id)?.state);
         state.ticket
+    }
+
+    /// Number of connections.
+    pub(crate) fn count(&self) -> u64 {
+        lock(&self.cards).len() as u64
     }
 
     /// All connections, oldest first.

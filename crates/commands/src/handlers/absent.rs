@@ -26,6 +26,29 @@ pub(crate) fn follow(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn R
     .into())
 }
 
+/// PSYNC and SYNC. A replica of Redis or Valkey that receives this error code to PSYNC connects again with its next
+/// cron, once a second; any other error makes it connect again at once, hundreds of times a second.
+pub(crate) fn copy(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
+    Err(CommandError::fixed(
+        "NOMASTERLINK this server sends its data to no replica: 'undercroft export' and 'undercroft import' copy it to \
+         another machine",
+    )
+    .into())
+}
+
+/// REPLCONF: pairs of an option and its value, which mean nothing here.
+pub(crate) fn replica_configuration(
+    _: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    if arguments.len().is_multiple_of(2) {
+        return Err(CommandError::SYNTAX.into());
+    }
+    reply.ok();
+    Ok(())
+}
+
 /// MODULE LIST.
 pub(crate) fn modules(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     reply.array(0);

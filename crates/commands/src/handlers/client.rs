@@ -30,6 +30,29 @@ pub(crate) fn setname(
     Ok(())
 }
 
+/// CLIENT SETINFO, of Redis 7.2, which clients send as they connect.
+pub(crate) fn setinfo(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    context.session.set_library(arguments[2], arguments[3])?;
+    reply.ok();
+    Ok(())
+}
+
+/// All connections of this process as they are now: the others as their threads showed them last, and the one that sent
+/// these arguments.
+pub(crate) fn connections(context: &Context<'_>, arguments: &[&[u8]]) -> Vec<ClientInfo> {
+    let mut clients = context.host.connections.clients();
+    let own = own_info(context, arguments);
+    match clients.iter_mut().find(|client| client.id == own.id) {
+        None => clients.push(own),
+        Some(listed) => *listed = own,
+    }
+    clients
+}
+
 fn own_info(context: &Context<'_>, arguments: &[&[u8]]) -> ClientInfo {
     let now = context.host.now_microseconds() / 1000;
     let mut info = context.session.info(now);
@@ -83,13 +106,7 @@ pub(crate) fn list(
         }
         _ => return Err(CommandError::SYNTAX.into()),
     }
-    let mut clients = context.host.connections.clients();
-    // The caller's own line as it is now.
-    let own = own_info(context, arguments);
-    match clients.iter_mut().find(|client| client.id == own.id) {
-        None => clients.push(own),
-        Some(listed) => *listed = own,
-    }
+    let mut clients = connections(context, arguments);
     clients.extend(embedded::clients(context));
     clients.retain(|client| {
         wanted_kind.is_none_or(|kind| kind == client.kind())
@@ -200,13 +217,32 @@ pub(crate) fn no_evict(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    context.session.no_evict = match arguments[2].to_ascii_uppercase().as_slice() {
-        b"ON" => true,
-        b"OFF" => false,
-        _ => return Err(CommandError::SYNTAX.into()),
-    };
+    context.session.no_evict = on_or_off(arguments[2])?;
     reply.ok();
     Ok(())
+}
+
+/// CLIENT NO-TOUCH, of Redis 7.2.
+pub(crate) fn no_touch(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let untouched = on_or_off(arguments[2])?;
+    context.session.no_touch = untouched;
+    context.store = context.store.leaving_untouched(untouched);
+    reply.ok();
+    Ok(())
+}
+
+fn on_or_off(argument: &[u8]) -> Result<bool, CommandError> {
+    if is_keyword(argument, "ON") {
+        Ok(true)
+    } else if is_keyword(argument, "OFF") {
+        Ok(false)
+    } else {
+        Err(CommandError::SYNTAX)
+    }
 }
 
 /// CLIENT PAUSE.

@@ -169,6 +169,7 @@ pub(crate) fn reset(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Repl
     }
     let user = context.host.connections.initial_user();
     context.session.reset(user);
+    context.store = context.store.leaving_untouched(false);
     context.discard();
     reply.protocol(context.session.protocol);
     reply.simple("RESET");

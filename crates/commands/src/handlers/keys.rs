@@ -71,7 +71,7 @@ pub(crate) fn touch(
     let mut touched = 0;
     for (key, found) in look_for(context, &arguments[1..])? {
         if found {
-            context.store.note_use(&key);
+            context.store.touch(&key);
             touched += 1;
         }
     }

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use undercroft_engine::DATABASES;
 
 use crate::handler::{Context, Outcome};
-use crate::info::memory::{Figures, human};
+use crate::handlers::client::connections;
+use crate::info::memory::{Figures, Texts, client_memory, human};
 use crate::reply::Reply;
 
 /// Below so many bytes nothing can be said of a store.
@@ -36,22 +37,19 @@ pub(crate) fn stats(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Repl
     for database in 0..DATABASES {
         keys += context.store.count_keys(database)?;
     }
-    let clients = context.host.control.facts().client_memory;
+    let clients = client_memory(&connections(context, &[]));
+    let texts = Texts::of(context)?;
     reply.map(27 + figures.tables.len());
     integer("peak.allocated", figures.peak, reply);
     integer("total.allocated", figures.used, reply);
-    integer("startup.allocated", 0, reply);
+    integer("startup.allocated", figures.fixed, reply);
     integer("replication.backlog", 0, reply);
     integer("clients.slaves", 0, reply);
     integer("clients.normal", clients, reply);
-    for name in [
-        "cluster.links",
-        "aof.buffer",
-        "lua.caches",
-        "functions.caches",
-    ] {
-        integer(name, 0, reply);
-    }
+    integer("cluster.links", 0, reply);
+    integer("aof.buffer", 0, reply);
+    integer("lua.caches", texts.scripts.bytes, reply);
+    integer("functions.caches", texts.libraries.bytes, reply);
     for (database, bytes) in &figures.tables {
         reply.bulk(format!("db.{database}").as_bytes());
         reply.map(3);

@@ -2,6 +2,7 @@
 
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
 use crate::handler::{Context, Outcome};
+use crate::info;
 use crate::reply::Reply;
 
 /// ROLE: a master that nobody follows.
@@ -28,7 +29,7 @@ pub(crate) fn wait(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Rep
 
 /// LASTSAVE: as in a Redis that has saved nothing since it was started.
 pub(crate) fn lastsave(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    reply.integer(context.host.process.started / 1000);
+    reply.integer(info::last_save(context));
     Ok(())
 }
 

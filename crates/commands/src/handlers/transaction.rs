@@ -204,9 +204,9 @@ impl Done {
         running.renew(&mut self.savepoint);
         let start = self.ended.unwrap_or_else(Instant::now);
         let mut inner = Context {
+            store: running.access().leaving_untouched(context.session.no_touch),
             session: &mut *context.session,
             host: context.host,
-            store: running.access(),
             timed: context.timed,
             shows: context.shows,
             direct: false,

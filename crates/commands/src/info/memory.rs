@@ -1,10 +1,11 @@
 //! The memory of the store, as INFO tells it.
 
-use undercroft_engine::{DATABASES, Statistics};
+use undercroft_engine::{DATABASES, SharedMemory, SharedTexts, Statistics};
 
-use crate::handler::Context;
-use crate::host::Facts;
+use crate::handler::{Context, Failure};
+use crate::handlers::scripting;
 use crate::info::{line, title, zeros};
+use crate::session::ClientInfo;
 
 /// A size as people read it: `1.46M`.
 pub(crate) fn human(bytes: u64) -> String {
@@ -99,8 +100,54 @@ impl Figures {
     }
 }
 
+/// Bytes of memory that connections take.
+pub(crate) fn client_memory(clients: &[ClientInfo]) -> u64 {
+    clients.iter().map(|client| client.memory() as u64).sum()
+}
+
+/// Texts of scripts and libraries in the store.
+pub(crate) struct Texts {
+    pub(crate) scripts: SharedMemory,
+    pub(crate) libraries: SharedMemory,
+}
+
+impl Texts {
+    pub(crate) fn of(context: &Context<'_>) -> Result<Texts, Failure> {
+        Ok(Texts {
+            scripts: context.store.shared_memory(SharedTexts::Scripts)?,
+            libraries: context.store.shared_memory(SharedTexts::Libraries)?,
+        })
+    }
+}
+
+/// Fields about scripts. Functions run in the same interpreters as scripts, one for each thread, and are counted there.
+fn scripts(context: &Context<'_>, out: &mut String) -> Result<(), Failure> {
+    let Texts { scripts, libraries } = Texts::of(context)?;
+    let interpreter = context.host.process.interpreter;
+    let interpreters = interpreter.map_or(0, |interpreter| interpreter.memory());
+    size("used_memory_lua", interpreters, out);
+    line("used_memory_vm_eval", interpreters, out);
+    line("used_memory_scripts_eval", scripts.bytes, out);
+    line("number_of_cached_scripts", scripts.texts, out);
+    line(
+        "number_of_functions",
+        scripting::function_count(context)?,
+        out,
+    );
+    line("number_of_libraries", libraries.texts, out);
+    line("used_memory_vm_functions", 0, out);
+    size("used_memory_vm_total", interpreters, out);
+    line("used_memory_functions", libraries.bytes, out);
+    size("used_memory_scripts", scripts.bytes + libraries.bytes, out);
+    Ok(())
+}
+
 /// The section.
-pub(super) fn section(context: &Context<'_>, facts: &Facts, out: &mut String) {
+pub(super) fn section(
+    context: &Context<'_>,
+    clients: &[ClientInfo],
+    out: &mut String,
+) -> Result<(), Failure> {
     let figures = Figures::of(context);
     let (overhead, dataset) = (figures.overhead(), figures.dataset());
     let Figures {
@@ -119,7 +166,8 @@ pub(super) fn section(context: &Context<'_>, facts: &Facts, out: &mut String) {
     size("used_memory_peak", peak, out);
     line("used_memory_peak_perc", percentage(used, peak), out);
     line("used_memory_overhead", overhead, out);
-    line("used_memory_startup", 0, out);
+    // An empty store takes this much beside its data.
+    line("used_memory_startup", fixed, out);
     line("used_memory_dataset", dataset, out);
     line("used_memory_dataset_perc", percentage(dataset, used), out);
     line("used_memory_waiting", waiting, out);
@@ -128,21 +176,7 @@ pub(super) fn section(context: &Context<'_>, facts: &Facts, out: &mut String) {
     line("allocator_active", granted, out);
     line("allocator_resident", backed, out);
     size("total_system_memory", system_memory(), out);
-    size("used_memory_lua", 0, out);
-    zeros(
-        &[
-            "used_memory_vm_eval",
-            "used_memory_scripts_eval",
-            "number_of_cached_scripts",
-            "number_of_functions",
-            "number_of_libraries",
-            "used_memory_vm_functions",
-        ],
-        out,
-    );
-    size("used_memory_vm_total", 0, out);
-    zeros(&["used_memory_functions"], out);
-    size("used_memory_scripts", 0, out);
+    scripts(context, out)?;
     size("maxmemory", context.store.max_memory(), out);
     let policy = context.store.eviction().policy;
     line("maxmemory_policy", policy.name(), out);
@@ -176,7 +210,7 @@ pub(super) fn section(context: &Context<'_>, facts: &Facts, out: &mut String) {
         ],
         out,
     );
-    line("mem_clients_normal", facts.client_memory, out);
+    line("mem_clients_normal", client_memory(clients), out);
     zeros(&["mem_cluster_links", "mem_aof_buffer"], out);
     line("mem_allocator", "undercroft", out);
     line("store_capacity", statistics.capacity, out);
@@ -185,6 +219,7 @@ pub(super) fn section(context: &Context<'_>, facts: &Facts, out: &mut String) {
     line("lazyfree_pending_objects", statistics.left_objects, out);
     line("mem_lazyfree_pending", statistics.left, out);
     zeros(&["lazyfreed_objects"], out);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -67,6 +67,9 @@ pub trait Interpreter: Send + Sync {
         calls: &mut Calls<'_, '_>,
         reply: &mut dyn Reply,
     ) -> Result<(), Stop>;
+
+    /// Bytes of memory that the interpreters of all threads of this process take.
+    fn memory(&self) -> u64;
 }
 
 /// Why a script did not come to its end.

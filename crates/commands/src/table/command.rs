@@ -591,6 +591,16 @@ impl Command {
         (start, last, first.step as i64)
     }
 
+    /// Whether Redis 7.0 has this command: a feed's commands are Undercroft's own, and later versions added some.
+    pub fn is_in_redis_7_0(&self) -> bool {
+        let mut numbers = self
+            .since
+            .split('.')
+            .map(|number| number.parse::<u32>().unwrap_or(0));
+        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        self.group != Group::Feed && version <= (7, 0)
+    }
+
     /// Whether there is a key in these arguments wherever one must be, and as many as they say.
     pub(crate) fn has_all_keys(&self, arguments: &[&[u8]]) -> bool {
         let mut fixed = self

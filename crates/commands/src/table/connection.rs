@@ -128,6 +128,17 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc("connection-name", "O(1)", "Names the connection.")
                         .reply("OK")
                         .handler(handlers::client::setname),
+                    Command::new("client|setinfo", 4, Group::Connection, "7.2.0")
+                        .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
+                        .doc(
+                            "<LIB-NAME libname | LIB-VER libver>",
+                            "O(1)",
+                            "Tells which library the client is written with.",
+                        )
+                        .reply("OK")
+                        .handler(handlers::client::setinfo),
                     Command::new("client|info", 2, Group::Connection, "6.2.0")
                         .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
@@ -169,6 +180,16 @@ pub(super) const COMMANDS: &[Command] = &[
                         )
                         .reply("OK")
                         .handler(handlers::client::no_evict),
+                    Command::new("client|no-touch", 3, Group::Connection, "7.2.0")
+                        .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .doc(
+                            "ON | OFF",
+                            "O(1)",
+                            "Has the connection's look-ups count as no use of their keys.",
+                        )
+                        .reply("OK")
+                        .handler(handlers::client::no_touch),
                     Command::new("client|pause", -3, Group::Connection, "2.9.50")
                         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])

@@ -76,6 +76,29 @@ const fn follow(name: &'static str, since: &'static str) -> Command {
         .handler(handlers::absent::follow)
 }
 
+/// SYNC and PSYNC, which a replica sends.
+const fn copy(
+    name: &'static str,
+    arity: i32,
+    since: &'static str,
+    syntax: &'static str,
+) -> Command {
+    Command::new(name, arity, Group::Server, since)
+        .flags(&[
+            Flag::Admin,
+            Flag::NoScript,
+            Flag::NoAsyncLoading,
+            Flag::NoMulti,
+        ])
+        .doc(
+            syntax,
+            "O(1)",
+            "Answers that replicas cannot follow this server; they ask again once a second.",
+        )
+        .reply("an error")
+        .handler(handlers::absent::copy)
+}
+
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("latency", -2, Group::Server, "2.8.13")
         .doc(
@@ -232,6 +255,24 @@ pub(super) const COMMANDS: &[Command] = &[
         ),
     follow("replicaof", "5.0.0"),
     follow("slaveof", "1.0.0").deprecated("5.0.0", "`REPLICAOF`"),
+    copy("sync", 1, "1.0.0", ""),
+    copy("psync", -3, "2.8.0", "replicationid offset"),
+    Command::new("replconf", -1, Group::Server, "3.0.0")
+        .flags(&[
+            Flag::Admin,
+            Flag::NoScript,
+            Flag::Loading,
+            Flag::Stale,
+            Flag::AllowBusy,
+        ])
+        .doc(
+            "",
+            "O(1)",
+            "Takes what a replica says of itself before PSYNC.",
+        )
+        .reply("OK")
+        .system()
+        .handler(handlers::absent::replica_configuration),
     Command::new("lolwut", -1, Group::Server, "5.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .doc(

@@ -1,5 +1,5 @@
 //! `docs/commands.md` is what the command table says, and the table knows no command that Redis 7.0 does not but those
-//! of feeds.
+//! of feeds and those listed in `redis-newer.txt`.
 //!
 //! `UNDERCROFT_BLESS=1 cargo test -p undercroft-commands --test documented` writes the page anew.
 
@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use undercroft_commands::table::{Command, Group, all, find_full};
 
 const REDIS: &str = include_str!("redis-7.0.txt");
+const NEWER: &str = include_str!("redis-newer.txt");
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
 
 /// Groups in the page's order, with their titles.
@@ -37,8 +38,8 @@ struct Known {
     since: &'static str,
 }
 
-fn known() -> Vec<Known> {
-    let lines = REDIS.lines().filter(|line| !line.starts_with('#'));
+fn known(list: &'static str) -> Vec<Known> {
+    let lines = list.lines().filter(|line| !line.starts_with('#'));
     lines
         .map(|line| {
             let words: Vec<&str> = line.split(' ').collect();
@@ -56,16 +57,17 @@ fn ours(name: &str) -> Option<&'static Command> {
 }
 
 fn page() -> String {
-    let known = known();
+    let (known, newer) = (known(REDIS), known(NEWER));
     let there = known.iter().filter(|command| ours(command.name).is_some());
     let mut page = format!(
         "# Commands\n\n\
          Redis 7.0 has {} commands, the subcommands of each counted by themselves. {} of them are there, with every\n\
-         option, reply and error text of Redis 7.0.15; the others answer its unknown-command error. This page is made\n\
-         from the command table; a test fails when it is stale. [performance.md](performance.md) says which of them hold a\n\
-         lock for as long as they take.\n",
+         option, reply and error text of Redis 7.0.15; the others answer its unknown-command error. Of the commands\n\
+         that later versions added, {} are there. This page is made from the command table; a test fails when it is stale.\n\
+         [performance.md](performance.md) says which of them hold a lock for as long as they take.\n",
         known.len(),
         there.count(),
+        newer.len(),
     );
     for (group, title) in GROUPS {
         let all: Vec<&Known> = known.iter().filter(|one| one.group == group).collect();
@@ -75,6 +77,11 @@ fn page() -> String {
             page.push_str("| command | since | what it does | time |\n| --- | --- | --- | --- |\n");
         }
         for one in &all {
+            if let Some(command) = ours(one.name) {
+                page.push_str(&row(one.name, one.since, command));
+            }
+        }
+        for one in newer.iter().filter(|one| one.group == group) {
             if let Some(command) = ours(one.name) {
                 page.push_str(&row(one.name, one.since, command));
             }
@@ -126,7 +133,9 @@ fn the_page_is_what_the_table_says() {
 
 #[test]
 fn every_group_and_every_command_of_ours_is_one_of_redis() {
-    let known = known();
+    let newer = known(NEWER);
+    assert!(newer.iter().all(|one| ours(one.name).is_some()));
+    let known: Vec<Known> = known(REDIS).into_iter().chain(newer).collect();
     for one in &known {
         assert!(
             GROUPS.iter().any(|(group, _)| *group == one.group),

@@ -24,6 +24,8 @@ pub struct Access<'a> {
     pub(crate) running: Option<&'a dyn Within>,
     /// What the next write brings, where that is much.
     pub(crate) load: Load,
+    /// Look-ups leave the clocks of keys alone (CLIENT NO-TOUCH).
+    pub(crate) untouched: bool,
 }
 
 /// A transaction that runs, without its lifetimes.
@@ -56,6 +58,7 @@ impl Store {
             store: self,
             running: None,
             load: Load::default(),
+            untouched: false,
         }
     }
 }
@@ -112,6 +115,14 @@ fn write_within<S: Scratch, R, E: From<Error>>(
 }
 
 impl<'a> Access<'a> {
+    /// The same access, whose look-ups count as no use of their keys where `untouched` is set: OBJECT IDLETIME, OBJECT
+    /// FREQ and eviction do not see them.
+    #[inline(always)]
+    #[must_use]
+    pub fn leaving_untouched(self, untouched: bool) -> Access<'a> {
+        Access { untouched, ..self }
+    }
+
     /// Says what the next writes bring, so that they need not run twice.
     #[inline(always)]
     pub fn expect(&mut self, load: Load) {
@@ -281,6 +292,14 @@ impl<'a> Access<'a> {
     /// however often it runs.
     #[inline(always)]
     pub fn note_use(&self, key: &Key<'_>) {
+        if !self.untouched {
+            self.touch(key);
+        }
+    }
+
+    /// [`note_use`](Self::note_use) whether or not this access leaves keys untouched: TOUCH.
+    #[inline(always)]
+    pub fn touch(&self, key: &Key<'_>) {
         match self.running {
             Some(running) if self.store.counts_uses() => {
                 running.post(Post::Use(key.shard, key.hash));
@@ -296,6 +315,7 @@ impl<'a> Access<'a> {
     pub fn note_written(&self, key: &Key<'_>) {
         match self.running {
             Some(_) => self.note_use(key),
+            None if self.untouched => {}
             None => self.store.touch_written(key),
         }
     }

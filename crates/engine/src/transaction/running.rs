@@ -46,6 +46,7 @@ impl Running<'_, '_> {
             store: self.store,
             running: Some(self),
             load: Load::default(),
+            untouched: false,
         }
     }
 

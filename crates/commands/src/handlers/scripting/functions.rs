@@ -29,6 +29,14 @@ fn libraries(context: &Context<'_>) -> Result<Arc<Libraries>, Failure> {
     known.now(context.store, interpreter(context)?, process.script_limits)
 }
 
+/// Number of functions in all libraries; 0 in a build that cannot run any.
+pub(crate) fn count(context: &Context<'_>) -> Result<usize, Failure> {
+    if context.host.process.interpreter.is_none() {
+        return Ok(0);
+    }
+    Ok(libraries(context)?.function_count())
+}
+
 /// FCALL.
 pub(crate) fn fcall(
     context: &mut Context<'_>,

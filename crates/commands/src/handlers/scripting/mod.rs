@@ -19,6 +19,7 @@ use crate::reply::Reply;
 use crate::script::Called;
 use crate::table::Command;
 
+pub(crate) use functions::count as function_count;
 pub(crate) use run::busy;
 
 /// A script that is known.

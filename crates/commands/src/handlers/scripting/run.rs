@@ -101,9 +101,9 @@ pub(super) fn run_with(
     let ended = store.transact_into(shards.collect(), &mut scene, |running, scene| {
         let (context, (tape, lap)) = scene.parts();
         let mut inner = Context {
+            store: running.access().leaving_untouched(context.session.no_touch),
             session: &mut *context.session,
             host: context.host,
-            store: running.access(),
             timed: context.timed,
             shows: context.shows,
             direct: false,
