@@ -62,7 +62,7 @@ extern "C" {
 
 /* The version of this interface. The upper 16 bits change, with the name of the shared library, when a program must be
  * built anew; the lower ones when something is added. */
-#define UC_ABI_VERSION 3
+#define UC_ABI_VERSION 4
 
 /* The UC_ABI_VERSION of the library that runs. */
 uint32_t uc_abi_version(void);
@@ -162,7 +162,8 @@ typedef struct uc_object uc_object;
 #define UC_UNLIMITED UINT64_MAX
 
 /* How to open a store. Begin with UC_OPTIONS_INIT; zero is the default of each. The limits are for the store's
- * creation; one that is there already and has others is not opened (UC_MISUSE, with both in the message). */
+ * creation; an existing store keeps its own, and uc_store_warning() names both where they differ. With `strict`, or
+ * another capacity, it is not opened (UC_MISUSE, with both in the message). */
 typedef struct uc_options {
     size_t size;          /* sizeof(uc_options) */
     uint64_t capacity;    /* address space for the data, in bytes; default 64 GiB or the file system's size */
@@ -171,9 +172,10 @@ typedef struct uc_options {
     uint64_t timeout_ms;  /* how long a call waits for another process' lock; default 5000; for the whole process.
                            * With less than 200 the first calls after a death may end with UC_BUSY */
     uint64_t database;    /* 0 to 15 */
+    uint64_t strict;      /* 1: do not open an existing store whose max_memory or policy differ; since version 4 */
 } uc_options;
 
-#define UC_OPTIONS_INIT { sizeof(uc_options), 0, 0, NULL, 0, 0 }
+#define UC_OPTIONS_INIT { sizeof(uc_options), 0, 0, NULL, 0, 0, 0 }
 
 /* Opens a store, which is created where there is none: "undercroft://name" lies in the user's directory in /dev/shm,
  * with "undercroft://name/1" of its database 1; "undercroft:///path" and a path with a '/' in it are that file. A word
@@ -181,6 +183,10 @@ typedef struct uc_options {
  * this fails: UC_MISUSE for a wrong name or option, UC_CANNOT_OPEN.
  * A process has one mapping of a file, however often it is opened; so open it once more for another database. */
 int uc_open(const char *url, const uc_options *options, uc_store **store);
+
+/* A line about limits of an existing store that differ from uc_options, and how to change them; NULL where there are
+ * none, or where this process was told before. The store's, until uc_close(). Since version 4. */
+const char *uc_store_warning(const uc_store *store);
 
 /* Ends a uc_store. No other thread may be using it. The mapping goes with the last handle that was made from it. */
 int uc_close(uc_store *store);

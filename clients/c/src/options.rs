@@ -1,6 +1,8 @@
 //! What C may say when it opens a store or sets a string.
 
 use std::ffi::c_char;
+use std::mem::MaybeUninit;
+use std::ptr;
 use std::time::Duration;
 
 use undercroft_engine::{Condition, DATABASES, EvictionPolicy, Terms};
@@ -21,9 +23,13 @@ pub(crate) struct Options {
     policy: *const c_char,
     timeout_ms: u64,
     database: u64,
+    strict: u64,
 }
 
-const _: () = assert!(size_of::<Options>() == 48 && size_of::<SetOptions>() == 32);
+const _: () = assert!(size_of::<Options>() == 56 && size_of::<SetOptions>() == 32);
+
+/// The size of the first `uc_options` of this interface.
+const FIRST_OPTIONS: usize = 48;
 
 /// What an [`Options`] says.
 #[derive(Default)]
@@ -40,10 +46,7 @@ pub(crate) unsafe fn read_options(options: *const Options) -> Outcome<Wanted> {
         return Ok(Wanted::default());
     }
     // SAFETY: the caller's promise; `size` comes first in each version of it.
-    let options = unsafe {
-        check_size(options.cast(), size_of::<Options>(), "uc_options")?;
-        &*options
-    };
+    let options = unsafe { read_options_of_any_size(options) }?;
     let given = |value: u64| (value != 0).then_some(value);
     let policy = match options.policy.is_null() {
         true => None,
@@ -66,10 +69,33 @@ pub(crate) unsafe fn read_options(options: *const Options) -> Outcome<Wanted> {
                 bytes => given(bytes),
             },
             policy,
+            strict: options.strict != 0,
         },
         patience: given(options.timeout_ms).map(Duration::from_millis),
         database: options.database as usize,
     })
+}
+
+/// The options of a program that was built with this header or an older one, whose structure lacks the last fields: they
+/// are zero.
+///
+/// # Safety
+/// There is a `uc_options` as large as its own `size` says.
+unsafe fn read_options_of_any_size(options: *const Options) -> Outcome<Options> {
+    // SAFETY: the caller's promise; `size` comes first in each version of it.
+    let size = unsafe { options.cast::<usize>().read() };
+    let known = (FIRST_OPTIONS..=size_of::<Options>()).contains(&size);
+    if !known || !size.is_multiple_of(size_of::<u64>()) {
+        // SAFETY: as above.
+        unsafe { check_size(options.cast(), size_of::<Options>(), "uc_options") }?;
+    }
+    let mut read = MaybeUninit::<Options>::zeroed();
+    // SAFETY: the caller's structure has `size` bytes, which are no more than there is room for; zero is a value of every
+    // field.
+    unsafe {
+        ptr::copy_nonoverlapping(options.cast::<u8>(), read.as_mut_ptr().cast(), size);
+        Ok(read.assume_init())
+    }
 }
 
 fn policy(name: &str) -> Outcome<EvictionPolicy> {

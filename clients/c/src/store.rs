@@ -1,6 +1,6 @@
 //! Opening and closing.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CString, c_char, c_int};
 use std::sync::Arc;
 
 use undercroft_embedded::{OpenStore, Place};
@@ -13,12 +13,14 @@ use crate::waiting::Program;
 
 /// `UC_ABI_VERSION`: what is added raises the lower half, what is changed the upper one, and with that the name of the
 /// shared library.
-const ABI_VERSION: u32 = 3;
+const ABI_VERSION: u32 = 4;
 
 /// `uc_store`: a store that this process has open, and a database of it.
 pub(crate) struct Database {
     pub(crate) shared: Arc<OpenStore>,
     pub(crate) number: usize,
+    /// What `uc_store_warning` tells.
+    warning: Option<CString>,
 }
 
 impl Kind for Database {
@@ -61,7 +63,7 @@ unsafe extern "C" fn uc_open(
         let shared = place
             .open(|| Some(Box::new(Program)))
             .map_err(|error| Refused::opening(&error))?;
-        place
+        let warning = place
             .check_terms(&shared.store)
             .map_err(|error| Refused::opening(&error))?;
         if let Some(patience) = wanted.patience {
@@ -70,11 +72,27 @@ unsafe extern "C" fn uc_open(
         let opened = Handle::open(Database {
             shared,
             number: place.database().unwrap_or(wanted.database),
+            // Paths with a zero byte are not opened.
+            warning: warning.and_then(|text| CString::new(text.into_string()).ok()),
         });
         // SAFETY: the place is there.
         unsafe { store.write(opened) };
         Ok(Status::Ok)
     })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_store_warning(store: *const StoreHandle) -> *const c_char {
+    // SAFETY: the caller's promise.
+    match unsafe { Handle::shared(store) } {
+        Ok(Database {
+            warning: Some(text),
+            ..
+        }) => text.as_ptr(),
+        _ => std::ptr::null(),
+    }
 }
 
 /// # Safety

@@ -46,6 +46,32 @@ static void full(const char *path)
     EXPECT_OK(uc_close(store));
 }
 
+/* A store's limits are for its creation: a process that asks for others is told, once, and refused only if it wants. */
+static void other_limits(const char *path)
+{
+    uc_options options = UC_OPTIONS_INIT;
+    uc_store *store, *again;
+    const char *warning;
+    EXPECT_OK(uc_open(path, NULL, &store));
+    EXPECT(uc_store_warning(store) == NULL);
+    options.max_memory = 1 << 21;
+    EXPECT_OK(uc_open(path, &options, &again));
+    warning = uc_store_warning(again);
+    EXPECT(warning != NULL && strstr(warning, "maxmemory 1048576, not 2097152") != NULL);
+    EXPECT_OK(uc_close(again));
+    EXPECT_OK(uc_open(path, &options, &again));
+    EXPECT(uc_store_warning(again) == NULL);
+    EXPECT_OK(uc_close(again));
+    options.strict = 1;
+    EXPECT_STATUS(uc_open(path, &options, &again), UC_MISUSE);
+    EXPECT(strstr(uc_error_message(), "maxmemory 1048576, not 2097152") != NULL);
+    /* A program that was built before there was the last field. */
+    options.size = offsetof(uc_options, strict);
+    EXPECT_OK(uc_open(path, &options, &again));
+    EXPECT_OK(uc_close(again));
+    EXPECT_OK(uc_close(store));
+}
+
 /* It is noticed once a second; what was done until then went to a file without a name. */
 static void removed(const char *path)
 {
@@ -69,6 +95,7 @@ int main(int argc, char **argv)
 {
     EXPECT(argc == 2);
     full(argv[1]);
+    other_limits(argv[1]);
     removed(argv[1]);
     return 0;
 }

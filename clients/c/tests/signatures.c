@@ -20,6 +20,7 @@ SAME(const char *, uc_error_message, void);
 SAME(const char *, uc_status_name, int);
 SAME(int, uc_set_interrupt, int (*)(void *), void *);
 SAME(int, uc_open, const char *, const uc_options *, uc_store **);
+SAME(const char *, uc_store_warning, const uc_store *);
 SAME(int, uc_close, uc_store *);
 SAME(int, uc_get, uc_store *, const void *, size_t, void *, size_t, size_t *);
 SAME(int, uc_set, uc_store *, const void *, size_t, const void *, size_t);
@@ -106,13 +107,14 @@ CHECK(UC_FEED_LEFT == 0 && UC_FEED_RIGHT == 1);
 /* As clients/c/src/options.rs, feed.rs, feed_words.rs and border.rs have them. */
 #define FIELD(type, field, place, size) \
     CHECK(offsetof(type, field) == (place) && sizeof(((type *)0)->field) == (size))
-CHECK(sizeof(uc_options) == 48 && sizeof(uc_set_options) == 32 && sizeof(uc_bytes) == 16 && sizeof(uc_words) == 16);
+CHECK(sizeof(uc_options) == 56 && sizeof(uc_set_options) == 32 && sizeof(uc_bytes) == 16 && sizeof(uc_words) == 16);
 FIELD(uc_options, size, 0, 8);
 FIELD(uc_options, capacity, 8, 8);
 FIELD(uc_options, max_memory, 16, 8);
 FIELD(uc_options, policy, 24, 8);
 FIELD(uc_options, timeout_ms, 32, 8);
 FIELD(uc_options, database, 40, 8);
+FIELD(uc_options, strict, 48, 8);
 FIELD(uc_set_options, size, 0, 8);
 FIELD(uc_set_options, flags, 8, 8);
 FIELD(uc_set_options, expire_ms, 16, 8);

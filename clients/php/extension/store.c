@@ -204,7 +204,11 @@ static bool read_option(uc_options *to, const zend_string *name, const zval *val
         to->timeout_ms += to->timeout_ms == 0;
         return true;
     }
-    zend_argument_value_error(2, "must have no options but db, capacity, maxmemory, policy and timeout, got %s",
+    if (zend_string_equals_literal(name, "strict")) {
+        to->strict = zend_is_true((zval *)value);
+        return true;
+    }
+    zend_argument_value_error(2, "must have no options but db, capacity, maxmemory, policy, strict and timeout, got %s",
                               ZSTR_VAL(name));
     return false;
 }
@@ -253,6 +257,10 @@ ZEND_METHOD(Undercroft_Native_Store, __construct)
     }
     CALL(status, uc_open(ZSTR_VAL(url), &options, &this->store));
     CHECK(status);
+    const char *warning = uc_store_warning(this->store);
+    if (warning != NULL) {
+        php_error_docref(NULL, E_WARNING, "%s", warning);
+    }
 }
 
 ZEND_METHOD(Undercroft_Native_Store, close)

@@ -50,7 +50,7 @@ namespace Undercroft\Native {
         /**
          * Opens a store, which is created where there is none: `undercroft://name`, `undercroft:///path`, or a path.
          *
-         * @param array{db?: int, maxmemory?: int, capacity?: int, policy?: string, timeout?: int|float} $options the
+         * @param array{db?: int, maxmemory?: int, capacity?: int, policy?: string, strict?: bool, timeout?: int|float} $options the
          *        database (0 to 15); for a store's creation the limit on its data in bytes (-1 is none), its address
          *        space in bytes and which keys make room; for how many seconds a call waits for another process' lock
          */

@@ -1,12 +1,13 @@
 //! The class that `undercroft.Redis` is built on.
 
+use std::ffi::CString;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyRuntimeWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use undercroft_commands::session::Session;
@@ -323,6 +324,12 @@ impl Client {
     }
 }
 
+/// Warns the program, or raises where it wants warnings to be errors.
+fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
+    let text = CString::new(text)?;
+    PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 2)
+}
+
 /// The policy of this name.
 fn eviction_policy(name: &str) -> PyResult<EvictionPolicy> {
     EvictionPolicy::from_name(name).ok_or_else(|| {
@@ -335,7 +342,7 @@ fn eviction_policy(name: &str) -> PyResult<EvictionPolicy> {
 #[pymethods]
 impl Client {
     #[new]
-    #[pyo3(signature = (store="undercroft://default", db=0, *, decode_responses=false, encoding="utf-8", encoding_errors="strict", capacity=None, maxmemory=None, maxmemory_policy=None, timeout=None, client_name=None, like_redis_py=false))]
+    #[pyo3(signature = (store="undercroft://default", db=0, *, decode_responses=false, encoding="utf-8", encoding_errors="strict", capacity=None, maxmemory=None, maxmemory_policy=None, strict=false, timeout=None, client_name=None, like_redis_py=false))]
     #[expect(clippy::too_many_arguments, reason = "Python's arguments have names")]
     fn new(
         py: Python<'_>,
@@ -347,6 +354,7 @@ impl Client {
         capacity: Option<u64>,
         maxmemory: Option<u64>,
         maxmemory_policy: Option<&str>,
+        strict: bool,
         timeout: Option<f64>,
         client_name: Option<&str>,
         like_redis_py: bool,
@@ -367,14 +375,18 @@ impl Client {
             capacity,
             max_memory: maxmemory,
             policy: maxmemory_policy.map(eviction_policy).transpose()?,
+            strict,
         };
         let codec = Codec::new(encoding, encoding_errors, decode_responses, raises)?;
         let place =
             Place::new(store, terms).map_err(|error| error::raise_opening(raises, &error))?;
         let shared = opening::open(&place).map_err(|error| error::raise_opening(raises, &error))?;
-        place
+        let warning = place
             .check_terms(&shared.store)
             .map_err(|error| error::raise_opening(raises, &error))?;
+        if let Some(warning) = warning {
+            warn(py, &warning)?;
+        }
         if let Some(patience) = patience {
             shared.store.set_patience(patience);
         }

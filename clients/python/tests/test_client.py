@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -113,10 +114,26 @@ def test_a_limit_is_for_the_creation_of_the_store(path: str) -> None:
         for option, words in (
             ("maxmemory=2mb", "maxmemory 1048576, not 2097152 .* CONFIG SET maxmemory 2097152"),
             ("maxmemory_policy=noeviction", "allkeys-lru, not noeviction .* CONFIG SET"),
-            ("capacity=1gb", "capacity of 67108864, not 1073741824 .* undercroft export"),
+        ):
+            other = f"undercroft://{path}?{option}"
+            with pytest.warns(RuntimeWarning, match=words):
+                undercroft.Redis.from_url(other)
+            # Each process is told once.
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                assert undercroft.Redis.from_url(other).ping()
+            with pytest.raises(ValueError, match=words):
+                undercroft.Redis.from_url(f"{other}&strict=1")
+        for capacity, words in (
+            ("1gb", "capacity of 67108864, not 1073741824 .* undercroft export"),
+            ("10", "capacity of 67108864, not 10 "),
         ):
             with pytest.raises(ValueError, match=words):
-                undercroft.Redis.from_url(f"undercroft://{path}?{option}")
+                undercroft.Redis(path, capacity=capacity)
+        # As after a restart of a worker, whose URL has not changed.
+        assert r.config_set("maxmemory", "3mb")
+        with pytest.warns(RuntimeWarning, match="maxmemory 3145728, not 1048576"):
+            assert undercroft.Redis.from_url(url).ping()
         # A client that asks for nothing takes it as it is.
         assert undercroft.Redis(path).ping()
         assert r.config_get("maxmemory*")["maxmemory-policy"] == "allkeys-lru"

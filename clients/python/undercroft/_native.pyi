@@ -298,6 +298,7 @@ class Client:
         capacity: int | None = None,
         maxmemory: int | None = None,
         maxmemory_policy: str | None = None,
+        strict: bool = False,
         timeout: float | None = None,
         client_name: str | None = None,
         like_redis_py: bool = False,

@@ -46,6 +46,7 @@ OPTIONS: dict[str, Callable[[str], Any]] = {
     "capacity": str,
     "maxmemory": str,
     "maxmemory_policy": str,
+    "strict": _truth,
     "timeout": float,
     "client_name": str,
 }

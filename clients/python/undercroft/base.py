@@ -24,6 +24,7 @@ EMBEDDED_OPTIONS = frozenset(
         "capacity",
         "maxmemory",
         "maxmemory_policy",
+        "strict",
         "timeout",
     }
 )

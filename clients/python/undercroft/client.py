@@ -77,8 +77,9 @@ class EmbeddedRedis(  # type: ignore[misc]
     the URL, as in ``undercroft://name?db=1``, and win there. For the creation there are
     ``capacity`` (address space, not memory), ``maxmemory``, the limit on what all processes
     store in it, both in bytes or as text such as ``"64gb"``, and ``maxmemory_policy``, which says
-    by Redis' names which keys make room at that limit, such as ``"allkeys-lru"``. A store that
-    is there has to have what they say; otherwise a ``ValueError`` says how to change it.
+    by Redis' names which keys make room at that limit, such as ``"allkeys-lru"``. An existing
+    store keeps its own limits: where they differ, a ``RuntimeWarning`` says once how to change
+    them, or a ``ValueError`` with ``strict=True``. Another ``capacity`` is always a ``ValueError``.
     ``timeout`` is how many seconds this process waits for another one that holds a lock and makes
     no progress, before ``redis.exceptions.TimeoutError`` is raised (5 by default).
     ``client_name`` is what CLIENT GETNAME answers. Whatever else can be said to redis-py of its
@@ -106,6 +107,7 @@ class EmbeddedRedis(  # type: ignore[misc]
         capacity: int | str | None = None,
         maxmemory: int | str | None = None,
         maxmemory_policy: str | None = None,
+        strict: bool = False,
         timeout: float | None = None,
         client_name: str | None = None,
         **options: Any,
@@ -124,6 +126,7 @@ class EmbeddedRedis(  # type: ignore[misc]
                 "capacity": capacity,
                 "maxmemory": maxmemory,
                 "maxmemory_policy": maxmemory_policy,
+                "strict": strict,
                 "timeout": timeout,
                 "client_name": client_name,
             },

@@ -102,6 +102,7 @@ class Store(Taking, Client, EmbeddedFeeds, Caches):
         capacity: int | str | None = None,
         maxmemory: int | str | None = None,
         maxmemory_policy: str | None = None,
+        strict: bool = False,
         timeout: float | None = None,
         client_name: str | None = None,
     ) -> Self:
@@ -116,6 +117,7 @@ class Store(Taking, Client, EmbeddedFeeds, Caches):
                 "capacity": capacity,
                 "maxmemory": maxmemory,
                 "maxmemory_policy": maxmemory_policy,
+                "strict": strict,
                 "timeout": timeout,
                 "client_name": client_name,
             },

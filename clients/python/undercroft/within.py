@@ -20,7 +20,7 @@ from undercroft.connection import _UNSET, CLOSED, Parser, _Plugged, make_reader,
 from undercroft.options import without_meaning
 
 # What a connection tells the store, beside which one it is.
-_TERMS = ("capacity", "maxmemory", "maxmemory_policy", "timeout")
+_TERMS = ("capacity", "maxmemory", "maxmemory_policy", "strict", "timeout")
 # Bytes that are received at once.
 _READ = 1 << 24
 

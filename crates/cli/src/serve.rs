@@ -49,9 +49,11 @@ fn serve(arguments: &Serve) -> Outcome {
         ));
     }
     let path = store.path().display().to_string();
+    // Whichever is reached first.
+    let capacity = store.statistics().capacity;
     let limit = match store.max_memory() {
-        0 => "no limit of memory".to_owned(),
-        bytes => format!("{} of memory at most", human(bytes)),
+        0 => format!("no limit of memory but the capacity of {}", human(capacity)),
+        bytes => format!("{} of memory at most", human(bytes.min(capacity))),
     };
     let options = Options {
         threads: settings.threads,

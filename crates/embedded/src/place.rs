@@ -1,6 +1,6 @@
 //! Finding a store by its name; one mapping of each file in a process, however many clients use it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
@@ -14,6 +14,9 @@ type Inode = (u64, u64);
 
 /// The stores that this process has open. Locked only where no other thread forks, and for a look-up only.
 static OPEN: LazyLock<Mutex<HashMap<Inode, Weak<OpenStore>>>> = LazyLock::new(Mutex::default);
+
+/// The differences between stores and what was asked of them that this process was warned of. Locked as [`OPEN`] is.
+static TOLD: LazyLock<Mutex<HashSet<Box<str>>>> = LazyLock::new(Mutex::default);
 
 /// How to find a store, again after it was closed, too.
 #[derive(Clone, Debug)]
@@ -36,12 +39,19 @@ impl Place {
         Ok(Place { name, terms })
     }
 
-    /// Whether a store has what the client asks for.
+    /// Compares a store with what the client asks for. Returns a warning where it has other limits, to each process
+    /// once.
     ///
     /// # Errors
     /// As those of [`Store::agrees_with`].
-    pub fn check_terms(&self, store: &Store) -> Result<(), Error> {
-        store.agrees_with(&self.terms)
+    pub fn check_terms(&self, store: &Store) -> Result<Option<Box<str>>, Error> {
+        let warning = store.agrees_with(&self.terms)?;
+        Ok(warning.filter(|warning| {
+            without_fork(|| {
+                let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+                told.insert(warning.clone())
+            })
+        }))
     }
 
     /// The database that the name ends with, as in `undercroft://name/1`.

@@ -82,7 +82,10 @@ impl Error {
 impl From<memory::Error> for Error {
     #[cold]
     fn from(error: memory::Error) -> Self {
-        Error::Memory(Box::new(error))
+        match error {
+            memory::Error::Capacity { .. } => Error::Terms(error.to_string().into()),
+            error => Error::Memory(Box::new(error)),
+        }
     }
 }
 

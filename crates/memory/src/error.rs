@@ -110,6 +110,13 @@ pub enum Error {
     },
     /// This process has all its 512 seats in use.
     TooManyWaiters,
+    /// A store cannot be created with this capacity.
+    Capacity {
+        /// The capacity that was asked for, in bytes.
+        asked: u64,
+        /// The least and the most that there can be.
+        allowed: (u64, u64),
+    },
     /// All 4,096 entries of the process table belong to living processes.
     TooManyProcesses,
 }
@@ -209,6 +216,14 @@ impl fmt::Display for Error {
             Error::TooManyWaiters => {
                 f.write_str("this process has 512 subscribers already; no more can join")
             }
+            Error::Capacity {
+                asked,
+                allowed: (least, most),
+            } => write!(
+                f,
+                "expected a capacity of {least} to {most} bytes, got {asked}; it is address space, which costs nothing \
+                 until it is used"
+            ),
             Error::TooManyProcesses => {
                 f.write_str("4096 living processes use the store already; no more can join")
             }

@@ -4,7 +4,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use undercroft_commands::config::Config;
 
 /// Descriptors for everything but connections: listeners, epoll instances, the store, the standard streams.
-const OTHER_DESCRIPTORS: u64 = 64;
+pub(crate) const OTHER_DESCRIPTORS: u64 = 64;
 
 /// How much may wait to be sent to a connection, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! Starting and stopping.
 
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -8,6 +9,7 @@ use undercroft_commands::config::{Config, Value};
 use undercroft_engine::Store;
 
 use crate::error::Error;
+use crate::limits::OTHER_DESCRIPTORS;
 use crate::listener::{Listener, Published};
 use crate::log::log;
 use crate::poll::{Poll, Waker};
@@ -86,6 +88,15 @@ impl Server {
         let port = listeners.iter().map(Listener::port).max().unwrap_or(0);
         let shared = Shared::new(store, config, mailboxes, port, options.config_file);
         let (room, wanted) = shared.room();
+        if room == 0 {
+            return Err(Error::new(
+                "starting with so few open files",
+                io::Error::other(format!(
+                    "the server needs {OTHER_DESCRIPTORS} descriptors for itself and one for each client; raise the limit \
+                     with ulimit -n"
+                )),
+            ));
+        }
         if room < wanted.max(0) as u64 {
             log(format_args!(
                 "the limit of open descriptors allows {room} clients, not {wanted} (maxclients); raise it with \

@@ -22,7 +22,7 @@ final class Options
      * @param string $clientName what CLIENT LIST calls this connection
      * @param array<string, mixed> $ssl PHP's context options of TLS: cafile, local_cert, verify_peer ...
      * @param bool $native whether the extension, where it is loaded, does the work
-     * @param array<string, mixed> $store of a store in shared memory: db, maxmemory, capacity, policy
+     * @param array<string, mixed> $store of a store in shared memory: db, maxmemory, capacity, policy, strict
      * @param int $spin microseconds for which a reply is looked for before the process sleeps; 0 sleeps at once
      * @param bool $retry whether commands that change nothing are sent once more where the connection was lost
      */

@@ -1,9 +1,8 @@
-//! What somebody asks of a store who opens it: it is for the store's creation.
+//! The limits that a process asks for when it opens a store: they are for the store's creation.
 //!
-//! Several processes may begin at once, with the same words. One of them creates
-//! the store, whole from its first moment; the others find what they ask for.
-//! A limit that is changed later is changed for everybody, so nobody
-//! does it by the way of opening the store.
+//! Several processes may begin at once, with the same words. One of them creates the store, whole from its first moment;
+//! the others find it so. A limit that was changed later, by CONFIG SET, is not changed back by a process that starts
+//! with the old one: it is told of the difference, and goes on.
 
 use undercroft_memory::{Initially, Setting, capacity_made};
 
@@ -14,7 +13,7 @@ use crate::upkeep::eviction::EvictionPolicy;
 /// A new store's `maxmemory`, on a file system that is large enough for it.
 const MAX_MEMORY: u64 = 1 << 30;
 
-/// Limits that a store is created with, and that one which is there has to have.
+/// Limits that a store is created with. An existing store keeps its own.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
     /// Address space for the heap in bytes.
@@ -24,6 +23,8 @@ pub struct Terms {
     pub max_memory: Option<u64>,
     /// Which keys make room at that limit.
     pub policy: Option<EvictionPolicy>,
+    /// An existing store with other limits is an error.
+    pub strict: bool,
 }
 
 impl Terms {
@@ -39,41 +40,48 @@ impl Terms {
 }
 
 impl Store {
-    /// Whether the store has what somebody asks for.
+    /// Compares the store with the limits that a process asks for. Returns the differences that it can live with, for a
+    /// warning that names both values and how to change the store's.
     ///
     /// # Errors
-    /// [`Error::Terms`], which names both values and how to change it.
-    pub fn agrees_with(&self, terms: &Terms) -> Result<(), Error> {
+    /// [`Error::Terms`] where the capacity differs, which is never changed; with [`strict`](Terms::strict) for any
+    /// difference.
+    pub fn agrees_with(&self, terms: &Terms) -> Result<Option<Box<str>>, Error> {
         let path = self.path().display();
-        let differs = |what: &str, found: &dyn std::fmt::Display, asked: &dyn std::fmt::Display| {
-            format!("the store {path} has {what} {found}, not {asked} as asked for")
-        };
-        let by_command =
-            |what: &str, found: &dyn std::fmt::Display, asked: &dyn std::fmt::Display| {
-                let text = differs(what, found, asked);
-                let set = format!("undercroft exec --store {path} CONFIG SET {what} {asked}");
-                Err(Error::Terms(
-                    format!("{text}; for all its users it is changed by: {set}").into(),
-                ))
-            };
-        let capacity = || self.statistics().capacity;
+        let capacity = self.statistics().capacity;
         if let Some(asked) = terms
             .capacity
-            .filter(|asked| capacity_made(*asked) != capacity())
+            .filter(|asked| capacity_made(*asked) != capacity)
         {
-            let text = differs("a capacity of", &capacity(), &asked);
-            let way = "it is set for good when a store is created: undercroft export, and import with --capacity, \
-                       make a new one";
-            return Err(Error::Terms(format!("{text}; {way}").into()));
+            return Err(Error::Terms(
+                format!(
+                    "the store {path} has a capacity of {capacity}, not {asked} as asked for; it is set for good when a \
+                     store is created: undercroft export, and import with --capacity, make a new one"
+                )
+                .into(),
+            ));
         }
-        let limit = self.max_memory();
-        if let Some(asked) = terms.max_memory.filter(|asked| *asked != limit) {
-            return by_command("maxmemory", &limit, &asked);
-        }
-        let policy = self.eviction().policy;
-        match terms.policy.filter(|asked| *asked != policy) {
-            Some(asked) => by_command("maxmemory-policy", &policy.name(), &asked.name()),
-            None => Ok(()),
+        let (limit, policy) = (self.max_memory(), self.eviction().policy);
+        let asked_limit = terms.max_memory.filter(|asked| *asked != limit);
+        let asked_policy = terms.policy.filter(|asked| *asked != policy);
+        let differences = [
+            asked_limit.map(|asked| ("maxmemory", limit.to_string(), asked.to_string())),
+            asked_policy.map(|asked| {
+                let names = (policy.name().to_owned(), asked.name().to_owned());
+                ("maxmemory-policy", names.0, names.1)
+            }),
+        ];
+        let texts = differences.into_iter().flatten().map(|(what, found, asked)| {
+            format!(
+                "the store {path} has {what} {found}, not {asked} as asked for, which is for the creation of a store; for \
+                 all its users it is changed by: undercroft exec --store {path} CONFIG SET {what} {asked}"
+            )
+        });
+        let text = texts.collect::<Vec<String>>().join("; ");
+        match text.is_empty() {
+            true => Ok(None),
+            false if terms.strict => Err(Error::Terms(text.into())),
+            false => Ok(Some(text.into())),
         }
     }
 }
@@ -97,12 +105,13 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_first_makes_the_store_that_all_ask_for() {
+    fn the_first_process_creates_the_store_that_all_ask_for() {
         const WORKERS: usize = 8;
         let terms = Terms {
             capacity: Some((64 << 20) + 1),
             max_memory: Some(1 << 20),
             policy: Some(EvictionPolicy::AllKeysLru),
+            strict: true,
         };
         for _ in 0..20 {
             let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
@@ -119,12 +128,23 @@ mod tests {
     }
 
     #[test]
-    fn another_limit_is_an_error_that_says_how_to_change_it() {
+    fn another_limit_is_told_with_the_command_that_changes_it() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
         let path = directory.path().join("store");
         open(&path, &Terms::default()).expect("a new store");
         let refused = |terms: Terms| open(&path, &terms).err().expect("refused").to_string();
-        let text = refused(Terms {
+        // The same as a warning, and as an error where it is asked for.
+        let told = |terms: Terms| {
+            let store = open(&path, &terms).expect("a warning only");
+            let warning = store.agrees_with(&terms).expect("a warning only");
+            let strict = Terms {
+                strict: true,
+                ..terms
+            };
+            assert_eq!(warning.as_deref(), Some(&*refused(strict)));
+            warning.expect("a difference").into_string()
+        };
+        let text = told(Terms {
             max_memory: Some(1 << 20),
             ..Terms::default()
         });
@@ -136,7 +156,7 @@ mod tests {
             text.contains("maxmemory 1073741824, not 1048576") && text.ends_with(&set),
             "{text}"
         );
-        let text = refused(Terms {
+        let text = told(Terms {
             policy: Some(EvictionPolicy::AllKeysLru),
             ..Terms::default()
         });
@@ -149,14 +169,30 @@ mod tests {
             ..Terms::default()
         });
         assert!(text.contains(", not 67108864 as asked for"), "{text}");
-        open(
-            &path,
-            &Terms {
-                max_memory: Some(1 << 30),
-                policy: Some(EvictionPolicy::NoEviction),
+        let same = Terms {
+            max_memory: Some(1 << 30),
+            policy: Some(EvictionPolicy::NoEviction),
+            strict: true,
+            ..Terms::default()
+        };
+        let store = open(&path, &same).expect("what it has");
+        assert!(matches!(store.agrees_with(&same), Ok(None)));
+        for asked in [0, 1, u64::MAX] {
+            let text = refused(Terms {
+                capacity: Some(asked),
                 ..Terms::default()
-            },
-        )
-        .expect("what it has");
+            });
+            assert!(text.contains(&asked.to_string()), "{text}");
+        }
+        let none = directory.path().join("none");
+        for asked in [0, 10, u64::MAX] {
+            let terms = Terms {
+                capacity: Some(asked),
+                ..Terms::default()
+            };
+            let text = open(&none, &terms).err().expect("refused").to_string();
+            assert!(text.contains("expected a capacity of 524288 to"), "{text}");
+            assert!(!none.exists());
+        }
     }
 }

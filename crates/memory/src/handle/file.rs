@@ -26,6 +26,8 @@ use crate::processes::process::{Process, SPARE_SLOTS, boot};
 
 /// Default for [`Options::capacity`].
 const CAPACITY: u64 = 64 << 30;
+/// The smallest heap.
+const CAPACITY_MIN: u64 = 8 * EXTENT;
 /// Default for [`Options::ring`], in a store large enough for it.
 const RING: u64 = 16 << 20;
 /// Heap below which another shard is not worth its fixed cost.
@@ -76,6 +78,7 @@ impl Segment {
         options: &Options,
         initially: Initially<'_>,
     ) -> Result<Segment, Error> {
+        check_capacity(options)?;
         let path = absolute(path)?;
         let directory = path.parent().unwrap_or(Path::new("/"));
         let fail = |doing| {
@@ -93,7 +96,7 @@ impl Segment {
         let capacity = options
             .capacity
             .unwrap_or(CAPACITY.min(space))
-            .max(8 * EXTENT);
+            .max(CAPACITY_MIN);
         let ring_size = options.ring.unwrap_or(RING.min(capacity / 8));
         let shards = shard_count(options.shards, capacity);
         let layout = Layout::new(shards, capacity, ring_size);
@@ -230,6 +233,18 @@ impl Segment {
 /// some at least.
 pub fn capacity_made(asked: u64) -> u64 {
     Layout::extents(asked) * EXTENT
+}
+
+/// Refuses a capacity that a store cannot have: another one in its place would be a surprise that lasts, as it is never
+/// changed later.
+fn check_capacity(options: &Options) -> Result<(), Error> {
+    let allowed = (CAPACITY_MIN, EXTENTS_MAX * EXTENT);
+    match options.capacity {
+        Some(asked) if !(allowed.0..=allowed.1).contains(&asked) => {
+            Err(Error::Capacity { asked, allowed })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, Error> {
