@@ -44,6 +44,8 @@ struct Opened {
     users: usize,
     /// Its calls are made in an event loop.
     hurries: bool,
+    /// A client that holds nothing of a store whose file was removed goes on with the store that the name means now.
+    replaces: bool,
 }
 
 /// What the client remembers from command to command.
@@ -177,7 +179,9 @@ impl Client {
         let (shared, hurries) = self.open.with(py, begin);
         let limited = (hurries && !is_beside()).then(hasten);
         let shared = match shared {
-            Some(shared) => shared,
+            // SAFETY: it stays open while `users` counts this call.
+            Some(shared) if unsafe { !(*shared).store.is_lost() } => shared,
+            Some(lost) => self.replace(py, lost)?,
             None => self.reopen(py)?,
         };
         Ok(Use {
@@ -244,6 +248,26 @@ impl Client {
         }
     }
 
+    /// Whether the client goes on with another store where the file of its own was removed: it may, no other call uses
+    /// the store, and nothing that was said on its connection belongs to the old one. Called by a call in progress.
+    pub(crate) fn may_replace(&self, py: Python<'_>) -> bool {
+        let alone = self.open.with(py, |open| open.replaces && open.users == 1);
+        alone && self.is_idle(py)
+    }
+
+    /// Opens the store that the name means now in the place of one whose file was removed, where the client holds nothing
+    /// of that. Pins, objects and subscriptions keep it.
+    #[cold]
+    fn replace(&self, py: Python<'_>, lost: *const OpenStore) -> PyResult<*const OpenStore> {
+        if !self.may_replace(py) {
+            return Ok(lost);
+        }
+        let old = self.open.with(py, |open| open.shared.take());
+        let opened = self.reopen(py);
+        drop(old);
+        opened
+    }
+
     fn left(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         let cloned = |left: &mut Option<Py<PyAny>>| left.as_ref().map(|left| left.clone_ref(py));
         self.left.with(py, cloned)
@@ -292,10 +316,11 @@ impl Client {
 
     /// Another client of the same store, with a connection's state of its own.
     pub(crate) fn link(&self, py: Python<'_>) -> PyResult<Client> {
-        let (shared, hurries) = {
+        let (shared, hurries, replaces) = {
             let _use = self.enter(py)?;
-            self.open
-                .with(py, |open| (open.shared.clone(), open.hurries))
+            self.open.with(py, |open| {
+                (open.shared.clone(), open.hurries, open.replaces)
+            })
         };
         let left = self.left(py);
         let session = self.state.with(py, |state| state.another());
@@ -306,6 +331,7 @@ impl Client {
                 shared,
                 users: 0,
                 hurries,
+                replaces,
             }),
             state: Attached::new(State::new(session)),
             shaped: AtomicBool::new(false),
@@ -342,7 +368,7 @@ fn eviction_policy(name: &str) -> PyResult<EvictionPolicy> {
 #[pymethods]
 impl Client {
     #[new]
-    #[pyo3(signature = (store="undercroft://default", db=0, *, decode_responses=false, encoding="utf-8", encoding_errors="strict", capacity=None, maxmemory=None, maxmemory_policy=None, strict=false, timeout=None, client_name=None, like_redis_py=false))]
+    #[pyo3(signature = (store="undercroft://default", db=0, *, decode_responses=false, encoding="utf-8", encoding_errors="strict", capacity=None, maxmemory=None, maxmemory_policy=None, strict=false, on_removed="reopen", timeout=None, client_name=None, like_redis_py=false))]
     #[expect(clippy::too_many_arguments, reason = "Python's arguments have names")]
     fn new(
         py: Python<'_>,
@@ -355,6 +381,7 @@ impl Client {
         maxmemory: Option<u64>,
         maxmemory_policy: Option<&str>,
         strict: bool,
+        on_removed: &str,
         timeout: Option<f64>,
         client_name: Option<&str>,
         like_redis_py: bool,
@@ -367,6 +394,14 @@ impl Client {
             let text = format!("expected a db below {DATABASES}, got {db}");
             return Err(PyValueError::new_err(text));
         }
+        let replaces = match on_removed {
+            "reopen" => true,
+            "error" => false,
+            other => {
+                let text = format!("expected on_removed to be 'reopen' or 'error'; got {other:?}");
+                return Err(PyValueError::new_err(text));
+            }
+        };
         let patience = timeout
             .map(Duration::try_from_secs_f64)
             .transpose()
@@ -404,6 +439,7 @@ impl Client {
                 shared: Some(shared),
                 users: 0,
                 hurries: false,
+                replaces,
             }),
             state: Attached::new(State::new(session)),
             shaped: AtomicBool::new(false),

@@ -7,6 +7,7 @@ use pyo3::types::{
 use pyo3::{Borrowed, intern};
 use smallvec::SmallVec;
 use undercroft_commands::reply::{Recorder, Tree};
+use undercroft_commands::table::{Flag, find};
 
 use crate::client::Client;
 use crate::codec::{self, Codec};
@@ -97,6 +98,38 @@ pub(crate) fn ask<'py>(
     shape: Shape,
     taken: Option<&Bound<'py, PyList>>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    match ask_once(client, py, words, decode, shape, taken) {
+        Err(Refused { again: true, .. }) => ask_once(client, py, words, decode, shape, taken),
+        outcome => outcome,
+    }
+    .map_err(|refused| refused.raised)
+}
+
+/// Why a command has no result.
+struct Refused {
+    raised: PyErr,
+    /// The store's file was removed, and the client opens another one for the same command.
+    again: bool,
+}
+
+impl From<PyErr> for Refused {
+    fn from(raised: PyErr) -> Refused {
+        Refused {
+            raised,
+            again: false,
+        }
+    }
+}
+
+#[inline]
+fn ask_once<'py>(
+    client: &Client,
+    py: Python<'py>,
+    words: &[&[u8]],
+    decode: bool,
+    shape: Shape,
+    taken: Option<&Bound<'py, PyList>>,
+) -> Result<Bound<'py, PyAny>, Refused> {
     let shared = client.enter(py)?;
     let mut session = client.session(py);
     let mut reply = Objects::new(py, &client.codec, decode).shaped(shape);
@@ -124,13 +157,18 @@ pub(crate) fn ask<'py>(
     }
     match reply.finish()? {
         Answer::Value(value) => Ok(value),
-        Answer::Error(text) => Err(error::raise_reply(
-            py,
-            client.codec.raises,
-            &shared.store,
-            &text,
-        )),
+        Answer::Error(text) => Err(Refused {
+            raised: error::raise_reply(py, client.codec.raises, &shared.store, &text),
+            again: shared.store.is_lost() && !waits(words) && client.may_replace(py),
+        }),
     }
+}
+
+/// Whether a command waits for keys: its wait ends with the store that it began in (M7).
+#[cold]
+fn waits(words: &[&[u8]]) -> bool {
+    let command = words.first().and_then(|name| find(name));
+    command.is_some_and(|command| command.flags.has(Flag::Blocking))
 }
 
 /// An argument as redis-py's encoder would send it.

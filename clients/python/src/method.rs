@@ -47,6 +47,8 @@ pub(crate) enum Miss {
     Raised(PyErr),
     /// An exception is set already.
     Set,
+    /// An exception, of a store whose file was removed: the same call may find another one.
+    Again(PyErr),
 }
 
 /// A new reference, or why there is none.
@@ -192,12 +194,12 @@ impl<'a, 'py> Call<'a, 'py> {
     /// The outcome for an error of the engine.
     #[cold]
     pub(crate) fn failed(&self, shared: &Use<'_, '_>, error: Error) -> Miss {
-        Miss::Raised(error::raise(
-            self.py,
-            self.client.codec.raises,
-            &shared.store,
-            error,
-        ))
+        let raises = self.client.codec.raises;
+        let raised = error::raise(self.py, raises, &shared.store, error);
+        match shared.store.is_lost() && self.client.may_replace(self.py) {
+            true => Miss::Again(raised),
+            false => Miss::Raised(raised),
+        }
     }
 
     /// A string as an object.
@@ -440,11 +442,16 @@ where
     C: PyClass<Frozen = True> + Sync,
     M: Method<C>,
 {
-    guarded(|| match M::call(call) {
+    let called = || match M::call(call) {
+        // Nothing was changed; the client opens the store again.
+        Err(Miss::Again(_)) => M::call(call),
+        outcome => outcome,
+    };
+    guarded(|| match called() {
         Ok(object) => Step::Done(object),
         Err(Miss::Set) => Step::Done(ptr::null_mut()),
         Err(Miss::Unusual) => next_in_order::<C, M>(call).map_or_else(Step::from, Step::Next),
-        Err(Miss::Raised(error)) => error.into(),
+        Err(Miss::Raised(error) | Miss::Again(error)) => error.into(),
     })
 }
 

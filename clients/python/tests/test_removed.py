@@ -94,3 +94,113 @@ def test_a_wait_on_an_event_loop_ends_with_the_file(path: str, run: Run, wait: A
             await waiter
 
     run(main())
+
+
+def get_call(r: Any) -> Any:
+    """Read by a native method."""
+    return r.get("k")
+
+
+def set_call(r: Any) -> Any:
+    """Write by a native method."""
+    return r.set("k", "v")
+
+
+def any_command(r: Any) -> Any:
+    """Write by a command that has no native method."""
+    return r.execute_command("GETSET", "k", "v")
+
+
+def pipelined(r: Any) -> Any:
+    """Write by a pipeline."""
+    return r.pipeline(transaction=False).set("k", "v").get("k").execute()
+
+
+def transacted(r: Any) -> Any:
+    """Write by a transaction."""
+    return r.pipeline().set("k", "v").get("k").execute()
+
+
+CALLS = [get_call, set_call, any_command, pipelined, transacted]
+
+
+def until_new(r: Any, call: Callable[[Any], Any], path: str) -> None:
+    """Call until the call has reached the store that was made at the path last."""
+    with undercroft.Redis(path) as other:
+        while not (other.get("k") == b"v" and r.get("new") == b"1"):
+            call(r)
+            if call is get_call:
+                other.set("k", "v")
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("form", [undercroft.Redis, undercroft.Store])
+def test_a_client_goes_on_with_the_store_that_was_made_anew(
+    path: str, call: Callable[[Any], Any], form: Any
+) -> None:
+    if form is undercroft.Store and call is not get_call and call is not set_call:
+        pytest.skip("undercroft.Store has other methods for it")
+    with form(path) as r:
+        r.set("old", "1")
+        for _ in range(2):
+            Path(path).unlink()
+            with undercroft.Redis(path) as other:
+                other.set("new", "1")
+            # No call raises, and each is run in one store or the other.
+            until_new(r, call, path)
+            assert r.get("old") is None
+        # The old store's memory is free: no mapping of it is left.
+        assert "(deleted)" not in Path("/proc/self/maps").read_text()
+
+
+def test_a_client_makes_the_store_anew_where_nobody_has(path: str) -> None:
+    with undercroft.Redis(path) as r:
+        assert r.set("k", "v")
+        Path(path).unlink()
+        while not Path(path).exists():
+            assert r.set("k", "w")
+        assert r.get("k") == b"w"
+
+
+def test_an_error_where_that_is_wanted(path: str) -> None:
+    with undercroft.Redis.from_url(f"undercroft://{path}?on_removed=error") as r:
+        Path(path).unlink()
+        with pytest.raises(redis.ConnectionError, match=GONE):
+            while True:
+                r.set("k", "v")
+        with pytest.raises(redis.ConnectionError, match=GONE):
+            r.set("k", "v")
+    with pytest.raises(ValueError, match="on_removed"):
+        undercroft.Redis(path, on_removed="retry")
+
+
+def test_what_a_client_watches_ends_with_the_old_store(path: str) -> None:
+    with undercroft.Redis(path) as r, undercroft.Redis(path, on_removed="error") as probe:
+        pipe = r.pipeline()
+        pipe.watch("watched")
+        Path(path).unlink()
+        # Until this process knows that the file is gone.
+        with pytest.raises(redis.ConnectionError, match=GONE):
+            while True:
+                probe.set("k", "v")
+        pipe.multi()
+        pipe.set("k", "w")
+        with pytest.raises(redis.ConnectionError, match=GONE):
+            pipe.execute()
+        assert r.set("k", "v")
+        assert r.get("k") == b"v"
+
+
+def test_a_client_on_an_event_loop_goes_on(path: str, run: Run) -> None:
+    async def main() -> None:
+        async with undercroft.asyncio.Redis(path) as r:
+            await r.set("old", "1")
+            Path(path).unlink()
+            with undercroft.Redis(path) as other:
+                other.set("new", "1")
+            while await r.get("new") != b"1":
+                await r.set("k", "v")
+                await r.pipeline().set("k", "v").get("k").execute()
+            assert await r.get("old") is None
+
+    run(main())

@@ -299,6 +299,7 @@ class Client:
         maxmemory: int | None = None,
         maxmemory_policy: str | None = None,
         strict: bool = False,
+        on_removed: str = "reopen",
         timeout: float | None = None,
         client_name: str | None = None,
         like_redis_py: bool = False,

@@ -47,6 +47,7 @@ OPTIONS: dict[str, Callable[[str], Any]] = {
     "maxmemory": str,
     "maxmemory_policy": str,
     "strict": _truth,
+    "on_removed": str,
     "timeout": float,
     "client_name": str,
 }

@@ -25,6 +25,7 @@ EMBEDDED_OPTIONS = frozenset(
         "maxmemory",
         "maxmemory_policy",
         "strict",
+        "on_removed",
         "timeout",
     }
 )

@@ -80,6 +80,9 @@ class EmbeddedRedis(  # type: ignore[misc]
     by Redis' names which keys make room at that limit, such as ``"allkeys-lru"``. An existing
     store keeps its own limits: where they differ, a ``RuntimeWarning`` says once how to change
     them, or a ``ValueError`` with ``strict=True``. Another ``capacity`` is always a ``ValueError``.
+    Where the store's file was removed or replaced, the client opens the store that the name means
+    now, unless it has begun a transaction, watches keys or is subscribed; ``on_removed="error"``
+    raises ``redis.exceptions.ConnectionError`` instead.
     ``timeout`` is how many seconds this process waits for another one that holds a lock and makes
     no progress, before ``redis.exceptions.TimeoutError`` is raised (5 by default).
     ``client_name`` is what CLIENT GETNAME answers. Whatever else can be said to redis-py of its
@@ -108,6 +111,7 @@ class EmbeddedRedis(  # type: ignore[misc]
         maxmemory: int | str | None = None,
         maxmemory_policy: str | None = None,
         strict: bool = False,
+        on_removed: str = "reopen",
         timeout: float | None = None,
         client_name: str | None = None,
         **options: Any,
@@ -127,6 +131,7 @@ class EmbeddedRedis(  # type: ignore[misc]
                 "maxmemory": maxmemory,
                 "maxmemory_policy": maxmemory_policy,
                 "strict": strict,
+                "on_removed": on_removed,
                 "timeout": timeout,
                 "client_name": client_name,
             },

@@ -103,6 +103,7 @@ class Store(Taking, Client, EmbeddedFeeds, Caches):
         maxmemory: int | str | None = None,
         maxmemory_policy: str | None = None,
         strict: bool = False,
+        on_removed: str = "reopen",
         timeout: float | None = None,
         client_name: str | None = None,
     ) -> Self:
@@ -118,6 +119,7 @@ class Store(Taking, Client, EmbeddedFeeds, Caches):
                 "maxmemory": maxmemory,
                 "maxmemory_policy": maxmemory_policy,
                 "strict": strict,
+                "on_removed": on_removed,
                 "timeout": timeout,
                 "client_name": client_name,
             },

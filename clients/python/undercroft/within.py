@@ -20,7 +20,7 @@ from undercroft.connection import _UNSET, CLOSED, Parser, _Plugged, make_reader,
 from undercroft.options import without_meaning
 
 # What a connection tells the store, beside which one it is.
-_TERMS = ("capacity", "maxmemory", "maxmemory_policy", "strict", "timeout")
+_TERMS = ("capacity", "maxmemory", "maxmemory_policy", "strict", "on_removed", "timeout")
 # Bytes that are received at once.
 _READ = 1 << 24
 
@@ -63,7 +63,8 @@ class Place:
     def take_options(self, store: str | os.PathLike[str], options: dict[str, Any]) -> None:
         """Take what is the store's out of a connection's options, and what means nothing."""
         terms = {name: options.pop(name, None) for name in _TERMS}
-        self._terms = told(store, terms, without_meaning)
+        given = told(store, terms, without_meaning)
+        self._terms = {name: value for name, value in given.items() if value is not None}
         known: set[str] = set()
         for kind in type(self).__mro__:
             made: Any = vars(kind).get("__init__", object.__init__)

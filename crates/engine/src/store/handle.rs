@@ -487,6 +487,12 @@ impl Store {
         self.segment.is_synced()
     }
 
+    /// Whether it is known already that the path names the store's file no longer. Makes no look itself.
+    #[inline(always)]
+    pub fn is_lost(&self) -> bool {
+        self.segment.is_lost()
+    }
+
     /// Whether the store's file was removed or replaced under its users.
     pub fn removed(&self) -> bool {
         self.segment.removed()

@@ -72,8 +72,15 @@ impl Store {
         if self.counts_uses() {
             return self.count_use(key.shard, key.hash);
         }
-        let ticks = (self.use_clock() / TICK) as u32;
-        self.segment.set_hint(key.shard, key.hash, ticks);
+        let now = self.use_clock();
+        // A reader finds out that the store was removed when the clock of a key that it uses has gone on: no use of the
+        // same tick pays for it.
+        if self
+            .segment
+            .set_hint(key.shard, key.hash, (now / TICK) as u32)
+        {
+            self.segment.look_for_file(now);
+        }
     }
 
     /// Notes that a key was written just now.

@@ -343,6 +343,22 @@ impl Segment {
         }
     }
 
+    /// Looks whether the path still names the mapped file, where the last look was a second ago or longer: for a process
+    /// that only reads. `now` is the time of [`coarse_milliseconds`](crate::coarse_milliseconds).
+    #[inline]
+    pub fn look_for_file(&self, now: u64) {
+        if now.wrapping_sub(self.place_checked.load(Ordering::Relaxed)) >= 1000 {
+            self.place_checked.store(now, Ordering::Relaxed);
+            self.check_place();
+        }
+    }
+
+    /// Whether a look at the path has found that it names the mapped file no longer. Makes no look itself.
+    #[inline(always)]
+    pub fn is_lost(&self) -> bool {
+        self.removed.load(Ordering::Relaxed)
+    }
+
     /// Whether the path is known to name the mapped file no longer. A process
     /// that may not look, as it has dropped its privileges, goes on.
     pub fn removed(&self) -> bool {

@@ -30,16 +30,18 @@ impl Segment {
     }
 
     /// Sets the hint for a key of the shard; written only where it differs.
-    /// Nothing happens on a read-only mapping.
+    /// Nothing happens on a read-only mapping. Returns whether it was written.
     #[inline]
-    pub fn set_hint(&self, index: usize, hash: u64, value: u32) {
+    pub fn set_hint(&self, index: usize, hash: u64, value: u32) -> bool {
         if !self.writable() {
-            return;
+            return false;
         }
         let hint = self.mapping.half(self.hint_place(index, hash));
-        if hint.load(Ordering::Relaxed) != value {
+        let differs = hint.load(Ordering::Relaxed) != value;
+        if differs {
             hint.store(value, Ordering::Relaxed);
         }
+        differs
     }
 
     #[inline]
