@@ -99,7 +99,7 @@ pub use undercroft_memory::{
     HeldLock, Holder, LockName, Member, Offset, Options, PatienceLimited, Pinned, PinnedBlock,
     PutDown, Removing, Report, Scratch, ShardSet, Staged, Statistics, User, View, WaitHook,
     coarse_milliseconds, defer_signals, is_patience_limited, limit_patience, remove_sockets,
-    removing, unlimited_patience, without_fork,
+    removing, thread_time, unlimited_patience, without_fork,
 };
 pub use upkeep::eviction::{Eviction, EvictionChange, EvictionPolicy};
 pub use upkeep::steps::{Pace, Upkept};

@@ -15,9 +15,6 @@ use crate::structures::roots::{LIBRARIES, SCRIPTS};
 use crate::transaction::access::Access;
 use crate::transaction::writer::Expiry;
 
-/// A script that was last seen longer ago runs no more, in milliseconds.
-const SEEN_LATELY: u64 = 1000;
-
 /// Beside the libraries, whose names are not empty: how often they were changed, 8 bytes.
 const VERSION: &[u8] = b"";
 
@@ -102,11 +99,10 @@ impl Store {
 
     /// The script that takes long, if one was seen lately.
     pub fn running_script(&self) -> Option<RunningScript> {
-        let seen = self.segment.setting(Setting::ScriptSeen);
-        let age = coarse_milliseconds().wrapping_sub(seen >> 2);
-        (seen != 0 && age < SEEN_LATELY).then_some(RunningScript {
-            has_written: seen & 2 != 0,
-            is_function: seen & 1 != 0,
+        let flags = self.segment.script_seen()?;
+        Some(RunningScript {
+            has_written: flags & 2 != 0,
+            is_function: flags & 1 != 0,
         })
     }
 

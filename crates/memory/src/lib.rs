@@ -62,7 +62,7 @@ pub use mapped::classes::block_size;
 pub use mapped::layout;
 pub use mapped::mapping::prefetch;
 pub use mapped::platform::{
-    boot_milliseconds, coarse_milliseconds, effective_user, unix_milliseconds,
+    boot_milliseconds, coarse_milliseconds, effective_user, thread_time, unix_milliseconds,
 };
 pub use mapped::words::last_word;
 pub use messages::bell::{Bell, remove_sockets};

@@ -194,7 +194,7 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::new("lazyfree-lazy-server-del", Boolean(false)),
     Parameter::new("lazyfree-lazy-user-del", Boolean(false)),
     Parameter::new("lazyfree-lazy-user-flush", Boolean(false)),
-    Parameter::new("busy-reply-threshold", Integer(5000, 0, i64::MAX)).alias("lua-time-limit"),
+    Parameter::new("busy-reply-threshold", Integer(1000, 0, i64::MAX)).alias("lua-time-limit"),
     Parameter::new("timeout", Integer(0, 0, INT)),
     Parameter::new("tcp-keepalive", Integer(300, 0, INT)),
     Parameter::fixed("tcp-backlog", Integer(511, 0, INT)),

@@ -6,7 +6,9 @@
 
 use std::time::{Duration, Instant};
 
-use undercroft_engine::{RunningScript, coarse_milliseconds, is_patience_limited, removing};
+use undercroft_engine::{
+    RunningScript, coarse_milliseconds, is_patience_limited, removing, thread_time,
+};
 
 use super::{Called, ScriptLimits};
 use crate::arguments::CommandError;
@@ -17,6 +19,8 @@ use crate::reply::Reply;
 use crate::slow::{is_quick, is_slow, note_latency};
 use crate::table::{Command, Flag, find, resolve_name};
 
+/// A script that may run only so many times as long as this says that it runs after it.
+const PARTS: u32 = 5;
 /// Between two words that a script still runs.
 const SAYS: Duration = Duration::from_millis(200);
 
@@ -34,6 +38,7 @@ pub struct Calls<'c, 'a> {
     began: u64,
     /// When it was first asked whether it may go on, some instructions behind its start: short scripts end before.
     started: Option<Instant>,
+    ran: Ran,
     /// How long it may run on this thread.
     brief: Option<Duration>,
     /// When it is said that the script runs, next.
@@ -60,6 +65,50 @@ pub enum Refused {
     Stopped,
 }
 
+/// For how long a script has run. Time in which its process stood still is not counted: it may have been stopped, or have
+/// waited for a processor.
+#[derive(Default)]
+struct Ran {
+    time: Duration,
+    /// When it was looked at last.
+    looked: Option<Instant>,
+    /// What the thread's own clock showed when the script began.
+    base: Option<Duration>,
+}
+
+impl Ran {
+    /// Between two looks in less than this a script has run.
+    const GAP: Duration = Duration::from_millis(100);
+    /// A script that has run for so long has the thread's clock looked at.
+    const LONG: Duration = Duration::from_millis(1);
+
+    /// For how long it has run at a moment, which is now.
+    fn until(&mut self, started: Instant, now: Instant) -> Duration {
+        self.until_with(started, now, thread_time)
+    }
+
+    fn until_with(
+        &mut self,
+        started: Instant,
+        now: Instant,
+        worked: impl Fn() -> Duration,
+    ) -> Duration {
+        let gap = now.saturating_duration_since(self.looked.unwrap_or(started));
+        self.looked = Some(now);
+        if gap <= Ran::GAP {
+            self.time += gap;
+        } else {
+            let base = self.base.unwrap_or_default();
+            let worked = worked().saturating_sub(base).saturating_sub(self.time);
+            self.time += worked.clamp(Ran::GAP, gap);
+        }
+        if self.base.is_none() && self.time >= Ran::LONG {
+            self.base = Some(worked().saturating_sub(self.time));
+        }
+        self.time
+    }
+}
+
 /// What a script may do.
 #[derive(Clone, Copy)]
 pub(crate) struct Terms {
@@ -84,6 +133,8 @@ impl<'c, 'a> Calls<'c, 'a> {
             Ok(0) | Err(_) => Duration::MAX,
             Ok(milliseconds) => Duration::from_millis(milliseconds),
         };
+        // Others are told, and may end it, before it ends by itself.
+        let says = limits.time.map_or(says, |time| says.min(time / PARTS));
         Calls {
             brief: match limits.hurried {
                 Some(hurried) if is_patience_limited() => Some(hurried),
@@ -96,6 +147,7 @@ impl<'c, 'a> Calls<'c, 'a> {
             has_written: false,
             began: coarse_milliseconds(),
             started: None,
+            ran: Ran::default(),
             says,
             is_seen: false,
             called,
@@ -256,7 +308,7 @@ impl<'c, 'a> Calls<'c, 'a> {
     /// undone.
     pub fn tick(&mut self) -> Result<Duration, Refused> {
         let started = self.started();
-        let elapsed = started.elapsed();
+        let elapsed = self.ran.until(started, Instant::now());
         if self.limits.time.is_some_and(|limit| elapsed > limit) {
             let limit = self.limits.time.unwrap_or_default().as_millis();
             let text = format!(
@@ -349,5 +401,35 @@ fn command_of(arguments: &[&[u8]]) -> Option<&'static Command> {
     match command.subcommands.is_empty() {
         true => Some(command),
         false => resolve_name(arguments).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn milliseconds(number: u64) -> Duration {
+        Duration::from_millis(number)
+    }
+
+    #[test]
+    fn time_in_which_a_process_stands_still_is_not_counted() {
+        let started = Instant::now();
+        let mut ran = Ran::default();
+        // The thread has run before the script.
+        let looks = |ran: &mut Ran, at: u64, worked: u64| {
+            ran.until_with(started, started + milliseconds(at), || {
+                milliseconds(1000 + worked)
+            })
+        };
+        assert_eq!(looks(&mut ran, 50, 50), milliseconds(50));
+        assert_eq!(looks(&mut ran, 100, 100), milliseconds(100));
+        // Stopped for six seconds: what it worked is counted, and a little more.
+        assert_eq!(looks(&mut ran, 6100, 110), milliseconds(200));
+        // One call of two seconds, in which it worked.
+        assert_eq!(looks(&mut ran, 8100, 2200), milliseconds(2200));
+        // Two others share its processor.
+        assert_eq!(looks(&mut ran, 11_100, 3200), milliseconds(3200));
+        assert_eq!(looks(&mut ran, 11_150, 3210), milliseconds(3250));
     }
 }

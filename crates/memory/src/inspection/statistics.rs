@@ -8,6 +8,7 @@ use crate::handle::Segment;
 use crate::mapped::layout::{
     EXTENT, EXTENT_PAGES, PAGE, SLOTS, control, header, ring, shard, slot,
 };
+use crate::mapped::platform::coarse_milliseconds;
 use crate::processes::lock::{self, Owner};
 use crate::processes::tenant::Tenant;
 use crate::views::shards::ShardSet;
@@ -186,6 +187,16 @@ impl Segment {
     #[inline(always)]
     pub fn setting(&self, setting: Setting) -> u64 {
         self.mapping.load(setting as u64)
+    }
+
+    /// The flags of a script that takes long, if one was seen lately. Its word is when it was seen, by the coarse clock,
+    /// and two bits of flags.
+    pub fn script_seen(&self) -> Option<u64> {
+        /// A script that was last seen longer ago runs no more, in milliseconds.
+        const LATELY: u64 = 1000;
+        let seen = self.setting(Setting::ScriptSeen);
+        let age = coarse_milliseconds().wrapping_sub(seen >> 2);
+        (seen != 0 && age < LATELY).then_some(seen & 3)
     }
 
     /// Changes a setting for all processes. One store of one word, so it needs

@@ -555,6 +555,19 @@ pub fn boot_milliseconds() -> u64 {
     milliseconds_of(libc::CLOCK_BOOTTIME)
 }
 
+/// Time that the calling thread has run on a processor.
+pub fn thread_time() -> std::time::Duration {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the clock is written to a structure of this function's own.
+    if unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut now) } != 0 {
+        return std::time::Duration::ZERO;
+    }
+    std::time::Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
 /// Unix time in milliseconds: the system's.
 #[inline]
 pub fn unix_milliseconds() -> u64 {

@@ -346,6 +346,14 @@ impl Surroundings<AtomicU32> for Waiter<'_> {
         if is_out_of_time() {
             return Next::GiveUp(Refusal::Patience(owner));
         }
+        // A script that takes long says so: the wait for it would be long, too.
+        if matches!(self.which, Which::Shard(_))
+            && since.elapsed() >= FIRST_PROBE
+            && !are_signals_deferred()
+            && self.segment.script_seen().is_some()
+        {
+            return Next::GiveUp(Refusal::Patience(owner));
+        }
         if (word, noted) != (owner.bits(), counter) {
             self.progress = Some((Instant::now(), owner.bits(), counter));
         } else if is_stuck || since.elapsed() >= self.patience {

@@ -191,6 +191,29 @@ fn who_waits_behind_a_busy_script_is_told_and_may_end_it() {
 }
 
 #[test]
+fn a_script_is_known_to_run_long_before_its_own_limit() {
+    // The parameters are as they are by default.
+    let embedded = Embedded::with_time(Duration::from_secs(5));
+    let other = embedded.another();
+    let mut waiting = other.client();
+    let reply = thread::scope(|scope| {
+        let script = scope.spawn(|| embedded.client().run(ENDLESS));
+        loop {
+            assert!(!script.is_finished(), "it has ended by itself");
+            // Whoever waits is told as soon as it is known, whatever its patience.
+            if is_busy(waiting.try_run(&["SET", "k", "x"])) {
+                break;
+            }
+        }
+        assert_eq!(waiting.run(&["SCRIPT", "KILL"]), Tree::Simple("OK".into()));
+        script.join().expect("a reply")
+    });
+    assert!(is_killed(&reply), "{reply:?}");
+    assert_eq!(waiting.run(&["SET", "k", "y"]), Tree::Simple("OK".into()));
+    embedded.check();
+}
+
+#[test]
 fn a_busy_script_of_a_transaction_may_be_ended() {
     let reply = ended(&[&["MULTI"], ENDLESS, &["GET", "none"], &["EXEC"]]);
     let Tree::Array(replies) = reply else {
