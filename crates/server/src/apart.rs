@@ -10,6 +10,9 @@ use crate::connection::{Connection, Moved, Next, Workspace};
 use crate::limits::Limits;
 use crate::shared::{Message, Shared};
 
+/// How much the thread of a script gives way to others, as `nice` has it.
+const PRIORITY: i32 = 10;
+
 /// A connection whose command has run.
 pub(crate) struct Returned {
     pub(crate) connection: Box<Connection>,
@@ -45,6 +48,8 @@ pub(crate) fn run(
 
 fn serve(shared: &Shared, limits: &Limits, mut connection: Box<Connection>) {
     let guard = StopOnPanic(shared);
+    // Threads that serve others go first. Where that is refused it goes without.
+    let _ = rustix::process::setpriority_process(None, PRIORITY);
     let mut space = Workspace::new();
     connection.session.apart = true;
     let next = connection.run_rest(shared, limits, &mut space);

@@ -39,6 +39,7 @@ mod incoming;
 mod limits;
 mod listener;
 mod log;
+mod long;
 mod monitors;
 mod output;
 mod poll;

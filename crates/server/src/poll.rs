@@ -85,6 +85,13 @@ impl Poll {
         Ok(epoll::add(&self.epoll, socket, data, interest.flags())?)
     }
 
+    /// Adds a socket that several threads wait for, of which one is told. It cannot be modified, only removed.
+    pub(crate) fn add_shared(&self, socket: impl AsFd, token: u64) -> io::Result<()> {
+        let data = EventData::new_u64(token);
+        let flags = EventFlags::IN | EventFlags::EXCLUSIVE;
+        Ok(epoll::add(&self.epoll, socket, data, flags)?)
+    }
+
     pub(crate) fn modify(
         &self,
         socket: impl AsFd,

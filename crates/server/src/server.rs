@@ -145,15 +145,17 @@ impl Server {
             polls,
         } = self;
         let fail = |error| Error::new("waiting for connections", error);
+        let listeners = Arc::new(listeners);
         let mut workers = Vec::with_capacity(polls.len());
         for (index, poll) in polls.into_iter().enumerate() {
-            workers.push(Worker::new(shared.clone(), index, poll).map_err(fail)?);
+            let worker = Worker::new(shared.clone(), index, poll, Arc::clone(&listeners));
+            workers.push(worker.map_err(fail)?);
         }
         let mut workers = workers.into_iter();
-        let Some(mut first) = workers.next() else {
+        let Some(first) = workers.next() else {
             return Ok(());
         };
-        first.take_front(listeners).map_err(fail)?;
+        drop(listeners);
         let mut threads = Vec::new();
         for (index, worker) in (1..).zip(workers) {
             let thread = thread::Builder::new().name(format!("serve-{index}"));

@@ -17,6 +17,7 @@ use crate::connection::Moved;
 use crate::hub::Hub;
 use crate::limits::make_room_for;
 use crate::listener::Accepted;
+use crate::long::LongScripts;
 use crate::monitors::Monitors;
 use crate::poll::Waker;
 use crate::registry::{Card, Registry};
@@ -40,6 +41,8 @@ pub(crate) struct Mailbox {
     messages: Mutex<Vec<Message>>,
     /// Connections the thread serves, those on their way to it included.
     pub(crate) connections: AtomicUsize,
+    /// Since when the thread works, in Unix milliseconds; 0 while it waits.
+    busy_since: AtomicI64,
 }
 
 impl Mailbox {
@@ -48,7 +51,20 @@ impl Mailbox {
             waker,
             messages: Mutex::default(),
             connections: AtomicUsize::new(0),
+            busy_since: AtomicI64::new(0),
         }
+    }
+
+    /// Says that the thread begins to work at a time, or to wait (0).
+    pub(crate) fn set_busy(&self, since: i64) {
+        self.busy_since.store(since, Ordering::Relaxed);
+    }
+
+    /// Whether the thread has worked on one round for long: what it is given waits.
+    pub(crate) fn is_stalled(&self, now: i64) -> bool {
+        const LONG: i64 = 10;
+        let since = self.busy_since.load(Ordering::Relaxed);
+        since != 0 && now - since > LONG
     }
 
     pub(crate) fn send(&self, message: Message) {
@@ -128,6 +144,8 @@ pub(crate) struct Shared {
     pub(crate) parked: AtomicUsize,
     /// Connections whose script runs on a thread of its own.
     apart: AtomicUsize,
+    /// Scripts that begin on threads of their own.
+    pub(crate) long: LongScripts,
     stopping: AtomicBool,
     /// When it was last said that a connection spoke HTTP, Unix microseconds.
     pub(crate) told_suspicion: AtomicI64,
@@ -186,6 +204,7 @@ impl Shared {
             connected: AtomicUsize::new(0),
             parked: AtomicUsize::new(0),
             apart: AtomicUsize::new(0),
+            long: LongScripts::new(),
             stopping: AtomicBool::new(false),
             told_suspicion: AtomicI64::new(0),
             stopped: Default::default(),

@@ -3,6 +3,8 @@
 //! Of a pipeline several commands are parsed before the first of them runs. Their keys are warmed together, so that
 //! each does not wait for memory by itself: with more keys than the caches hold that is most of a command's time.
 
+use std::time::Instant;
+
 use smallvec::SmallVec;
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::session::ReplyMode;
@@ -14,6 +16,7 @@ use crate::connection::{count_error, parser_limits};
 use crate::hub;
 use crate::incoming::{self, Incoming};
 use crate::limits::Limits;
+use crate::long::{self, is_of_scripts};
 use crate::shared::Shared;
 use crate::writer::Writer;
 
@@ -376,9 +379,38 @@ impl Turn<'_> {
 
     #[inline]
     fn command(&mut self, arguments: &[&[u8]]) -> Result<Ran, Blocked> {
+        if is_of_scripts(arguments) {
+            return self.script(arguments);
+        }
         self.step(arguments, |context, reply| {
             execute(context, arguments, reply)
         })
+    }
+
+    /// A command that runs a script or reads the text of one: on a thread of its own where it is long.
+    fn script(&mut self, arguments: &[&[u8]]) -> Result<Ran, Blocked> {
+        let long = &self.shared.long;
+        let session = &mut *self.context.session;
+        let is_apart = session.apart;
+        if !is_apart && session.user.is_some() {
+            let was_long = session.long_scripts > 0;
+            session.long_scripts = session.long_scripts.saturating_sub(1);
+            if was_long || long.holds(arguments) {
+                return Err(Blocked::Long);
+            }
+        }
+        let began = Instant::now();
+        let ran = self.step(arguments, |context, reply| {
+            execute(context, arguments, reply)
+        });
+        if let Err(Blocked::Long) = &ran {
+            self.shared.long.note(self.shared.long.mark(arguments));
+            self.context.session.long_scripts = long::NEXT;
+        } else if is_apart && began.elapsed() < long::SHORT {
+            self.shared.long.forget(self.shared.long.mark(arguments));
+            self.context.session.long_scripts = 0;
+        }
+        ran
     }
 
     /// One command, which `run` runs; the arguments say which it is.

@@ -76,20 +76,24 @@ pub(crate) struct Worker {
     more_messages: bool,
     /// Messages are awaited, and the bell could not be had.
     no_bell: bool,
-    /// Of the first thread only.
-    front: Option<Front>,
-}
-
-/// What the first thread does beside serving connections.
-struct Front {
-    listeners: Vec<Listener>,
+    /// Where connections come in: at each thread that waits, so that none waits for one that works.
+    listeners: Arc<Vec<Listener>>,
     paused_until: Option<Instant>,
-    upkeep: Upkeep,
+    /// Of the first thread only.
+    upkeep: Option<Upkeep>,
 }
 
 impl Worker {
-    pub(crate) fn new(shared: Arc<Shared>, index: usize, poll: Poll) -> io::Result<Worker> {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        index: usize,
+        poll: Poll,
+        listeners: Arc<Vec<Listener>>,
+    ) -> io::Result<Worker> {
         poll.add(&shared.mailboxes[index].waker, WAKER, Interest::READ)?;
+        for (token, listener) in (LISTENERS..).zip(&*listeners) {
+            poll.add_shared(&listener.socket, token)?;
+        }
         Ok(Worker {
             limits: Limits::of(&shared.process.config),
             shared,
@@ -108,21 +112,10 @@ impl Worker {
             rung: false,
             more_messages: false,
             no_bell: false,
-            front: None,
-        })
-    }
-
-    /// Makes this the thread that accepts connections and keeps the store tidy.
-    pub(crate) fn take_front(&mut self, listeners: Vec<Listener>) -> io::Result<()> {
-        for (token, listener) in (LISTENERS..).zip(&listeners) {
-            self.poll.add(&listener.socket, token, Interest::READ)?;
-        }
-        self.front = Some(Front {
             listeners,
             paused_until: None,
-            upkeep: Upkeep::new(),
-        });
-        Ok(())
+            upkeep: (index == 0).then(Upkeep::new),
+        })
     }
 
     /// Serves until the server stops.
@@ -131,10 +124,13 @@ impl Worker {
         let mut now = Instant::now();
         let mut next_look = now + LOOK;
         while !self.shared.stopping() {
-            self.poll.wait(&mut events, self.patience(next_look, now))?;
+            let patience = self.patience(next_look, now);
+            self.shared.mailboxes[self.index].set_busy(0);
+            self.poll.wait(&mut events, patience)?;
             self.blocked.awake(&self.shared, self.index);
             self.limits.refresh(&self.shared.process.config);
             let time = self.shared.process.now_microseconds() / 1000;
+            self.shared.mailboxes[self.index].set_busy(time);
             self.space.holds = events.are_many();
             for ready in events.iter() {
                 self.event(ready, time);
@@ -179,11 +175,11 @@ impl Worker {
         if self.no_bell {
             until = until.min(now + WITHOUT_BELL);
         }
-        if let Some(front) = &self.front {
-            until = until.min(front.upkeep.next());
-            if let Some(resume) = front.paused_until {
-                until = until.min(resume);
-            }
+        if let Some(upkeep) = &self.upkeep {
+            until = until.min(upkeep.next());
+        }
+        if let Some(resume) = self.paused_until {
+            until = until.min(resume);
         }
         until.saturating_duration_since(now)
     }
@@ -599,14 +595,13 @@ impl Worker {
     }
 
     fn look_after_front(&mut self, now: Instant) {
-        let Some(front) = &mut self.front else {
-            return;
-        };
-        front.upkeep.run(&self.shared, now);
-        if front.paused_until.is_some_and(|resume| now >= resume) {
-            front.paused_until = None;
-            for (token, listener) in (LISTENERS..).zip(&front.listeners) {
-                if let Err(error) = self.poll.modify(&listener.socket, token, Interest::READ) {
+        if let Some(upkeep) = &mut self.upkeep {
+            upkeep.run(&self.shared, now);
+        }
+        if self.paused_until.is_some_and(|resume| now >= resume) {
+            self.paused_until = None;
+            for (token, listener) in (LISTENERS..).zip(&*self.listeners) {
+                if let Err(error) = self.poll.add_shared(&listener.socket, token) {
                     log(format_args!("accepting connections: {error}"));
                 }
             }
@@ -615,20 +610,18 @@ impl Worker {
 
     fn accept(&mut self, index: usize) {
         for _ in 0..ACCEPTS {
-            let Some(front) = &mut self.front else {
+            if self.paused_until.is_some() {
                 return;
-            };
-            match front.listeners[index].accept() {
+            }
+            match self.listeners[index].accept() {
                 Ok(None) => return,
                 Ok(Some(accepted)) => self.admit(accepted),
                 Err(error) => {
                     log(format_args!("accepting a connection: {error}"));
                     // No descriptor is left: the listener would be ready again at once.
-                    front.paused_until = Some(Instant::now() + ACCEPT_PAUSE);
-                    for (token, listener) in (LISTENERS..).zip(&front.listeners) {
-                        let _ = self
-                            .poll
-                            .modify(&listener.socket, token, Interest::default());
+                    self.paused_until = Some(Instant::now() + ACCEPT_PAUSE);
+                    for listener in &*self.listeners {
+                        let _ = self.poll.remove(&listener.socket);
                     }
                     return;
                 }
@@ -636,7 +629,7 @@ impl Worker {
         }
     }
 
-    /// Turns a connection away, or hands it to the thread with the fewest.
+    /// Turns a connection away, or hands it to the thread with the fewest of those that are not stalled.
     fn admit(&mut self, accepted: Accepted) {
         const FULL: &[u8] = b"-ERR max number of clients reached\r\n";
         const PROTECTED: &[u8] = b"-DENIED Undercroft is in protected mode, as no password is set: connections are \
@@ -661,15 +654,15 @@ impl Worker {
             accepted.unix,
             shared.process.config.integer("tcp-keepalive"),
         );
-        let loads = shared
-            .mailboxes
-            .iter()
-            .map(|m| m.connections.load(Ordering::Relaxed));
+        let now = shared.process.now_microseconds() / 1000;
+        let loads = shared.mailboxes.iter().enumerate().map(|(index, mailbox)| {
+            let is_stalled = index != self.index && mailbox.is_stalled(now);
+            (is_stalled, mailbox.connections.load(Ordering::Relaxed))
+        });
         let worker = loads
             .enumerate()
             .min_by_key(|(_, load)| *load)
             .map_or(0, |(w, _)| w);
-        let now = shared.process.now_microseconds() / 1000;
         let mut session = Session::new(shared.registry.next_id(), shared.initial_user(), now);
         session.address.clone_from(&accepted.address);
         session.local_address.clone_from(&accepted.local_address);

@@ -1,0 +1,156 @@
+//! Scripts that begin on a thread of their own, so that no connection waits for them: those that are long by size or by
+//! history.
+//!
+//! A script that takes longer than some milliseconds where others are served is undone and starts anew elsewhere. That is
+//! a stall, and a client can cause one with each of its scripts. So what took long once begins elsewhere the next time, by its
+//! text and by its connection, until it has turned out to be short.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A command of more bytes begins elsewhere: to read its text, or to work on its arguments, may take long.
+const BYTES: usize = 64 * 1024;
+/// The scripts of a connection that begin elsewhere after one that took long.
+pub(crate) const NEXT: u16 = 64;
+/// A script that took no longer is short.
+pub(crate) const SHORT: Duration = Duration::from_millis(2);
+/// Texts that are remembered, at most.
+const PLACES: usize = 256;
+
+/// Texts of scripts that took long, as far as there are places.
+pub(crate) struct LongScripts {
+    hashing: RandomState,
+    places: [AtomicU64; PLACES],
+}
+
+impl LongScripts {
+    pub(crate) fn new() -> LongScripts {
+        LongScripts {
+            hashing: RandomState::new(),
+            places: [const { AtomicU64::new(0) }; PLACES],
+        }
+    }
+
+    /// What a script is remembered by: the beginning of its text, its SHA-1 or the name of a function, and its length.
+    pub(crate) fn mark(&self, arguments: &[&[u8]]) -> u64 {
+        const BEGINNING: usize = 256;
+        let text = text(arguments);
+        let beginning = &text[..text.len().min(BEGINNING)];
+        self.hashing.hash_one((beginning, text.len())).max(1)
+    }
+
+    fn place(&self, mark: u64) -> &AtomicU64 {
+        &self.places[mark as usize % PLACES]
+    }
+
+    pub(crate) fn note(&self, mark: u64) {
+        self.place(mark).store(mark, Ordering::Relaxed);
+    }
+
+    pub(crate) fn forget(&self, mark: u64) {
+        let place = self.place(mark);
+        let _ = place.compare_exchange(mark, 0, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Whether a script is long by its size, or was.
+    pub(crate) fn holds(&self, arguments: &[&[u8]]) -> bool {
+        let bytes: usize = arguments.iter().map(|argument| argument.len()).sum();
+        let mark = || self.mark(arguments);
+        bytes > BYTES || {
+            let mark = mark();
+            self.place(mark).load(Ordering::Relaxed) == mark
+        }
+    }
+}
+
+/// The text, SHA-1 or name that a command of scripts has.
+fn text<'a>(arguments: &[&'a [u8]]) -> &'a [u8] {
+    let place = match arguments {
+        [_, what, ..] if reads(what) => 2,
+        _ => 1,
+    };
+    arguments.get(place).copied().unwrap_or_default()
+}
+
+/// Whether a subcommand of SCRIPT or FUNCTION reads the text of a program.
+fn reads(what: &[u8]) -> bool {
+    what.eq_ignore_ascii_case(b"LOAD") || what.eq_ignore_ascii_case(b"RESTORE")
+}
+
+/// Whether a command runs a script, or reads the text of one: EVAL, EVALSHA, FCALL and their like, SCRIPT LOAD, FUNCTION LOAD
+/// and RESTORE.
+#[inline]
+pub(crate) fn is_of_scripts(arguments: &[&[u8]]) -> bool {
+    let Some(name) = arguments.first() else {
+        return false;
+    };
+    let reads = || arguments.get(1).is_some_and(|what| reads(what));
+    let is = |second: u8, third: u8| {
+        let [_, one, other, ..] = name else {
+            return false;
+        };
+        (one | 0x20, other | 0x20) == (second, third)
+    };
+    match name.first() {
+        Some(b'e' | b'E') => is(b'v', b'a'),
+        Some(b'f' | b'F') => is(b'c', b'a') || is(b'u', b'n') && reads(),
+        Some(b's' | b'S') => is(b'c', b'r') && reads(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_long_by_size_or_by_history() {
+        let known = LongScripts::new();
+        let script = [&b"EVAL"[..], b"while true do end", b"0"];
+        assert!(!known.holds(&script));
+        let mark = known.mark(&script);
+        known.note(mark);
+        assert!(known.holds(&script));
+        assert!(!known.holds(&[b"EVAL", b"return 1", b"0"]));
+        known.forget(mark);
+        assert!(!known.holds(&script));
+        let long = vec![b'x'; BYTES];
+        assert!(known.holds(&[b"EVAL", b"return #ARGV[1]", b"0", &long]));
+    }
+
+    #[test]
+    fn commands_of_scripts_are_known() {
+        for words in [
+            "eval x",
+            "EVALSHA x",
+            "Eval_RO x",
+            "fcall x",
+            "FCALL_RO x",
+            "FUNCTION load x",
+            "FUNCTION RESTORE x",
+            "script LOAD x",
+        ] {
+            let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+            assert!(is_of_scripts(&words), "{words:?}");
+            assert_eq!(text(&words), b"x");
+        }
+        for words in [
+            "exec",
+            "echo load",
+            "exists",
+            "flushall",
+            "scan load",
+            "scard",
+            "set load",
+            "sc",
+            "script kill",
+            "script",
+            "function stats",
+        ] {
+            let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+            assert!(!is_of_scripts(&words), "{words:?}");
+        }
+        assert!(!is_of_scripts(&[]));
+    }
+}
