@@ -83,6 +83,8 @@ pub struct Session {
     pub monitors: bool,
     /// Its commands run on a thread that nobody else waits for, so that a script may take long.
     pub apart: bool,
+    /// So many of its next scripts begin on a thread of their own, as one of its last took long.
+    pub long_scripts: u16,
     /// The command that waits for keys; until it is answered, no other is to be run.
     pub waiting: Option<Wait>,
     /// The command that runs now has confirmed subscriptions, while replies are not sent.
@@ -250,6 +252,7 @@ impl Session {
             no_touch: false,
             monitors: false,
             apart: false,
+            long_scripts: 0,
             waiting: None,
             confirms: false,
             counters: Counters::default(),

@@ -322,6 +322,10 @@ impl Connection {
         if is_error {
             let text = String::from_utf8_lossy(&out[before + 1..]);
             count_error(&mut self.session, shared, &text);
+            if let Some(command) = self.session.last_command {
+                let statistics = &shared.process.statistics;
+                statistics.count_failed(self.session.route.0, command);
+            }
         }
         if !self.session.finish_command() {
             out.truncate(before);

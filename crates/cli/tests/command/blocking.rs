@@ -180,3 +180,28 @@ fn client_unblock_ends_a_wait() {
     assert_eq!([other.line(), other.line()], [":1", ":0"]);
     assert_eq!(client.line(), "*2");
 }
+
+#[test]
+fn a_read_that_waits_for_a_group_which_goes_fails_and_is_counted() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let store = open(&place.path("served"));
+    let (mut reader, mut other) = (server.connect(), server.connect());
+    assert_eq!(other.call("XGROUP CREATE s g $ MKSTREAM"), "+OK");
+    reader.send("XREADGROUP GROUP g one BLOCK 0 STREAMS s >\r\n");
+    until_waiting(&store, 1);
+    assert_eq!(other.call("XGROUP DESTROY s g"), ":1");
+    let reply = reader.line();
+    assert!(reply.starts_with("-NOGROUP"), "{reply}");
+    other.send("INFO commandstats\r\n");
+    let line = loop {
+        let line = other.line();
+        if line.starts_with("cmdstat_xreadgroup") {
+            break line;
+        }
+    };
+    assert!(
+        line.contains("calls=1,") && line.contains("failed_calls=1"),
+        "{line}"
+    );
+}

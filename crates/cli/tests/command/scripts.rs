@@ -3,6 +3,7 @@
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::channel;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::support::{Client, Place, Server};
 
@@ -88,15 +89,15 @@ fn who_needs_what_a_script_has_locked_is_told() {
     let (mut script, mut other, mut waiting) =
         (server.connect(), server.connect(), server.connect());
     script.send("EVAL 'redis.call(\"get\", KEYS[1]) while true do end' 1 k\r\n");
-    // Parked until the script has been heard of for five seconds.
+    // Parked until the script has been heard of.
     waiting.send("SET k 1\r\n");
-    assert_eq!(other.call("PING"), "+PONG");
+    assert_eq!([other.call("ECHO x"), other.line()], ["$1", "x"]);
     let reply = waiting.line();
     if reply != "+OK" {
         assert!(reply.starts_with("-BUSY"), "{reply}");
     }
     // So is a transaction, which is over then.
-    waiting.send("MULTI\r\nSET k 1\r\nEXEC\r\nPING\r\n");
+    waiting.send("MULTI\r\nSET k 1\r\nEXEC\r\nECHO x\r\n");
     assert_eq!(
         [waiting.line(), waiting.line()],
         ["+OK".to_string(), "+QUEUED".to_string()]
@@ -108,7 +109,7 @@ fn who_needs_what_a_script_has_locked_is_told() {
         let expected = "-EXECABORT Transaction discarded because of: BUSY";
         assert!(reply.starts_with(expected), "{reply}");
     }
-    assert_eq!(waiting.line(), "+PONG");
+    assert_eq!([waiting.line(), waiting.line()], ["$1", "x"]);
     kill(&mut other);
     assert!(script.line().contains("Script killed by user"));
     assert_eq!(waiting.call("SET k 2"), "+OK");
@@ -219,4 +220,81 @@ fn more_long_scripts_than_threads_are_refused_in_the_end() {
     }
     let killed = |reply: &String| reply.contains("Script killed by user");
     assert_eq!(found.try_iter().filter(killed).count(), 16);
+}
+
+#[test]
+fn who_asks_whether_all_is_well_learns_of_a_busy_script() {
+    let place = Place::new();
+    let server = start(&place);
+    let (mut script, mut other) = (server.connect(), server.connect());
+    // As a test of Redis sends it: the second command runs once the first is killed.
+    script.send("EVAL 'while 1 do redis.call(\"ping\") end' 0\r\nPING\r\n");
+    loop {
+        let reply = other.call("PING");
+        if reply != "+PONG" {
+            assert!(reply.starts_with("-BUSY"), "{reply}");
+            break;
+        }
+    }
+    let stats = other.call("FUNCTION STATS");
+    assert!(stats.starts_with("-BUSY"), "{stats}");
+    let reply = other.call("FUNCTION KILL");
+    assert!(reply.starts_with("-BUSY"), "{reply}");
+    kill(&mut other);
+    assert!(script.line().contains("Script killed by user"));
+    assert_eq!(script.line(), "+PONG");
+    assert_eq!(other.call("PING"), "+PONG");
+}
+
+#[test]
+fn a_client_that_asks_for_the_debugger_does_not_run_its_script() {
+    let place = Place::new();
+    let server = start(&place);
+    let (mut client, mut other) = (server.connect(), server.connect());
+    client.send("SCRIPT DEBUG YES\r\nEVAL 'redis.call(\"set\", \"k\", 1)' 0\r\n");
+    let reply = client.line();
+    assert!(reply.starts_with("-ERR"), "{reply}");
+    assert_eq!(client.line(), "");
+    assert_eq!(other.call("EXISTS k"), ":0");
+    assert_eq!(other.call("SCRIPT DEBUG NO"), "+OK");
+    assert_eq!(other.call("PING"), "+PONG");
+}
+
+#[test]
+fn a_script_that_was_long_or_has_much_begins_on_a_thread_of_its_own() {
+    let place = Place::new();
+    let server = Server::start(&place, &["--threads", "1"]);
+    let (mut script, mut other) = (server.connect(), server.connect());
+    let text = "x".repeat(100_000);
+    for _ in 0..3 {
+        script.send("EVAL 'local t = redis.call(\"time\") for i = 1, 2e7 do end return 1' 0\r\n");
+        assert_eq!(other.call("EXISTS none"), ":0");
+        assert_eq!(script.line(), ":1");
+        let head = "*4\r\n$4\r\nEVAL\r\n$15\r\nreturn #ARGV[1]\r\n$1\r\n0\r\n$100000\r\n";
+        script.send(&format!("{head}{text}\r\n"));
+        assert_eq!(script.line(), ":100000");
+    }
+}
+
+#[test]
+fn a_thread_that_works_for_long_is_given_no_connections() {
+    let place = Place::new();
+    let file = place.path("conf");
+    std::fs::write(&file, "enable-debug-command local\n").expect("room");
+    let server = Server::start(&place, &["--threads", "2", "--config", &file]);
+    let (mut one, mut other) = (server.connect(), server.connect());
+    // They are on different threads, of which one works now.
+    assert_eq!([one.call("PING"), other.call("PING")], ["+PONG", "+PONG"]);
+    one.send("DEBUG SLEEP 3\r\nINCR order\r\n");
+    // It counts as stalled once it has worked for 10 ms.
+    let sent = Instant::now();
+    while sent.elapsed() < Duration::from_millis(100) {
+        thread::yield_now();
+    }
+    for number in 1..=8 {
+        let mut client = server.connect();
+        assert_eq!(client.call("INCR order"), format!(":{number}"));
+        drop(client);
+    }
+    assert_eq!([one.line(), one.line()], ["+OK", ":9"]);
 }

@@ -17,6 +17,12 @@ pub(crate) fn ping(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
+    // As in Redis, clients that ask whether all is well learn that a script takes long.
+    if !context.scripted
+        && let Some(script) = context.store.store().running_script()
+    {
+        return Err(super::scripting::busy(script.is_function).into());
+    }
     let session = &context.session;
     let among_messages = !session.subscriptions.is_empty() && session.protocol == Protocol::Resp2;
     match arguments {

@@ -109,6 +109,8 @@ struct Options<'a> {
     by: Option<Pattern<'a>>,
     get: Vec<Pattern<'a>>,
     store: Option<&'a [u8]>,
+    /// A script asks.
+    scripted: bool,
 }
 
 impl<'a> Options<'a> {
@@ -121,6 +123,7 @@ impl<'a> Options<'a> {
             by: None,
             get: Vec::new(),
             store: None,
+            scripted: false,
         };
         while let [option, behind @ ..] = rest {
             rest = behind;
@@ -176,8 +179,8 @@ impl<'a> Options<'a> {
     fn order(&self, value_type: ValueType) -> Order<'a> {
         if !self.unsorted {
             Order::By(self.by, self.alphabetic)
-        } else if value_type == ValueType::Set && self.store.is_some() {
-            // A stored result must not depend on the inner order of a set.
+        } else if value_type == ValueType::Set && (self.store.is_some() || self.scripted) {
+            // Neither a stored result nor a script must depend on the inner order of a set.
             Order::By(None, true)
         } else {
             Order::AsItIs
@@ -354,7 +357,8 @@ pub(crate) fn sort(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    let options = Options::parse(&arguments[2..], true)?;
+    let mut options = Options::parse(&arguments[2..], true)?;
+    options.scripted = context.scripted;
     match options.store {
         Some(target) => sort_into(context, arguments[1], target, &options, reply),
         None => answer(context, arguments[1], &options, reply),
@@ -367,7 +371,8 @@ pub(crate) fn sort_ro(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    let options = Options::parse(&arguments[2..], false)?;
+    let mut options = Options::parse(&arguments[2..], false)?;
+    options.scripted = context.scripted;
     answer(context, arguments[1], &options, reply)
 }
 

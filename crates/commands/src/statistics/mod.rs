@@ -142,6 +142,12 @@ impl Statistics {
         self.count_errors(thread, error_code(text), 1);
     }
 
+    /// Counts that a command of a thread has failed which waited, and was counted as a call when it began to.
+    #[cold]
+    pub fn count_failed(&self, thread: usize, command: &'static Command) {
+        self.part(thread).lock().tally(command).totals.failed += 1;
+    }
+
     /// Counts error replies of a thread that have the same code.
     #[cold]
     fn count_errors(&self, thread: usize, code: &str, times: u64) {

@@ -341,6 +341,11 @@ pub(crate) fn list(
 
 /// FUNCTION STATS. Which function runs in another process is not known, so that none is named.
 pub(crate) fn stats(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    if let Some(script) = context.store.store().running_script()
+        && !script.is_function
+    {
+        return Err(run::busy(false).into());
+    }
     let libraries = libraries(context)?;
     let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     reply.map(2);

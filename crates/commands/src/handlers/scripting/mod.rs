@@ -256,8 +256,21 @@ pub(crate) fn kill(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply
     run::kill(context, false, reply)
 }
 
-/// SCRIPT DEBUG.
-pub(crate) fn debug(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
+/// SCRIPT DEBUG. A client that asked for the debugger would run its script next, for real: its connection is closed.
+pub(crate) fn debug(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    match arguments {
+        [_, _, mode] if is_keyword(mode, "NO") => {
+            reply.ok();
+            return Ok(());
+        }
+        [_, _, mode] if is_keyword(mode, "YES") || is_keyword(mode, "SYNC") => {}
+        _ => return Err(CommandError::fixed("ERR Use SCRIPT DEBUG YES/SYNC/NO").into()),
+    }
+    context.session.close_after_reply = true;
     Err(CommandError::fixed("ERR scripts cannot be debugged: there is no debugger").into())
 }
 
