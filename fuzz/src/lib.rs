@@ -7,6 +7,7 @@
 //! links the same functions with libFuzzer, which lets coverage guide it.
 //!
 //! - `bin/libfuzzer`: every target under libFuzzer.
+//! - `calls`: every function that a script can reach, with arguments that mean harm.
 //! - `json`: the library `cjson` of scripts, beside another reader of JSON.
 //! - `libraries`: payloads of FUNCTION RESTORE: what is accepted is listed, and dumped again.
 //! - `lua`: one thread's client of a store, whose scripts the input is given to.
@@ -18,6 +19,7 @@
 //! - `targets`: the targets: one function for each thing that reads bytes from elsewhere.
 //! - `values`: values of Lua, as the oracles make them.
 
+mod calls;
 #[path = "../../crates/memory/tests/survival/image.rs"]
 mod image;
 mod json;

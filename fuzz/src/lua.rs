@@ -26,12 +26,15 @@ thread_local! {
 }
 
 fn process() -> Process {
-    let limits = ScriptLimits {
+    process_of(ScriptLimits {
         memory: MEMORY,
         time: Some(TIME),
         brief: None,
         hurried: None,
-    };
+    })
+}
+
+fn process_of(limits: ScriptLimits) -> Process {
     let process = Process::new(Config::new(), 1);
     process.with_interpreter(Some(undercroft_scripts::interpreter()), limits)
 }
@@ -45,12 +48,21 @@ impl Control for Alone {}
 
 /// Runs a command.
 pub(crate) fn run(words: &[&[u8]]) -> Tree {
+    PLACE.with(|((_, store), process)| run_in(store, process, words))
+}
+
+/// Runs a command whose script has limits of its own.
+pub(crate) fn run_within(limits: ScriptLimits, words: &[&[u8]]) -> Tree {
+    PLACE.with(|((_, store), _)| run_in(store, &process_of(limits), words))
+}
+
+fn run_in(store: &Store, process: &Process, words: &[&[u8]]) -> Tree {
     let mut recorder = Recorder::new();
-    PLACE.with(|((_, store), process)| {
+    {
         let mut session = Session::new(1, Some("default".into()), 0);
         let mut context = Context::new(&mut session, Host::of(process, &Alone), store);
         execute(&mut context, words, &mut recorder).expect("nobody holds a lock");
-    });
+    }
     let mut replies = recorder.finish().expect("whole replies");
     replies.pop().expect("a reply")
 }

@@ -1,6 +1,6 @@
 //! The targets: one function for each thing that reads bytes from elsewhere.
 
-use crate::{json, libraries, packs, payload, store, structs};
+use crate::{calls, json, libraries, packs, payload, store, structs};
 use undercroft_resp::{Limits, Parsed, ProtocolError, RequestParser, encode};
 
 /// Something to fuzz.
@@ -62,6 +62,12 @@ pub const TARGETS: &[Target] = &[
         tokens: libraries::TOKENS,
         cost: 50,
         run: libraries::restore_and_dump,
+    },
+    Target {
+        name: "calls",
+        tokens: calls::TOKENS,
+        cost: 200,
+        run: calls::call,
     },
 ];
 

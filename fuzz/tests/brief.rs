@@ -76,3 +76,20 @@ fn every_target_survives_mutated_seeds() {
         println!("fuzz: {}: {inputs} inputs, {how}", target.name);
     }
 }
+
+#[test]
+fn every_function_of_scripts_is_called_in_every_way() {
+    let target = TARGETS.iter().find(|target| target.name == "calls");
+    let target = target.expect("the target");
+    let functions = undercroft_scripts::functions();
+    let named = functions.iter().filter(|row| row.is_named).count();
+    assert!((100..=256).contains(&named), "{named} functions");
+    let mut random = fastrand::Rng::with_seed(7);
+    for function in 0..named {
+        for way in 0..14 {
+            let mut input = vec![function as u8, way];
+            input.extend((0..random.usize(..4)).map(|_| random.u8(..)));
+            run(target, &input, "all functions in all ways");
+        }
+    }
+}
