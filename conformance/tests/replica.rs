@@ -13,7 +13,7 @@ fn asked(client: &mut Client) -> u64 {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
         line.split(',').next()?.parse::<u64>().ok()
     };
-    let [psync, sync] = ["cmdstat_psync:calls=", "cmdstat_sync:calls="].map(|name| calls(name));
+    let [psync, sync] = ["cmdstat_psync:calls=", "cmdstat_sync:calls="].map(calls);
     psync.unwrap_or(0) + sync.unwrap_or(0)
 }
 

@@ -71,7 +71,7 @@ fn fresh_store(capacity: u64) -> (tempfile::TempDir, StoreOf) {
     let terms = Terms {
         capacity: Some(capacity),
         max_memory: Some(0),
-        policy: None,
+        ..Terms::default()
     };
     let path = directory.path().join("store");
     let name = path.to_str().expect("a path of letters");

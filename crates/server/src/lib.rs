@@ -18,6 +18,7 @@
 //! - `limits`: what connections may take: limits that the configuration sets, and open descriptors.
 //! - `listener`: listening sockets: TCP addresses, and a unix socket that nobody else can reach before it is ready.
 //! - `log`: the server's log: lines on standard error.
+//! - `long`: scripts that begin on a thread of their own, as they are long by size or by history.
 //! - `monitors`: lines for connections that MONITOR.
 //! - `output`: replies on their way to a client, and the memory that they wait in.
 //! - `poll`: readiness of sockets: one epoll instance for each thread, and a way to wake it.

@@ -284,8 +284,10 @@ fn an_import_that_fails_says_what_it_leaves() {
     // A store that was there before has what had room.
     succeed(&["exec", "--store", &small, "--create", "PING"]);
     fs::remove_file(&small).expect("a store");
-    let mut options = undercroft_engine::Options::default();
-    options.capacity = Some(8 << 20);
+    let options = undercroft_engine::Options {
+        capacity: Some(8 << 20),
+        ..Default::default()
+    };
     undercroft_engine::Store::create(Path::new(&small), &options).expect("a store");
     let line = fail(&["import", &file, &small], 1);
     assert!(

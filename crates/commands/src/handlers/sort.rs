@@ -385,12 +385,15 @@ fn shards(context: &Context<'_>, names: &[&[u8]], options: &Options<'_>) -> Shar
     }
 }
 
+/// What was read without a lock, by which it is verified under the locks, and the sorted elements.
+type SortedApart = (Gathered, Vec<Option<Vec<u8>>>);
+
 /// Many elements, read without a lock in parts and sorted, where no other key decides about them.
 fn sorted_apart(
     context: &Context<'_>,
     name: &[u8],
     options: &Options<'_>,
-) -> Result<Option<(Gathered, Vec<Option<Vec<u8>>>)>, Failure> {
+) -> Result<Option<SortedApart>, Failure> {
     if options.looks_elsewhere() {
         return Ok(None);
     }

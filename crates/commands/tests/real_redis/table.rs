@@ -149,7 +149,7 @@ fn lists_are_filtered_alike() {
         |command: &&'static Command| std::iter::once(*command).chain(command.subcommands);
     let own_ones: Vec<String> = all()
         .iter()
-        .flat_map(|command| with_subcommands(&command))
+        .flat_map(with_subcommands)
         .filter(|command| !command.is_in_redis_7_0())
         .map(|command| format!("{:?}", Tree::Bulk(command.name.into())))
         .collect();

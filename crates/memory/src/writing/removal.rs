@@ -37,7 +37,7 @@ enum Mode {
     Removing,
 }
 
-/// Ends what [`removing`] or [`not_removing`] began, when it is dropped.
+/// Ends what [`removing`] or `not_removing` began, when it is dropped.
 #[must_use]
 #[derive(Debug)]
 pub struct Removing {
