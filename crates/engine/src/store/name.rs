@@ -85,6 +85,8 @@ impl StoreName {
         let (rest, database) = match rest.split_once('/') {
             None => (rest, None),
             Some((name, "")) => (name, None),
+            // The name is what is wrong.
+            Some((name, _)) if !is_name(name) => (rest, None),
             Some((name, digits)) => {
                 let number = digits.parse().ok().filter(|&number| number < DATABASES);
                 let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());

@@ -419,8 +419,9 @@ impl Store {
             return Ok(false);
         }
         match self.check_memory_for(0) {
-            // Its writers are told so.
-            Ok(()) | Err(Error::MaxMemory) => Ok(self.used_memory() > limit),
+            Ok(()) => Ok(self.used_memory() > limit),
+            // The policy leaves no key to evict: writers are told so, and another step finds nothing either.
+            Err(Error::MaxMemory) => Ok(false),
             Err(error) => Err(error),
         }
     }
