@@ -251,6 +251,10 @@ fn client_fields(reply: &Reply) -> Vec<String> {
     let mut fields = Vec::new();
     for field in lines.first().unwrap_or(&"").split_whitespace() {
         let name = field.split('=').next().unwrap_or_default();
+        // Of Redis 7.2.
+        if ["lib-name", "lib-ver"].contains(&name) {
+            continue;
+        }
         let fixed = [
             "name", "db", "sub", "psub", "multi", "user", "redir", "resp", "cmd",
         ];
