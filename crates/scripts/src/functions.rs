@@ -169,6 +169,7 @@ pub(crate) unsafe extern "C-unwind" fn load(state: *mut lua_State) -> c_int {
     machine::set_globals(state);
     let (program, name) = ((*job).script.program(), c"@user_function".as_ptr());
     if chunks::load_text(state, program, name, chunks::PROGRAM_MAX) != 0 {
+        machine::keep_error(state, machine);
         (*job).ended = Ended::Badly;
         return 0;
     }
