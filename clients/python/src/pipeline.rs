@@ -38,37 +38,15 @@ pub(crate) fn run<'py>(
 ) -> PyResult<Bound<'py, PyList>> {
     let goes_on = replies.is_some();
     let replies = replies.unwrap_or_else(|| PyList::empty(py));
-    let is_new = replies.is_empty();
-    let is_lost = run_once(client, py, commands, &replies, goes_on)?;
-    if is_lost && is_new {
-        // The file of the store was removed: all of it runs in the one that the client opens now.
-        replies.del_slice(0, replies.len())?;
-        run_once(client, py, commands, &replies, goes_on)?;
-    }
-    Ok(replies)
-}
-
-/// Runs the commands that have no reply yet. Returns whether some were refused as the store's file was removed, and the
-/// client opens another one.
-fn run_once<'py>(
-    client: &Client,
-    py: Python<'py>,
-    commands: &Bound<'py, PyList>,
-    replies: &Bound<'py, PyList>,
-    goes_on: bool,
-) -> PyResult<bool> {
     let shared = client.enter(py)?;
     let mut session = client.session(py);
     let mut context = shared.context(&mut session);
-    let ran = run_all(client, py, &shared, &mut context, commands, replies);
+    let ran = run_all(client, py, &shared, &mut context, commands, &replies);
     let is_kept = |error: &PyErr| goes_on && error.is_instance_of::<Locked>(py);
     if ran.as_ref().is_err_and(|error| !is_kept(error)) {
         end_transaction(client, py, &mut context);
     }
-    drop(session);
-    ran?;
-    let is_lost = shared.store.is_lost() && client.may_replace(py);
-    Ok(is_lost && replies.iter().any(|reply| is_error(&reply)))
+    ran.map(|()| replies)
 }
 
 /// Runs the commands that have no reply yet, and adds theirs.
