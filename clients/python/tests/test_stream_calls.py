@@ -181,8 +181,9 @@ def types(value: Any) -> Any:
 
 
 def test_every_typed_method_is_called() -> None:
-    assert {method for _, method in TYPED_METHODS} == set(CALLS)
-    for name in CALLS:
+    # XREADGROUP has a frame around its native call, which gives back what it took (M9).
+    assert {method for _, method in TYPED_METHODS} | {"xreadgroup"} == set(CALLS)
+    for name in set(CALLS) - {"xreadgroup"}:
         # One that is not native would be redis-py's own, and equal to it.
         assert not inspect.isfunction(undercroft.EmbeddedRedis.__dict__[name]), name
         assert not hasattr(Client, name)
