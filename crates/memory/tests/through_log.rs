@@ -247,6 +247,38 @@ fn what_the_dead_left_is_read_before_and_while_it_is_recovered() {
     }
 }
 
+/// A reader that is told to look after a shard first finds which one it is: also where the dead were taking the mark away.
+#[test]
+fn a_mark_that_keeps_readers_out_is_found_at_every_step_of_its_end() {
+    let mut kept_out = 0;
+    for steps in 0.. {
+        let (_directory, path, writer) = create();
+        let mark = |bits| {
+            writer.write(ShardSet::one(1), |transaction| {
+                transaction.set_mark(1, bits)
+            })
+        };
+        mark(1).expect("room");
+        // For ever, so that it may write.
+        writer.looked_after(1, 0);
+        if die_after(steps, || mark(0).expect("room")).is_some() {
+            break;
+        }
+        writer.abandon();
+        for reader in [impatient(&path, false), impatient(&path, true)] {
+            match content(&reader) {
+                Err(Error::Marked) => {
+                    assert!(reader.needs_look(1), "dead after {steps} steps");
+                    kept_out += 1;
+                }
+                found => assert!(found.is_ok() && !reader.needs_look(1), "{found:?}"),
+            }
+            assert!(!reader.needs_look(0));
+        }
+    }
+    assert!(kept_out >= 6, "{kept_out} times");
+}
+
 /// A writer in another thread that makes one step of a change whenever it is told to.
 struct Stepper {
     go: mpsc::Sender<Step>,

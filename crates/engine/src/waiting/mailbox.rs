@@ -201,7 +201,7 @@ impl Store {
     #[cold]
     pub(crate) fn look_after(&self) -> Result<(), Error> {
         let began = coarse_milliseconds();
-        let marked = (0..self.shards()).filter(|&shard| self.segment.is_marked(shard));
+        let marked = (0..self.shards()).filter(|&shard| self.segment.needs_look(shard));
         let marked: Vec<usize> = marked.collect();
         let looked = marked
             .iter()

@@ -11,12 +11,30 @@ use crate::handle::Segment;
 use crate::mapped::layout::shard;
 use crate::mapped::platform;
 use crate::views::counter;
+use crate::views::shards::ShardSet;
+use crate::views::through_log::LookBack;
+use crate::views::view::{Notes, View};
 
 impl Segment {
     /// Whether somebody has to look after a shard before it is read or changed.
     pub fn is_marked(&self, index: usize) -> bool {
         let at = self.mapping.layout().shard(index) + shard::COUNTER;
         self.mapping.load(at) & counter::MARK != 0
+    }
+
+    /// The same, where a change of the shard that is not finished may have taken its mark away: a read through the log is
+    /// kept out by the mark that was there before (R9). One that is recovered or finished meanwhile has none.
+    #[cold]
+    pub fn needs_look(&self, index: usize) -> bool {
+        let at = self.mapping.layout().shard(index) + shard::COUNTER;
+        let noted = counter::note(self.mapping.word(at));
+        let was_marked = |back: LookBack<'_>| {
+            let view = View::new(&back.before, Notes::Back(&back));
+            view.mark(index) != 0
+        };
+        noted & counter::MARK != 0
+            || noted & counter::ODD != 0
+                && LookBack::new(self, ShardSet::one(index), &[noted]).is_some_and(was_marked)
     }
 
     /// This process began to look after a shard when the coarse clock showed `began`, and has done so. For as long again
