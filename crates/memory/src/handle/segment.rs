@@ -52,6 +52,8 @@ pub struct Segment {
     /// shard: bytes, and above them the table's length.
     pub(crate) hints_copied: Vec<AtomicU64>,
     place_checked: AtomicU64,
+    /// The coarse clock when a reader last asked whether the writer lives whose change it met.
+    pub(crate) writer_probed: AtomicU64,
     /// The coarse clock at the last write.
     written: AtomicU64,
     removed: AtomicBool,
@@ -96,6 +98,7 @@ impl Segment {
             hook: None,
             suspicions,
             place_checked: AtomicU64::new(0),
+            writer_probed: AtomicU64::new(0),
             written: AtomicU64::new(0),
             removed: AtomicBool::new(false),
             boot,

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Holder};
 use crate::handle::{Marks, Segment, Unlock};
 use crate::mapped::layout::{SHARDS_MAX, shard};
+use crate::mapped::platform;
 use crate::probes::race::Moment;
 use crate::processes::lock::{self, Owner};
-use crate::processes::wait::{self, limit_patience};
+use crate::processes::wait::{self, Waiter, Which, limit_patience};
 use crate::views::counter;
 use crate::views::shards::ShardSet;
 use crate::views::through_log::{LookBack, Meanwhile};
@@ -30,6 +31,8 @@ const LONG_TRIES: u32 = 2;
 const WASTE_MOST: u64 = 8 << 20;
 /// How long a reader waits for a lock before it tries again without.
 const LOCK_WAIT: Duration = Duration::from_millis(10);
+/// Milliseconds between two questions of this process' readers whether a writer lives, as each is a system call.
+const WRITER_PROBE: u64 = 10;
 
 /// What tries came to that were thrown away (R10).
 #[derive(Default)]
@@ -56,8 +59,8 @@ enum Noted {
     Marked,
     /// One was being changed, and is in another state by now.
     Changing,
-    /// One is in the midst of a change that takes longer.
-    Unfinished,
+    /// This one is in the midst of a change that takes longer.
+    Unfinished(usize),
 }
 
 /// Memory of the caller's that a read fills. [`Segment::read_into`] empties it before every try, and where it ends in
@@ -267,13 +270,16 @@ impl Segment {
                     Noted::Plain => {}
                     Noted::Marked => return Some(Err(Error::Marked.into())),
                     // Who looks after marks writes next, for which it waits anyway.
-                    Noted::Unfinished if marks == Marks::Respected => {
+                    Noted::Unfinished(index) if marks == Marks::Respected => {
+                        if self.has_recovered(index) {
+                            continue;
+                        }
                         back = LookBack::new(self, shards, counters);
                         if back.is_none() {
                             continue;
                         }
                     }
-                    Noted::Unfinished | Noted::Changing => continue,
+                    Noted::Unfinished(_) | Noted::Changing => continue,
                 }
             }
             let view = match &back {
@@ -326,10 +332,39 @@ impl Segment {
         }
         match odd {
             Some((index, noted)) if self.has_changed_soon(index, noted) => Noted::Changing,
-            Some(_) => Noted::Unfinished,
+            Some((index, _)) => Noted::Unfinished(index),
             None if marked => Noted::Marked,
             None => Noted::Plain,
         }
+    }
+
+    /// Recovers a shard that is in the midst of a change, where the writer is dead and this process writes, too: its next
+    /// reads are plain ones then. Waits for nobody, and leaves a shard as it is that cannot be recovered.
+    #[cold]
+    fn has_recovered(&self, index: usize) -> bool {
+        if !self.process.claimed() {
+            return false;
+        }
+        let now = platform::coarse_milliseconds();
+        let probed = self.writer_probed.load(Ordering::Relaxed);
+        if now.wrapping_sub(probed) < WRITER_PROBE
+            || self
+                .writer_probed
+                .compare_exchange(probed, now, Ordering::Relaxed, Ordering::Relaxed)
+                .is_err()
+        {
+            return false;
+        }
+        let word = self.mapping.shard_words(index).lock();
+        let mut waiter = Waiter::new(self, Which::Shard(index), Duration::ZERO).probe_first();
+        if lock::acquire(word, self.process.owner(), &mut waiter).is_err() {
+            return false;
+        }
+        let _unlock = Unlock {
+            segment: self,
+            shards: ShardSet::one(index),
+        };
+        self.settle(index, Marks::Ignored).is_ok()
     }
 
     /// Whether a shard had a mark, before the changes that are read back, which keeps the reader out (L5).

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use undercroft_memory::{
     Error, Holder, Segment, ShardSet, WaitHook, limit_patience, unlimited_patience,
@@ -201,6 +201,28 @@ fn a_reader_needs_no_recovery_after_a_writers_death() {
         increment(&read_only, ShardSet::one(0)),
         Err(Error::ReadOnly)
     ));
+}
+
+/// A process that writes recovers what it reads of the dead: it does not look into their logs for ever.
+#[test]
+fn a_reader_that_writes_too_recovers_after_a_writers_death() {
+    let store = Store::new();
+    let mut holder = Child::start("hold", &store.path);
+    holder.expect("holding");
+    holder.kill();
+    let reader = store.open(true);
+    reader.set_patience(Duration::ZERO);
+    increment(&reader, ShardSet::one(SHARDS - 1)).expect("a free shard");
+    let begun = Instant::now();
+    while !store.segment.held_locks().is_empty() {
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "nobody recovered it"
+        );
+        for shard in 0..2 {
+            assert_eq!(read(&reader, shard).expect("a read"), 0);
+        }
+    }
 }
 
 /// A log that cannot be read through: readers say who keeps the shard, once their patience is used up.
