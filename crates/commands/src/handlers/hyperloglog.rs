@@ -1,6 +1,8 @@
 //! Counting different elements approximately: PFADD, PFCOUNT, PFMERGE.
 
-use undercroft_engine::{Encoding as TextEncoding, Entry, KeyEvent, View};
+use std::time::Duration;
+
+use undercroft_engine::{Encoding as TextEncoding, Entry, KeyEvent, View, limit_patience};
 
 use crate::arguments::{CommandError, is_keyword};
 use crate::handler::{Context, Failure, Outcome};
@@ -123,7 +125,8 @@ pub(crate) fn pfcount(
     Ok(())
 }
 
-/// Counts, and keeps the result in the value for the next time where the store can be written to.
+/// Counts, and keeps the result in the value for the next time where the store can be written to at once: no reader waits
+/// for a writer (R9), or fails because the store is full.
 fn count_and_cache(
     context: &Context<'_>,
     key: &[u8],
@@ -136,6 +139,7 @@ fn count_and_cache(
         Some(count) => count,
         None => hll::count(seen)?,
     };
+    let _limited = limit_patience(Duration::ZERO);
     let cached = store.write(store.shards_of([&key]), |writer| {
         let entry = writer.find(database, &key)?;
         let mut value = Vec::new();
@@ -156,7 +160,9 @@ fn count_and_cache(
         Ok::<_, undercroft_engine::Error>(())
     });
     match cached {
-        Err(error) if !error.is_read_only() => Err(error.into()),
+        Err(error) if !error.is_read_only() && !error.is_busy() && !error.is_out_of_memory() => {
+            Err(error.into())
+        }
         _ => Ok(count),
     }
 }
