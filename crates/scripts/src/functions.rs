@@ -49,7 +49,7 @@ impl Globals {
 }
 
 /// What `redis` has while the program of a library is run.
-pub(crate) const LOADING: &[Function] = &[
+pub(crate) static LOADING: &[Function] = &[
     asked(
         c"register_function",
         register_function,

@@ -140,8 +140,9 @@ const fn library(name: &'static CStr, functions: &'static [Function]) -> Library
     }
 }
 
-/// All libraries. No other function is given to a script.
-pub(crate) const TABLE: &[Library] = &[
+/// All libraries. No other function is given to a script. A static, as the functions of a constant may have an address of
+/// their own wherever it is used.
+pub(crate) static TABLE: &[Library] = &[
     Library {
         name: c"",
         functions: base::FUNCTIONS,
