@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 from redis.exceptions import RedisError
 from redis.lock import Lock as RedisLock
 
-from undercroft._native import Subscription
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -78,6 +76,9 @@ class _Receiver:
     """A receiver of messages from a store in this process."""
 
     def __init__(self, client: Any, channel: bytes) -> None:
+        # Locks of servers need no native module.
+        from undercroft._native import Subscription
+
         self._native = Subscription(client)
         self._native.command(("SUBSCRIBE", channel))
 
