@@ -155,7 +155,7 @@ impl<'s> Judge<'s> {
             return 0;
         }
         let mut is_right = false;
-        let mut expected = String::new();
+        let mut expected = None;
         for &world in std::iter::once(&to).chain(others) {
             let fresh = self.fresh(world, line, writes);
             let all = match case.answers {
@@ -163,11 +163,9 @@ impl<'s> Judge<'s> {
                 Answers::Exact | Answers::Unordered | Answers::Size => None,
             };
             is_right |= outcome.is_as(&fresh, case.answers, all.as_deref());
-            if expected.is_empty() {
-                expected = fresh.summary();
-            }
+            expected.get_or_insert(fresh);
         }
-        if !is_right {
+        if let Some(expected) = expected.filter(|_| !is_right) {
             let names = (self.stage.name(from), self.stage.name(to));
             let wrong = self.wrong.entry(case.command).or_default();
             wrong.0 += 1;
@@ -175,10 +173,11 @@ impl<'s> Judge<'s> {
                 let how = format!("{interruption:?}");
                 let how: String = how.chars().take(40).collect();
                 wrong.1 = format!(
-                    "{line}, {} to {}, {how}: expected {expected}, got {}",
+                    "{line}, {} to {}, {how}: expected {}, got {}",
                     names.0,
                     names.1,
-                    outcome.summary()
+                    expected.unlike(&outcome),
+                    outcome.unlike(&expected)
                 );
             }
         }

@@ -131,6 +131,19 @@ impl Outcome {
         format!("{start} ({} characters)", text.len())
     }
 
+    /// A few words of it, from a little before the place where it differs from another one.
+    pub(crate) fn unlike(&self, other: &Outcome) -> String {
+        let [own, others] = [self, other].map(|outcome| format!("{:?}", outcome.replies));
+        let mut pairs = own.chars().zip(others.chars());
+        let same = pairs.position(|(own, other)| own != other).unwrap_or(0);
+        let part: String = own
+            .chars()
+            .skip(same.saturating_sub(100))
+            .take(200)
+            .collect();
+        format!("{part} ({} characters)", own.len())
+    }
+
     /// Whether it may be the outcome of a call where `fresh` is that of one that nobody interrupted, and `all` what an
     /// answer by chance is chosen from.
     pub(crate) fn is_as(&self, fresh: &Outcome, answers: Answers, all: Option<&Outcome>) -> bool {
@@ -144,15 +157,12 @@ impl Outcome {
                 usual.sort_unstable();
                 items == usual && self.left == fresh.left
             }
-            (Answers::Size, _) => match (&replies[..], &fresh_replies[..]) {
-                ([Tree::Integer(size)], [Tree::Integer(usual)]) => {
-                    // Only what has an arena may differ.
-                    let arenas = size.min(usual).unsigned_abs() >= AHEAD;
-                    let differ = size.abs_diff(*usual);
-                    (differ == 0 || arenas && differ <= AHEAD) && self.left == fresh.left
-                }
-                _ => self == fresh,
-            },
+            (Answers::Size, _) => {
+                let mut pairs = items.iter().zip(&usual);
+                items.len() == usual.len()
+                    && pairs.all(|(item, usual)| item == usual || item.is_about(usual))
+                    && self.left == fresh.left
+            }
             // What is refused is refused in the same words.
             (Answers::Random(_), Some(Ok(all))) if !usual.is_empty() && usual[0].is_value() => {
                 let known: HashSet<Leaf> = leaves(all).into_iter().collect();
@@ -172,6 +182,16 @@ struct Leaf(String);
 impl Leaf {
     fn is_value(&self) -> bool {
         self.0.starts_with("Bulk")
+    }
+
+    /// Whether both are numbers of bytes of something with an arena, and differ by what it is given ahead of need.
+    fn is_about(&self, other: &Leaf) -> bool {
+        let [size, usual] = [self, other].map(|leaf| {
+            let digits = leaf.0.strip_prefix("Integer(")?.strip_suffix(')')?;
+            digits.parse::<u64>().ok()
+        });
+        size.zip(usual)
+            .is_some_and(|(size, usual)| size.min(usual) >= AHEAD && size.abs_diff(usual) <= AHEAD)
     }
 }
 

@@ -9,7 +9,7 @@ pub enum Answers {
     Exact,
     /// The items of a fresh call's answer in some order.
     Unordered,
-    /// A number of bytes that may differ by what an arena is given ahead of need.
+    /// The answer of a fresh call, but numbers of bytes may differ by what an arena is given ahead of need.
     Size,
     /// Chosen by chance: as many items as a fresh call's, all of them among the answer to this call.
     Random(&'static str),
@@ -331,7 +331,11 @@ pub const CASES: &[Case] = &[
         &["FEED.POS k m0000008 ALL", "FEED.POS k m0000008"],
     ),
     case("feed.pop", &["FEED.POP k LEFT", "FEED.POP k RIGHT 3"]),
-    case("feed.info", &["FEED.INFO k"]),
+    Case {
+        command: "feed.info",
+        answers: Size,
+        lines: &["FEED.INFO k"],
+    },
     case("feed.compact", &["FEED.COMPACT k"]),
     // Sets.
     case("sadd", &["SADD k m0 new"]),
