@@ -115,6 +115,8 @@ fn an_index_grows_and_shrinks_with_its_feed() {
 fn work_of(values: u64, seed: u64) -> Work {
     let mut random = Rng::with_seed(seed);
     let pair = Pair::new(schema());
+    // A log that upkeep takes back makes the next change run twice; when it does so depends on the machine.
+    pair.store.leave_upkeep_to_a_timer();
     let before = work::done();
     for part in 0..100 {
         let position = random.i64(0..=part * 1000);
