@@ -2,6 +2,7 @@
 //! ours, unless this file says why.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use undercroft_conformance::client::{Address, Client};
 use undercroft_conformance::command::Command;
@@ -124,6 +125,7 @@ impl Scene {
     /// Brings the server into many states, and looks at it in each.
     fn play(&mut self) -> Seen {
         let mut seen = Seen::new();
+        let start = Instant::now();
         self.look(&mut seen);
         let value = "v".repeat(100);
         for number in 0..20_000 {
@@ -185,7 +187,10 @@ impl Scene {
         self.run(&["FLUSHALL"]);
         self.run(&["SCRIPT", "FLUSH"]);
         self.run(&["CONFIG", "SET", "maxmemory-samples", "5"]);
-        self.look(&mut seen);
+        // Some figures are whole seconds: a play is long enough for each of them to change.
+        while start.elapsed() <= Duration::from_millis(2100) {
+            self.look(&mut seen);
+        }
         seen
     }
 }
