@@ -89,7 +89,7 @@ SAME(int, uc_object_array, const uc_object *, const char **, size_t *, const uin
 }
 #endif
 
-CHECK(UC_ABI_VERSION == 3);
+CHECK(UC_ABI_VERSION == 4);
 CHECK(UC_OBJECT_ID == 80);
 CHECK(UC_OK == 0 && UC_NONE == 1 && UC_TOO_SMALL == 2);
 CHECK(UC_ERROR == -1 && UC_MISUSE == -2 && UC_WRONG_TYPE == -3 && UC_FULL == -4 && UC_BUSY == -5);

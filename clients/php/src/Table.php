@@ -94,10 +94,11 @@ final class Table
         'FLUSHALL' => true, 'FLUSHDB' => true, 'FUNCTION' => true, 'HELLO' => true, 'INFO' => true,
         'KEYS' => true, 'LASTSAVE' => true, 'LATENCY' => true, 'LOLWUT' => true, 'MEMORY' => true,
         'MODULE' => true, 'MONITOR' => true, 'MULTI' => true, 'OBJECT' => true, 'PFSELFTEST' => true,
-        'PING' => true, 'PSUBSCRIBE' => true, 'PUBLISH' => true, 'PUBSUB' => true, 'PUNSUBSCRIBE' => true,
-        'QUIT' => true, 'RANDOMKEY' => true, 'READONLY' => true, 'READWRITE' => true, 'REPLICAOF' => true,
-        'RESET' => true, 'ROLE' => true, 'SAVE' => true, 'SCAN' => true, 'SCRIPT' => true, 'SELECT' => true,
-        'SHUTDOWN' => true, 'SLAVEOF' => true, 'SLOWLOG' => true, 'SUBSCRIBE' => true, 'SWAPDB' => true,
+        'PING' => true, 'PSUBSCRIBE' => true, 'PSYNC' => true, 'PUBLISH' => true, 'PUBSUB' => true,
+        'PUNSUBSCRIBE' => true, 'QUIT' => true, 'RANDOMKEY' => true, 'READONLY' => true,
+        'READWRITE' => true, 'REPLCONF' => true, 'REPLICAOF' => true, 'RESET' => true, 'ROLE' => true,
+        'SAVE' => true, 'SCAN' => true, 'SCRIPT' => true, 'SELECT' => true, 'SHUTDOWN' => true,
+        'SLAVEOF' => true, 'SLOWLOG' => true, 'SUBSCRIBE' => true, 'SWAPDB' => true, 'SYNC' => true,
         'TIME' => true, 'UNSUBSCRIBE' => true, 'UNWATCH' => true, 'WAIT' => true,
     ];
 

@@ -206,7 +206,7 @@ def test_closing_lets_go_and_using_opens_again(path: str) -> None:
 
 
 def test_a_store_that_was_removed_is_a_lost_connection(path: str) -> None:
-    with undercroft.Redis(path) as r:
+    with undercroft.Redis(path, on_removed="error") as r:
         r.set("k", "v")
         Path(path).unlink()
         # The path is looked at once a second at most.

@@ -160,7 +160,7 @@ def test_a_removed_store_says_so(path: str) -> None:
         while True:
             store.set("k", "w")
 
-    with undercroft.Store(path) as store:
+    with undercroft.Store(path, on_removed="error") as store:
         store.set("k", "v")
         Path(path).unlink()
         with pytest.raises(undercroft.UnavailableError):

@@ -88,8 +88,16 @@ try {
 same(true, $stored > 10, "$stored values");
 same(true, strlen($small->get('big0')) === 100_000, 'read when it is full');
 same(1, $small->del('big0'), 'deleted when it is full');
-$why = thrown(fn () => open_store(['maxmemory' => 8 << 20]));
-same(true, str_starts_with($why, 'Undercroft\StoreException: '), "another maxmemory: $why");
+$why = thrown(fn () => open_store(['maxmemory' => 8 << 20, 'strict' => true]));
+same(true, str_starts_with($why, 'Undercroft\StoreException: '), "another maxmemory, strictly: $why");
+$warning = '';
+set_error_handler(function (int $level, string $text) use (&$warning): bool {
+    $warning = $text;
+    return true;
+}, E_WARNING);
+same('nothing', substr(thrown(fn () => open_store(['maxmemory' => 8 << 20])), 0, 7), 'another maxmemory');
+restore_error_handler();
+same(true, str_contains($warning, 'has maxmemory 4194304, not 8388608'), "another maxmemory: $warning");
 foreach ([['db' => 16], ['db' => -1], ['db' => '1'], ['maxmemory' => -2], ['policy' => 'none'], ['timeout' => 0],
     ['timeout' => NAN], ['nosuch' => 1], [1]] as $options) {
     $why = thrown(fn () => open_store($options));
