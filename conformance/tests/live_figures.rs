@@ -187,6 +187,7 @@ impl Scene {
         self.run(&["FLUSHALL"]);
         self.run(&["SCRIPT", "FLUSH"]);
         self.run(&["CONFIG", "SET", "maxmemory-samples", "5"]);
+        self.look(&mut seen);
         // Some figures are whole seconds: a play is long enough for each of them to change.
         while start.elapsed() <= Duration::from_millis(2100) {
             self.look(&mut seen);
