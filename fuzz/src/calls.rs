@@ -154,7 +154,9 @@ fn ends(script: &str) {
     let (before, began) = (memory("VmRSS"), thread_time());
     run_within(limits, &[b"EVAL", script.as_bytes(), b"0"]);
     let took = thread_time().saturating_sub(began);
-    assert!(took <= 2 * TIME, "{took:?}: {script}");
+    // With the first run of every write rolled back a script runs twice.
+    let runs = 1 + u32::from(std::env::var_os("UNDERCROFT_RERUN").is_some());
+    assert!(took <= 2 * TIME * runs, "{took:?}: {script}");
     if resets {
         let taken = memory("VmHWM").saturating_sub(before);
         assert!(taken <= 2 * MEMORY + BESIDES, "{taken} bytes: {script}");
