@@ -12,7 +12,7 @@ const SLABS_IN_EXTENT: usize = 3;
 const PAGES_IN_SLAB: usize = 5;
 const PAGES_IN_EXTENT: usize = 16;
 const PAGE: usize = 4096;
-/// What nothing but removals takes (H6).
+/// Free pages that only removals may take (H6).
 const PAGES_KEPT: usize = 2 * PAGES_IN_EXTENT;
 /// How often something is done.
 const SOME: u32 = 100;

@@ -25,7 +25,7 @@ pub const HASH_KEY: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
 /// The database that [`verify`] itself writes to.
 const PROBE: usize = DATABASES - 1;
 
-/// Keys that [`verify`] looks at in a store that nobody has recovered, at most about as many.
+/// How many keys, at most, [`verify`] looks at before the store is recovered.
 const LOOKS: usize = 16;
 
 /// By database and key: value and expiry.
@@ -346,7 +346,7 @@ pub fn verify(store: &Store, expected: &Expected, turn: u64) -> Result<Outcome, 
                 let access = store.access();
                 access.exists(*database, &[key.as_slice()]).map_err(say)?;
             }
-            // Such a look needs no recovery (R9), but each goes through the logs again: a few are enough.
+            // Reading needs no recovery (R9), but every read goes through the logs again: a few are enough.
             store.recover().map_err(say)?;
         }
         _ => {

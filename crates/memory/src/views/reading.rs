@@ -31,7 +31,7 @@ const LONG_TRIES: u32 = 2;
 const WASTE_MOST: u64 = 8 << 20;
 /// How long a reader waits for a lock before it tries again without.
 const LOCK_WAIT: Duration = Duration::from_millis(10);
-/// Milliseconds between two questions of this process' readers whether a writer lives, as each is a system call.
+/// Milliseconds after which the readers of this process ask again whether a writer is alive, which is a system call.
 const WRITER_PROBE: u64 = 10;
 
 /// What tries came to that were thrown away (R10).
@@ -338,8 +338,8 @@ impl Segment {
         }
     }
 
-    /// Recovers a shard that is in the midst of a change, where the writer is dead and this process writes, too: its next
-    /// reads are plain ones then. Waits for nobody, and leaves a shard as it is that cannot be recovered.
+    /// Recovers a shard whose writer died in the middle of a change, if this process writes as well: later reads are plain
+    /// ones then. It never waits, and leaves alone a shard that cannot be recovered.
     #[cold]
     fn has_recovered(&self, index: usize) -> bool {
         if !self.process.claimed() {

@@ -203,7 +203,7 @@ fn a_reader_needs_no_recovery_after_a_writers_death() {
     ));
 }
 
-/// A process that writes recovers what it reads of the dead: it does not look into their logs for ever.
+/// A process that writes recovers the shards of a dead writer that it reads: it does not read through their logs for ever.
 #[test]
 fn a_reader_that_writes_too_recovers_after_a_writers_death() {
     let store = Store::new();
@@ -219,7 +219,7 @@ fn a_reader_that_writes_too_recovers_after_a_writers_death() {
     while !store.segment.held_locks().is_empty() {
         assert!(
             begun.elapsed() < Duration::from_secs(20),
-            "nobody recovered it"
+            "the shards were not recovered"
         );
         for shard in 0..2 {
             assert_eq!(read(&reader, shard).expect("a read"), 0);
