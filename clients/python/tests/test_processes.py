@@ -103,11 +103,13 @@ def test_no_count_is_lost_between_threads(r: undercroft.Redis) -> None:
 
 
 # A process that does nothing but write, so that every other stop finds it holding a lock:
-# long values would be copied before it is taken.
+# long values would be copied before it is taken. Every key exists before it says so: a stop
+# inside the first MSET would show readers a store without them.
 HOLDER = """
 import sys, undercroft
 r = undercroft.Redis(sys.argv[1])
 pairs = {f"key:{i}": "v" * 30 for i in range(2000)}
+r.mset(pairs)
 print("ready", flush=True)
 while True:
     r.incr("rounds")
