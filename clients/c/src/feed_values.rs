@@ -25,7 +25,7 @@ fn change(
 ) -> Outcome<u64> {
     let store = &on.shared.store;
     if !removes {
-        let room = store.check_memory();
+        let room = store.check_memory_for(0);
         room.map_err(|error| Refused::engine(store, error))?;
     }
     let key = store.key(key);

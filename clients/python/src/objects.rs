@@ -212,7 +212,7 @@ fn put_long(
     (length, expiry): (usize, Expiry),
 ) -> Result<(), Error> {
     let key = store.key(key);
-    store.check_memory()?;
+    store.check_memory_for(length)?;
     let mut staged = store.stage_room(&key, length as u64)?;
     staged.fill(0, head);
     let mut end = head.len();
@@ -525,7 +525,7 @@ pub(crate) fn draft_object(
     let first = padded(head.len());
     let whole = first.saturating_add(length);
     let staged = store
-        .check_memory()
+        .check_memory_for(whole)
         .and_then(|()| store.stage_room(&store.key(&key), whole as u64));
     let mut staged = staged.map_err(|error| raise(py, client, store, whole, error))?;
     let mut start = head.to_vec();

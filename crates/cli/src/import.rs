@@ -186,7 +186,7 @@ fn put(store: &Store, record: &Record<'_>) -> Result<bool, Error> {
         let value = record.items.iter().next().unwrap_or_default();
         return store.set_with(record.database, record.key, value, options);
     }
-    store.check_memory()?;
+    store.check_memory_for(record.items.iter().map(<[u8]>::len).sum())?;
     let key = store.key(record.key);
     let (database, value_type, items) = (record.database, record.value_type, record.items);
     let limits = Limits::DEFAULT;

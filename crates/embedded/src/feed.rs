@@ -68,7 +68,7 @@ impl OpenStore {
     ) -> Result<Option<u64>, Error> {
         let store = &self.store;
         let key = store.key(key);
-        store.check_memory()?;
+        store.check_memory_for(items.values.len())?;
         let added = store.write(ShardSet::one(key.shard()), |writer| {
             let place = position.unwrap_or(-1);
             writer.feed_add_visible(database, &key, place, |schema| items.of(schema, position))
@@ -92,7 +92,7 @@ impl OpenStore {
     ) -> Result<Option<bool>, Error> {
         let store = &self.store;
         let key = store.key(key);
-        store.check_memory()?;
+        store.check_memory_for(value.len())?;
         let moved = store.write(ShardSet::one(key.shard()), |writer| {
             let Some(feed) = writer.feed(database, &key)? else {
                 return Ok(None);

@@ -124,7 +124,7 @@ fn evictions_are_told() {
         };
         store.set_eviction(eviction).expect("writable");
         store
-            .make_room(store.used_memory() - 2000)
+            .make_room(store.used_memory() - 2000, 0)
             .expect("a key to evict");
         assert_eq!(heard(subscriber), ["space@0__:victim evicted"]);
     });

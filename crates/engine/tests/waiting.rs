@@ -540,13 +540,16 @@ fn who_needs_memory_frees_what_the_dead_left() {
     );
     // A store of no keys, which is full.
     store.set_max_memory(used / 2).expect("it may write");
-    store.check_memory().expect("room");
+    store.check_memory_for(usize::MAX).expect("room");
     assert!(store.used_memory() <= used / 2);
     // Nobody frees what is of the living.
     let mut waiters = Waiters::new(&store);
     wait(&mut waiters, &[b"k"], LEFT);
     store.set_max_memory(1).expect("it may write");
-    assert!(matches!(store.check_memory(), Err(Error::MaxMemory)));
+    assert!(matches!(
+        store.check_memory_for(usize::MAX),
+        Err(Error::MaxMemory)
+    ));
     assert_eq!(store.waits().expect("a look").len(), 1);
     drop(waiters);
     store.set_max_memory(0).expect("it may write");

@@ -115,7 +115,7 @@ impl Store {
     ) -> Result<Leased, Error> {
         let name = lease_key(key);
         let (key, name) = (self.key(key), self.key(&name));
-        self.check_memory()?;
+        self.check_memory_for(0)?;
         let term = u64::try_from(term.as_millis()).unwrap_or(u64::MAX).max(1);
         let over = self.boot_now().saturating_add(term);
         let lease = Lease::new(self.segment.seat_here(number)?, number, over);

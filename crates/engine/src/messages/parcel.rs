@@ -90,7 +90,7 @@ impl Access<'_> {
             let options = SetOptions { condition, expiry };
             return self.store.set_with(PARCELS, name, message, options);
         }
-        self.check_memory()?;
+        self.check_memory_for(message.len())?;
         let key = self.key(name);
         self.write(ShardSet::one(key.shard), |writer| {
             let found = writer.find_slot(PARCELS, &key)?;

@@ -404,25 +404,9 @@ impl Store {
         Ok(self.segment.set_max_memory(bytes)?)
     }
 
-    /// Makes sure that there is room for more: where the limit is reached, keys
-    /// are evicted, as many as the policy allows. A few nanoseconds while it is
-    /// far away. Must not be called within a transaction.
-    ///
-    /// # Errors
-    /// [`Error::MaxMemory`] where nothing may be evicted.
-    #[inline]
-    pub fn check_memory(&self) -> Result<(), Error> {
-        let limit = self.segment.max_memory();
-        if limit == 0 || self.segment.granted_bytes() <= limit {
-            return Ok(());
-        }
-        if self.used_memory() > limit {
-            return self.make_room(limit);
-        }
-        Ok(())
-    }
-
-    /// [`check_memory`](Self::check_memory) for a command that brings about so many bytes: it evicts in proportion.
+    /// Makes sure that there is room for a command that adds about this many bytes: where the limit is reached, keys are
+    /// evicted, in proportion to `bytes` and as the policy allows. A few nanoseconds while the limit is far away. Must
+    /// not be called within a transaction.
     ///
     /// # Errors
     /// [`Error::MaxMemory`] where nothing may be evicted.
@@ -433,7 +417,7 @@ impl Store {
             return Ok(());
         }
         if self.used_memory() > limit {
-            return self.make_room_for(limit, bytes as u64);
+            return self.make_room(limit, bytes as u64);
         }
         Ok(())
     }

@@ -347,17 +347,11 @@ impl<'a> Access<'a> {
         self.store.set_frequency(key, counter);
     }
 
-    /// Makes room where the limit is reached; see [`Store::check_memory`]. Not within a transaction: it was asked for all its commands
-    /// before it began, as in Redis.
-    #[inline]
-    pub fn check_memory(&self) -> Result<(), Error> {
-        self.check_memory_for(0)
-    }
-
-    /// [`check_memory`](Self::check_memory) for a command that brings about so many bytes; see [`Store::check_memory_for`].
+    /// Makes room for a command that adds about this many bytes; see [`Store::check_memory_for`]. Does nothing within a
+    /// transaction: room was made for all of its commands before it began, as in Redis.
     ///
     /// # Errors
-    /// Those of `check_memory`.
+    /// Those of [`Store::check_memory_for`].
     #[inline]
     pub fn check_memory_for(&self, bytes: usize) -> Result<(), Error> {
         match self.running {

@@ -27,11 +27,7 @@ use crate::upkeep::reclaim::Locked;
 const POOL: usize = 16;
 /// Buckets looked at in one read.
 const BUCKETS: u64 = 64;
-/// Keys evicted by somebody who has come for just that at most, unless very much is to be freed.
-const KEYS_AT_ONCE: u64 = 4096;
-/// The part of what is to be freed that he frees at least.
-const SHARE_AT_ONCE: u64 = 64;
-/// How long one command evicts for others: what is over the limit beyond what it brings itself.
+/// How long one command evicts beyond its own share, which is in proportion to the bytes that it adds.
 const AT_ONCE: Duration = Duration::from_micros(500);
 /// A command evicts so many times what it brings, however long that takes: otherwise the data grow faster than keys go.
 const TIMES_AS_MUCH: u64 = 2;
@@ -299,30 +295,14 @@ impl Store {
         self.chance.seed(seed);
     }
 
-    /// Evicts keys until no more bytes than these are in use: at most 4,096
-    /// keys, or a 64th of what is too much, whichever is more, so that a limit
-    /// that was made lower does not stall the first writer. Must not be called
-    /// within a transaction.
+    /// Evicts keys until no more bytes than `limit` are in use, for a command that adds about `brings` bytes: at least
+    /// twice as many bytes as that, however long it takes, and beyond that for half a millisecond. The rest of an excess,
+    /// as after a limit was lowered, is left to the next commands and to upkeep. Must not be called within a transaction.
     ///
     /// # Errors
     /// [`Error::MaxMemory`] where there is nothing to evict.
     #[cold]
-    pub fn make_room(&self, limit: u64) -> Result<(), Error> {
-        let excess = self.used_memory().saturating_sub(limit);
-        self.make_room_until(limit, |evicted, freed| {
-            evicted >= KEYS_AT_ONCE && freed >= excess / SHARE_AT_ONCE
-        })
-    }
-
-    /// [`make_room`](Self::make_room) for a command that brings so many bytes:
-    /// evicts twice as many, and beyond that for half a millisecond. What is
-    /// left over, as after a limit was made lower, goes with the next commands
-    /// and with upkeep.
-    ///
-    /// # Errors
-    /// As those of `make_room`.
-    #[cold]
-    pub(crate) fn make_room_for(&self, limit: u64, brings: u64) -> Result<(), Error> {
+    pub fn make_room(&self, limit: u64, brings: u64) -> Result<(), Error> {
         let (start, least) = (Instant::now(), brings.saturating_mul(TIMES_AS_MUCH));
         self.make_room_until(limit, |evicted, freed| {
             evicted > 0 && freed >= least && evicted % LOOK_EVERY == 0 && start.elapsed() >= AT_ONCE
@@ -741,7 +721,7 @@ mod tests {
         store.pool.lock().expect("no panic").candidates = (0..POOL).map(gone).collect();
         store.pool.lock().expect("no panic").policy = EvictionPolicy::AllKeysLru;
         store
-            .make_room(store.used_memory() - 1)
+            .make_room(store.used_memory() - 1, 0)
             .expect("there is a key");
         assert_eq!(store.evicted_keys(), 1);
     }

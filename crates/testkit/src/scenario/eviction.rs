@@ -41,5 +41,5 @@ fn evict(store: &Store, policy: EvictionPolicy, bytes: u64) {
     store.set_random(7);
     store.set_eviction(eviction).expect("a store to write to");
     let limit = store.used_memory() - bytes;
-    store.make_room(limit).expect("room is made");
+    store.make_room(limit, bytes).expect("room is made");
 }

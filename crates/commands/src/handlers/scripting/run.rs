@@ -55,7 +55,7 @@ pub(super) fn run_with(
     reply: &mut dyn Reply,
 ) -> Outcome {
     let store = context.store;
-    let is_full = match store.check_memory().map_err(Failure::from) {
+    let is_full = match store.check_memory_for(0).map_err(Failure::from) {
         Err(Failure::Reply(_)) => true,
         room => {
             room?;

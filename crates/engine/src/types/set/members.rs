@@ -669,7 +669,7 @@ impl Store {
         integers: u64,
     ) -> Result<bool, Error> {
         let key = self.key(key);
-        self.check_memory()?;
+        self.check_memory_for(member.len())?;
         let new = self.write(ShardSet::one(key.shard), |writer| {
             let new = writer.set_add(database, &key, &[member], integers)?;
             Ok::<_, Error>(new == 1)

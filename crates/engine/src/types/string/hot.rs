@@ -179,7 +179,7 @@ impl Access<'_> {
     /// Adds to the integer that a key holds; see [`Store::increment`].
     pub fn increment(&self, database: usize, key: &[u8], change: i64) -> Result<i64, Error> {
         let key = self.key(key);
-        self.check_memory()?;
+        self.check_memory_for(0)?;
         let sum = self.write(ShardSet::one(key.shard), |writer| {
             writer.increment(database, &key, change)
         })?;
