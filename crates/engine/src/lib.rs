@@ -84,8 +84,9 @@ pub use types::sorted::{
     Weighted,
 };
 pub use types::stream::{
-    AddedEntry, Claim, Claimed, ConsumerInfo, EntryId, GroupInfo, IdRange, IdText, PendingEntry,
-    PendingInfo, SetId, Stream, StreamEntries, StreamId, StreamLimits, StreamRecord, Trim, TrimTo,
+    AddedEntry, Claim, Claimed, ConsumerInfo, Delivery, EntryId, GroupInfo, IdRange, IdText,
+    PendingEntry, PendingInfo, SetId, Stream, StreamEntries, StreamId, StreamLimits, StreamRecord,
+    Trim, TrimTo,
 };
 pub use types::string::bits::{BitOperation, BitString};
 pub use types::string::hot::{Condition, SetOptions, TextBuffer};

@@ -10,8 +10,8 @@ use smallvec::SmallVec;
 use undercroft_commands::wait::{MOST_WAITED_FOR, error_of};
 use undercroft_embedded::Taken;
 use undercroft_engine::{
-    AddedEntry, Answer, EntryId, IdRange, Scratch, StreamEntries, StreamId, Take, Trim, TrimTo,
-    Wanted,
+    AddedEntry, Answer, Delivery, EntryId, IdRange, Scratch, StreamEntries, StreamId, Take, Trim,
+    TrimTo, Wanted,
 };
 
 use crate::client::Use;
@@ -531,7 +531,13 @@ impl Taking for Xreadgroup {
         let group = call.bytes(group.ok_or(Miss::Unusual)?)?;
         let consumer = call.bytes(consumer.ok_or(Miss::Unusual)?)?;
         let acknowledged = noack.map(truth).transpose()?.unwrap_or(false);
-        let (how, wait) = ((count(call, most)?, acknowledged), waits(call, block)?);
+        let delivery = Delivery {
+            group,
+            consumer,
+            count: count(call, most)?,
+            acknowledged,
+        };
+        let wait = waits(call, block)?;
         let shared = call.enter()?;
         let keep = |entries: &StreamEntries| {
             let ids = (0..entries.len()).map(|index| {
@@ -543,12 +549,12 @@ impl Taking for Xreadgroup {
         };
         with_entries(|entries| {
             let (store, database) = (&shared.store, call.database());
-            match store.stream_deliver(database, name, (group, consumer), how, entries) {
+            match store.stream_deliver(database, name, &delivery, entries) {
                 // The command says that there is no such group.
                 Ok(false) => Err(Miss::Unusual),
                 Ok(true) if entries.is_empty() => {
                     let take = Take::Deliver {
-                        count: most_waited_for(how.0),
+                        count: most_waited_for(delivery.count),
                         acknowledged,
                     };
                     let words = [name, group, consumer];

@@ -32,6 +32,13 @@ impl Ranges {
         self.ends.clear();
     }
 
+    /// Adds the items of `others` after these.
+    pub(crate) fn append(&mut self, others: &Ranges) {
+        let bytes = self.bytes.len();
+        self.bytes.extend_from_slice(&others.bytes);
+        self.ends.extend(others.ends.iter().map(|end| end + bytes));
+    }
+
     /// Number of items.
     pub fn len(&self) -> usize {
         self.ends.len()

@@ -69,7 +69,7 @@ pub fn change(store: &Store, random: &mut fastrand::Rng) -> Result<(), Error> {
             }
             17 => {
                 let claim = claim(group, consumer);
-                let from = (StreamId::MIN, count);
+                let from = (StreamId::MIN, (count, count * 10));
                 writer.stream_claim_from(0, &key, &claim, from).map(drop)?;
             }
             18 => {

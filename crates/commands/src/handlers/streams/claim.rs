@@ -254,9 +254,7 @@ pub(crate) fn xautoclaim(
         only_ids,
         last: StreamId::MIN,
     };
-    let claimed = store.write(store.shards_of([&key]), |writer| {
-        Ok::<_, Failure>(writer.stream_claim_from(database, &key, &claim, (from, count))?)
-    })?;
+    let claimed = store.stream_claim_from(database, &key, &claim, (from, count))?;
     let claimed = claimed.ok_or_else(|| no_group(arguments[1], arguments[2], ""))?;
     reply.array(3);
     write_id(claimed.next.unwrap_or_default(), reply);

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use undercroft_engine::{Begun, IdRange, Key, StreamEntries, StreamId, Take, Taken, Wanted};
+use undercroft_engine::{
+    Begun, Delivery, IdRange, Key, StreamEntries, StreamId, Take, Taken, Wanted,
+};
 
 use super::parse::strict_id;
 use super::{no_group, write_entries};
@@ -251,11 +253,19 @@ pub(crate) fn xreadgroup(
     let (group, consumer) = request.group.unwrap_or_default();
     let (store, database) = (context.store, context.database());
     let keys: Vec<Key<'_>> = context.keys(request.keys);
-    let found = store.write(store.shards_of(&keys), |writer| {
+    let delivery = Delivery {
+        group,
+        consumer,
+        count: request.most(),
+        acknowledged: request.acknowledged,
+    };
+    let most = delivery.first_part(&store);
+    let mut found = store.write(store.shards_of(&keys), |writer| {
         let missing = |name: &[u8]| no_group(name, group, " in XREADGROUP with GROUP option");
-        let mut found = Found::new();
-        for ((key, name), text) in keys.iter().zip(request.keys).zip(request.ids) {
-            let (names, most) = ((group, consumer), request.most());
+        let mut found = Vec::new();
+        let names = request.keys.iter().zip(request.ids);
+        for (place, (key, (name, text))) in keys.iter().zip(names).enumerate() {
+            let names = (group, consumer);
             let mut entries = StreamEntries::new();
             let behind = match *text {
                 b">" => None,
@@ -275,7 +285,7 @@ pub(crate) fn xreadgroup(
             };
             if let Some(id) = behind {
                 writer.stream_deliver_again(database, key, names, (id, most), &mut entries)?;
-                found.push((*name, entries));
+                found.push((place, entries));
                 continue;
             }
             let how = (most, request.acknowledged);
@@ -284,11 +294,21 @@ pub(crate) fn xreadgroup(
                 return Err(missing(name).into());
             }
             if !entries.is_empty() {
-                found.push((*name, entries));
+                found.push((place, entries));
             }
         }
         Ok::<_, Failure>(found)
     })?;
+    if !store.is_running() {
+        for (place, entries) in &mut found {
+            let again = request.ids[*place] != b">";
+            store.stream_deliver_rest(database, &keys[*place], &delivery, again, entries);
+        }
+    }
+    let found: Found<'_> = found
+        .into_iter()
+        .map(|(place, entries)| (request.keys[place], entries))
+        .collect();
     keys.iter().for_each(|key| store.note_use(key));
     let texts: Vec<&[u8]> = request
         .keys

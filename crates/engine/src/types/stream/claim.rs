@@ -37,10 +37,12 @@ pub struct Claimed {
     pub gone: Vec<StreamId>,
     /// The next pending entry, where there is one.
     pub next: Option<StreamId>,
+    /// Pending entries that were looked at, those left alone included.
+    pub looked_at: u64,
 }
 
 /// Pending entries that are looked at for each one that may be claimed.
-const LOOKED_AT: u64 = 10;
+pub(super) const LOOKED_AT: u64 = 10;
 
 impl Writer<'_, '_> {
     /// Gives pending entries to a consumer. None where there is no such group. O(ids * log n).
@@ -108,14 +110,14 @@ impl Writer<'_, '_> {
         Ok(Some(claimed))
     }
 
-    /// Gives the first pending entries from an id on to a consumer, `count` at most, gone ones included. None where
-    /// there is no such group. O(log n + count * log n).
+    /// Gives the first pending entries from an id on to a consumer, `count` at most, gone ones included, and looks at
+    /// `looks` at most. None where there is no such group. O(log n + looks * log n).
     pub fn stream_claim_from(
         &mut self,
         database: usize,
         key: &Key<'_>,
         claim: &Claim<'_>,
-        (from, count): (StreamId, u64),
+        (from, (count, looks)): (StreamId, (u64, u64)),
     ) -> Result<Option<Claimed>, Error> {
         let Some(stream) = self.stream(database, key)? else {
             return Ok(None);
@@ -125,22 +127,22 @@ impl Writer<'_, '_> {
         };
         let (mut claimed, now) = (Claimed::default(), self.now());
         // One more, which is the next one.
-        let most = count.saturating_mul(LOOKED_AT);
         let (mut rows, start) = (Vec::new(), from.words());
         group.pending(self.view())?.for_each_from(
             self.view(),
             |key| Ok(key < start),
             |row| {
                 rows.push(Pending::of(*row));
-                Ok(rows.len() as u64 <= most)
+                Ok(rows.len() as u64 <= looks)
             },
         )?;
         let (mut left, mut entry, mut consumer) = (count, StreamEntries::new(), None);
         for (looked_at, old) in (0..).zip(&rows) {
-            if left == 0 || looked_at == most {
+            if left == 0 || looked_at == looks {
                 claimed.next = Some(old.id);
                 break;
             }
+            claimed.looked_at = looked_at + 1;
             undercroft_memory::Scratch::clear(&mut entry);
             if !stream.append_entry(self.view(), old.id, &mut entry)? {
                 group.acknowledge(self.transaction, old.id)?;

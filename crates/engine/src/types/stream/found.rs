@@ -102,6 +102,14 @@ impl StreamEntries {
         entries
     }
 
+    /// Adds the entries of `others` after these.
+    pub(super) fn append(&mut self, others: &StreamEntries) {
+        let texts = self.texts.len();
+        self.ids.extend_from_slice(&others.ids);
+        self.ends.extend(others.ends.iter().map(|end| end + texts));
+        self.texts.append(&others.texts);
+    }
+
     /// Makes room for so many entries of so many texts and bytes each.
     pub(super) fn reserve(&mut self, entries: usize, texts: usize, bytes: usize) {
         self.ids.reserve(entries);

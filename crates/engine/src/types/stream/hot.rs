@@ -67,24 +67,6 @@ impl Store {
         Ok(length.unwrap_or(0))
     }
 
-    /// Fills `out` with the next entries of a group, which a consumer is given; see
-    /// [`Writer::stream_deliver`](crate::Writer::stream_deliver).
-    pub fn stream_deliver(
-        &self,
-        database: usize,
-        key: &[u8],
-        names: (&[u8], &[u8]),
-        how: (u64, bool),
-        out: &mut StreamEntries,
-    ) -> Result<bool, Error> {
-        let key = self.key(key);
-        let found = self.write_into(ShardSet::one(key.shard), out, |writer, out| {
-            writer.stream_deliver(database, &key, names, how, out)
-        })?;
-        self.touch_written(&key);
-        Ok(found)
-    }
-
     /// Takes entries from what is pending; see [`Writer::stream_acknowledge`](crate::Writer::stream_acknowledge).
     pub fn stream_acknowledge(
         &self,

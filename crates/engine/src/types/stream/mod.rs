@@ -19,6 +19,7 @@
 //! - `leaf`: a leaf of entries: its layout, reading it, changing it.
 //! - `listpack`: the nodes of a stream in Redis' form.
 //! - `rows`: rows of a few words in order, in a counted tree.
+//! - `parts`: large deliveries and claims in parts.
 //! - `records`: the flat list that a stream is to the outside.
 //! - `whole`: whole streams: their root words, copying, measuring, checking.
 //! - `write`: adding, deleting, trimming, delivering.
@@ -38,6 +39,7 @@ mod image;
 mod info;
 mod leaf;
 mod listpack;
+mod parts;
 mod records;
 mod rows;
 mod whole;
@@ -49,6 +51,7 @@ pub use entries::IdRange;
 pub use found::StreamEntries;
 pub use id::{IdText, StreamId};
 pub use info::{ConsumerInfo, GroupInfo, PendingEntry, PendingInfo};
+pub use parts::Delivery;
 pub use records::StreamRecord;
 pub use whole::Stream;
 pub use write::{AddedEntry, EntryId, SetId, Trim, TrimTo};
