@@ -1,10 +1,15 @@
-"""Run the samples of a Markdown file and compare what they print.
+"""Run the samples of Markdown files twice and compare what they print.
 
-A fenced block marked ``python`` that is followed by one marked ``text`` is a
-sample: the second block is its exact output. Stores named in a sample are
-replaced by a temporary file, so that nobody's own store is touched. In a block
-marked ``console`` the lines that begin with ``$`` are commands, each followed by
-its output, with a temporary file as the default store of ``undercroft``.
+Without an argument the samples of every page in the repository are run; arguments name
+pages. All samples of a run share their stores, as they do for a reader who tries one page
+after another. Each sample runs twice, because readers do that too: both times it has to
+print what the page says.
+
+A fenced block marked ``python`` is a program. A block marked ``text`` that follows it is its
+exact output; a program without one prints nothing. A block marked ``python fragment`` is part
+of a larger program and does not run. In a block marked ``console`` the lines that begin with
+``$`` are commands, each followed by its output. The stores that programs and commands name
+are files in a temporary directory.
 """
 
 import difflib
@@ -13,20 +18,66 @@ import re
 import subprocess
 import sys
 import tempfile
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-SAMPLE = re.compile(r"^```python\n(.*?)^```\n+^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
-CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
-STORE = re.compile(r"undercroft://[a-z]+")
+ROOT = Path(__file__).resolve().parents[1]
+# Only white space may stand between a program and its output.
+BLOCK = re.compile(
+    r"^```python\n(?P<program>.*?)^```\n(?:\s*^```text\n(?P<output>.*?)^```\n)?"
+    r"|^```console\n(?P<session>.*?)^```\n",
+    re.MULTILINE | re.DOTALL,
+)
+STORE = re.compile(r"undercroft://([a-z]+)")
 # A container's /tmp is often an overlay, where a store may not live.
 SCRATCH = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
-def lines_of(
-    command: list[str], directory: str, environment: dict[str, str] | None = None
-) -> list[str]:
-    """Return what a command prints, which has no input."""
+class Sample(NamedTuple):
+    """A block of a page that runs."""
+
+    page: Path
+    line: int
+    program: str | None
+    output: str
+    """Output of the program, or the commands together with theirs."""
+
+    def run(self, directory: str) -> list[str]:
+        """Run it on the stores of a directory and return what it prints."""
+        environment = os.environ | {
+            # The command that belongs to this interpreter's package.
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "UNDERCROFT_STORE": f"{directory}/default",
+        }
+        if self.program is not None:
+            program = STORE.sub(rf"undercroft://{directory}/\1", self.program)
+            return lines_of([sys.executable, "-c", program], directory, environment)
+        found = []
+        for line in self.output.splitlines():
+            if line.startswith("$ "):
+                command = ["bash", "-c", line.removeprefix("$ ")]
+                found += [line, *lines_of(command, directory, environment)]
+        return found
+
+
+def samples_of(page: Path) -> Iterator[Sample]:
+    """Yield the samples of a page."""
+    text = page.read_text(encoding="utf-8")
+    for block in BLOCK.finditer(text):
+        line = text.count("\n", 0, block.start()) + 1
+        yield Sample(page, line, block["program"], block["session"] or block["output"] or "")
+
+
+def every_page() -> list[Path]:
+    """Return the Markdown files of the repository."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
+    listed = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    return [ROOT / name for name in listed.stdout.splitlines()]
+
+
+def lines_of(command: list[str], directory: str, environment: dict[str, str]) -> list[str]:
+    """Return what a command prints, which has no input, and its exit status if it fails."""
     run = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -38,53 +89,42 @@ def lines_of(
         cwd=directory,
         env=environment,
     )
-    return run.stdout.splitlines()
+    return run.stdout.splitlines() + [f"exit status {run.returncode}"] * (run.returncode != 0)
 
 
-def difference(expected: str, found: list[str]) -> list[str]:
-    """Return the lines in which a file and a run differ."""
-    return list(difflib.unified_diff(expected.splitlines(), found, "file", "run", lineterm=""))
-
-
-def differences(code: str, expected: str, directory: str) -> list[str]:
-    """Return the lines in which the sample's output differs from the file."""
-    code = STORE.sub(f"undercroft://{directory}/store", code)
-    return difference(expected, lines_of([sys.executable, "-c", code], directory))
-
-
-def session_differences(session: str, directory: str) -> list[str]:
-    """Return the lines in which the commands' output differs from the file."""
-    environment = {
-        # The command that belongs to this interpreter's package.
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "UNDERCROFT_STORE": f"{directory}/store",
-    }
-    found = []
-    for line in session.splitlines():
-        if line.startswith("$ "):
-            command = ["bash", "-c", line.removeprefix("$ ")]
-            found += [line, *lines_of(command, directory, environment)]
-    return difference(session, found)
+def wrong_of(samples: list[Sample]) -> int:
+    """Run all samples, then all of them again; return how many print something else."""
+    wrong: set[str] = set()
+    with tempfile.TemporaryDirectory(dir=SCRATCH) as directory:
+        for time in ("first", "second"):
+            for sample in samples:
+                where = f"{sample.page}:{sample.line}"
+                difference = list(
+                    difflib.unified_diff(
+                        sample.output.splitlines(),
+                        sample.run(directory),
+                        where,
+                        f"{time} run",
+                        lineterm="",
+                    )
+                )
+                if difference:
+                    wrong.add(where)
+                    print(*difference, sep="\n")
+    return len(wrong)
 
 
 def main() -> int:
-    """Check the file named on the command line; the exit status says the result."""
-    path = Path(sys.argv[1])
-    text = path.read_text(encoding="utf-8")
-    samples = SAMPLE.findall(text)
-    if not samples:
-        print(f"{path}: no python block followed by a text block was found to check")
-        return 1
-    checks = [partial(differences, code, expected) for code, expected in samples]
-    checks += [partial(session_differences, session) for session in CONSOLE.findall(text)]
-    wrong = 0
-    for check in checks:
-        with tempfile.TemporaryDirectory(dir=SCRATCH) as directory:
-            lines = check(directory)
-        wrong += bool(lines)
-        print(*lines, sep="\n", end="\n" if lines else "")
-    print(f"{path}: {len(checks)} samples run, {wrong} differ")
-    return int(wrong > 0)
+    """Check the pages named on the command line; the exit status says the result."""
+    named = [Path(page) for page in sys.argv[1:]]
+    samples = [sample for page in named or every_page() for sample in samples_of(page)]
+    empty = [page for page in named if not any(sample.page == page for sample in samples)]
+    for page in empty:
+        print(f"{page}: no sample was found to check")
+    wrong = wrong_of(samples)
+    pages = len({sample.page for sample in samples})
+    print(f"{len(samples)} samples of {pages} pages run twice, {wrong} differ")
+    return int(wrong > 0 or not samples or bool(empty))
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ forum_tests() {
 }
 
 readme_test() {
-    .venv/bin/python scripts/readme.py README.md
+    .venv/bin/python scripts/readme.py
 }
 
 scripts/setup.sh scripts/requirements-frameworks.txt

@@ -1,5 +1,7 @@
 """The samples that people read do what they say."""
 
+import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +10,19 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 SERVER = ROOT / "target/release/undercroft"
+README = ROOT / "scripts/readme.py"
+# The languages of fenced blocks. scripts/readme.py runs Python's and the console's, the tests of
+# the other clients theirs.
+MARKS = {
+    "c",
+    "console",
+    "php",
+    "python",
+    "python fragment",
+    "rust",
+    "rust,no_run",
+    "text",
+}
 
 
 def run(*arguments: str | Path) -> str:
@@ -62,19 +77,87 @@ def test_the_same_program_works_on_a_served_store(path: str) -> None:
         server.communicate()
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        "README.md",
-        "clients/python/README.md",
-        "docs/caching.md",
-        "docs/objects.md",
-        "docs/channels.md",
-        "docs/django.md",
-        "docs/feeds.md",
-        "docs/flask.md",
-        "docs/fastapi.md",
-    ],
-)
-def test_the_samples_of_a_page_print_what_it_says(page: str) -> None:
-    assert "0 differ" in run(ROOT / "scripts/readme.py", ROOT / page)
+COUNTS = """```python
+import undercroft
+
+print(undercroft.Redis("undercroft://demo").incr("visits"))
+```
+
+```text
+1
+```
+"""
+SETS = """```python
+import undercroft
+
+undercroft.Redis("undercroft://demo").set("visits", 7)
+```
+"""
+
+
+def checked(*pages: Path) -> tuple[int, str]:
+    """Check pages' samples; return the exit status and what is printed."""
+    done = subprocess.run(
+        [sys.executable, README, *pages], capture_output=True, text=True, timeout=120, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_sample_that_prints_something_else_the_second_time_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(COUNTS)
+    status, printed = checked(page)
+    assert status == 1
+    assert "first run" not in printed
+    assert f"--- {page}:1\n+++ second run" in printed
+    assert "-1\n+2\n" in printed
+    page.write_text(
+        COUNTS.replace("print(", 'undercroft.Redis("undercroft://demo").flushdb()\nprint(')
+    )
+    assert checked(page) == (0, "1 samples of 1 pages run twice, 0 differ\n")
+
+
+def test_samples_share_their_stores_across_pages(tmp_path: Path) -> None:
+    pages = tmp_path / "a.md", tmp_path / "b.md"
+    pages[0].write_text(SETS)
+    pages[1].write_text(COUNTS)
+    status, printed = checked(*pages)
+    assert status == 1
+    assert f"--- {pages[1]}:1\n+++ first run" in printed
+    assert "2 samples of 2 pages run twice, 1 differ" in printed
+
+
+def test_a_program_without_output_runs_and_prints_nothing(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(SETS)
+    assert checked(page)[0] == 0
+    page.write_text(SETS + "\n```python\nprint('more than the page says')\n```\n")
+    assert checked(page)[0] == 1
+    page.write_text(SETS + "\n```python\nraise SystemExit(3)\n```\n")
+    status, printed = checked(page)
+    assert status == 1
+    assert "+exit status 3" in printed
+
+
+def test_a_fragment_does_not_run_and_a_page_needs_a_sample(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```python fragment\nvalue = await client.get('key')\n```\n")
+    assert checked(page) == (
+        1,
+        f"{page}: no sample was found to check\n0 samples of 0 pages run twice, 0 differ\n",
+    )
+
+
+def test_no_sample_of_the_repository_is_left_out() -> None:
+    script = runpy.run_path(str(README))
+    pages = {page: page.read_text(encoding="utf-8") for page in script["every_page"]()}
+    assert {ROOT / "README.md", ROOT / "docs/feeds.md"} <= pages.keys()
+    fenced = re.compile(r"^[ >]*(?:```+|~~~+) *(\S[^`\n]*)$", re.MULTILINE)
+    for page, text in pages.items():
+        marks = fenced.findall(text)
+        # A mark that no test knows (`py`, `python3`) is a sample that no test runs.
+        assert set(marks) <= MARKS, page
+        found = list(script["samples_of"](page))
+        programs = sum(sample.program is not None for sample in found)
+        assert programs == marks.count("python"), page
+        assert len(found) - programs == marks.count("console"), page
