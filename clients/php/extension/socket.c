@@ -29,6 +29,13 @@ static int failed(undercroft_trouble *trouble, const char *what, const char *why
     return -1;
 }
 
+/* Fails with a reason alone: the caller's message says already that it cannot connect, and to which address. */
+static int failed_by(undercroft_trouble *trouble, const char *why)
+{
+    snprintf(trouble->text, sizeof(trouble->text), "%s", why);
+    return -1;
+}
+
 static struct timeval seconds_of(double seconds)
 {
     struct timeval time = { 0, 0 };
@@ -96,7 +103,7 @@ static int fail_to_connect(undercroft_trouble *trouble, int error, double second
         snprintf(trouble->text, sizeof(trouble->text), "no connection in %g s", seconds);
         return -1;
     }
-    return failed(trouble, "cannot connect", strerror(error));
+    return failed_by(trouble, strerror(error));
 }
 
 static int connect_path(const char *path, double seconds, undercroft_trouble *trouble)
@@ -106,7 +113,7 @@ static int connect_path(const char *path, double seconds, undercroft_trouble *tr
     memset(&address, 0, sizeof(address));
     address.sun_family = AF_UNIX;
     if (strlen(path) >= sizeof(address.sun_path)) {
-        return failed(trouble, "cannot connect", "the path of the socket is too long");
+        return failed_by(trouble, "the path of the socket is too long");
     }
     memcpy(address.sun_path, path, strlen(path));
     descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -130,7 +137,7 @@ static int connect_host(const char *place, double seconds, undercroft_trouble *t
     int error, on = 1, descriptor = -1;
     double end = undercroft_clock() + seconds;
     if (colon == NULL || colon[1] == 0 || strspn(colon + 1, "0123456789") != strlen(colon + 1)) {
-        return failed(trouble, "cannot connect", "expected tcp://host:port");
+        return failed_by(trouble, "expected tcp://host:port");
     }
     length = (size_t)(colon - place);
     /* An address of IPv6 stands in brackets. */
@@ -139,7 +146,7 @@ static int connect_host(const char *place, double seconds, undercroft_trouble *t
         length -= 2;
     }
     if (length == 0 || length >= sizeof(host)) {
-        return failed(trouble, "cannot connect", "expected tcp://host:port");
+        return failed_by(trouble, "expected tcp://host:port");
     }
     memcpy(host, from, length);
     host[length] = 0;
@@ -188,5 +195,5 @@ int undercroft_connect(const char *address, double seconds, undercroft_trouble *
     if (strncmp(address, "tcp://", 6) == 0) {
         return connect_host(address + 6, seconds, trouble);
     }
-    return failed(trouble, "cannot connect", "expected tcp://host:port or unix:///path");
+    return failed_by(trouble, "expected tcp://host:port or unix:///path");
 }

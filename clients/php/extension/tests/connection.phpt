@@ -136,6 +136,7 @@ foreach (['unix:///no/such/socket', 'tcp://127.0.0.1:1', 'tcp://', 'tcp://x', 't
     'unix://' . str_repeat('x', 200), 'tcp://no-such-host.invalid:1', 'tcp://[::1]:1'] as $address) {
     $why = thrown(fn () => new Connection($address, 2.0, 1.0));
     same(true, str_starts_with($why, "Undercroft\\ConnectionException: cannot connect to $address: "), $why);
+    same(1, substr_count($why, 'cannot connect'), $why);
 }
 $c = (new ReflectionClass(Connection::class));
 same(true, $c->isFinal(), 'final');

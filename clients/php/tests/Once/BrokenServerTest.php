@@ -174,7 +174,8 @@ final class BrokenServerTest extends TestCase
                 (new Client($url, ['native' => self::isNative()]))->get('k');
                 self::fail('expected an error');
             } catch (ConnectionException $error) {
-                self::assertStringStartsWith("cannot connect to $url", $error->getMessage());
+                self::assertStringStartsWith("cannot connect to $url: ", $error->getMessage());
+                self::assertSame(1, substr_count($error->getMessage(), 'cannot connect'), $error->getMessage());
             }
         }
     }
