@@ -79,6 +79,16 @@ visit() {
     rm -rf "$place"
 }
 
+say "PHP: the guest book says what it lacks"
+programs=$(mktemp -d)
+for program in bash dirname sort tail; do
+    ln -s "$(command -v "$program")" "$programs/$program"
+done
+! printed=$(PATH=$programs bash "$root/examples/php/serve.sh" "$programs/place" 8080 undercroft://guests 2>&1) ||
+    fail "the guest book started without PHP-FPM"
+[[ $printed == 'serve.sh: php-fpm is missing;'* ]] || fail "expected the missing program, got: $printed"
+rm -rf "$programs"
+
 say "PHP: the guest book in a browser"
 if have chromium && have nginx && compgen -c php-fpm >/dev/null && [[ -f $extension ]]; then
     stores=$(mktemp -d /dev/shm/undercroft-php-XXXXXX)

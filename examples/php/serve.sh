@@ -5,6 +5,10 @@
 
 set -euo pipefail
 
+if (($# < 3)); then
+    echo "usage: serve.sh PLACE PORT URL [EXTENSION]" >&2
+    exit 2
+fi
 place=$1 port=$2 url=$3 extension=${4:-}
 here=$(cd "$(dirname "$0")" && pwd)
 # Where none is installed, compgen fails, and says nothing.
