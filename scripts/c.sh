@@ -131,6 +131,40 @@ diff "$place/first.c" "$place/header.c" || fail "docs/c.md and clients/c/undercr
 sed -i "s|undercroft://demo|$stores/first|" "$place/first.c"
 build "${c[@]}" -- "$place/first.c" first
 expect hello "$place/bin/first"
+
+say "the samples of the documentation, each twice"
+mkdir "$place/samples"
+while read -r page; do
+    awk -v name="$place/samples/${page//\//-}" \
+        '/^```$/ { shown = 0 } shown { print > (name "-" count ".c") } /^```c$/ { shown = 1; count++ }' "$page"
+done < <(git ls-files '*.md')
+target/release/undercroft exec --create --store "$stores/samples" RPUSH queue first second
+samples=0
+for sample in "$place"/samples/*.c; do
+    sed -i "s|undercroft://[a-z]*|$stores/samples|" "$sample"
+    # A part of a program is the end of one that has an open store and the names that the samples take for granted.
+    code=$(<"$sample")
+    [[ $code == *$'\nint main('* ]] || cat >"$sample" <<SAMPLE
+#include <stdio.h>
+#include <string.h>
+#include <undercroft.h>
+char buffer[64], frame[] = "a frame";
+size_t length, frame_length = sizeof frame;
+void send_to_somebody(const char *id) { (void)id; }
+void show(const void *data, size_t size) { printf("%.*s\n", (int)size, (const char *)data); }
+int main(void)
+{
+uc_store *store;
+if (uc_open("$stores/samples", NULL, &store) != UC_OK)
+    return 1;
+$code
+}
+SAMPLE
+    build "${c[@]}" -- "$sample" sample
+    expect "$("$place/bin/sample")" "$place/bin/sample"
+    samples=$((samples + 1))
+done
+((samples >= 5)) || fail "expected the five samples in C of README.md and docs/c.md, found $samples"
 if have go && have pkg-config; then
     (cd examples/go && GOTOOLCHAIN=local GOFLAGS=-mod=mod go build -o "$place/bin/go" .)
     expect $'hello from Go\n1000 bytes, true\n8000\nERR value is not an integer or out of range' \
