@@ -14,6 +14,8 @@ export PATH="$VIRTUAL_ENV/bin:$PATH"
 say "building the wheel"
 .venv/bin/maturin build --release --locked --zig --compatibility manylinux2014 --auditwheel check \
     --target x86_64-unknown-linux-gnu --manifest-path clients/python/Cargo.toml --out target/dist
+# `pip install ./clients/python` takes it from there.
+.venv/bin/python clients/python/backend/undercroft_backend.py target/dist/*.whl
 say "building the source distribution"
 .venv/bin/maturin sdist --manifest-path clients/python/Cargo.toml --out target/dist
 

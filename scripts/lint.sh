@@ -34,5 +34,5 @@ say "measured tables"
 say "mypy"
 # A directory with py.typed is a package that ships types.
 mapfile -t typed < <(find clients -name py.typed -printf '%h\n')
-.venv/bin/mypy scripts conformance/programs/run.py examples/python examples/forum "${typed[@]}"
+.venv/bin/mypy scripts clients/python/backend conformance/programs/run.py examples/python examples/forum "${typed[@]}"
 ((${#typed[@]})) || skip "mypy of the Python stubs: clients/python is not written yet"

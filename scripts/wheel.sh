@@ -9,3 +9,15 @@ rm -rf target/test/wheel
 .venv/bin/maturin build --release --locked --quiet --compatibility linux \
     --manifest-path clients/python/Cargo.toml --out target/test/wheel
 scripts/installed.sh target/test/wheel/*.whl
+
+say "installing the checkout without cargo, which takes the wheel that was built"
+.venv/bin/python clients/python/backend/undercroft_backend.py target/test/wheel/*.whl
+place=target/test/without-cargo
+rm -rf "$place"
+mkdir -p "$place/programs"
+ln -s "$(command -v git)" "$place/programs/git"
+.venv/bin/python -m venv "$place/environment"
+python=$root/$place/environment/bin/python
+PATH=$root/$place/programs "$python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index \
+    ./clients/python </dev/null
+[[ $("$python" -m undercroft --version) == undercroft\ * ]] || fail "the wheel that was kept does not work"

@@ -1,0 +1,189 @@
+"""Maturin's build backend, which builds a checkout once for all environments.
+
+The package has a single wheel for CPython 3.11 and later. A wheel that is built in a git
+checkout is kept in its ``target/wheels/``, and the next ``pip install`` from the same sources
+takes it instead of compiling everything again. ``make dist`` and the tests keep theirs there
+too. ``target/`` may be removed at any time.
+
+Maturin fetches a whole Rust toolchain where it finds no cargo. This backend does so only
+if ``UNDERCROFT_FETCH_RUST=1`` asks for it; otherwise it fails and says what is missing.
+
+As a program, ``undercroft_backend.py WHEEL`` keeps a wheel that was built in another way.
+"""
+
+import hashlib
+import importlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+# Everything that goes into a wheel.
+SOURCES = ["Cargo.toml", "Cargo.lock", "crates", "clients/python"]
+# Variables that change what is built.
+VARIABLES = ("CARGO_BUILD_", "CARGO_ENCODED_RUSTFLAGS", "CARGO_PROFILE_", "MATURIN_", "RUSTFLAGS")
+NO_CARGO = """
+There is no cargo here to compile undercroft with, and no wheel of these sources was kept.
+Do one of these:
+- Install a wheel that another machine has built: `make dist` leaves it in target/dist/.
+- Install Rust 1.88 or newer, see https://rustup.rs
+- Set UNDERCROFT_FETCH_RUST=1. Then a Rust toolchain is fetched from static.rust-lang.org and
+  put into your cache folder (~/.cache/puccinialin), where it takes about 900 MB.
+"""
+
+Settings = Mapping[str, Any] | None
+
+
+def kept(config_settings: Settings = None) -> Path | None:
+    """Return where the wheel of these sources is kept, or None if it cannot be known."""
+    is_abi3 = sys.implementation.name == "cpython" and not sysconfig.get_config_var(
+        "Py_GIL_DISABLED"
+    )
+    is_checkout = (ROOT / ".git").exists() and HERE == ROOT / "clients/python/backend"
+    if not is_abi3 or not is_checkout:
+        return None
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *SOURCES]
+    try:
+        listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    state = hashlib.sha256()
+    names = sorted({os.fsdecode(name) for name in listed.split(b"\0") if name})
+    for name in names:
+        path = ROOT / name
+        content = path.read_bytes() if path.is_file() else b""
+        state.update(f"{name}\0{len(content)}\0".encode(errors="surrogateescape"))
+        state.update(content)
+    variables = {name: value for name, value in os.environ.items() if name.startswith(VARIABLES)}
+    machine = [sysconfig.get_platform(), *platform.libc_ver()]
+    circumstances = [machine, sorted(variables.items()), sorted((config_settings or {}).items())]
+    state.update(json.dumps(circumstances, default=str).encode())
+    return ROOT / "target/wheels" / state.hexdigest()[:32] if names else None
+
+
+def found(config_settings: Settings = None) -> Path | None:
+    """Return the wheel of these sources, if one was kept."""
+    place = kept(config_settings)
+    return next(place.glob("*.whl"), None) if place is not None else None
+
+
+def keep(wheel: Path, config_settings: Settings = None) -> None:
+    """Keep a wheel of these sources, in place of those of other sources."""
+    place = kept(config_settings)
+    if place is None or place.exists():
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    for other in place.parent.iterdir():
+        if not other.name.startswith("draft-"):
+            shutil.rmtree(other, ignore_errors=True)
+    # Processes that build at the same time see a whole wheel or none.
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix="draft-") as draft:
+        whole = Path(draft) / "whole"
+        whole.mkdir()
+        shutil.copy2(wheel, whole)
+        try:
+            whole.rename(place)
+        except OSError:
+            # Another process may have been first, with the same wheel.
+            if not place.exists():
+                raise
+
+
+def need_cargo() -> None:
+    """Fail where cargo is missing and may not be fetched."""
+    may_fetch = os.environ.get("UNDERCROFT_FETCH_RUST") == "1"
+    if shutil.which("cargo") is None and not may_fetch:
+        sys.exit(NO_CARGO)
+
+
+def maturin() -> Any:
+    """Return maturin's own backend, which is installed only where it is needed."""
+    return importlib.import_module("maturin")
+
+
+def requirements() -> list[str]:
+    """Return the packages that a build by maturin needs."""
+    need_cargo()
+    # Maturin is not installed yet, so that it cannot be asked. It fetches Rust by puccinialin.
+    fetched = ["puccinialin"] if shutil.which("cargo") is None else []
+    return ["maturin>=1.9,<2", *fetched]
+
+
+def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
+    """Return the packages that building a wheel needs: none if the wheel was kept."""
+    return [] if found(config_settings) else requirements()
+
+
+def get_requires_for_build_editable(config_settings: Settings = None) -> list[str]:  # noqa: ARG001
+    """Return the packages that an editable installation needs."""
+    return requirements()
+
+
+def get_requires_for_build_sdist(config_settings: Settings = None) -> list[str]:  # noqa: ARG001
+    """Return the packages that building a source distribution needs."""
+    return requirements()
+
+
+def prepare_metadata_for_build_wheel(
+    metadata_directory: str, config_settings: Settings = None
+) -> str:
+    """Write the metadata of the wheel and return the name of its folder."""
+    wheel = found(config_settings)
+    if wheel is None:
+        need_cargo()
+        return str(maturin().prepare_metadata_for_build_wheel(metadata_directory, config_settings))
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if ".dist-info/" in name]
+        archive.extractall(metadata_directory, names)
+    return names[0].partition("/")[0]
+
+
+def prepare_metadata_for_build_editable(
+    metadata_directory: str, config_settings: Settings = None
+) -> str:
+    """Write the metadata of an editable installation and return the name of its folder."""
+    need_cargo()
+    return str(maturin().prepare_metadata_for_build_editable(metadata_directory, config_settings))
+
+
+def build_wheel(
+    wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
+) -> str:
+    """Put a wheel into a folder and return its name."""
+    wheel = found(config_settings)
+    if wheel is not None:
+        print(f"taking {wheel}, which was built from these sources")
+        shutil.copy2(wheel, wheel_directory)
+        return wheel.name
+    need_cargo()
+    name = str(maturin().build_wheel(wheel_directory, config_settings, metadata_directory))
+    keep(Path(wheel_directory) / name, config_settings)
+    return name
+
+
+def build_editable(
+    wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
+) -> str:
+    """Put the wheel of an editable installation into a folder and return its name."""
+    need_cargo()
+    return str(maturin().build_editable(wheel_directory, config_settings, metadata_directory))
+
+
+def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
+    """Put a source distribution into a folder and return its name."""
+    need_cargo()
+    return str(maturin().build_sdist(sdist_directory, config_settings))
+
+
+if __name__ == "__main__":
+    keep(Path(sys.argv[1]))
