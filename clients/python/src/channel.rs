@@ -559,6 +559,15 @@ impl ChannelLink {
         }
     }
 
+    /// Close the channel for all processes.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let client = self.client.get();
+        let shared = client.enter(py)?;
+        let (store, database) = (&shared.store, client.database(py));
+        let closed = store.close_channel(database, &self.channel);
+        closed.map_err(|error| self.raise(py, store, 0, error))
+    }
+
     /// Put back what the dead hold. Return how many messages.
     fn recall(&self, py: Python<'_>) -> PyResult<u64> {
         let client = self.client.get();

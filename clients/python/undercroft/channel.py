@@ -418,9 +418,7 @@ class Channel(Messages):
         Whoever puts, or waits to, gets :class:`ChannelClosed` at once; whoever takes is given what
         is left, and then gets it, too.
         """
-        self._run("SET", self._closed, "1")
-        if self._objects is None:
-            self._link.wake()
+        self._link.close()
 
     def delete(self) -> None:
         """Remove the channel with all messages, also those that are held. It is open again then."""

@@ -305,6 +305,11 @@ class RemoteLink:
                 return 0
         return int(count)
 
+    def close(self) -> None:
+        """Close the channel for all processes."""
+        self._run("SET", self._closed, "1")
+        self.wake()
+
     def wake(self) -> None:
         """Let those look who wait for a message: the channel is closed."""
         self._together(

@@ -231,7 +231,7 @@ class Channel(Messages):
 
     async def close(self) -> None:
         """End the channel for all processes, as :meth:`undercroft.Channel.close` does."""
-        await self._run("SET", self._closed, "1")
+        await self._call(self._link.close)
 
     def __aiter__(self) -> AsyncIterator[Any]:
         """Take values until the channel is closed and empty."""

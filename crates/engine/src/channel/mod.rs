@@ -19,6 +19,7 @@ use undercroft_memory::{ShardSet, removing};
 use crate::error::Error;
 use crate::store::{Reader, Store};
 use crate::structures::ranges::Ranges;
+use crate::transaction::writer::Expiry;
 use crate::types::list::End;
 use crate::waiting::{Look, Looked};
 
@@ -183,6 +184,22 @@ impl Store {
             Err(Undone::Refused(refused)) => Ok(Received::Refused(refused)),
             Err(Undone::Full) => Ok(Received::Empty),
         }
+    }
+
+    /// Closes a channel for all processes: clients that wait at it look again. O(1).
+    ///
+    /// It succeeds in a full store, as removals do: consumers take what is left and then learn that it is the end.
+    ///
+    /// # Errors
+    /// Those of a change.
+    pub fn close_channel(&self, database: usize, channel: &Channel) -> Result<(), Error> {
+        let closed = self.key(&channel.closed);
+        let _removing = removing();
+        self.write(ShardSet::one(closed.shard), |writer| {
+            writer.set(database, &closed, b"1", Expiry::Never)
+        })?;
+        self.touch_written(&closed);
+        Ok(())
     }
 
     /// Why nothing was received.

@@ -1,0 +1,264 @@
+"""A full store lets go of everything in it: channels, objects, leases, scripts, functions.
+
+The commands have a test of their own, driven by the command table: crates/commands/tests/full.
+Each case here sets something up, yields, and removes it from the store, which is full by then:
+once in the same process and once in a forked child.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import undercroft
+from redis.exceptions import OutOfMemoryError
+
+ROOM = 6 << 20
+WAYS = ["maxmemory", "capacity", "file system"]
+# What a store is made with; a file system is filled without any limit.
+LIMITS = {
+    "maxmemory": {"maxmemory": ROOM // 4 * 3},
+    "capacity": {"capacity": ROOM, "maxmemory": 0},
+    "file system": {"maxmemory": 0},
+}
+LONG = b"long" * 20_000
+Case = Callable[[undercroft.Redis], Iterator[None]]
+
+
+def fill(r: undercroft.Redis) -> None:
+    """Use up all there is, down to the last block."""
+    for length in (60_000, 16_000, 4000, 1000, 200, 30, 1):
+        refused, number = 0, 0
+        while refused < 8:
+            number += 1
+            try:
+                r.set(f"fill:{length}:{number}", b"v" * length)
+            except OutOfMemoryError:
+                refused += 1
+
+
+def channel_get(r: undercroft.Redis) -> Iterator[None]:
+    jobs = undercroft.Channel("jobs", r, maxsize=0)
+    jobs.put_many(list(range(100)))
+    jobs.put(LONG)
+    yield
+    assert [jobs.get() for _ in range(100)] == list(range(100))
+    assert bytes(jobs.get()) == LONG
+
+
+def channel_get_many(r: undercroft.Redis) -> Iterator[None]:
+    jobs = undercroft.Channel("jobs", r, maxsize=0)
+    jobs.put_many(list(range(2000)))
+    yield
+    assert jobs.get_many(1500) == list(range(1500))
+
+
+def channel_get_ack(r: undercroft.Redis) -> Iterator[None]:
+    jobs = undercroft.Channel("jobs", r, maxsize=0)
+    jobs.put_many([1, 2, LONG])
+    yield
+    with jobs.get(ack=True) as delivery:
+        assert delivery.value == 1
+    jobs.get(ack=True).release()
+    assert jobs.get(ack=True).ack()
+    with jobs.get(ack=True) as delivery:
+        assert bytes(delivery.value) == LONG
+    assert jobs.qsize() == 0
+
+
+def channel_close(r: undercroft.Redis) -> Iterator[None]:
+    jobs = undercroft.Channel("jobs", r, maxsize=0)
+    jobs.put_many(list(range(100)))
+    yield
+    jobs.close()
+    assert jobs.closed
+    values = []
+    for delivery in jobs.deliveries():
+        values.append(delivery.value)
+    assert values == list(range(100))
+
+
+def channel_delete(r: undercroft.Redis) -> Iterator[None]:
+    jobs = undercroft.Channel("jobs", r, maxsize=0)
+    jobs.put_many([LONG, *range(3000)])
+    jobs.get(ack=True)
+    # The list, the held message, its holder, and the long value.
+    assert len(r.keys("*{jobs}*")) == 4
+    yield
+    jobs.delete()
+    assert r.keys("*{jobs}*") == []
+
+
+def objects_delete(r: undercroft.Redis) -> Iterator[None]:
+    objects = undercroft.Objects(r)
+    ids = [objects.put(LONG) for _ in range(5)] + [objects.put(b"short") for _ in range(100)]
+    yield
+    assert bytes(objects.take(ids[0])) == LONG
+    assert objects.delete(*ids[1:]) == len(ids) - 1
+    assert not any(id in objects for id in ids)
+
+
+def objects_taken(r: undercroft.Redis) -> Iterator[None]:
+    objects = undercroft.Objects(r)
+    ids = [objects.put(LONG) for _ in range(5)]
+    views = [objects.get(id) for id in ids]
+    yield
+    assert all(bytes(value) == LONG for value in objects.take_many(ids))
+    assert all(bytes(view) == LONG for view in views)
+
+
+def lock_release(r: undercroft.Redis) -> Iterator[None]:
+    lock = r.lock("lock", timeout=600)
+    assert lock.acquire()
+    yield
+    lock.release()
+    assert not lock.locked()
+
+
+def cached_forget(r: undercroft.Redis) -> Iterator[None]:
+    @r.cache(ttl=600, key="page:{0}", serializer="json")
+    def page(number: int) -> str:
+        return f"page {number}" * 100
+
+    assert page(1) == "page 1" * 100
+    yield
+    assert page(1) == "page 1" * 100
+    page.forget(1)
+    assert r.get("page:1") is None
+
+
+def function_delete(r: undercroft.Redis) -> Iterator[None]:
+    for name in ("one", "two"):
+        r.function_load(f"#!lua name={name}\nredis.register_function('{name}', function() end)")
+    yield
+    r.function_delete("one")
+    assert len(r.function_list()) == 1
+
+
+def function_flush(r: undercroft.Redis) -> Iterator[None]:
+    for number in range(50):
+        code = f"#!lua name=l{number}\nredis.register_function('f{number}', function() end)"
+        r.function_load(code)
+    yield
+    r.function_flush()
+    assert r.function_list() == []
+
+
+def script_flush(r: undercroft.Redis) -> Iterator[None]:
+    shas = [r.script_load(f"return {number}") for number in range(50)]
+    yield
+    r.script_flush()
+    assert r.script_exists(*shas) == [False] * 50
+
+
+def script_deletes(r: undercroft.Redis) -> Iterator[None]:
+    r.mset({f"key:{number}": "value" for number in range(100)})
+    deletes = r.register_script("return redis.call('DEL', unpack(KEYS))")
+    keys = [f"key:{number}" for number in range(50)]
+    assert deletes(keys=keys) == 50
+    yield
+    assert deletes(keys=[f"key:{number}" for number in range(100)]) == 50
+
+
+def transaction_deletes(r: undercroft.Redis) -> Iterator[None]:
+    r.mset({f"key:{number}": "value" for number in range(100)})
+    yield
+    if r.info("memory")["used_memory"] > r.info("memory")["maxmemory"] > 0:
+        # As in Redis, a queue of commands takes memory, whatever they are.
+        with pytest.raises(OutOfMemoryError):
+            r.pipeline(transaction=True).delete("key:0").execute()
+        assert r.delete("key:0") == 1
+        return
+    with r.pipeline(transaction=True) as pipe:
+        for number in range(100):
+            pipe.delete(f"key:{number}")
+        assert pipe.execute() == [1] * 100
+
+
+def key_delete(r: undercroft.Redis) -> Iterator[None]:
+    r.mset({f"key:{number}": "value" for number in range(100)})
+    yield
+    assert r.delete("key:1") == 1
+    assert r.getdel("key:2") == b"value"
+    assert r.unlink(*(f"key:{number}" for number in range(100))) == 98
+
+
+CASES: dict[str, Case] = {
+    case.__name__: case
+    for case in (
+        channel_get,
+        channel_get_many,
+        channel_get_ack,
+        channel_close,
+        channel_delete,
+        objects_delete,
+        objects_taken,
+        lock_release,
+        cached_forget,
+        function_delete,
+        function_flush,
+        script_flush,
+        script_deletes,
+        transaction_deletes,
+        key_delete,
+    )
+}
+
+
+def remove(case: Iterator[None], in_child: bool) -> None:
+    """Run the second half of a case, here or in a forked child."""
+    if not in_child:
+        assert next(case, "the end") == "the end"
+        return
+    child = os.fork()
+    if child == 0:
+        try:
+            remove(case, in_child=False)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0, "the child has failed"
+
+
+def run(name: str, directory: str, way: str) -> None:
+    """Run a case in full stores in a directory."""
+    for in_child in (False, True):
+        path = f"{directory}/store"
+        with undercroft.Redis(path, **LIMITS[way]) as r:
+            case = CASES[name](r)
+            next(case)
+            fill(r)
+            remove(case, in_child)
+        check = [sys.executable, "-m", "undercroft", "check", "--store", path]
+        done = subprocess.run(check, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        Path(path).unlink()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", CASES)
+def test_a_full_store_lets_go(name: str, way: str) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        if way != "file system":
+            run(name, directory, way)
+            return
+        # A file system of its own, in a mount namespace that ends with the program.
+        alone = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+        mounted = f'mount -t tmpfs -o size={ROOM + (4 << 20)} none "{directory}" && exec "$@"'
+        tried = subprocess.run([*alone, mounted, "sh", "true"], check=False, capture_output=True)
+        if tried.returncode:
+            pytest.skip("no mount namespace may be made here")
+        program = [sys.executable, __file__, name, directory]
+        done = subprocess.run(
+            [*alone, mounted, "sh", *program], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+if __name__ == "__main__":
+    run(sys.argv[1], sys.argv[2], "file system")
