@@ -111,6 +111,15 @@ def test_any_word_may_be_what_an_encoder_takes(path: str) -> None:
             store.set("k", True, nonsense=1)  # type: ignore[call-arg]
 
 
+def test_a_program_cannot_ask_for_replicas(path: str) -> None:
+    with undercroft.Redis(path) as r:
+        with pytest.raises(undercroft.ResponseError, match="it belongs to a server"):
+            r.config_set("min-replicas-to-write", 1)
+        assert r.config_set("min-replicas-to-write", 0)
+        assert r.config_get("min-replicas-to-write") == {"min-replicas-to-write": "0"}
+        assert r.set("k", "v")
+
+
 def test_any_command_is_run_by_its_words(path: str) -> None:
     with undercroft.Store(path) as store:
         assert store.execute("SET", "k", 1) == b"OK"

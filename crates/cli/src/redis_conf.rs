@@ -26,8 +26,7 @@ const SKIPPED: &str = "
     cluster-slave-validity-factor crash-log-enabled crash-memcheck-enabled dbfilename dir disable-thp
     enable-module-command enable-protected-configs ignore-warnings io-threads io-threads-do-reads
     jemalloc-bg-thread latency-tracking latency-tracking-info-percentiles lua-time-limit masterauth masteruser
-    maxmemory-clients min-replicas-max-lag min-replicas-to-write min-slaves-max-lag min-slaves-to-write
-    no-appendfsync-on-rewrite oom-score-adj oom-score-adj-values pidfile proc-title-template
+    maxmemory-clients no-appendfsync-on-rewrite oom-score-adj oom-score-adj-values pidfile proc-title-template
     propagation-error-behavior rdb-del-sync-files rdb-save-incremental-fsync rdbchecksum rdbcompression
     repl-backlog-size repl-backlog-ttl repl-disable-tcp-nodelay repl-diskless-load repl-diskless-sync
     repl-diskless-sync-delay repl-diskless-sync-max-replicas repl-ping-replica-period repl-ping-slave-period
@@ -35,7 +34,7 @@ const SKIPPED: &str = "
     replica-ignore-maxmemory replica-lazy-flush replica-priority replica-read-only replica-serve-stale-data
     sanitize-dump-payload server_cpulist set-proc-title shutdown-on-sigint shutdown-on-sigterm shutdown-timeout
     slave-announce-ip slave-announce-port slave-ignore-maxmemory slave-lazy-flush slave-priority slave-read-only
-    slave-serve-stale-data socket-mark-id stop-writes-on-bgsave-error supervised syslog-enabled syslog-facility
+    slave-serve-stale-data socket-mark-id supervised syslog-enabled syslog-facility
     syslog-ident tls-auth-clients tls-ca-cert-dir tls-ca-cert-file tls-cert-file tls-ciphers tls-ciphersuites
     tls-client-cert-file tls-client-key-file tls-client-key-file-pass tls-dh-params-file tls-key-file
     tls-key-file-pass tls-prefer-server-ciphers tls-protocols tls-session-cache-size tls-session-cache-timeout

@@ -46,6 +46,10 @@ impl CommandError {
     pub const OUT_OF_MEMORY: CommandError =
         CommandError::fixed("OOM command not allowed when used memory > 'maxmemory'.");
 
+    /// Writes need more replicas (`min-replicas-to-write`) than there are.
+    pub const NO_REPLICAS: CommandError =
+        CommandError::fixed("NOREPLICAS Not enough good replicas to write.");
+
     /// EXEC's reply where this error keeps the transaction from being run.
     pub(crate) fn aborts_exec(&self) -> CommandError {
         let reason = self.text.strip_prefix("ERR ").unwrap_or(&self.text);

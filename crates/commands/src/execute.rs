@@ -194,12 +194,14 @@ fn admit(
         server::admit_debug(context)?;
     }
     let mut may_need_memory = command.flags.has(Flag::DenyOom);
+    let mut writes = command.flags.has(Flag::Write);
     if let Some(multi) = &context.session.multi {
         if command.flags.has(Flag::NoMulti) {
             return Err(CommandError::fixed(
                 "ERR Command not allowed inside a transaction",
             ));
         }
+        writes |= std::ptr::eq(command, EXEC) && multi.writes;
         // A queue takes memory, too, whatever is in it.
         may_need_memory = if std::ptr::eq(command, EXEC) {
             multi.may_need_memory
@@ -209,6 +211,9 @@ fn admit(
     }
     if may_need_memory && let Err(error) = make_room(context, arguments) {
         return Err(Failure::from(error).into_error());
+    }
+    if writes && context.host.config().lacks_replicas() {
+        return Err(CommandError::NO_REPLICAS);
     }
     pubsub::check_mode(context, command)?;
     if monitor::is_refused(context.session, command) {

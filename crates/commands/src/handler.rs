@@ -22,7 +22,8 @@ pub struct Context<'a> {
     pub(crate) timed: bool,
     /// Whether commands are shown to connections that MONITOR.
     pub(crate) shows: bool,
-    /// Whether GET and SET may be run at once: they are neither timed nor queued nor shown.
+    /// Whether GET and SET may be run at once: they are neither timed nor queued nor shown nor refused for want of
+    /// replicas.
     pub(crate) direct: bool,
     /// Whether a script sends the commands.
     pub(crate) scripted: bool,
@@ -53,13 +54,15 @@ impl<'a> Context<'a> {
         context
     }
 
-    /// To be called when the threshold of the slow log or of LATENCY was changed, the connection began to monitor, or a transaction began
-    /// or ended.
+    /// To be called when the configuration was changed, the connection began to monitor, or a transaction began or ended.
     pub(crate) fn choose_way(&mut self) {
         self.timed = (0..WORTH_TIMING).contains(&self.host.slowlog().threshold())
             || self.host.latency().watches();
         self.shows = self.host.connections.is_monitored();
-        self.direct = !self.timed && !self.shows && self.session.multi.is_none();
+        self.direct = !self.timed
+            && !self.shows
+            && self.session.multi.is_none()
+            && !self.host.config().lacks_replicas();
     }
 
     /// Forgets the commands that were queued since MULTI, and the watched keys.

@@ -324,6 +324,9 @@ fn replication(context: &Context<'_>, out: &mut String) {
     title("Replication", out);
     line("role", "master", out);
     line("connected_slaves", 0, out);
+    if context.host.config().lacks_replicas() {
+        line("min_slaves_good_slaves", 0, out);
+    }
     line("master_failover_state", "no-failover", out);
     line("master_replid", context.host.statistics().run_id(), out);
     line("master_replid2", "0".repeat(40), out);

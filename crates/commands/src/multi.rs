@@ -17,6 +17,8 @@ pub(crate) struct Multi {
     pub(crate) shards: ShardSet,
     /// Some command may need memory.
     pub(crate) may_need_memory: bool,
+    /// Some command writes.
+    pub(crate) writes: bool,
     /// All their arguments, one behind the other, and where each ends.
     bytes: Vec<u8>,
     ends: Vec<usize>,
@@ -95,6 +97,7 @@ impl Multi {
             });
         }
         self.may_need_memory |= command.flags.has(Flag::DenyOom);
+        self.writes |= command.flags.has(Flag::Write);
         self.subscribes |= command.name.ends_with("subscribe");
         self.queue.push(Queued {
             command,

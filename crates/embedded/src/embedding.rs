@@ -83,10 +83,14 @@ impl Control for Embedding {
         &self,
         changes: &[(&'static Parameter, Value)],
     ) -> Result<(), (&'static Parameter, String)> {
-        let in_process =
-            |(parameter, _): &&(&'static Parameter, Value)| !STORED.contains(&parameter.name);
-        match changes.iter().find(in_process) {
-            Some((parameter, _)) if self.is_passing => Err((
+        // The typed calls of a program do not look for replicas: a promise that its writes have some would not be kept.
+        let is_servers = |(parameter, value): &&(&'static Parameter, Value)| {
+            let wants_replicas =
+                parameter.name == "min-replicas-to-write" && *value != Value::Integer(0);
+            wants_replicas || self.is_passing && !STORED.contains(&parameter.name)
+        };
+        match changes.iter().find(is_servers) {
+            Some((parameter, _)) => Err((
                 parameter,
                 "it belongs to a server, and this is none".to_owned(),
             )),

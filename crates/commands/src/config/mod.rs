@@ -130,6 +130,14 @@ impl Config {
         self.numbers[place].load(Ordering::Relaxed)
     }
 
+    /// Whether writes need replicas, of which there are none. As in Redis, both parameters have to be above 0.
+    #[inline]
+    pub fn lacks_replicas(&self) -> bool {
+        const COUNT: usize = Parameter::place("min-replicas-to-write");
+        const LAG: usize = Parameter::place("min-replicas-max-lag");
+        self.number_at(COUNT) > 0 && self.number_at(LAG) > 0
+    }
+
     /// Up to where a leaf of a stream is added to.
     #[inline]
     pub fn stream_limits(&self) -> StreamLimits {

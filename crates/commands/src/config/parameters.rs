@@ -195,6 +195,10 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::new("lazyfree-lazy-user-del", Boolean(false)),
     Parameter::new("lazyfree-lazy-user-flush", Boolean(false)),
     Parameter::new("busy-reply-threshold", Integer(1000, 0, i64::MAX)).alias("lua-time-limit"),
+    // There are no snapshots that could fail, so that either value is kept.
+    Parameter::new("stop-writes-on-bgsave-error", Boolean(true)),
+    Parameter::new("min-replicas-to-write", Integer(0, 0, INT)).alias("min-slaves-to-write"),
+    Parameter::new("min-replicas-max-lag", Integer(10, 0, INT)).alias("min-slaves-max-lag"),
     Parameter::new("timeout", Integer(0, 0, INT)),
     Parameter::new("tcp-keepalive", Integer(300, 0, INT)),
     Parameter::fixed("tcp-backlog", Integer(511, 0, INT)),

@@ -30,6 +30,8 @@ pub struct Calls<'c, 'a> {
     limits: ScriptLimits,
     /// There was no room for more when the script began.
     is_full: bool,
+    /// Writes needed more replicas than there were when the script began.
+    lacks_replicas: bool,
     /// It may change nothing.
     is_read_only: bool,
     is_function: bool,
@@ -113,6 +115,7 @@ impl Ran {
 #[derive(Clone, Copy)]
 pub(crate) struct Terms {
     pub(crate) is_full: bool,
+    pub(crate) lacks_replicas: bool,
     pub(crate) is_read_only: bool,
     pub(crate) is_function: bool,
 }
@@ -142,6 +145,7 @@ impl<'c, 'a> Calls<'c, 'a> {
             },
             limits,
             is_full: terms.is_full,
+            lacks_replicas: terms.lacks_replicas,
             is_read_only: terms.is_read_only,
             is_function: terms.is_function,
             has_written: false,
@@ -260,6 +264,9 @@ impl<'c, 'a> Calls<'c, 'a> {
             ));
         }
         // A script that has written may go on, as in Redis: there is no way back.
+        if self.lacks_replicas && !self.has_written && writes {
+            return Err(CommandError::NO_REPLICAS);
+        }
         if self.is_full && !self.has_written && command.flags.has(Flag::DenyOom) {
             return Err(CommandError::OUT_OF_MEMORY);
         }

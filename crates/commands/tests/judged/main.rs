@@ -12,7 +12,7 @@ use undercroft_conformance::generate::FAMILIES;
 use undercroft_conformance::servers::{Kind, Server, Settings};
 
 /// Cases that need a server, or an interpreter of scripts, which is in a layer above.
-const LEFT_TO_THE_SERVER: [&str; 9] = [
+const LEFT_TO_THE_SERVER: [&str; 10] = [
     "messages",
     "notify",
     "blocking",
@@ -22,6 +22,7 @@ const LEFT_TO_THE_SERVER: [&str; 9] = [
     "scripting-functions",
     "scripting-kombu",
     "scripting-lua",
+    "scripting-replicas",
 ];
 
 #[test]

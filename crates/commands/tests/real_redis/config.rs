@@ -241,7 +241,6 @@ const NOT_THERE: &[(&str, &str)] = &[
     ("jemalloc-bg-thread", "there is no jemalloc"),
     ("master", "there is no replication"),
     ("maxmemory-clients", "clients are not evicted"),
-    ("min-", "there is no replication"),
     (
         "no-appendfsync-on-rewrite",
         "there is no append-only file yet",
@@ -258,7 +257,6 @@ const NOT_THERE: &[(&str, &str)] = &[
     ("shutdown-", "there is nothing to wait for"),
     ("slave", "there is no replication"),
     ("socket-mark-id", "sockets are not marked"),
-    ("stop-writes-on-bgsave-error", "there are no snapshots yet"),
     ("supervised", "the server stays in the foreground"),
     ("syslog-", "the log goes to standard error"),
     ("tls-", "the server speaks no TLS yet"),

@@ -62,8 +62,12 @@ pub(super) fn run_with(
             false
         }
     };
+    let lacks_replicas = context.host.config().lacks_replicas();
     if flags.are_given && is_full && !flags.allow_oom && !flags.no_writes {
         return Err(CommandError::OUT_OF_MEMORY.into());
+    }
+    if flags.are_given && lacks_replicas && !flags.no_writes {
+        return Err(CommandError::NO_REPLICAS.into());
     }
     if flags.are_given && is_read_only && !flags.no_writes {
         return Err(CommandError::fixed(
@@ -73,6 +77,7 @@ pub(super) fn run_with(
     }
     let terms = Terms {
         is_full: is_full && !flags.allow_oom,
+        lacks_replicas,
         is_read_only: is_read_only || flags.no_writes,
         is_function: called.function.is_some(),
     };
