@@ -1,14 +1,16 @@
 //! serve: sockets, settings, and a clean end.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 use undercroft_engine::Store;
 
-use crate::support::{Client, Place, Server, connect_tcp, fail, spare_port, succeed};
+use crate::support::{Client, Place, Server, binary, connect_tcp, fail, spare_port, succeed};
 
 #[test]
 fn a_signal_ends_it_cleanly_and_the_data_stays() {
@@ -144,6 +146,79 @@ fn nowhere_to_listen_is_an_error() {
     assert!(
         line.starts_with("undercroft: reading the configuration "),
         "{line}"
+    );
+}
+
+/// Starts a server that may have so many descriptors open, and stops it when it listens. Its exit status, and what it said.
+fn serve_with(descriptors: u32) -> (Option<i32>, String) {
+    let place = Place::new();
+    let mut child = Command::new("sh")
+        .args(["-c", "ulimit -n $1; shift; exec \"$@\"", "sh"])
+        .arg(descriptors.to_string())
+        .arg(binary())
+        .args(["serve", "--store", &place.path("store"), "--port", "0"])
+        .args(["--unixsocket", &place.path("socket")])
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    let mut errors = BufReader::new(child.stderr.take().expect("it is a pipe"));
+    let mut said = String::new();
+    while !said.ends_with("the data stays\n") {
+        if errors.read_line(&mut said).expect("text") == 0 {
+            break;
+        }
+    }
+    child.kill().expect("it is ours");
+    (child.wait().expect("it ended").code(), said)
+}
+
+#[test]
+fn few_descriptors_are_few_clients_or_an_error() {
+    let (status, said) = serve_with(50);
+    assert_eq!(status, Some(1), "{said}");
+    assert_eq!(
+        said,
+        "undercroft: starting with so few open files: the server needs 64 descriptors for itself and one for each \
+         client; raise the limit with ulimit -n\n"
+    );
+    let (status, said) = serve_with(70);
+    assert_eq!(status, None, "{said}");
+    assert!(
+        said.starts_with(
+            "undercroft: the limit of open descriptors allows 6 clients, not 10000 (maxclients)"
+        ),
+        "{said}"
+    );
+}
+
+#[test]
+fn settings_that_change_nothing_are_accepted_as_containers_set_them() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let mut client = server.connect();
+    for setting in [
+        "appendonly no",
+        "appendfsync everysec",
+        "appendfsync EVERYSEC",
+        "stop-writes-on-bgsave-error no",
+        "stop-writes-on-bgsave-error yes",
+        "protected-mode no",
+        "min-replicas-to-write 0",
+        "min-slaves-to-write 0",
+        "maxmemory-policy noeviction",
+        "notify-keyspace-events KEA",
+    ] {
+        assert_eq!(
+            client.call(&format!("CONFIG SET {setting}")),
+            "+OK",
+            "{setting}"
+        );
+    }
+    let refused = client.call("CONFIG SET appendonly yes");
+    assert!(
+        refused.contains("there is no append-only file yet"),
+        "{refused}"
     );
 }
 

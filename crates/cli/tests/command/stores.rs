@@ -255,6 +255,30 @@ fn stat_shows_sizes_and_keys() {
 }
 
 #[test]
+fn stat_prints_the_figures_as_json() {
+    let place = Place::new();
+    let store = place.store("store", &[("a", "1"), ("b", "2")]);
+    succeed(&[
+        "exec", "--store", &store, "-n", "5", "SET", "c", "3", "EX", "1000",
+    ]);
+    let out = succeed(&["stat", "--store", &store, "--json"]);
+    let found: serde_json::Value = serde_json::from_str(&out).expect("one JSON object");
+    assert_eq!(found["store"], store.as_str());
+    assert_eq!(found["shards"], 2);
+    assert_eq!(found["capacity"], 256 << 20);
+    assert_eq!(found["maxmemory"], 1 << 30);
+    assert_eq!(found["removed"], false);
+    assert_eq!(found["keys"]["0"]["keys"], 2);
+    assert_eq!(found["keys"]["5"]["expiring"], 1);
+    assert!(
+        found["memory"]["data"]
+            .as_u64()
+            .is_some_and(|bytes| bytes > 0),
+        "{out}"
+    );
+}
+
+#[test]
 fn recover_does_the_upkeep_that_nobody_did() {
     let place = Place::new();
     let path = place.store("store", &[]);
