@@ -19,7 +19,7 @@ help: ## Show this list
 build: ## Build target/release/undercroft and a .venv/bin/python that imports undercroft
 	@scripts/build.sh
 
-test: ## Run every test: Rust, C, Python, README, repository rules, short fuzzing
+test: ## Run every test: Rust, C, Python, samples, repository rules, short fuzzing
 	@scripts/test.sh
 
 php: ## Test the PHP client, on Redis servers and on `undercroft serve`

@@ -9,13 +9,14 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import undercroft
-from redis.exceptions import OutOfMemoryError
+from redis.exceptions import ConnectionError, OutOfMemoryError
 
 ROOM = 6 << 20
 WAYS = ["maxmemory", "capacity", "file system"]
@@ -258,6 +259,24 @@ def test_a_full_store_lets_go(name: str, way: str) -> None:
             [*alone, mounted, "sh", *program], capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("way", WAYS[:2])
+def test_a_full_store_that_was_removed_is_said_to_be_removed(path: str, way: str) -> None:
+    with undercroft.Redis(path, on_removed="error", **LIMITS[way]) as r:
+        fill(r)
+        Path(path).unlink()
+        told, until = "nothing", time.monotonic() + 30
+        while time.monotonic() < until:
+            try:
+                r.set("key", LONG)
+            except OutOfMemoryError:
+                # The path is looked at once a second.
+                continue
+            except ConnectionError as error:
+                told = str(error)
+                break
+        assert "was removed" in told
 
 
 if __name__ == "__main__":
