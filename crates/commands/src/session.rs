@@ -277,13 +277,19 @@ impl Session {
         std::mem::take(&mut self.confirms)
     }
 
-    /// Whether what it was told before means nothing to data commands: it began no transaction, watches no key, waits
-    /// for none and is subscribed to nothing, and replies are sent, in the usual form.
-    pub fn is_idle(&self) -> bool {
+    /// Whether it holds nothing of its store: it began no transaction, watches no key, waits for none and is subscribed to
+    /// nothing.
+    pub fn holds_nothing(&self) -> bool {
         self.multi.is_none()
             && self.watches.is_empty()
             && self.waiting.is_none()
             && self.subscriptions.is_empty()
+    }
+
+    /// Whether what it was told before means nothing to data commands: it holds nothing of its store, and replies are
+    /// sent, in the usual form.
+    pub fn is_idle(&self) -> bool {
+        self.holds_nothing()
             && self.reply_mode == ReplyMode::On
             && self.protocol == Protocol::default()
     }

@@ -71,6 +71,7 @@ impl OpenStore {
 
     /// What commands of a client work with. Where there are several to run, this is made once.
     pub fn context<'a>(&'a self, session: &'a mut Session) -> Context<'a> {
+        self.store.look_for_file();
         Context::new(session, self.embedding.host(), &self.store)
     }
 
@@ -116,6 +117,8 @@ impl OpenStore {
         words: &[&[u8]],
         reply: &mut R,
     ) -> Result<(), Blocked> {
+        // Commands that neither find nor miss a key, such as DBSIZE, learn here that the file was removed.
+        self.store.look_for_file();
         let host = self.embedding.host_with(inbox);
         let context = &mut Context::new(session, host, &self.store);
         execute(context, words, reply).or_else(|blocked| run_on(context, blocked, words, reply))

@@ -477,9 +477,24 @@ impl Store {
         self.segment.is_lost()
     }
 
+    /// Looks whether the path still names the store's file, once a second at most; [`is_lost`](Self::is_lost) tells.
+    /// Costs a look at the coarse clock otherwise.
+    #[inline]
+    pub fn look_for_file(&self) {
+        self.segment.look_for_file(coarse_milliseconds());
+    }
+
     /// Whether the store's file was removed or replaced under its users.
     pub fn removed(&self) -> bool {
         self.segment.removed()
+    }
+
+    /// The error of all writes, where the store's file was removed or replaced under its users.
+    pub fn removal(&self) -> Option<Error> {
+        self.removed().then(|| {
+            let path = self.path().into();
+            undercroft_memory::Error::Removed { path }.into()
+        })
     }
 
     /// The path of the store's file.

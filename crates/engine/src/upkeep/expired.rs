@@ -119,6 +119,11 @@ impl Access<'_> {
     /// [`looked_up`](Self::looked_up) for a key that is not there.
     #[cold]
     pub fn missed(&self, database: usize, key: &Key<'_>) {
+        // A process whose keys are all absent learns here that the file was removed. Under locks no system call is made
+        // (W9), and a write has looked before it took them.
+        if self.running.is_none() {
+            self.store.look_for_file();
+        }
         if self.tells_of_misses() {
             // That it has expired is told first.
             self.end_command();

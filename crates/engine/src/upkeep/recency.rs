@@ -119,6 +119,7 @@ impl Store {
         };
         let hint = self.minute() << 8 | counter;
         self.segment.set_hint(shard, hash, hint);
+        self.look_for_file();
     }
 
     /// Whether a use makes a counter grow: the larger it is, the less likely.

@@ -378,8 +378,13 @@ impl Segment {
         if !self.writable() {
             return Err(Error::ReadOnly);
         }
-        self.process
-            .claim(&self.mapping, |index| self.recover_slot(index))
+        let claimed = self
+            .process
+            .claim(&self.mapping, |index| self.recover_slot(index));
+        if let Err(Error::Removed { .. }) = claimed {
+            self.removed.store(true, Ordering::Relaxed);
+        }
+        claimed
     }
 
     /// Has memory ready for the entry of the next process that joins, as much as can be had (H6). Returns whether there is
