@@ -4,7 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
+use undercroft_commands::session::Session;
+use undercroft_commands::table::{Flag, find};
 use undercroft_engine::{Error, Options, Store, StoreName, Terms, WaitHook, without_fork};
 
 use crate::open_store::OpenStore;
@@ -18,25 +21,99 @@ static OPEN: LazyLock<Mutex<HashMap<Inode, Weak<OpenStore>>>> = LazyLock::new(Mu
 /// The differences between stores and what was asked of them that this process was warned of. Locked as [`OPEN`] is.
 static TOLD: LazyLock<Mutex<HashSet<Box<str>>>> = LazyLock::new(Mutex::default);
 
-/// How to find a store, again after it was closed, too.
+/// The reaction of a client to the removal or replacement of its store's file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnRemoved {
+    /// Opens the store that the name means now, unless the client holds something of the old one.
+    #[default]
+    Reopen,
+    /// Ends every call with an error until the program opens the store again.
+    Error,
+}
+
+impl OnRemoved {
+    /// The choice of this name: `reopen` or `error`.
+    ///
+    /// # Errors
+    /// Any other name.
+    pub fn from_name(name: &str) -> Result<OnRemoved, Error> {
+        match name {
+            "reopen" => Ok(OnRemoved::Reopen),
+            "error" => Ok(OnRemoved::Error),
+            other => Err(Error::Name(
+                format!("expected on_removed to be 'reopen' or 'error'; got {other:?}").into(),
+            )),
+        }
+    }
+}
+
+/// How to find a store, again after it was closed or removed, too.
 #[derive(Clone, Debug)]
 pub struct Place {
     name: StoreName,
     terms: Terms,
+    on_removed: OnRemoved,
+    patience: Option<Duration>,
 }
 
 impl Place {
     /// Reads a store's name, see [`StoreName::parse`]; a relative path is taken from the directory that the process is
-    /// in now.
+    /// in now. A URL may end with `?on_removed=error`, see [`OnRemoved`].
     ///
     /// # Errors
     /// What a name looks like, where this is none.
     pub fn new(name: &str, terms: Terms) -> Result<Place, Error> {
+        let option = match name.starts_with("undercroft://") {
+            true => name.split_once("?on_removed="),
+            false => None,
+        };
+        let (name, on_removed) = match option {
+            Some((name, choice)) => (name, OnRemoved::from_name(choice)?),
+            None => (name, OnRemoved::default()),
+        };
         let mut name = StoreName::parse(name)?;
         if let Ok(path) = std::path::absolute(&name.path) {
             name.path = path;
         }
-        Ok(Place { name, terms })
+        Ok(Place {
+            name,
+            terms,
+            on_removed,
+            patience: None,
+        })
+    }
+
+    /// The same place for a client with another choice.
+    #[must_use]
+    pub fn on_removed(self, on_removed: OnRemoved) -> Place {
+        Place { on_removed, ..self }
+    }
+
+    /// The same place for a client that sets how long this process waits for the store's locks.
+    #[must_use]
+    pub fn with_patience(self, patience: Option<Duration>) -> Place {
+        Place { patience, ..self }
+    }
+
+    /// Whether a client that holds nothing of a removed store opens the one that the name means now.
+    #[inline]
+    pub fn reopens(&self) -> bool {
+        self.on_removed == OnRemoved::Reopen
+    }
+
+    /// Whether a client leaves a store whose file was removed or replaced for the one that the name means now: it may, and
+    /// its connection holds nothing of the old one.
+    pub fn leaves(&self, open: &OpenStore, session: &Session) -> bool {
+        open.store.is_lost() && self.reopens() && session.holds_nothing()
+    }
+
+    /// Whether a command that was refused is run again in the store that the name means now; its connection held nothing
+    /// of the old one before it. A command that waits for keys is not: its wait ends with the store that it began in (M7).
+    #[cold]
+    pub fn runs_again(&self, open: &OpenStore, session: &Session, words: &[&[u8]]) -> bool {
+        let command = words.first().and_then(|name| find(name));
+        let waits = command.is_some_and(|command| command.flags.has(Flag::Blocking));
+        !waits && self.leaves(open, session)
     }
 
     /// Compares a store with what the client asks for. Returns a warning where it has other limits, to each process
@@ -73,6 +150,17 @@ impl Place {
         &self,
         hook: impl FnOnce() -> Option<Box<dyn WaitHook>>,
     ) -> Result<Arc<OpenStore>, Error> {
+        let opened = self.find_or_open(hook)?;
+        if let Some(patience) = self.patience {
+            opened.store.set_patience(patience);
+        }
+        Ok(opened)
+    }
+
+    fn find_or_open(
+        &self,
+        hook: impl FnOnce() -> Option<Box<dyn WaitHook>>,
+    ) -> Result<Arc<OpenStore>, Error> {
         let path = self.path();
         if let Some(known) = known(path) {
             return Ok(known);
@@ -97,12 +185,19 @@ fn inode(path: &Path) -> Option<Inode> {
     Some((status.dev(), status.ino()))
 }
 
+/// The store that this process has open with this identity. A store that was lost stays lost to those who have it, also
+/// where its file is back at its path: that is opened again.
+fn usable(open: &HashMap<Inode, Weak<OpenStore>>, inode: Inode) -> Option<Arc<OpenStore>> {
+    let known = open.get(&inode).and_then(Weak::upgrade);
+    known.filter(|known| !known.store.is_lost())
+}
+
 /// The store that this process has open at a path.
 fn known(path: &Path) -> Option<Arc<OpenStore>> {
     let inode = inode(path)?;
     without_fork(|| {
         let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        open.get(&inode).and_then(Weak::upgrade)
+        usable(&open, inode)
     })
 }
 
@@ -112,7 +207,7 @@ fn keep(path: &Path, opened: &Arc<OpenStore>) -> Option<Arc<OpenStore>> {
     without_fork(|| {
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|_, opened| opened.strong_count() > 0);
-        let first = open.get(&inode).and_then(Weak::upgrade);
+        let first = usable(&open, inode);
         if first.is_none() {
             open.insert(inode, Arc::downgrade(opened));
         }
