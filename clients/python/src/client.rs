@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyRuntimeWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use undercroft_commands::session::Session;
-use undercroft_embedded::{OpenStore, Place};
+use undercroft_embedded::{OnRemoved, OpenStore, Place};
 use undercroft_engine::{DATABASES, End, EvictionPolicy, PatienceLimited, Terms};
 
 use crate::attached::Attached;
@@ -44,8 +44,6 @@ struct Opened {
     users: usize,
     /// Its calls are made in an event loop.
     hurries: bool,
-    /// A client that holds nothing of a store whose file was removed goes on with the store that the name means now.
-    replaces: bool,
 }
 
 /// What the client remembers from command to command.
@@ -248,18 +246,56 @@ impl Client {
         }
     }
 
-    /// Whether the client goes on with another store where the file of its own was removed: it may, no other call uses
-    /// the store, and nothing that was said on its connection belongs to the old one. Called by a call in progress.
-    pub(crate) fn may_replace(&self, py: Python<'_>) -> bool {
-        let alone = self.open.with(py, |open| open.replaces && open.users == 1);
-        alone && self.is_idle(py)
+    /// Whether the client leaves a store whose file was removed or replaced, and no other call of it uses the store. Called
+    /// by a call in progress.
+    pub(crate) fn leaves(&self, py: Python<'_>, open: &OpenStore) -> bool {
+        self.asks(py, |session| self.place.leaves(open, session))
+    }
+
+    /// Whether a command that was refused is run again, in the store that the name means now.
+    pub(crate) fn runs_again(&self, py: Python<'_>, open: &OpenStore, words: &[&[u8]]) -> bool {
+        open.store.is_lost() && self.asks(py, |session| self.place.runs_again(open, session, words))
+    }
+
+    /// Makes a call, and once more where it failed as the store's file was removed and the client leaves that store.
+    pub(crate) fn again<R>(
+        &self,
+        py: Python<'_>,
+        mut call: impl FnMut() -> PyResult<R>,
+    ) -> PyResult<R> {
+        let done = call();
+        match done.is_err() && self.is_left(py) {
+            true => call(),
+            false => done,
+        }
+    }
+
+    /// Whether the next call finds another store open, as that of the last one was lost.
+    #[cold]
+    fn is_left(&self, py: Python<'_>) -> bool {
+        let begin = |open: &mut Opened| {
+            open.users += 1;
+            open.shared.clone()
+        };
+        let shared = self.open.with(py, begin);
+        let is_left = shared.is_some_and(|shared| self.leaves(py, &shared));
+        self.open.with(py, |open| open.users -= 1);
+        is_left
+    }
+
+    /// Returns whether a condition holds for the client's session. False while another call uses the session or the store.
+    fn asks(&self, py: Python<'_>, is_true: impl FnOnce(&Session) -> bool) -> bool {
+        let is_alone = self.open.with(py, |open| open.users == 1);
+        let ask = |state: &mut State| state.session.as_deref().is_some_and(is_true);
+        is_alone && self.state.with(py, ask)
     }
 
     /// Opens the store that the name means now in the place of one whose file was removed, where the client holds nothing
     /// of that. Pins, objects and subscriptions keep it.
     #[cold]
     fn replace(&self, py: Python<'_>, lost: *const OpenStore) -> PyResult<*const OpenStore> {
-        if !self.may_replace(py) {
+        // SAFETY: it stays open while `users` counts this call.
+        if !self.leaves(py, unsafe { &*lost }) {
             return Ok(lost);
         }
         let old = self.open.with(py, |open| open.shared.take());
@@ -316,11 +352,10 @@ impl Client {
 
     /// Another client of the same store, with a connection's state of its own.
     pub(crate) fn link(&self, py: Python<'_>) -> PyResult<Client> {
-        let (shared, hurries, replaces) = {
+        let (shared, hurries) = {
             let _use = self.enter(py)?;
-            self.open.with(py, |open| {
-                (open.shared.clone(), open.hurries, open.replaces)
-            })
+            self.open
+                .with(py, |open| (open.shared.clone(), open.hurries))
         };
         let left = self.left(py);
         let session = self.state.with(py, |state| state.another());
@@ -331,7 +366,6 @@ impl Client {
                 shared,
                 users: 0,
                 hurries,
-                replaces,
             }),
             state: Attached::new(State::new(session)),
             shaped: AtomicBool::new(false),
@@ -394,14 +428,8 @@ impl Client {
             let text = format!("expected a db below {DATABASES}, got {db}");
             return Err(PyValueError::new_err(text));
         }
-        let replaces = match on_removed {
-            "reopen" => true,
-            "error" => false,
-            other => {
-                let text = format!("expected on_removed to be 'reopen' or 'error'; got {other:?}");
-                return Err(PyValueError::new_err(text));
-            }
-        };
+        let on_removed = OnRemoved::from_name(on_removed)
+            .map_err(|error| error::raise_opening(raises, &error))?;
         let patience = timeout
             .map(Duration::try_from_secs_f64)
             .transpose()
@@ -415,15 +443,13 @@ impl Client {
         let codec = Codec::new(encoding, encoding_errors, decode_responses, raises)?;
         let place =
             Place::new(store, terms).map_err(|error| error::raise_opening(raises, &error))?;
+        let place = place.on_removed(on_removed).with_patience(patience);
         let shared = opening::open(&place).map_err(|error| error::raise_opening(raises, &error))?;
         let warning = place
             .check_terms(&shared.store)
             .map_err(|error| error::raise_opening(raises, &error))?;
         if let Some(warning) = warning {
             warn(py, &warning)?;
-        }
-        if let Some(patience) = patience {
-            shared.store.set_patience(patience);
         }
         let mut session = shared.session();
         session.database = place.database().unwrap_or(db) as u32;
@@ -439,7 +465,6 @@ impl Client {
                 shared: Some(shared),
                 users: 0,
                 hurries: false,
-                replaces,
             }),
             state: Attached::new(State::new(session)),
             shaped: AtomicBool::new(false),

@@ -8,6 +8,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::{create_exception, import_exception};
 use undercroft_commands::Blocked;
 use undercroft_commands::handler::Failure;
+use undercroft_embedded::removed_text;
 use undercroft_engine::{Error, Store, is_patience_limited};
 
 use crate::haste::{Locked, TakesLong};
@@ -101,16 +102,8 @@ fn from_reply<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
 
 /// The exception for an error reply.
 pub(crate) fn raise_reply(py: Python<'_>, raises: Raises, store: &Store, text: &str) -> PyErr {
-    if store.removed() {
-        let text = match text.starts_with("OOM ") {
-            // That it had no room besides is not what is wrong.
-            true => format!(
-                "the store {} was removed or replaced; open it anew",
-                store.path().display()
-            ),
-            false => without_code(text).to_owned(),
-        };
-        return raises.unavailable(text);
+    if let Some(text) = removed_text(store, text) {
+        return raises.unavailable(without_code(&text).to_owned());
     }
     match raises.reply(py, text) {
         Ok(exception) => PyErr::from_value(exception),

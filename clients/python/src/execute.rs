@@ -7,7 +7,6 @@ use pyo3::types::{
 use pyo3::{Borrowed, intern};
 use smallvec::SmallVec;
 use undercroft_commands::reply::{Recorder, Tree};
-use undercroft_commands::table::{Flag, find};
 
 use crate::client::Client;
 use crate::codec::{self, Codec};
@@ -132,6 +131,8 @@ fn ask_once<'py>(
 ) -> Result<Bound<'py, PyAny>, Refused> {
     let shared = client.enter(py)?;
     let mut session = client.session(py);
+    // EXEC ends what it held.
+    let held_nothing = session.holds_nothing();
     let mut reply = Objects::new(py, &client.codec, decode).shaped(shape);
     let begun = match taken {
         Some(list) => shared.taking(&session, words).map(|begun| (begun, list)),
@@ -159,16 +160,9 @@ fn ask_once<'py>(
         Answer::Value(value) => Ok(value),
         Answer::Error(text) => Err(Refused {
             raised: error::raise_reply(py, client.codec.raises, &shared.store, &text),
-            again: shared.store.is_lost() && !waits(words) && client.may_replace(py),
+            again: held_nothing && client.runs_again(py, &shared, words),
         }),
     }
-}
-
-/// Whether a command waits for keys: its wait ends with the store that it began in (M7).
-#[cold]
-fn waits(words: &[&[u8]]) -> bool {
-    let command = words.first().and_then(|name| find(name));
-    command.is_some_and(|command| command.flags.has(Flag::Blocking))
 }
 
 /// An argument as redis-py's encoder would send it.

@@ -105,14 +105,16 @@ pub(crate) fn rows<'py>(
         reverse: asked.reverse,
         attributes: !form.columns.is_empty(),
     };
-    let shared = client.enter(py)?;
-    with_feed_buffer(|items| {
-        let place = (client.database(py), key.bytes());
-        let read = shared.feed_items(place, query, range, |schema| form.fits(schema), items);
-        match read.map_err(|failure| raise(client, py, &shared, failure))? {
-            Some(schema) if !form.fits(&schema) => Ok(None),
-            _ => form.rows(py, items).map(Some),
-        }
+    client.again(py, || {
+        let shared = client.enter(py)?;
+        with_feed_buffer(|items| {
+            let place = (client.database(py), key.bytes());
+            let read = shared.feed_items(place, query, range, |schema| form.fits(schema), items);
+            match read.map_err(|failure| raise(client, py, &shared, failure))? {
+                Some(schema) if !form.fits(&schema) => Ok(None),
+                _ => form.rows(py, items).map(Some),
+            }
+        })
     })
 }
 
@@ -171,10 +173,12 @@ pub(crate) fn add<'py>(
                 .and_then(|text| text.parse().ok().map(Some)),
         };
         if let Some(position) = place {
-            let shared = client.enter(py)?;
-            let added = shared.feed_add((client.database(py), key), position, &items);
-            let raises = client.codec.raises;
-            let added = added.map_err(|error| error::raise(py, raises, &shared.store, error))?;
+            let added = client.again(py, || {
+                let shared = client.enter(py)?;
+                let added = shared.feed_add((client.database(py), key), position, &items);
+                let raises = client.codec.raises;
+                added.map_err(|error| error::raise(py, raises, &shared.store, error))
+            })?;
             if let Some(added) = added {
                 return Ok(added.into_pyobject(py)?.into_any());
             }

@@ -12,15 +12,18 @@ use crate::error;
 /// A value without what stands in front of it, and whether it is due to be made anew.
 type Found<'py> = (Bound<'py, PyBytes>, bool);
 
-/// What the client's database is asked for; an error is raised as a call of the client would.
+/// Makes a call on the client's database, and raises its error as a method of the client does. If the store's file was
+/// removed, the call is made in the store that the name means now.
 fn ask<R>(
     py: Python<'_>,
     client: &Client,
-    call: impl FnOnce(&Store, usize) -> Result<R, Error>,
+    mut call: impl FnMut(&Store, usize) -> Result<R, Error>,
 ) -> PyResult<R> {
-    let shared = client.enter(py)?;
-    let done = call(&shared.store, client.database(py));
-    done.map_err(|error| error::raise(py, client.codec.raises, &shared.store, error))
+    client.again(py, || {
+        let shared = client.enter(py)?;
+        let done = call(&shared.store, client.database(py));
+        done.map_err(|error| error::raise(py, client.codec.raises, &shared.store, error))
+    })
 }
 
 /// Return what a key holds, and whether it is due.
@@ -110,6 +113,7 @@ pub(crate) fn end_lease(
     expires: u64,
 ) -> PyResult<bool> {
     let lease = Lease::from_bytes(lease);
+    // In another store the lease is over, and the caller has what it computed.
     ask(py, client, |store, database| {
         let Some(value) = value else {
             return store.release_lease(database, key, &lease);

@@ -196,7 +196,7 @@ impl<'a, 'py> Call<'a, 'py> {
     pub(crate) fn failed(&self, shared: &Use<'_, '_>, error: Error) -> Miss {
         let raises = self.client.codec.raises;
         let raised = error::raise(self.py, raises, &shared.store, error);
-        match shared.store.is_lost() && self.client.may_replace(self.py) {
+        match self.client.leaves(self.py, shared) {
             true => Miss::Again(raised),
             false => Miss::Raised(raised),
         }

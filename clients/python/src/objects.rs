@@ -170,17 +170,19 @@ fn put(
     for piece in &pieces {
         length = padded(length) + piece.len();
     }
-    let shared = client.enter(py)?;
-    let (store, database) = (&shared.store, client.database(py));
-    let until = expiry(store, expires);
-    let done = if length < PIECES_MIN {
-        put_short(store, database, key, head, &pieces, until)
-    } else if length < DETACHED_MIN {
-        put_long(store, database, key, head, &pieces, (length, until))
-    } else {
-        py.detach(|| put_long(store, database, key, head, &pieces, (length, until)))
-    };
-    done.map_err(|error| raise(py, client, store, length, error))
+    client.again(py, || {
+        let shared = client.enter(py)?;
+        let (store, database) = (&shared.store, client.database(py));
+        let until = expiry(store, expires);
+        let done = if length < PIECES_MIN {
+            put_short(store, database, key, head, &pieces, until)
+        } else if length < DETACHED_MIN {
+            put_long(store, database, key, head, &pieces, (length, until))
+        } else {
+            py.detach(|| put_long(store, database, key, head, &pieces, (length, until)))
+        };
+        done.map_err(|error| raise(py, client, store, length, error))
+    })
 }
 
 fn put_short(
@@ -305,21 +307,25 @@ pub(crate) fn read_object<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = id.py();
     let key = key_of(prefix, id)?;
-    let shared = client.enter(py)?;
-    let (store, database) = (&shared.store, client.database(py));
-    let expires = match taken {
-        Some(_) => store.expiry(database, &key).ok().flatten().flatten(),
-        None => None,
-    };
-    let found = match kinds {
-        None => store.get_in_place(database, &key),
-        Some(kinds) => {
-            let accepts =
-                |first: u64, _| object_letter(first).is_some_and(|kind| kinds.contains(&kind));
-            store.take_in_place(database, &key, accepts)
-        }
-    };
-    let found = found.map_err(|error| raise(py, client, store, 0, error))?;
+    // The store stays in use until the end: what was found belongs to it.
+    let (_shared, expires, found) = client.again(py, || {
+        let shared = client.enter(py)?;
+        let (store, database) = (&shared.store, client.database(py));
+        let expires = match taken {
+            Some(_) => store.expiry(database, &key).ok().flatten().flatten(),
+            None => None,
+        };
+        let found = match kinds {
+            None => store.get_in_place(database, &key),
+            Some(kinds) => {
+                let accepts =
+                    |first: u64, _| object_letter(first).is_some_and(|kind| kinds.contains(&kind));
+                store.take_in_place(database, &key, accepts)
+            }
+        };
+        let found = found.map_err(|error| raise(py, client, store, 0, error))?;
+        Ok((shared, expires, found))
+    })?;
     let is_taken = kinds.is_some() && !matches!(found, Some(Whole::Refused(_)));
     let Some(whole) = give(py, client, found)? else {
         return Err(PyKeyError::new_err(id.clone().unbind()));

@@ -171,6 +171,64 @@ def test_a_client_makes_the_store_anew_where_nobody_has(path: str) -> None:
         assert r.get("k") == b"w"
 
 
+def absent(r: undercroft.Redis) -> object:
+    """Read a key that is in no store."""
+    return r.get("absent")
+
+
+def absent_field(r: undercroft.Redis) -> object:
+    """Read a field of a hash that is in no store, by a command."""
+    return r.execute_command("HGET", "absent", "field")
+
+
+def no_key(r: undercroft.Redis) -> object:
+    """Ask for nothing that a key holds."""
+    return r.execute_command("DBSIZE")
+
+
+def put(r: undercroft.Redis) -> object:
+    """Store an object."""
+    return undercroft.Objects(r).put(b"object")
+
+
+def take(r: undercroft.Redis) -> object:
+    """Take an object that is in no store."""
+    with contextlib.suppress(KeyError):
+        undercroft.Objects(r).take(b"absent")
+    return None
+
+
+def cached(r: undercroft.Redis) -> object:
+    """Compute a value, and keep it for a moment."""
+    return r.cache(ttl=0.001)(str)()
+
+
+@pytest.mark.parametrize("call", [absent, absent_field, no_key, put, take, cached])
+def test_every_call_notices(path: str, call: Callable[[undercroft.Redis], object]) -> None:
+    with undercroft.Redis(path) as r:
+        Path(path).unlink()
+        while not Path(path).exists():
+            call(r)
+
+
+def test_how_long_calls_wait_is_kept(path: str) -> None:
+    with undercroft.Redis(path, timeout=0.25) as r:
+        Path(path).unlink()
+        while not Path(path).exists():
+            r.set("k", "v")
+        assert r._patience() == 0.25
+
+
+def test_a_store_that_is_removed_and_full_is_removed(path: str) -> None:
+    with undercroft.Redis(path, maxmemory=1 << 20, on_removed="error") as r:
+        with pytest.raises(redis.exceptions.OutOfMemoryError):
+            deque((r.set(f"k{number}", "v" * 10_000) for number in range(1000)), maxlen=0)
+        Path(path).unlink()
+        with pytest.raises(redis.ConnectionError, match=GONE) as raised:
+            r.set("k", "v" * 10_000)
+        assert "OOM" not in str(raised.value)
+
+
 def test_an_error_where_that_is_wanted(path: str) -> None:
     with undercroft.Redis.from_url(f"undercroft://{path}?on_removed=error") as r:
         Path(path).unlink()
@@ -194,6 +252,18 @@ def test_what_a_client_watches_ends_with_the_old_store(path: str) -> None:
             pipe.execute()
         assert r.set("k", "v")
         assert r.get("k") == b"v"
+
+
+def test_a_transaction_by_its_words_ends_with_the_old_store(path: str) -> None:
+    with undercroft.Redis(path) as r, undercroft.Redis(path, on_removed="error") as probe:
+        r.execute_command("MULTI")
+        r.execute_command("SET", "k", "w")
+        Path(path).unlink()
+        call_until_gone(probe)
+        with pytest.raises(redis.ConnectionError, match=GONE):
+            r.execute_command("EXEC")
+        assert r.get("k") is None
+        assert r.set("k", "v")
 
 
 def test_a_client_on_an_event_loop_goes_on(path: str, run: Run) -> None:
