@@ -52,7 +52,7 @@ sed -n 's/^SAME([^,]*, \(uc_[a-z_]*\),.*/\1/p' clients/c/tests/signatures.c | LC
     diff "$wanted" - || fail "clients/c/tests/signatures.c checks others than $wanted names"
 readelf --dynamic "$library" | grep -q 'SONAME.*\[libundercroft\.so\.0\]' || fail "expected the soname libundercroft.so.0"
 
-tests=(signatures strings feeds objects commands misuse messages limits busy fork threads waiting)
+tests=(signatures strings feeds objects commands misuse messages limits removed busy fork threads waiting)
 say "as C11, as C++17, with sanitizers"
 have c++ || skip "the C tests as C++: no c++ here"
 for test in "${tests[@]}"; do
@@ -78,7 +78,7 @@ if have valgrind; then
     # stopped there may hold valgrind's own locks.
     by=(valgrind --quiet --error-exitcode=9 --leak-check=full "--show-leak-kinds=definite,indirect"
         "--errors-for-leak-kinds=definite,indirect")
-    for test in strings feeds objects commands misuse messages limits waiting; do
+    for test in strings feeds objects commands misuse messages limits removed waiting; do
         try "$test"
     done
     by=()

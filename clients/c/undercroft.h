@@ -94,7 +94,9 @@ typedef enum uc_status {
     UC_INTERRUPTED = -6,
     /* The store can only be read. */
     UC_READ_ONLY = -7,
-    /* Somebody removed the store's file. Open it anew. */
+    /* The store's file was removed or replaced, and this call belongs to that store: a wait, a subscription, a session in
+     * a transaction or with watched keys. Other calls go on in the store that the name means now, unless the URL ends with
+     * "?on_removed=error": then open it anew. */
     UC_REMOVED = -8,
     /* The store can be neither opened nor created; the message says why. */
     UC_CANNOT_OPEN = -9,
@@ -179,8 +181,8 @@ typedef struct uc_options {
 
 /* Opens a store, which is created where there is none: "undercroft://name" lies in the user's directory in /dev/shm,
  * with "undercroft://name/1" of its database 1; "undercroft:///path" and a path with a '/' in it are that file. A word
- * without either is UC_MISUSE. `options` may be NULL. *store is for uc_close(), and NULL where
- * this fails: UC_MISUSE for a wrong name or option, UC_CANNOT_OPEN.
+ * without either is UC_MISUSE. A URL may end with "?on_removed=error", see UC_REMOVED. `options` may be NULL. *store is for
+ * uc_close(), and NULL where this fails: UC_MISUSE for a wrong name or option, UC_CANNOT_OPEN.
  * A process has one mapping of a file, however often it is opened; so open it once more for another database. */
 int uc_open(const char *url, const uc_options *options, uc_store **store);
 

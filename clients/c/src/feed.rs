@@ -10,13 +10,12 @@ use undercroft_commands::handler::Failure;
 use undercroft_embedded::{FeedItems, FeedQuery, with_feed_buffer};
 use undercroft_engine::{End, Error, FeedRange, FeedType, FoundItems, Schema, Seen, ShardSet};
 
-use crate::border::{array, bytes, call, check_place, give, memory, numbers};
+use crate::border::{array, bytes, check_place, give, memory, numbers};
 use crate::feed_values::check_attributes;
 use crate::feed_words::{Heard, add_words};
-use crate::handle::Handle;
 use crate::options::check_size;
 use crate::status::{Outcome, Refused, Status};
-use crate::store::{Database, StoreHandle};
+use crate::store::{Database, StoreHandle, call_on};
 
 const HIDDEN: u64 = 1;
 const ALL: u64 = 2;
@@ -170,7 +169,7 @@ impl Items {
     ///
     /// # Safety
     /// As the header says of `uc_feed_range`.
-    unsafe fn read(&self, on: &Database, key: &[u8], asked: Asked<'_>) -> Outcome {
+    unsafe fn read(&self, on: &Database<'_>, key: &[u8], asked: Asked<'_>) -> Outcome {
         check_place(self.found)?;
         let columns = match self.attributes.is_null() {
             true => 0,
@@ -238,11 +237,15 @@ unsafe extern "C" fn uc_feed_range(
         attribute_count,
         found,
     };
+    let body = |on: &Database<'_>| {
+        // SAFETY: the caller's promises.
+        unsafe {
+            let asked = read_query(query)?;
+            items.read(on, bytes(key, key_length)?, asked)
+        }
+    };
     // SAFETY: the caller's promises.
-    call(|| unsafe {
-        let asked = read_query(query)?;
-        items.read(Handle::shared(store)?, bytes(key, key_length)?, asked)
-    })
+    unsafe { call_on(store, body) }
 }
 
 /// # Safety
@@ -275,12 +278,16 @@ unsafe extern "C" fn uc_feed_between(
         attribute_count,
         found,
     };
+    let body = |on: &Database<'_>| {
+        // SAFETY: the caller's promises.
+        unsafe {
+            let mut asked = read_query(query)?;
+            asked.query.between = Some((bytes(low, low_length)?, bytes(high, high_length)?));
+            items.read(on, bytes(key, key_length)?, asked)
+        }
+    };
     // SAFETY: the caller's promises.
-    call(|| unsafe {
-        let mut asked = read_query(query)?;
-        asked.query.between = Some((bytes(low, low_length)?, bytes(high, high_length)?));
-        items.read(Handle::shared(store)?, bytes(key, key_length)?, asked)
-    })
+    unsafe { call_on(store, body) }
 }
 
 /// # Safety
@@ -293,22 +300,18 @@ unsafe extern "C" fn uc_feed_count(
     query: *const Query,
     count: *mut u64,
 ) -> c_int {
-    call(|| {
+    let body = |on: &Database<'_>| {
         check_place(count)?;
         // SAFETY: the caller's promises.
-        let (on, key, asked) = unsafe {
-            (
-                Handle::shared(store)?,
-                bytes(key, key_length)?,
-                read_query(query)?,
-            )
-        };
+        let (key, asked) = unsafe { (bytes(key, key_length)?, read_query(query)?) };
         let counted = on.shared.feed_count((on.number, key), asked.query);
         let counted = counted.map_err(|failure| Refused::failure(&on.shared.store, failure))?;
         // SAFETY: the place is there.
         unsafe { count.write(counted) };
         Ok(Status::Ok)
-    })
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }
 
 /// # Safety
@@ -326,16 +329,15 @@ unsafe extern "C" fn uc_feed_add(
     attribute_count: usize,
     items: *mut u64,
 ) -> c_int {
-    call(|| {
+    let body = |on: &Database<'_>| {
         let columns = if attributes.is_null() {
             0
         } else {
             attribute_count
         };
         // SAFETY: the caller's promises.
-        let (on, key, values, attributes) = unsafe {
+        let (key, values, attributes) = unsafe {
             (
-                Handle::shared(store)?,
                 bytes(key, key_length)?,
                 values_of(count, values, value_size)?,
                 match columns {
@@ -361,13 +363,15 @@ unsafe extern "C" fn uc_feed_add(
         // SAFETY: the caller's promise.
         unsafe { give(items, added) };
         Ok(Status::Ok)
-    })
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }
 
 /// Why a feed does not take items where their values say. In commands values of sorted feeds are texts, so these cannot
 /// say it.
 #[cold]
-fn refused_by_value(on: &Database, key: &[u8], items: &FeedItems<'_>) -> Outcome<u64> {
+fn refused_by_value(on: &Database<'_>, key: &[u8], items: &FeedItems<'_>) -> Outcome<u64> {
     let store = &on.shared.store;
     let refused = |failure| Refused::failure(store, failure);
     let none = FeedRange {
@@ -432,7 +436,7 @@ unsafe extern "C" fn uc_feed_pop(
     value_size: usize,
     found: *mut usize,
 ) -> c_int {
-    call(|| {
+    let body = |on: &Database<'_>| {
         check_place(found)?;
         let end = match end {
             0 => End::Left,
@@ -443,10 +447,9 @@ unsafe extern "C" fn uc_feed_pop(
             }
         };
         // SAFETY: the caller's promises.
-        let (on, key, mut room) = unsafe {
+        let (key, mut room) = unsafe {
             found.write(0);
             (
-                Handle::shared(store)?,
                 bytes(key, key_length)?,
                 Room {
                     values: memory(values, count.saturating_mul(value_size))?,
@@ -483,7 +486,9 @@ unsafe extern "C" fn uc_feed_pop(
             0 if count > 0 => Status::None,
             _ => Status::Ok,
         })
-    })
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }
 
 impl Heard {

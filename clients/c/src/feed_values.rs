@@ -6,11 +6,10 @@ use undercroft_commands::arguments::CommandError;
 use undercroft_commands::handler::Failure;
 use undercroft_engine::{Key, Schema, Selection, ShardSet, Writer};
 
-use crate::border::{array, bytes, call, check_place, give};
+use crate::border::{array, bytes, check_place, give};
 use crate::feed::{other_size, read_flags, values_of};
-use crate::handle::Handle;
 use crate::status::{Outcome, Refused, Status};
-use crate::store::{Database, StoreHandle};
+use crate::store::{Database, StoreHandle, call_on};
 
 /// `UC_FEED_KEEP`.
 const KEEP: i64 = -1;
@@ -18,7 +17,7 @@ const KEEP: i64 = -1;
 /// Changes a feed whose values have this size, where there is one. Returns how many items that concerned. What only
 /// `removes` is done in a full store as well, as with the commands.
 fn change(
-    on: &Database,
+    on: &Database<'_>,
     key: &[u8],
     (value_size, removes): (usize, bool),
     body: impl Fn(&mut Writer<'_, '_>, &Key<'_>, &Schema) -> Result<u64, Failure> + Sync,
@@ -61,27 +60,30 @@ unsafe fn change_all(
     (key, key_length): (*const c_void, usize),
     (count, values, value_size): (usize, *const c_void, usize),
     place: *mut u64,
-) -> Outcome {
-    // SAFETY: the caller's promises.
-    let (on, key, values) = unsafe {
-        (
-            Handle::shared(store)?,
-            bytes(key, key_length)?,
-            values_of(count, values, value_size)?,
-        )
-    };
-    let values: Vec<&[u8]> = values.chunks_exact(value_size).collect();
+) -> c_int {
     let removes = matches!(what, Change::Remove);
-    let changed = change(on, key, (value_size, removes), |writer, key, _| {
-        let selection = Selection::of_values(&values);
-        Ok(match what {
-            Change::Remove => writer.feed_remove(on.number, key, &selection)?,
-            Change::Hide(hide) => writer.feed_hide(on.number, key, &selection, hide)?,
-        })
-    })?;
-    // SAFETY: the caller's promise.
-    unsafe { give(place, changed) };
-    Ok(Status::Ok)
+    let body = |on: &Database<'_>| {
+        // SAFETY: the caller's promises.
+        let (key, values) = unsafe {
+            (
+                bytes(key, key_length)?,
+                values_of(count, values, value_size)?,
+            )
+        };
+        let values: Vec<&[u8]> = values.chunks_exact(value_size).collect();
+        let changed = change(on, key, (value_size, removes), |writer, key, _| {
+            let selection = Selection::of_values(&values);
+            Ok(match what {
+                Change::Remove => writer.feed_remove(on.number, key, &selection)?,
+                Change::Hide(hide) => writer.feed_hide(on.number, key, &selection, hide)?,
+            })
+        })?;
+        // SAFETY: the caller's promise.
+        unsafe { give(place, changed) };
+        Ok(Status::Ok)
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }
 
 /// # Safety
@@ -98,7 +100,7 @@ unsafe extern "C" fn uc_feed_del(
 ) -> c_int {
     let (key, values) = ((key, key_length), (count, values, value_size));
     // SAFETY: the caller's promises.
-    call(|| unsafe { change_all(Change::Remove, store, key, values, removed) })
+    unsafe { change_all(Change::Remove, store, key, values, removed) }
 }
 
 /// # Safety
@@ -115,7 +117,7 @@ unsafe extern "C" fn uc_feed_hide(
 ) -> c_int {
     let (key, values) = ((key, key_length), (count, values, value_size));
     // SAFETY: the caller's promises.
-    call(|| unsafe { change_all(Change::Hide(true), store, key, values, hidden) })
+    unsafe { change_all(Change::Hide(true), store, key, values, hidden) }
 }
 
 /// # Safety
@@ -132,7 +134,7 @@ unsafe extern "C" fn uc_feed_show(
 ) -> c_int {
     let (key, values) = ((key, key_length), (count, values, value_size));
     // SAFETY: the caller's promises.
-    call(|| unsafe { change_all(Change::Hide(false), store, key, values, shown) })
+    unsafe { change_all(Change::Hide(false), store, key, values, shown) }
 }
 
 /// # Safety
@@ -148,11 +150,10 @@ unsafe extern "C" fn uc_feed_set_attributes(
     attribute_count: usize,
     items: *mut u64,
 ) -> c_int {
-    call(|| {
+    let body = |on: &Database<'_>| {
         // SAFETY: the caller's promises.
-        let (on, key, value, attributes) = unsafe {
+        let (key, value, attributes) = unsafe {
             (
-                Handle::shared(store)?,
                 bytes(key, key_length)?,
                 values_of(1, value, value_size)?,
                 array(attribute_count, attributes)?,
@@ -175,7 +176,9 @@ unsafe extern "C" fn uc_feed_set_attributes(
         // SAFETY: the caller's promise.
         unsafe { give(items, changed) };
         Ok(Status::Ok)
-    })
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }
 
 /// Refuses attributes that the feed does not have, in the words of its commands.
@@ -207,16 +210,10 @@ unsafe extern "C" fn uc_feed_position(
     flags: u64,
     position: *mut u64,
 ) -> c_int {
-    call(|| {
+    let body = |on: &Database<'_>| {
         check_place(position)?;
         // SAFETY: the caller's promises.
-        let (on, key, value) = unsafe {
-            (
-                Handle::shared(store)?,
-                bytes(key, key_length)?,
-                values_of(1, value, value_size)?,
-            )
-        };
+        let (key, value) = unsafe { (bytes(key, key_length)?, values_of(1, value, value_size)?) };
         let seen = read_flags(flags, 0)?.query.seen;
         let store = &on.shared.store;
         let key = store.key(key);
@@ -237,5 +234,7 @@ unsafe extern "C" fn uc_feed_position(
         // SAFETY: the place is there.
         unsafe { position.write(found) };
         Ok(Status::Ok)
-    })
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }

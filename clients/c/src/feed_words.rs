@@ -6,12 +6,11 @@ use undercroft_commands::reply::Reply;
 use undercroft_embedded::FeedItems;
 use undercroft_engine::{ATTRIBUTES_MAX, Ranges, Seen};
 
-use crate::border::{bytes, call, check_place, give, text};
+use crate::border::{bytes, check_place, give, text};
 use crate::feed::{Query, read_query, values_of};
-use crate::handle::Handle;
 use crate::options::check_size;
 use crate::status::{Outcome, Refused, Status};
-use crate::store::{Database, StoreHandle};
+use crate::store::{Database, StoreHandle, call_on};
 
 /// The error of a command for a key that is not there.
 const NO_SUCH_KEY: &str = "ERR no such key";
@@ -136,7 +135,7 @@ impl Reply for Heard {
 }
 
 /// Runs a command on the database of a `uc_store`. Its error is told as it is.
-fn hear(on: &Database, words: &Words) -> Outcome<Heard> {
+fn hear(on: &Database<'_>, words: &Words) -> Outcome<Heard> {
     let words: Vec<&[u8]> = words.0.iter().map(Vec::as_slice).collect();
     let mut session = on.shared.session();
     session.database = on.number as u32;
@@ -147,7 +146,7 @@ fn hear(on: &Database, words: &Words) -> Outcome<Heard> {
 }
 
 /// The same. An error reply is how the call ends.
-pub(crate) fn ask(on: &Database, words: &Words) -> Outcome<Heard> {
+pub(crate) fn ask(on: &Database<'_>, words: &Words) -> Outcome<Heard> {
     let heard = hear(on, words)?;
     match &heard.error {
         Some(text) => Err(Refused::reply(&on.shared.store, text)),
@@ -156,7 +155,7 @@ pub(crate) fn ask(on: &Database, words: &Words) -> Outcome<Heard> {
 }
 
 /// The same, of a command for which a key that is not there is no failure: none.
-fn ask_there(on: &Database, words: &Words) -> Outcome<Option<Heard>> {
+fn ask_there(on: &Database<'_>, words: &Words) -> Outcome<Option<Heard>> {
     let heard = hear(on, words)?;
     match heard.error.as_deref() {
         Some(NO_SUCH_KEY) => Ok(None),
@@ -172,7 +171,7 @@ fn joined(numbers: impl Iterator<Item = Option<u32>>) -> Vec<u8> {
 
 /// FEED.ADD of items that a feed does not take: the error that it answers.
 pub(crate) fn add_words(
-    on: &Database,
+    on: &Database<'_>,
     key: &[u8],
     position: Option<i64>,
     items: &FeedItems<'_>,
@@ -206,9 +205,9 @@ unsafe extern "C" fn uc_feed_create(
     attributes: *const c_char,
     order: *const c_char,
 ) -> c_int {
-    call(|| {
+    let body = |on: &Database<'_>| {
         // SAFETY: the caller's promises.
-        let (on, key) = unsafe { (Handle::shared(store)?, bytes(key, key_length)?) };
+        let key = unsafe { bytes(key, key_length)? };
         let size = value_size.to_string();
         let mut words = Words::new("FEED.CREATE", key).with("SIZE").with(size);
         if !attributes.is_null() {
@@ -226,7 +225,9 @@ unsafe extern "C" fn uc_feed_create(
         }
         ask(on, &words)?;
         Ok(Status::Ok)
-    })
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }
 
 /// # Safety
@@ -239,16 +240,10 @@ unsafe extern "C" fn uc_feed_del_where(
     query: *const Query,
     removed: *mut u64,
 ) -> c_int {
-    call(|| {
+    let body = |on: &Database<'_>| {
         check_place(query.cast_mut())?;
         // SAFETY: the caller's promises.
-        let (on, key, asked) = unsafe {
-            (
-                Handle::shared(store)?,
-                bytes(key, key_length)?,
-                read_query(query)?,
-            )
-        };
+        let (key, asked) = unsafe { (bytes(key, key_length)?, read_query(query)?) };
         if asked.reverse {
             return Err(Refused::misuse(
                 "expected no UC_FEED_REVERSE where items are removed",
@@ -263,7 +258,9 @@ unsafe extern "C" fn uc_feed_del_where(
         // SAFETY: the caller's promise.
         unsafe { give(removed, items) };
         Ok(Status::Ok)
-    })
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }
 
 /// # Safety
@@ -277,15 +274,9 @@ unsafe extern "C" fn uc_feed_move(
     value_size: usize,
     position: i64,
 ) -> c_int {
-    call(|| {
+    let body = |on: &Database<'_>| {
         // SAFETY: the caller's promises.
-        let (on, key, value) = unsafe {
-            (
-                Handle::shared(store)?,
-                bytes(key, key_length)?,
-                values_of(1, value, value_size)?,
-            )
-        };
+        let (key, value) = unsafe { (bytes(key, key_length)?, values_of(1, value, value_size)?) };
         let moved = on.shared.feed_move((on.number, key), value, position);
         let moved = match moved.map_err(|error| Refused::engine(&on.shared.store, error))? {
             Some(moved) => moved,
@@ -296,7 +287,9 @@ unsafe extern "C" fn uc_feed_move(
             }
         };
         Ok(if moved { Status::Ok } else { Status::None })
-    })
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }
 
 /// # Safety
@@ -308,12 +301,12 @@ unsafe extern "C" fn uc_feed_info(
     key_length: usize,
     info: *mut Info,
 ) -> c_int {
-    call(|| {
+    let body = |on: &Database<'_>| {
         check_place(info)?;
         // SAFETY: the caller's promises; `size` comes first in each version of it.
-        let (on, key) = unsafe {
+        let key = unsafe {
             check_size(info.cast(), size_of::<Info>(), "uc_feed_facts")?;
-            (Handle::shared(store)?, bytes(key, key_length)?)
+            bytes(key, key_length)?
         };
         let Some(heard) = ask_there(on, &Words::new("FEED.INFO", key))? else {
             return Ok(Status::None);
@@ -321,7 +314,9 @@ unsafe extern "C" fn uc_feed_info(
         // SAFETY: the place is there.
         unsafe { info.write(read_info(&heard.items)) };
         Ok(Status::Ok)
-    })
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }
 
 /// Copies a name; a zero stays behind it.
@@ -377,12 +372,14 @@ unsafe extern "C" fn uc_feed_compact(
     key: *const c_void,
     key_length: usize,
 ) -> c_int {
-    call(|| {
+    let body = |on: &Database<'_>| {
         // SAFETY: the caller's promises.
-        let (on, key) = unsafe { (Handle::shared(store)?, bytes(key, key_length)?) };
+        let key = unsafe { bytes(key, key_length)? };
         match ask_there(on, &Words::new("FEED.COMPACT", key))? {
             Some(_) => Ok(Status::Ok),
             None => Ok(Status::None),
         }
-    })
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }

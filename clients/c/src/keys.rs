@@ -4,10 +4,9 @@ use std::ffi::{c_int, c_void};
 
 use undercroft_engine::{Error, Store, Topic};
 
-use crate::border::{Bytes, bytes, call, check_place, give, list};
-use crate::handle::Handle;
-use crate::status::{Outcome, Refused, Status};
-use crate::store::StoreHandle;
+use crate::border::{Bytes, bytes, check_place, give, list};
+use crate::status::{Refused, Status};
+use crate::store::{Database, StoreHandle, call_on};
 
 /// Works on keys and counts some of them.
 type Count = fn(&Store, usize, &[&[u8]]) -> Result<u64, Error>;
@@ -22,7 +21,7 @@ unsafe extern "C" fn uc_del(
     removed: *mut u64,
 ) -> c_int {
     // SAFETY: the caller's promises.
-    call(|| unsafe { counted(store, count, keys, removed, Store::delete) })
+    unsafe { counted(store, count, keys, removed, Store::delete) }
 }
 
 /// # Safety
@@ -35,7 +34,7 @@ unsafe extern "C" fn uc_exists(
     found: *mut u64,
 ) -> c_int {
     // SAFETY: the caller's promises.
-    call(|| unsafe { counted(store, count, keys, found, Store::exists) })
+    unsafe { counted(store, count, keys, found, Store::exists) }
 }
 
 /// # Safety
@@ -46,14 +45,18 @@ unsafe fn counted(
     keys: *const Bytes,
     place: *mut u64,
     work: Count,
-) -> Outcome {
+) -> c_int {
+    let body = |on: &Database<'_>| {
+        // SAFETY: the caller's promises.
+        let keys = unsafe { list(count, keys)? };
+        let counted = work(&on.shared.store, on.number, &keys)
+            .map_err(|error| Refused::engine(&on.shared.store, error))?;
+        // SAFETY: the caller's promise.
+        unsafe { give(place, counted) };
+        Ok(Status::Ok)
+    };
     // SAFETY: the caller's promises.
-    let (on, keys) = unsafe { (Handle::shared(store)?, list(count, keys)?) };
-    let counted = work(&on.shared.store, on.number, &keys)
-        .map_err(|error| Refused::engine(&on.shared.store, error))?;
-    // SAFETY: the caller's promise.
-    unsafe { give(place, counted) };
-    Ok(Status::Ok)
+    unsafe { call_on(store, body) }
 }
 
 /// # Safety
@@ -65,9 +68,9 @@ unsafe extern "C" fn uc_expire(
     key_length: usize,
     milliseconds: i64,
 ) -> c_int {
-    call(|| {
+    let body = |on: &Database<'_>| {
         // SAFETY: the caller's promises.
-        let (on, key) = unsafe { (Handle::shared(store)?, bytes(key, key_length)?) };
+        let key = unsafe { bytes(key, key_length)? };
         let store = &on.shared.store;
         let Some(at) = milliseconds.checked_add(store.now() as i64) else {
             return Err(Refused::misuse(&format!(
@@ -79,7 +82,9 @@ unsafe extern "C" fn uc_expire(
             Ok(false) => Ok(Status::None),
             Err(error) => Err(Refused::engine(store, error)),
         }
-    })
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }
 
 /// # Safety
@@ -91,10 +96,10 @@ unsafe extern "C" fn uc_ttl(
     key_length: usize,
     milliseconds: *mut i64,
 ) -> c_int {
-    call(|| {
+    let body = |on: &Database<'_>| {
         check_place(milliseconds)?;
         // SAFETY: the caller's promises.
-        let (on, key) = unsafe { (Handle::shared(store)?, bytes(key, key_length)?) };
+        let key = unsafe { bytes(key, key_length)? };
         let store = &on.shared.store;
         let left = match store.expiry(on.number, key) {
             Ok(None) => return Ok(Status::None),
@@ -105,7 +110,9 @@ unsafe extern "C" fn uc_ttl(
         // SAFETY: the place is there.
         unsafe { milliseconds.write(left) };
         Ok(Status::Ok)
-    })
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }
 
 /// # Safety
@@ -119,11 +126,10 @@ unsafe extern "C" fn uc_publish(
     message_length: usize,
     receivers: *mut u64,
 ) -> c_int {
-    call(|| {
+    let body = |on: &Database<'_>| {
         // SAFETY: the caller's promises.
-        let (on, channel, message) = unsafe {
+        let (channel, message) = unsafe {
             (
-                Handle::shared(store)?,
                 bytes(channel, channel_length)?,
                 bytes(message, message_length)?,
             )
@@ -135,5 +141,7 @@ unsafe extern "C" fn uc_publish(
         // SAFETY: the caller's promise.
         unsafe { give(receivers, reached) };
         Ok(Status::Ok)
-    })
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }

@@ -9,7 +9,7 @@ use undercroft_engine::Error;
 use crate::border::{array, bytes, call, check_place, give, text};
 use crate::handle::{Handle, Kind, Pool};
 use crate::status::{Outcome, Refused, Status};
-use crate::store::{Database, StoreHandle};
+use crate::store::{Database, StoreHandle, call_on};
 
 /// `UC_OBJECT_ID`: room for an id and the zero behind it.
 const ID_ROOM: usize = 80;
@@ -56,7 +56,7 @@ impl Reading {
 /// # Safety
 /// There is room for [`ID_ROOM`] bytes at `id`, unless that is null.
 unsafe fn put(
-    on: &Database,
+    on: &Database<'_>,
     head: &ObjectHead,
     buffer: &[u8],
     ttl: i64,
@@ -92,13 +92,15 @@ unsafe extern "C" fn uc_object_put(
     ttl: i64,
     id: *mut c_char,
 ) -> c_int {
-    call(|| {
+    let body = |on: &Database<'_>| {
         // SAFETY: the caller's promises.
         unsafe {
-            let (on, buffer) = (Handle::shared(store)?, bytes(data, length)?);
+            let buffer = bytes(data, length)?;
             put(on, &ObjectHead::bytes(), buffer, ttl, id)
         }
-    })
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }
 
 /// # Safety
@@ -114,10 +116,10 @@ unsafe extern "C" fn uc_object_put_array(
     ttl: i64,
     id: *mut c_char,
 ) -> c_int {
-    call(|| {
+    let body = |on: &Database<'_>| {
         // SAFETY: the caller's promises.
         unsafe {
-            let (on, items) = (Handle::shared(store)?, bytes(items, length)?);
+            let items = bytes(items, length)?;
             let dtype = text("a type", dtype)?;
             let shape = match dimensions {
                 0 => &[],
@@ -127,7 +129,9 @@ unsafe extern "C" fn uc_object_put_array(
             let head = head.map_err(|wrong| Refused::misuse(&wrong))?;
             put(on, &head, items, ttl, id)
         }
-    })
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }
 
 /// Gives C the object with an id.
@@ -139,26 +143,30 @@ unsafe fn find(
     id: *const c_void,
     length: usize,
     place: *mut *mut ObjectHandle,
-    find: impl FnOnce(&Database, &[u8]) -> Result<FoundObject, Error>,
-) -> Outcome {
-    check_place(place)?;
-    // SAFETY: the place is there.
-    unsafe { place.write(std::ptr::null_mut()) };
-    // SAFETY: the caller's promises.
-    let (on, id) = unsafe { (Handle::shared(store)?, bytes(id, length)?) };
-    match find(on, id).map_err(|error| Refused::engine(&on.shared.store, error))? {
-        FoundObject::Nothing => Ok(Status::None),
-        FoundObject::Foreign => Err(Refused::new(
-            Status::WrongType,
-            "expected an object, got a value that does not begin as one",
-        )),
-        FoundObject::Object(object) => {
-            let opened = Handle::open(Reading::new(object));
-            // SAFETY: the place is there.
-            unsafe { place.write(opened) };
-            Ok(Status::Ok)
+    find: impl Fn(&Database<'_>, &[u8]) -> Result<FoundObject, Error>,
+) -> c_int {
+    let body = |on: &Database<'_>| {
+        check_place(place)?;
+        // SAFETY: the place is there.
+        unsafe { place.write(std::ptr::null_mut()) };
+        // SAFETY: the caller's promises.
+        let id = unsafe { bytes(id, length)? };
+        match find(on, id).map_err(|error| Refused::engine(&on.shared.store, error))? {
+            FoundObject::Nothing => Ok(Status::None),
+            FoundObject::Foreign => Err(Refused::new(
+                Status::WrongType,
+                "expected an object, got a value that does not begin as one",
+            )),
+            FoundObject::Object(object) => {
+                let opened = Handle::open(Reading::new(object));
+                // SAFETY: the place is there.
+                unsafe { place.write(opened) };
+                Ok(Status::Ok)
+            }
         }
-    }
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }
 
 /// # Safety
@@ -170,11 +178,9 @@ unsafe extern "C" fn uc_object_get(
     id_length: usize,
     object: *mut *mut ObjectHandle,
 ) -> c_int {
-    call(|| {
-        let get = |on: &Database, id: &[u8]| on.shared.get_object(on.number, id);
-        // SAFETY: the caller's promises.
-        unsafe { find(store, id, id_length, object, get) }
-    })
+    let get = |on: &Database<'_>, id: &[u8]| on.shared.get_object(on.number, id);
+    // SAFETY: the caller's promises.
+    unsafe { find(store, id, id_length, object, get) }
 }
 
 /// # Safety
@@ -186,11 +192,9 @@ unsafe extern "C" fn uc_object_take(
     id_length: usize,
     object: *mut *mut ObjectHandle,
 ) -> c_int {
-    call(|| {
-        let take = |on: &Database, id: &[u8]| on.shared.take_object(on.number, id);
-        // SAFETY: the caller's promises.
-        unsafe { find(store, id, id_length, object, take) }
-    })
+    let take = |on: &Database<'_>, id: &[u8]| on.shared.take_object(on.number, id);
+    // SAFETY: the caller's promises.
+    unsafe { find(store, id, id_length, object, take) }
 }
 
 /// # Safety
@@ -201,15 +205,17 @@ unsafe extern "C" fn uc_object_delete(
     id: *const c_void,
     id_length: usize,
 ) -> c_int {
-    call(|| {
+    let body = |on: &Database<'_>| {
         // SAFETY: the caller's promises.
-        let (on, id) = unsafe { (Handle::shared(store)?, bytes(id, id_length)?) };
+        let id = unsafe { bytes(id, id_length)? };
         let deleted = on.shared.store.delete(on.number, &[&object_key(id)]);
         match deleted.map_err(|error| Refused::engine(&on.shared.store, error))? {
             0 => Ok(Status::None),
             _ => Ok(Status::Ok),
         }
-    })
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }
 
 /// # Safety

@@ -12,7 +12,7 @@ use crate::border::{self, Words, call, give};
 use crate::handle::Handle;
 use crate::session::SessionHandle;
 use crate::status::{Refused, Status};
-use crate::store::StoreHandle;
+use crate::store::{Database, StoreHandle, call_on};
 
 /// Changes made in the midst of reads by this process.
 static MADE: AtomicU64 = AtomicU64::new(0);
@@ -29,10 +29,9 @@ unsafe extern "C" fn uc_test_change_reads(
     commands: *const Words,
     made: *mut u64,
 ) -> c_int {
-    call(|| {
+    let body = |on: &Database<'_>| {
         // SAFETY: the caller's promises.
-        let (on, commands) =
-            unsafe { (Handle::shared(store)?, border::commands(count, commands)?) };
+        let commands = unsafe { border::commands(count, commands)? };
         let mut changes = Vec::new();
         for words in commands {
             changes.push(words?.iter().map(|word| word.to_vec()).collect::<Vec<_>>());
@@ -56,7 +55,9 @@ unsafe extern "C" fn uc_test_change_reads(
         // SAFETY: the caller's promise.
         unsafe { give(made, MADE.load(Ordering::Relaxed)) };
         Ok(Status::Ok)
-    })
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }
 
 /// Panics while it uses a session.

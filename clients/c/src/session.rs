@@ -1,25 +1,21 @@
 //! Commands by their words, pipelines, transactions.
 
 use std::ffi::c_int;
-use std::sync::Arc;
 
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::{Recorder, Reply};
 use undercroft_commands::session::Session;
 use undercroft_commands::{Context, execute};
-use undercroft_embedded::{OpenStore, run_on};
+use undercroft_embedded::{OpenStore, SessionByName, run_on};
 
 use crate::border::{self, Bytes, List, Words, call, check_place, list};
 use crate::handle::{Handle, Kind, Pool};
 use crate::reply::{ReplyHandle, Tree, Type};
 use crate::status::{Outcome, Refused, Status};
-use crate::store::StoreHandle;
+use crate::store::{StoreHandle, opened};
 
 /// `uc_session`: what a connection is elsewhere.
-pub(crate) struct Client {
-    shared: Arc<OpenStore>,
-    session: Box<Session>,
-}
+pub(crate) struct Client(SessionByName);
 
 impl Kind for Client {
     const NAME: &'static str = "uc_session";
@@ -51,49 +47,49 @@ pub(crate) fn run(
     }
 }
 
-impl Client {
-    /// Runs commands and adds their replies to the array that was begun.
-    fn run_all<'a>(
-        &mut self,
-        commands: impl ExactSizeIterator<Item = Outcome<List<'a>>>,
-        reply: &mut Tree,
-    ) -> Outcome {
-        let mut context = self.shared.context(&mut self.session);
-        for (place, words) in commands.enumerate() {
-            let ran = words.and_then(|words| ask(&mut context, &words, reply));
-            if let Err(refused) = ran {
-                reply.cut(place);
-                return Err(refused);
-            }
+/// Runs commands and adds their replies to the array that was begun.
+fn run_all<'a>(
+    shared: &OpenStore,
+    session: &mut Session,
+    commands: impl ExactSizeIterator<Item = Outcome<List<'a>>>,
+    reply: &mut Tree,
+) -> Outcome {
+    let mut context = shared.context(session);
+    for (place, words) in commands.enumerate() {
+        let ran = words.and_then(|words| ask(&mut context, &words, reply));
+        if let Err(refused) = ran {
+            reply.cut(place);
+            return Err(refused);
         }
-        Ok(Status::Ok)
     }
+    Ok(Status::Ok)
+}
 
-    /// Runs commands as one transaction: MULTI, the commands, EXEC.
-    fn transact<'a>(
-        &mut self,
-        commands: impl Iterator<Item = Outcome<List<'a>>>,
-        reply: &mut Tree,
-    ) -> Outcome {
-        if self.session.queued().is_some() {
-            let text = "expected a session outside of a transaction, got one after MULTI";
-            return Err(Refused::misuse(text));
-        }
-        let mut context = self.shared.context(&mut self.session);
-        let ran = queue_all(&self.shared, &mut context, commands, reply).and_then(|()| {
-            reply.begin(context.session.protocol);
-            ask(&mut context, &[b"EXEC"], reply)
-        });
-        if ran.is_err() && context.session.queued().is_some() {
-            // It uses no store, so it cannot be kept waiting; what went wrong is told already.
-            let _ = execute(&mut context, &[b"DISCARD"], &mut Recorder::new());
-        }
-        ran?;
-        match (reply.error_text(), reply.root().kind) {
-            (Some(text), _) => Err(Refused::reply(&self.shared.store, &text)),
-            (_, Type::Nil) => Ok(Status::None),
-            _ => Ok(Status::Ok),
-        }
+/// Runs commands as one transaction: MULTI, the commands, EXEC.
+fn transact<'a>(
+    shared: &OpenStore,
+    session: &mut Session,
+    commands: impl Iterator<Item = Outcome<List<'a>>>,
+    reply: &mut Tree,
+) -> Outcome {
+    if session.queued().is_some() {
+        let text = "expected a session outside of a transaction, got one after MULTI";
+        return Err(Refused::misuse(text));
+    }
+    let mut context = shared.context(session);
+    let ran = queue_all(shared, &mut context, commands, reply).and_then(|()| {
+        reply.begin(context.session.protocol);
+        ask(&mut context, &[b"EXEC"], reply)
+    });
+    if ran.is_err() && context.session.queued().is_some() {
+        // It uses no store, so it cannot be kept waiting; what went wrong is told already.
+        let _ = execute(&mut context, &[b"DISCARD"], &mut Recorder::new());
+    }
+    ran?;
+    match (reply.error_text(), reply.root().kind) {
+        (Some(text), _) => Err(Refused::reply(&shared.store, &text)),
+        (_, Type::Nil) => Ok(Status::None),
+        _ => Ok(Status::Ok),
     }
 }
 
@@ -135,17 +131,13 @@ unsafe extern "C" fn uc_session_open(
         // SAFETY: the place is there.
         unsafe { session.write(std::ptr::null_mut()) };
         // SAFETY: the caller's promise.
-        let on = unsafe { Handle::shared(store) }?;
-        let shared = on.shared.clone();
-        let mut state = Box::new(shared.session());
-        state.database = on.number as u32;
+        let (store, number) = unsafe { opened(store) }?;
+        let mut client = Client(SessionByName::new(store));
+        let state = client.0.session();
+        state.database = number as u32;
         state.protocol = Protocol::Resp3;
-        let opened = Handle::open(Client {
-            shared,
-            session: state,
-        });
         // SAFETY: the place is there.
-        unsafe { session.write(opened) };
+        unsafe { session.write(Handle::open(client)) };
         Ok(Status::Ok)
     })
 }
@@ -179,8 +171,9 @@ unsafe extern "C" fn uc_command(
                 Handle::exclusive(reply)?,
             )
         };
-        let Client { shared, session } = &mut *client;
-        run(shared, session, &words, &mut reply)
+        (client.0).run(&words, Refused::opening, |shared, session| {
+            run(shared, session, &words, &mut reply)
+        })
     })
 }
 
@@ -202,9 +195,10 @@ unsafe extern "C" fn uc_pipeline(
                 Handle::exclusive(reply)?,
             )
         };
-        reply.begin(client.session.protocol);
+        let (shared, session) = client.0.enter().map_err(|error| Refused::opening(&error))?;
+        reply.begin(session.protocol);
         reply.array(count);
-        let ran = client.run_all(commands, &mut reply);
+        let ran = run_all(shared, session, commands, &mut reply);
         reply.finish();
         ran
     })
@@ -228,8 +222,9 @@ unsafe extern "C" fn uc_transaction(
                 Handle::exclusive(reply)?,
             )
         };
-        reply.begin(client.session.protocol);
-        let ran = client.transact(commands, &mut reply);
+        let (shared, session) = client.0.enter().map_err(|error| Refused::opening(&error))?;
+        reply.begin(session.protocol);
+        let ran = transact(shared, session, commands, &mut reply);
         reply.finish();
         ran
     })

@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_char, c_int};
 
 use undercroft_commands::Blocked;
 use undercroft_commands::handler::Failure;
+use undercroft_embedded::removed_text;
 use undercroft_engine::{Error, Store};
 
 /// How a call ended. The numbers are those of `uc_status` in the header.
@@ -116,8 +117,10 @@ impl Refused {
     /// An error reply, whose code stands in front.
     #[cold]
     pub(crate) fn reply(store: &Store, text: &str) -> Refused {
+        if let Some(text) = removed_text(store, text) {
+            return Refused::new(Status::Removed, &text);
+        }
         let status = match text.split(' ').next() {
-            _ if store.removed() => Status::Removed,
             Some("WRONGTYPE") => Status::WrongType,
             Some("OOM") => Status::Full,
             Some("READONLY") => Status::ReadOnly,

@@ -9,13 +9,13 @@ use undercroft_engine::{
     Condition, Error, Expiry, Held, Scratch, SetOptions as Set, Text, TextBuffer, Values, View,
 };
 
-use crate::border::{Bytes, bytes, call, check_place, give, list, memory};
+use crate::border::{Bytes, bytes, check_place, give, list, memory};
 use crate::handle::Handle;
 use crate::options::{SetOptions, Setting, Time, read_set_options};
 use crate::reply::{ReplyHandle, Tree};
 use crate::session::run;
 use crate::status::{Outcome, Refused, Status};
-use crate::store::{Database, StoreHandle};
+use crate::store::{Database, StoreHandle, call_on};
 
 /// Memory of the caller's that a string is read into, where it is large enough.
 struct Buffer<'a> {
@@ -67,16 +67,10 @@ unsafe extern "C" fn uc_get(
     capacity: usize,
     length: *mut usize,
 ) -> c_int {
-    call(|| {
+    let body = |on: &Database<'_>| {
         check_place(length)?;
         // SAFETY: the caller's promises.
-        let (on, key, memory) = unsafe {
-            (
-                Handle::shared(store)?,
-                bytes(key, key_length)?,
-                memory(buffer, capacity)?,
-            )
-        };
+        let (key, memory) = unsafe { (bytes(key, key_length)?, memory(buffer, capacity)?) };
         let mut value = Buffer { memory, length: 0 };
         let got = on.shared.store.get(on.number, key, &mut value);
         // SAFETY: the place is there.
@@ -87,7 +81,9 @@ unsafe extern "C" fn uc_get(
             Ok(false) => Ok(Status::None),
             Err(error) => Err(Refused::engine(&on.shared.store, error)),
         }
-    })
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }
 
 /// # Safety
@@ -100,20 +96,16 @@ unsafe extern "C" fn uc_set(
     value: *const c_void,
     value_length: usize,
 ) -> c_int {
-    call(|| {
+    let body = |on: &Database<'_>| {
         // SAFETY: the caller's promises.
-        let (on, key, value) = unsafe {
-            (
-                Handle::shared(store)?,
-                bytes(key, key_length)?,
-                bytes(value, value_length)?,
-            )
-        };
+        let (key, value) = unsafe { (bytes(key, key_length)?, bytes(value, value_length)?) };
         match on.shared.store.set(on.number, key, value) {
             Ok(()) => Ok(Status::Ok),
             Err(error) => Err(Refused::engine(&on.shared.store, error)),
         }
-    })
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }
 
 /// # Safety
@@ -128,11 +120,10 @@ unsafe extern "C" fn uc_set_with(
     options: *const SetOptions,
     old: *mut ReplyHandle,
 ) -> c_int {
-    call(|| {
+    let body = |on: &Database<'_>| {
         // SAFETY: the caller's promises.
-        let (on, key, value, setting) = unsafe {
+        let (key, value, setting) = unsafe {
             (
-                Handle::shared(store)?,
                 bytes(key, key_length)?,
                 bytes(value, value_length)?,
                 read_set_options(options)?,
@@ -153,7 +144,9 @@ unsafe extern "C" fn uc_set_with(
             Ok(false) => Ok(Status::None),
             Err(error) => Err(Refused::engine(store, error)),
         }
-    })
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }
 
 fn expiry(time: Time, now: u64) -> Outcome<Expiry> {
@@ -173,7 +166,7 @@ fn expiry(time: Time, now: u64) -> Outcome<Expiry> {
 
 /// SET with GET, which no typed call of the engine does, by its words.
 fn set_and_get(
-    on: &Database,
+    on: &Database<'_>,
     key: &[u8],
     value: &[u8],
     setting: &Setting,
@@ -197,7 +190,7 @@ fn set_and_get(
     words.extend(time);
     let mut session = on.shared.session();
     session.database = on.number as u32;
-    run(&on.shared, &mut session, &words, old)
+    run(on.shared, &mut session, &words, old)
 }
 
 /// # Safety
@@ -210,9 +203,9 @@ unsafe extern "C" fn uc_incr(
     by: i64,
     sum: *mut i64,
 ) -> c_int {
-    call(|| {
+    let body = |on: &Database<'_>| {
         // SAFETY: the caller's promises.
-        let (on, key) = unsafe { (Handle::shared(store)?, bytes(key, key_length)?) };
+        let key = unsafe { bytes(key, key_length)? };
         match on.shared.store.increment(on.number, key, by) {
             Ok(found) => {
                 // SAFETY: the caller's promise.
@@ -221,7 +214,9 @@ unsafe extern "C" fn uc_incr(
             }
             Err(error) => Err(Refused::engine(&on.shared.store, error)),
         }
-    })
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }
 
 /// # Safety
@@ -233,15 +228,9 @@ unsafe extern "C" fn uc_mget(
     keys: *const Bytes,
     reply: *mut ReplyHandle,
 ) -> c_int {
-    call(|| {
+    let body = |on: &Database<'_>| {
         // SAFETY: the caller's promises.
-        let (on, names, mut reply) = unsafe {
-            (
-                Handle::shared(store)?,
-                list(count, keys)?,
-                Handle::exclusive(reply)?,
-            )
-        };
+        let (names, mut reply) = unsafe { (list(count, keys)?, Handle::exclusive(reply)?) };
         let store = &on.shared.store;
         let keys: Vec<_> = names.iter().map(|name| store.key(name)).collect();
         let mut values = Values::in_memory(std::mem::take(&mut reply.scratch));
@@ -263,7 +252,9 @@ unsafe extern "C" fn uc_mget(
             Ok(()) => Ok(Status::Ok),
             Err(error) => Err(Refused::engine(store, error)),
         }
-    })
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }
 
 /// # Safety
@@ -275,19 +266,15 @@ unsafe extern "C" fn uc_mset(
     keys: *const Bytes,
     values: *const Bytes,
 ) -> c_int {
-    call(|| {
+    let body = |on: &Database<'_>| {
         // SAFETY: the caller's promises.
-        let (on, keys, values) = unsafe {
-            (
-                Handle::shared(store)?,
-                list(count, keys)?,
-                list(count, values)?,
-            )
-        };
+        let (keys, values) = unsafe { (list(count, keys)?, list(count, values)?) };
         let pairs: Vec<(&[u8], &[u8])> = keys.into_iter().zip(values).collect();
         match on.shared.store.set_many(on.number, &pairs) {
             Ok(()) => Ok(Status::Ok),
             Err(error) => Err(Refused::engine(&on.shared.store, error)),
         }
-    })
+    };
+    // SAFETY: the caller's promises.
+    unsafe { call_on(store, body) }
 }

@@ -15,7 +15,7 @@ use crate::border::{Bytes, call, check_place, give, list};
 use crate::handle::{Handle, Kind, Pool};
 use crate::reply::{ReplyHandle, Tree};
 use crate::status::{Outcome, Refused, Status};
-use crate::store::StoreHandle;
+use crate::store::{StoreHandle, opened};
 
 /// `uc_subscription`: one receiver of messages.
 pub(crate) struct Receiver {
@@ -153,15 +153,16 @@ unsafe extern "C" fn uc_subscription_open(
         // SAFETY: the place is there.
         unsafe { subscription.write(std::ptr::null_mut()) };
         // SAFETY: the caller's promise.
-        let shared = unsafe { Handle::shared(store) }?.shared.clone();
-        let opened = Handle::open(Receiver {
+        let (store, _) = unsafe { opened(store) }?;
+        let shared = store.current().map_err(|error| Refused::opening(&error))?;
+        let receiver = Handle::open(Receiver {
             subscriber: Subscriber::new(StoreOf(shared.clone())),
             shared,
             queue: VecDeque::new(),
             lost: 0,
         });
         // SAFETY: the place is there.
-        unsafe { subscription.write(opened) };
+        unsafe { subscription.write(receiver) };
         Ok(Status::Ok)
     })
 }

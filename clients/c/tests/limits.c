@@ -1,6 +1,4 @@
-/* A store that is full, and one whose file is gone. */
-#include <unistd.h>
-
+/* A store that is full, and one with other limits. */
 #include "check.h"
 
 static void full(const char *path)
@@ -72,30 +70,10 @@ static void other_limits(const char *path)
     EXPECT_OK(uc_close(store));
 }
 
-/* It is noticed once a second; what was done until then went to a file without a name. */
-static void removed(const char *path)
-{
-    uc_store *store;
-    int status;
-    EXPECT_OK(uc_open(path, NULL, &store));
-    EXPECT_OK(set(store, "a", "b"));
-    EXPECT(unlink(path) == 0);
-    do
-        status = set(store, "a", "c");
-    while (status == UC_OK);
-    EXPECT_STATUS(status, UC_REMOVED);
-    EXPECT_OK(uc_close(store));
-    /* Opened anew, it is a new one. */
-    store = open_store(path);
-    EXPECT(holds(store, "a", NULL));
-    EXPECT_OK(uc_close(store));
-}
-
 int main(int argc, char **argv)
 {
     EXPECT(argc == 2);
     full(argv[1]);
     other_limits(argv[1]);
-    removed(argv[1]);
     return 0;
 }
