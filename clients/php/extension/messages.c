@@ -49,16 +49,16 @@ ZEND_METHOD(Undercroft_Native_Store, publish)
 
 typedef int change(uc_subscription *, int, size_t, const uc_bytes *);
 
-/* Subscribes to names or ends that. False: an exception was thrown. */
-static bool change_topics(uc_subscription *subscription, change *call, int topic, HashTable *names)
+/* Subscribes to names or ends that. Negative: an exception was thrown. */
+static int change_topics(uc_subscription *subscription, change *call, int topic, HashTable *names)
 {
     undercroft_words words;
     int status;
     if (zend_hash_num_elements(names) == 0) {
-        return true;
+        return UC_OK;
     }
     if (!undercroft_read_words(&words, names)) {
-        return false;
+        return UC_MISUSE;
     }
     do {
         status = call(subscription, topic, words.count, words.words);
@@ -67,22 +67,34 @@ static bool change_topics(uc_subscription *subscription, change *call, int topic
     if (status < 0 && !EG(exception)) {
         undercroft_throw(status);
     }
-    return status >= 0;
+    return status;
 }
 
+/* Subscribes to names or ends that. A receiver whose store was removed is let go of with the error, so that the next
+ * subscription is one of the store that the name means now. */
 static void change_all(INTERNAL_FUNCTION_PARAMETERS, change *call)
 {
+    undercroft_store *this = undercroft_store_of(Z_OBJ_P(ZEND_THIS));
     HashTable *channels, *patterns = NULL;
     uc_subscription *subscription;
+    int status;
     ZEND_PARSE_PARAMETERS_START(1, 2)
         Z_PARAM_ARRAY_HT(channels)
         Z_PARAM_OPTIONAL
         Z_PARAM_ARRAY_HT(patterns)
     ZEND_PARSE_PARAMETERS_END();
     (void)return_value;
-    subscription = subscription_of(undercroft_store_of(Z_OBJ_P(ZEND_THIS)));
-    if (subscription != NULL && change_topics(subscription, call, UC_CHANNEL, channels) && patterns != NULL) {
-        change_topics(subscription, call, UC_PATTERN, patterns);
+    subscription = subscription_of(this);
+    if (subscription == NULL) {
+        return;
+    }
+    status = change_topics(subscription, call, UC_CHANNEL, channels);
+    if (status >= 0 && patterns != NULL) {
+        status = change_topics(subscription, call, UC_PATTERN, patterns);
+    }
+    if (status == UC_REMOVED && this->subscription == subscription) {
+        uc_subscription_close(subscription);
+        this->subscription = NULL;
     }
 }
 
