@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use undercroft_commands::Blocked;
 use undercroft_commands::handler::Failure;
+use undercroft_embedded::removed_text;
 use undercroft_engine as engine;
 use undercroft_resp::ReplyError;
 
@@ -94,7 +95,9 @@ pub enum Error {
     /// Another process holds a lock of the store, and makes no progress. Nothing was changed.
     #[error("{0}")]
     Busy(Box<str>),
-    /// The store's file was removed or replaced.
+    /// The store's file was removed or replaced, and the call belongs to that store: a transaction, a wait, a lease, a
+    /// subscription. Other calls go on in the store that the name means now, unless its URL ends with
+    /// `?on_removed=error`.
     #[error("{0}")]
     Removed(Box<str>),
     /// The value cannot be written as JSON, or what a key holds is no such value. Only what needs the crate's feature
@@ -258,9 +261,9 @@ impl Error {
     /// An error reply of a store.
     #[cold]
     pub(crate) fn answer(store: &engine::Store, text: &str) -> Error {
-        match store.removed() {
-            true => Error::Removed(text.into()),
-            false => Error::Reply(text.into()),
+        match removed_text(store, text) {
+            Some(text) => Error::Removed(text.into()),
+            None => Error::Reply(text.into()),
         }
     }
 

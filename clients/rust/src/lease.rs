@@ -1,6 +1,9 @@
 //! Leases: who has a key's computes its value.
 
 use std::fmt;
+use std::sync::Arc;
+
+use undercroft_embedded::OpenStore;
 
 /// What gives a lease back: the key, and what is stored of the lease.
 type GiveBack = Box<dyn Fn(&[u8], &[u8]) + Send + Sync>;
@@ -29,6 +32,8 @@ pub struct Lease {
     pub(crate) token: Vec<u8>,
     pub(crate) value: Option<Vec<u8>>,
     give_back: Option<GiveBack>,
+    /// The store that it was taken in, unless that is on a server.
+    pub(crate) of: Option<Arc<OpenStore>>,
 }
 
 impl Lease {
@@ -43,7 +48,16 @@ impl Lease {
             token,
             value,
             give_back: Some(Box::new(give_back)),
+            of: None,
         }
+    }
+
+    /// The same lease, taken in a store of this process.
+    pub(crate) fn of(self, open: Arc<OpenStore>) -> Lease {
+        // `Drop` keeps the fields from being moved out.
+        let mut lease = self;
+        lease.of = Some(open);
+        lease
     }
 
     /// The key whose value it is about.

@@ -115,8 +115,9 @@ impl Objects {
     }
 
     fn put(&self, head: &ObjectHead, bytes: &[u8], ttl: Option<Duration>) -> Result<Vec<u8>> {
-        let put = (self.store.shared()).put_object(self.store.number(), head, bytes, ttl);
-        self.store.done(put)
+        let number = self.store.number();
+        self.store
+            .call(|open| open.put_object(number, head, bytes, ttl))
     }
 
     /// The object with an id. O(1) from 32 KiB on; less is copied.
@@ -133,8 +134,8 @@ impl Objects {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn get(&self, id: &[u8]) -> Result<Option<Object>> {
-        let found = self.store.shared().get_object(self.store.number(), id);
-        self.found(found)
+        let number = self.store.number();
+        found(self.store.call(|open| open.get_object(number, id))?)
     }
 
     /// The object with an id, which is deleted: of several that take it one gets it. O(1) from 32 KiB on.
@@ -155,8 +156,8 @@ impl Objects {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn take(&self, id: &[u8]) -> Result<Option<Object>> {
-        let found = self.store.shared().take_object(self.store.number(), id);
-        self.found(found)
+        let number = self.store.number();
+        found(self.store.call(|open| open.take_object(number, id))?)
     }
 
     /// Deletes an object, and returns whether it was there. Who reads it goes on.
@@ -192,18 +193,15 @@ impl Objects {
     pub fn contains(&self, id: &[u8]) -> Result<bool> {
         Ok(self.store.exists(&[object_key(id)])? > 0)
     }
+}
 
-    fn found(
-        &self,
-        found: std::result::Result<FoundObject, undercroft_engine::Error>,
-    ) -> Result<Option<Object>> {
-        match self.store.done(found)? {
-            FoundObject::Nothing => Ok(None),
-            FoundObject::Object(object) => Ok(Some(object)),
-            FoundObject::Foreign => Err(Error::reply(
-                "ERR expected an object, got a value that does not begin as one",
-            )),
-        }
+fn found(found: FoundObject) -> Result<Option<Object>> {
+    match found {
+        FoundObject::Nothing => Ok(None),
+        FoundObject::Object(object) => Ok(Some(object)),
+        FoundObject::Foreign => Err(Error::reply(
+            "ERR expected an object, got a value that does not begin as one",
+        )),
     }
 }
 
@@ -216,7 +214,7 @@ mod tests {
         let directory = undercroft_testkit::fresh::directory();
         let store = Store::at(directory.path().join("store"))?;
         let objects = Objects::new(store.clone());
-        let used = || -> u64 { store.inner().used_memory() };
+        let used = || -> u64 { store.with(|store| store.used_memory()) };
         objects.take(&objects.put_bytes(&[1; 300_000], None)?)?;
         let before = used();
         let id = objects.put_bytes(&[7; 300_000], None)?;

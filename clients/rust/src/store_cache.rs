@@ -12,7 +12,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, sleep};
-use undercroft_embedded::StoreOf;
+use undercroft_embedded::{OpenStore, StoreOf};
 use undercroft_engine::{self as engine, Subscriber, Topic, limit_patience};
 
 use crate::cache::Cache;
@@ -122,7 +122,7 @@ impl StoreCache {
         let store = &self.store;
         let mut made = momentarily(store, &mut call);
         if matches!(made, Err(Error::Busy(_))) {
-            let until = Instant::now() + store.inner().patience();
+            let until = Instant::now() + store.with(engine::Store::patience);
             let mut pause = MOMENT;
             while matches!(made, Err(Error::Busy(_))) && Instant::now() < until {
                 sleep(pause).await;
@@ -130,7 +130,7 @@ impl StoreCache {
                 made = momentarily(store, &mut call);
             }
         }
-        if store.inner().has_backlog() {
+        if store.with(engine::Store::has_backlog) {
             self.settle().await;
         }
         made
@@ -138,9 +138,11 @@ impl StoreCache {
 
     /// Does what a lock kept a write from doing behind its commit, such as serving those who wait for a key.
     async fn settle(&self) {
-        let until = Instant::now() + self.store.inner().patience();
+        let until = Instant::now() + self.store.with(engine::Store::patience);
         while Instant::now() < until {
-            let again = momentarily(&self.store, &mut |store| Ok(store.inner().settle_waits()));
+            let again = momentarily(&self.store, &mut |store| {
+                Ok(store.with(engine::Store::settle_waits))
+            });
             let Ok(Some(after)) = again else { return };
             sleep(after.clamp(MOMENT, PAUSE_MAX)).await;
         }
@@ -264,7 +266,7 @@ impl Cache for StoreCache {
 
 /// A subscriber, and what wakes the task that waits for its messages.
 struct Receiver {
-    store: Store,
+    open: Arc<OpenStore>,
     subscriber: Subscriber<StoreOf>,
     bell: AsyncFd<std::os::fd::OwnedFd>,
     /// Of a message that matches several patterns: what is still to be told.
@@ -275,8 +277,9 @@ struct Receiver {
 
 impl Receiver {
     fn new(store: &Store, topic: Topic, names: &[&[u8]]) -> Result<Receiver> {
-        let refuse = |error| Error::engine(store.inner(), error);
-        let mut subscriber = Subscriber::new(StoreOf(store.shared().clone()));
+        let open = store.current()?;
+        let refuse = |error| Error::engine(&open.store, error);
+        let mut subscriber = Subscriber::new(StoreOf(open.clone()));
         let mut new: Vec<&[u8]> = names.to_vec();
         new.sort_unstable();
         new.dedup();
@@ -288,7 +291,7 @@ impl Receiver {
         #[expect(deprecated, reason = "an owned descriptor stays the same")]
         let bell = AsyncFd::with_interest(bell, Interest::READABLE).map_err(failed)?;
         Ok(Receiver {
-            store: store.clone(),
+            open: open.clone(),
             subscriber,
             bell,
             queue: Vec::new(),
@@ -320,7 +323,7 @@ impl Receiver {
         let _limited = limit_patience(MOMENT);
         let rung = std::mem::take(&mut self.rung);
         let event = self.subscriber.try_next_after(rung);
-        match event.map_err(|error| Error::engine(self.store.inner(), error))? {
+        match event.map_err(|error| Error::engine(&self.open.store, error))? {
             None => Ok(None),
             Some(engine::Event::Lost(count)) => Ok(Some(Event::Lost(Some(count)))),
             Some(engine::Event::Message(message)) => {

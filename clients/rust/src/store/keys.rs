@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use undercroft_engine::Topic;
+use undercroft_engine::{self as engine, Topic};
 
 use crate::error::{Error, Result};
 use crate::store::Store;
@@ -22,7 +22,7 @@ impl Store {
     /// ```
     pub fn del(&self, keys: &[impl AsRef<[u8]>]) -> Result<u64> {
         let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
-        self.done(self.inner().delete(self.database, &keys))
+        self.call(|open| open.store.delete(self.database, &keys))
     }
 
     /// How many of the keys are there.
@@ -38,7 +38,7 @@ impl Store {
     /// ```
     pub fn exists(&self, keys: &[impl AsRef<[u8]>]) -> Result<u64> {
         let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
-        self.done(self.inner().exists(self.database, &keys))
+        self.call(|open| open.store.exists(self.database, &keys))
     }
 
     /// Lets a key expire after so long. Returns whether it is there.
@@ -62,8 +62,8 @@ impl Store {
         let Some(after) = after else {
             return Err(Error::reply("ERR invalid expire time in 'pexpire' command"));
         };
-        let at = self.inner().now() + after;
-        self.done(self.inner().expire_at(self.database, key.as_ref(), at))
+        let at = self.with(engine::Store::now) + after;
+        self.call(|open| open.store.expire_at(self.database, key.as_ref(), at))
     }
 
     /// How long a key still lives: none where it is not there or does not expire.
@@ -82,8 +82,9 @@ impl Store {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn ttl(&self, key: impl AsRef<[u8]>) -> Result<Option<Duration>> {
-        let at = self.done(self.inner().expiry(self.database, key.as_ref()))?;
-        let left = |at: u64| Duration::from_millis(at.saturating_sub(self.inner().now()));
+        let at = self.call(|open| open.store.expiry(self.database, key.as_ref()))?;
+        let left =
+            |at: u64| Duration::from_millis(at.saturating_sub(self.with(engine::Store::now)));
         Ok(at.flatten().map(left))
     }
 
@@ -134,6 +135,6 @@ impl Store {
     /// ```
     pub fn publish(&self, channel: impl AsRef<[u8]>, message: impl AsRef<[u8]>) -> Result<u64> {
         let (channel, message) = (channel.as_ref(), message.as_ref());
-        self.done(self.inner().publish(Topic::Channel, channel, message))
+        self.call(|open| open.store.publish(Topic::Channel, channel, message))
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use undercroft_engine::{self as engine, Leased, limit_patience};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::set_options::SetOptions;
 use crate::store::Store;
@@ -34,19 +34,22 @@ impl Store {
     /// ```
     pub fn take_lease(&self, key: impl AsRef<[u8]>, term: Duration) -> Result<Option<Lease>> {
         let (key, number) = (key.as_ref(), fastrand::u64(..));
-        let leased = self.inner().take_lease(self.database, key, term, number);
-        let Leased::Taken(lease, value) = self.done(leased)? else {
+        let (leased, open) = self.call(|open| {
+            let leased = open.store.take_lease(self.database, key, term, number)?;
+            Ok((leased, open.clone()))
+        })?;
+        let Leased::Taken(lease, value) = leased else {
             return Ok(None);
         };
-        let store = self.clone();
+        let (database, of) = (self.database, open.clone());
         let give_back = move |key: &[u8], token: &[u8]| {
             let lease = engine::Lease::from_bytes(token);
             let _limited = limit_patience(MOMENT);
             // Where somebody is stopped with a lock it stays until its term is over.
-            let _ = store.inner().release_lease(store.database, key, &lease);
+            let _ = open.store.release_lease(database, key, &lease);
         };
         let token = lease.as_bytes().to_vec();
-        Ok(Some(Lease::new(key, token, value, give_back)))
+        Ok(Some(Lease::new(key, token, value, give_back).of(of)))
     }
 
     /// Stores the value that a lease is about, and gives the lease back, at one moment. Returns false, and stores
@@ -83,16 +86,22 @@ impl Store {
         value: &[u8],
         options: SetOptions,
     ) -> Result<bool> {
-        let expiry = options.for_engine(self.inner().now())?.expiry;
+        let expiry = options.for_engine(self.with(engine::Store::now))?.expiry;
         let (key, token) = (&lease.key, engine::Lease::from_bytes(&lease.token));
-        let set = self
-            .inner()
-            .set_leased(self.database, key, value, expiry, &token);
-        self.done(set)
+        match &lease.of {
+            // It ends with the store that it was taken in.
+            Some(of) if of.store.path() == self.path() => {
+                let set = (of.store).set_leased(self.database, key, value, expiry, &token);
+                set.map_err(|error| Error::engine(&of.store, error))
+            }
+            _ => {
+                self.call(|open| (open.store).set_leased(self.database, key, value, expiry, &token))
+            }
+        }
     }
 
     /// Waits until the lease of a key's value may be had, for so long at most.
     pub(crate) fn wait_for_lease(&self, key: &[u8], most: Duration) -> Result<()> {
-        self.done(self.inner().wait_for_lease(self.database, key, most))
+        self.call(|open| open.store.wait_for_lease(self.database, key, most))
     }
 }

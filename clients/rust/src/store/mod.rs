@@ -26,7 +26,7 @@ use std::time::Duration;
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::session;
-use undercroft_embedded::{OpenStore, Place};
+use undercroft_embedded::{OpenStore, Place, SessionByName, StoreByName};
 use undercroft_engine as engine;
 
 use crate::error::{Error, Result};
@@ -39,6 +39,11 @@ use crate::reply::{FromReply, Reply, from_tree, outcome};
 /// that another process holds, and ends with [`Error::Busy`] where that makes no progress (see
 /// [`set_patience`](Store::set_patience)).
 ///
+/// Where the store's file was removed or replaced, as by `undercroft rm`, calls go on in the store that the name means now.
+/// A [`Session`] in a transaction or with watched keys, a [`Lease`](crate::Lease), a wait and a subscription belong to the
+/// old store, and end with [`Error::Removed`]; an [`Object`](crate::Object) stays readable. `?on_removed=error` at the end of
+/// an `undercroft://` URL ends every call with that error, until the store is opened again.
+///
 /// ```
 /// # let directory = undercroft_testkit::fresh::directory();
 /// # let url = directory.path().join("store");
@@ -50,14 +55,14 @@ use crate::reply::{FromReply, Reply, from_tree, outcome};
 /// ```
 #[derive(Clone)]
 pub struct Store {
-    open: Arc<OpenStore>,
+    by_name: StoreByName,
     database: usize,
 }
 
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Store")
-            .field("path", &self.inner().path())
+            .field("path", &self.path())
             .field("database", &self.database)
             .finish()
     }
@@ -83,11 +88,11 @@ impl Store {
     pub fn open(url: &str) -> Result<Store> {
         let place = Place::new(url, engine::Terms::default());
         let place = place.map_err(|error| Error::opening(&error))?;
+        let database = place.database().unwrap_or(0);
+        let by_name = StoreByName::open(place, || None);
         Ok(Store {
-            open: place
-                .open(|| None)
-                .map_err(|error| Error::opening(&error))?,
-            database: place.database().unwrap_or(0),
+            by_name: by_name.map_err(|error| Error::opening(&error))?,
+            database,
         })
     }
 
@@ -131,7 +136,7 @@ impl Store {
             return Err(Error::reply("ERR DB index is out of range"));
         }
         Ok(Store {
-            open: self.open.clone(),
+            by_name: self.by_name.clone(),
             database: number,
         })
     }
@@ -145,7 +150,7 @@ impl Store {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn path(&self) -> &Path {
-        self.inner().path()
+        self.by_name.place().path()
     }
 
     /// How long calls of this process wait for a lock whose holder makes no progress; 5 seconds by default.
@@ -157,7 +162,7 @@ impl Store {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn set_patience(&self, patience: Duration) {
-        self.inner().set_patience(patience);
+        self.by_name.set_patience(patience);
     }
 
     /// Runs any command, its name first. Replies have the types of RESP3: HGETALL's is a [`Reply::Map`].
@@ -178,7 +183,7 @@ impl Store {
     /// ```
     pub fn command(&self, words: &[impl AsRef<[u8]>]) -> Result<Reply> {
         let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
-        self.session().run(&words)
+        self.run(&words)
     }
 
     /// What a connection is elsewhere: MULTI, WATCH and SELECT hold from one command of a session to the next.
@@ -194,17 +199,46 @@ impl Store {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn session(&self) -> Session {
-        let mut state = self.open.session();
-        state.database = self.database as u32;
-        state.protocol = Protocol::Resp3;
-        Session {
-            open: self.open.clone(),
-            state,
-        }
+        let mut by_name = SessionByName::new(&self.by_name);
+        self.begin(by_name.session());
+        Session { by_name }
     }
 
-    pub(crate) fn inner(&self) -> &engine::Store {
-        &self.open.store
+    /// Sets the database and the protocol of a new connection.
+    fn begin(&self, session: &mut session::Session) {
+        session.database = self.database as u32;
+        session.protocol = Protocol::Resp3;
+    }
+
+    fn run(&self, words: &[&[u8]]) -> Result<Reply> {
+        self.by_name
+            .command(words, Error::opening, |open, session| {
+                self.begin(session);
+                run(open, session, words)
+            })
+    }
+
+    /// Makes a call of the engine. Where it finds that the store's file was removed, it is made again in the store that the
+    /// name means now: all calls come this way.
+    #[inline]
+    pub(crate) fn call<T>(
+        &self,
+        mut call: impl FnMut(&Arc<OpenStore>) -> std::result::Result<T, engine::Error>,
+    ) -> Result<T> {
+        self.by_name.call(Error::opening, |open| {
+            call(open).map_err(|error| Error::engine(&open.store, error))
+        })
+    }
+
+    /// Returns the store that the name means now, for a subscription, which outlives a call.
+    pub(crate) fn current(&self) -> Result<Arc<OpenStore>> {
+        (self.by_name.current()).map_err(|error| Error::opening(&error))
+    }
+
+    /// Uses the store that was used last, even if its file was removed.
+    #[inline]
+    pub(crate) fn with<R>(&self, body: impl FnOnce(&engine::Store) -> R) -> R {
+        self.by_name.with(|open| body(&open.store))
     }
 
     /// Which of its databases it is.
@@ -212,19 +246,9 @@ impl Store {
         self.database
     }
 
-    pub(crate) fn shared(&self) -> &Arc<OpenStore> {
-        &self.open
-    }
-
-    /// The outcome of a call of the engine.
-    #[inline]
-    pub(crate) fn done<T>(&self, outcome: std::result::Result<T, engine::Error>) -> Result<T> {
-        outcome.map_err(|error| Error::engine(self.inner(), error))
-    }
-
     /// Runs a command for the type of its reply.
     fn ask<T: FromReply>(&self, words: &[&[u8]]) -> Result<T> {
-        self.session().run(words)?.to()
+        self.run(words)?.to()
     }
 
     /// Runs a command with a list of arguments behind the first ones.
@@ -247,15 +271,15 @@ impl Store {
 /// # Ok::<(), undercroft::Error>(())
 /// ```
 pub struct Session {
-    open: Arc<OpenStore>,
-    state: session::Session,
+    by_name: SessionByName,
 }
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (open, session) = self.by_name.get();
         f.debug_struct("Session")
-            .field("path", &self.open.store.path())
-            .field("database", &self.state.database)
+            .field("path", &open.store.path())
+            .field("database", &session.database)
             .finish()
     }
 }
@@ -283,16 +307,23 @@ impl Session {
     }
 
     fn run(&mut self, words: &[&[u8]]) -> Result<Reply> {
-        if words.is_empty() {
-            return Err(Error::reply("ERR expected the name of a command, got none"));
-        }
-        let mut recorder = Recorder::new();
-        self.open.execute(&mut self.state, words, &mut recorder)?;
-        // The tests of the commands see to it that each writes one whole reply.
-        let mut replies = recorder.finish().unwrap_or_default();
-        match replies.pop().unwrap_or(Tree::Null) {
-            Tree::Error(text) => Err(Error::answer(&self.open.store, &text)),
-            tree => outcome(from_tree(tree)),
-        }
+        self.by_name.run(words, Error::opening, |open, session| {
+            run(open, session, words)
+        })
+    }
+}
+
+/// Runs a command on a connection.
+fn run(open: &OpenStore, session: &mut session::Session, words: &[&[u8]]) -> Result<Reply> {
+    if words.is_empty() {
+        return Err(Error::reply("ERR expected the name of a command, got none"));
+    }
+    let mut recorder = Recorder::new();
+    open.execute(session, words, &mut recorder)?;
+    // The tests of the commands see to it that each writes one whole reply.
+    let mut replies = recorder.finish().unwrap_or_default();
+    match replies.pop().unwrap_or(Tree::Null) {
+        Tree::Error(text) => Err(Error::answer(&open.store, &text)),
+        tree => outcome(from_tree(tree)),
     }
 }

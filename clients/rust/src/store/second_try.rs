@@ -97,8 +97,8 @@ fn a_read_returns_nothing_of_a_try_that_was_thrown_away() {
         let store = store.database(database).expect("a database");
         store.command(words).expect("a state's command");
     });
-    store.inner().set_time(NOW);
-    store.inner().interrupt_reads(Some(stage.hook()));
+    store.with(|store| store.set_time(NOW));
+    store.with(|store| store.interrupt_reads(Some(stage.hook())));
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let mut thrown = 0;

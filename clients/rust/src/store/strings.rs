@@ -1,5 +1,7 @@
 //! Strings and counters.
 
+use undercroft_engine as engine;
+
 use crate::error::Result;
 use crate::set_options::SetOptions;
 use crate::store::Store;
@@ -40,7 +42,7 @@ impl Store {
     /// ```
     #[inline]
     pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
-        self.done(self.inner().get(self.database, key.as_ref(), value))
+        self.call(|open| open.store.get(self.database, key.as_ref(), value))
     }
 
     /// The strings of several keys, as they were at one moment; none where a key is missing or holds something else.
@@ -57,7 +59,7 @@ impl Store {
     /// ```
     pub fn get_many(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Vec<u8>>>> {
         let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
-        self.done(self.inner().get_many(self.database, &keys))
+        self.call(|open| open.store.get_many(self.database, &keys))
     }
 
     /// Sets a key to a string that does not expire.
@@ -73,10 +75,8 @@ impl Store {
     /// ```
     #[inline]
     pub fn set(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        let done = self
-            .inner()
-            .set(self.database, key.as_ref(), value.as_ref());
-        self.done(done)
+        let (key, value) = (key.as_ref(), value.as_ref());
+        self.call(|open| open.store.set(self.database, key, value))
     }
 
     /// Sets a key to a string, with an expiry or on a condition. Returns whether it did.
@@ -98,9 +98,9 @@ impl Store {
         value: impl AsRef<[u8]>,
         options: SetOptions,
     ) -> Result<bool> {
-        let options = options.for_engine(self.inner().now())?;
+        let options = options.for_engine(self.with(engine::Store::now))?;
         let (key, value) = (key.as_ref(), value.as_ref());
-        self.done(self.inner().set_with(self.database, key, value, options))
+        self.call(|open| open.store.set_with(self.database, key, value, options))
     }
 
     /// Sets several keys to strings that do not expire, all at one moment.
@@ -120,7 +120,7 @@ impl Store {
             .iter()
             .map(|(key, value)| (key.as_ref(), value.as_ref()))
             .collect();
-        self.done(self.inner().set_many(self.database, &pairs))
+        self.call(|open| open.store.set_many(self.database, &pairs))
     }
 
     /// Adds to the integer that a key holds, 0 where it is not there. Returns the sum.
@@ -137,7 +137,7 @@ impl Store {
     /// ```
     #[inline]
     pub fn incr(&self, key: impl AsRef<[u8]>, by: i64) -> Result<i64> {
-        self.done(self.inner().increment(self.database, key.as_ref(), by))
+        self.call(|open| open.store.increment(self.database, key.as_ref(), by))
     }
 
     /// Appends to the string that a key holds. Returns its length.

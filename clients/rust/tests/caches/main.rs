@@ -5,6 +5,7 @@
 //! - `computed`: values that are computed where they are missing.
 //! - `contract`: every cache does the same.
 //! - `faults`: what servers do wrong, and what callers are told.
+//! - `removed`: a store whose file is removed or replaced.
 //! - `storm`: readers beside writers that are killed.
 //! - `support`: servers that the tests start.
 //! - `threads`: the pool for threads.
@@ -17,6 +18,7 @@ mod cluster;
 mod computed;
 mod contract;
 mod faults;
+mod removed;
 mod storm;
 mod support;
 mod threads;
