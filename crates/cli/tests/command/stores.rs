@@ -429,6 +429,28 @@ fn stores_are_listed_and_removed_by_name() {
 }
 
 #[test]
+fn names_mean_what_they_mean_in_every_language() {
+    let name = format!("test-names-{}", std::process::id());
+    let url = format!("undercroft://{name}");
+    let exec = |store: &str, words: &[&str]| {
+        let arguments = [&["exec", "--store", store][..], words].concat();
+        succeed(&arguments)
+    };
+    let first = format!("{url}/1");
+    let made = ["exec", "--create", "--store", &first, "SET", "k", "in 1"];
+    assert_eq!(succeed(&made), "OK\n");
+    assert_eq!(exec(&first, &["GET", "k"]), "in 1\n");
+    // A bare word is a name for a person at a terminal, where languages refuse it: it could be a file, too.
+    for all in [&url, &name] {
+        assert_eq!(exec(all, &["--database", "1", "GET", "k"]), "in 1\n");
+        assert_eq!(exec(all, &["EXISTS", "k"]), "0\n");
+    }
+    let line = fail(&["exec", "--store", &format!("{url}/16"), "PING"], 2);
+    assert!(line.contains("expected a database below 16"), "{line}");
+    assert_eq!(succeed(&["rm", "--yes", &url]), format!("removed {url}\n"));
+}
+
+#[test]
 fn a_reader_is_seen_and_not_deprived_unasked() {
     let place = Place::new();
     let path = place.store("store", &[("k", "v")]);
