@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use undercroft_commands::config::{STORED, store_value, stored_value};
+use undercroft_commands::config::{Config, STORED, store_value, stored_value};
+use undercroft_engine::Store;
 use undercroft_server::{Handle, Options, Server, log};
 
 use crate::arguments::Serve;
@@ -33,15 +34,8 @@ pub(crate) fn run(arguments: &Serve) -> Outcome {
 fn serve(arguments: &Serve) -> Outcome {
     let settings = Settings::read(arguments)?;
     let store = store::open_or_create(&settings.store, settings.capacity)?;
-    let config = settings.config;
-    for name in STORED {
-        let access = store.access();
-        if settings.stored.contains(&name) {
-            store_value(&access, name, &config.value(name))?;
-        } else if let Some(value) = stored_value(&access, name) {
-            config.set_at_start(name, &value).map_err(Failure::new)?;
-        }
-    }
+    let (config, stored) = (settings.config, settings.stored);
+    agree(&store, &config, &stored)?;
     if !settings.skipped.is_empty() {
         log(format_args!(
             "the configuration has what is not done here, and was left out: {}",
@@ -67,6 +61,14 @@ fn serve(arguments: &Serve) -> Outcome {
     let mut signals =
         Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(at("preparing for signals"))?;
     let server = Server::bind(store, config, options).map_err(Failure::new)?;
+    let (name, capacity) = (settings.store.clone(), settings.capacity);
+    server.reopen_by(Box::new(move |config| {
+        let opened = store::open_or_create(&name, capacity).and_then(|store| {
+            agree(&store, config, &stored)?;
+            Ok(store)
+        });
+        opened.map_err(|failure| failure.to_string())
+    }));
     log(format_args!(
         "version {} serves {path} on {}\n{}, {limit}; Ctrl-C or SIGTERM ends it, the data stays",
         env!("CARGO_PKG_VERSION"),
@@ -120,6 +122,20 @@ fn serve(arguments: &Serve) -> Outcome {
     result.map_err(Failure::new)?;
     sync(&settings.store);
     Ok(SUCCESS)
+}
+
+/// Brings the configuration and the settings that live in the store into line: what the command line and the configuration
+/// file say goes into the store, which says the rest.
+fn agree(store: &Store, config: &Config, stored: &[&'static str]) -> Result<(), Failure> {
+    let access = store.access();
+    for name in STORED {
+        if stored.contains(&name) {
+            store_value(&access, name, &config.value(name))?;
+        } else if let Some(value) = stored_value(&access, name) {
+            config.set_at_start(name, &value).map_err(Failure::new)?;
+        }
+    }
+    Ok(())
 }
 
 /// Ends the process while commands run: one alone can take hours, and clients choose what they send. To the store that

@@ -55,13 +55,14 @@ fn serve(shared: &Shared, limits: &Limits, mut connection: Box<Connection>) {
     let next = connection.run_rest(shared, limits, &mut space);
     connection.session.apart = false;
     std::mem::forget(guard);
-    shared.return_apart();
     let thread = connection.session.route.0;
     shared.mailboxes[thread].send(Message::Back(Box::new(Returned {
         connection,
         next,
         moved: space.moved,
     })));
+    // It counts until it is on its way back, see `Shared::has_all_back`.
+    shared.return_apart();
 }
 
 /// Stops the whole server where the thread panics: its connection would hang.

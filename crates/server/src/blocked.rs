@@ -85,6 +85,12 @@ impl Blocked {
         shared.waiting(thread).give_up(wait.ticket);
     }
 
+    /// Leaves a store that is to be changed for another one. No connection waits any more.
+    pub(crate) fn leave(&mut self, poll: &Poll) {
+        self.stop_listening(poll);
+        *self = Blocked::new();
+    }
+
     /// When the next look is due, where nothing happens before.
     pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
         let retry = self.retries.map(|after| now + after);
@@ -114,7 +120,7 @@ impl Blocked {
         (poll, bell_token): (&Poll, u64),
     ) -> Vec<(u64, Answer)> {
         let rung = std::mem::take(&mut self.rung);
-        self.retries = shared.store.settle_waits();
+        self.retries = shared.store().settle_waits();
         if self.tokens.is_empty() {
             self.stop_listening(poll);
             return Vec::new();

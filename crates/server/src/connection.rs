@@ -408,9 +408,10 @@ impl Connection {
         self.session.buffers.input_free = 0;
         let is_behind = self.has_output();
         let out = self.output.take(&mut space.spares);
+        let store = shared.store();
         let mut turn = Turn {
             writer: Writer::new(out, self.session.protocol),
-            context: Context::new(&mut self.session, shared.host(), &shared.store),
+            context: Context::new(&mut self.session, shared.host(), &store),
             parser: &mut self.parser,
             incoming: &mut self.incoming,
             limits,
@@ -511,6 +512,11 @@ impl Connection {
     /// Whether something waits to be sent.
     pub(crate) fn has_output(&self) -> bool {
         self.output.pending() > 0
+    }
+
+    /// Whether it holds something of the store: what its session says, or a value on its way into it.
+    pub(crate) fn holds_of_store(&self) -> bool {
+        !self.session.holds_nothing() || self.incoming.is_some()
     }
 
     /// Whether something was received that is still to be run.

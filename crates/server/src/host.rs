@@ -46,13 +46,13 @@ impl Connections for Shared {
 
     fn pause(&self, until: i64, all: bool) -> Result<(), String> {
         self.pause.begin(until, all);
-        self.store.keep_expired_until(self.pause.until());
+        self.store().keep_expired_until(self.pause.until());
         Ok(())
     }
 
     fn unpause(&self) {
         self.pause.end();
-        self.store.keep_expired_until(0);
+        self.store().keep_expired_until(0);
     }
 
     fn kill(&self, filter: &KillFilter) -> usize {
@@ -124,7 +124,7 @@ impl Inbox for Shared {
 
     fn unblock(&self, id: u64, with_error: bool) -> Result<bool, Error> {
         match self.registry.ticket(id) {
-            Some(ticket) => self.store.unblock(ticket, with_error),
+            Some(ticket) => self.store().unblock(ticket, with_error),
             None => Ok(false),
         }
     }

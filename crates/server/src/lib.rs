@@ -10,6 +10,7 @@
 //!
 //! - `apart`: scripts that take long: each on a thread of its own, so that other connections go on.
 //! - `blocked`: connections of one thread whose command waits for keys.
+//! - `change`: changing to the store that the name means now, where the file of the served one was removed or replaced.
 //! - `connection`: one connection: its buffers, and running the commands in them.
 //! - `error`: why a server does not start.
 //! - `host`: the server as commands see it.
@@ -32,6 +33,7 @@
 
 mod apart;
 mod blocked;
+mod change;
 mod connection;
 mod error;
 mod host;
@@ -52,6 +54,7 @@ mod upkeep;
 mod worker;
 mod writer;
 
+pub use change::Reopen;
 pub use error::Error;
 pub use log::log;
 pub use server::{Handle, Options, Server, default_config};

@@ -8,6 +8,7 @@ use std::thread;
 use undercroft_commands::config::{Config, Value};
 use undercroft_engine::Store;
 
+use crate::change::Reopen;
 use crate::error::Error;
 use crate::limits::OTHER_DESCRIPTORS;
 use crate::listener::{Listener, Published};
@@ -118,6 +119,12 @@ impl Server {
     /// Whether clients on other machines are turned away: no password is set, and nobody has allowed it.
     pub fn is_protected(&self) -> bool {
         self.shared.is_protected()
+    }
+
+    /// From now on, where the store's file is removed or replaced, the server goes on with the store that this opens. Without
+    /// it, commands that write answer an error from then on.
+    pub fn reopen_by(&self, reopen: Reopen) {
+        self.shared.change.reopen_by(reopen);
     }
 
     /// Number of threads that serve connections.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicU64, AtomicUsi
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use arc_swap::{ArcSwap, Guard};
 use undercroft_commands::config::Config;
 use undercroft_commands::host::Process;
 use undercroft_commands::latency::Event;
@@ -13,6 +14,7 @@ use undercroft_commands::session::{Counters, Session};
 use undercroft_engine::{Store, Waiters};
 
 use crate::apart::Returned;
+use crate::change::Change;
 use crate::connection::Moved;
 use crate::hub::Hub;
 use crate::limits::make_room_for;
@@ -74,6 +76,14 @@ impl Mailbox {
         self.waker.wake();
     }
 
+    /// Whether a connection is on its way back to the thread.
+    fn has_returned(&self) -> bool {
+        let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        messages
+            .iter()
+            .any(|message| matches!(message, Message::Back(_)))
+    }
+
     pub(crate) fn take(&self) -> Vec<Message> {
         let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *messages)
@@ -127,7 +137,9 @@ pub(crate) type Waiting = Waiters<Arc<Store>>;
 
 /// A server, as its threads and its commands see it.
 pub(crate) struct Shared {
-    pub(crate) store: Arc<Store>,
+    /// The store that is served; another one once its file was removed and the threads have [changed](Change) to it.
+    store: ArcSwap<Store>,
+    pub(crate) change: Change,
     /// What the connections of each thread are subscribed to.
     hubs: Vec<Mutex<Hub>>,
     /// Whose of each thread's connections wait for keys.
@@ -214,13 +226,39 @@ impl Shared {
             maxclients: AtomicI64::new(maxclients),
             tcp_port,
             config_file,
-            store: store.clone(),
+            store: ArcSwap::new(store.clone()),
+            change: Change::default(),
             mailboxes,
         };
         shared
             .room
             .store(make_room_for(maxclients.max(0) as u64), Ordering::Relaxed);
         shared
+    }
+
+    /// The store that is served.
+    #[inline]
+    pub(crate) fn store(&self) -> Guard<Arc<Store>> {
+        self.store.load()
+    }
+
+    /// Changes to another store. Called while all threads have stopped, and no connection holds anything of the old one.
+    pub(crate) fn change_to(&self, store: Store) {
+        let is_parked = self.parked.load(Ordering::Relaxed) > 0;
+        store.set_patience(if is_parked { Duration::ZERO } else { PATIENCE });
+        store.leave_upkeep_to_a_timer();
+        store.keep_expired_until(self.pause.until());
+        let store = Arc::new(store);
+        self.store.store(store.clone());
+        for thread in 0..self.mailboxes.len() {
+            *self.hub(thread) = Hub::new(store.clone());
+            *self.waiting(thread) = Waiting::new(store.clone());
+        }
+    }
+
+    /// Whether no script runs on a thread of its own, and none is on its way back.
+    pub(crate) fn has_all_back(&self) -> bool {
+        self.apart.load(Ordering::Acquire) == 0 && !self.mailboxes.iter().any(Mailbox::has_returned)
     }
 
     /// What the connections of a thread are subscribed to.
@@ -287,14 +325,14 @@ impl Shared {
     /// many connections that would add up, and one that comes back later finds the lock as well.
     pub(crate) fn park(&self) {
         if self.parked.fetch_add(1, Ordering::AcqRel) == 0 {
-            self.store.set_patience(Duration::ZERO);
+            self.store().set_patience(Duration::ZERO);
         }
     }
 
     /// A connection has stopped waiting.
     pub(crate) fn unpark(&self) {
         if self.parked.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.store.set_patience(PATIENCE);
+            self.store().set_patience(PATIENCE);
         }
     }
 
@@ -319,7 +357,7 @@ impl Shared {
 
     /// A script's own thread has ended.
     pub(crate) fn return_apart(&self) {
-        self.apart.fetch_sub(1, Ordering::Relaxed);
+        self.apart.fetch_sub(1, Ordering::Release);
     }
 
     pub(crate) fn password(&self) -> Vec<u8> {

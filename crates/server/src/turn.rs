@@ -190,8 +190,8 @@ impl Turn<'_> {
         if !self.warms || self.shared.pause.is_set() {
             return false;
         }
-        let store = &self.shared.store;
-        *self.incoming = Incoming::begin(store, &self.context, self.parser, input, self.limits);
+        let store = self.shared.store();
+        *self.incoming = Incoming::begin(&store, &self.context, self.parser, input, self.limits);
         if self.incoming.is_some() {
             self.parse_again();
         }

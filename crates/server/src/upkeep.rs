@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use undercroft_commands::latency::Event;
 use undercroft_engine::{Pace, coarse_milliseconds};
 
+use crate::change::{AGAIN, GRACE};
 use crate::log::log;
 use crate::shared::Shared;
 
@@ -25,8 +26,10 @@ pub(crate) struct Upkeep {
     next_forgetting: Instant,
     /// When, and how many commands had been run, and bytes read and written.
     samples: VecDeque<(Instant, [u64; 3])>,
-    /// Whether the loss of the store's file was logged.
-    told_removed: bool,
+    /// When the loss of the store's file was found, and logged.
+    lost: Option<Instant>,
+    /// When the change to another store is tried next.
+    next_change: Instant,
     told_failure: bool,
 }
 
@@ -37,7 +40,8 @@ impl Upkeep {
             next_sample: Instant::now(),
             next_forgetting: Instant::now() + FORGET,
             samples: VecDeque::new(),
-            told_removed: false,
+            lost: None,
+            next_change: Instant::now(),
             told_failure: false,
         }
     }
@@ -63,35 +67,77 @@ impl Upkeep {
             self.next_sample = now + regularly;
             self.sample(shared, now);
         }
-        if now >= self.next_forgetting && !self.told_removed {
+        if now >= self.next_forgetting && self.lost.is_none() {
             self.next_forgetting = now + FORGET;
             // Remains behind a lock that somebody holds go the next time.
-            let _ = shared.store.free_all_of_the_dead();
+            let _ = shared.store().free_all_of_the_dead();
         }
-        if !self.told_removed && shared.store.removed() {
-            self.told_removed = true;
+        if self.lost.is_none() && shared.store().removed() {
+            self.lost = Some(now);
+            let next = match shared.change.reopen() {
+                Some(_) => "the server goes on with the store that the name means now",
+                None => "commands that write answer an error until the server is restarted",
+            };
             log(format_args!(
                 "the store file {} was removed or replaced while it was in use (a clean-up of /dev/shm, such as \
-                 systemd's RemoveIPC, does this); commands that write answer an error until the server is restarted",
-                shared.store.path().display()
+                 systemd's RemoveIPC, does this); {next}",
+                shared.store().path().display()
             ));
+        }
+    }
+
+    /// Whether the server is to change to the store that the name means now: waits have ended with the error, or had the
+    /// time for it.
+    pub(crate) fn is_change_due(&self, shared: &Shared, now: Instant) -> bool {
+        let Some(lost) = self.lost else {
+            return false;
+        };
+        let has_waits = shared.blocked.load(Ordering::Relaxed) > 0;
+        shared.change.reopen().is_some()
+            && now >= self.next_change
+            && (!has_waits || now.duration_since(lost) >= GRACE)
+    }
+
+    /// Takes note of an attempt to change, and logs it; a failure only once.
+    pub(crate) fn has_changed(&mut self, shared: &Shared, changed: Result<bool, String>) {
+        self.next_change = Instant::now() + AGAIN;
+        match changed {
+            Ok(true) => {
+                self.lost = None;
+                self.told_failure = false;
+                log(format_args!(
+                    "serving the store that {} names now; clients that had begun something in the removed one were \
+                     disconnected",
+                    shared.store().path().display()
+                ));
+            }
+            // A thread runs a long command, or a script.
+            Ok(false) => {}
+            Err(text) => {
+                if !self.told_failure {
+                    log(format_args!(
+                        "the store that the name means now cannot be opened, and is tried again twice a second: {text}"
+                    ));
+                }
+                self.told_failure = true;
+            }
         }
     }
 
     /// Does a step of the store's upkeep, unless another process does it, and takes note of what took long.
     fn keep(&mut self, shared: &Shared) -> Pace {
-        if self.told_removed {
+        if self.lost.is_some() {
             return Pace::Idle;
         }
         // As in Redis, the data stay as they are while clients are paused.
-        if !shared.store.keeps_expired() {
+        if !shared.store().keeps_expired() {
             // A full store that evicts nothing is for the writers to hear of.
             let start = Instant::now();
-            let _ = shared.store.check_memory_for(0);
+            let _ = shared.store().check_memory_for(0);
             shared.note_latency(Event::EvictionCycle, start);
         }
         let start = Instant::now();
-        match shared.store.upkeep(coarse_milliseconds()) {
+        match shared.store().upkeep(coarse_milliseconds()) {
             Ok(None) => Pace::Idle,
             Ok(Some(upkept)) => {
                 self.told_failure = false;
@@ -144,7 +190,7 @@ impl Upkeep {
         shared
             .process
             .statistics
-            .see_memory(shared.store.used_memory());
+            .see_memory(shared.store().used_memory());
     }
 }
 
@@ -182,7 +228,7 @@ mod tests {
         let (mut upkeep, start) = (Upkeep::new(), Instant::now());
         let mut keys_after = |seconds| {
             upkeep.run(&shared, start + Duration::from_secs(seconds));
-            shared.store.count_keys(0).expect("no lock is held")
+            shared.store().count_keys(0).expect("no lock is held")
         };
         shared
             .pause(i64::MAX, false)

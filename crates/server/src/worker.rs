@@ -124,6 +124,11 @@ impl Worker {
         let mut now = Instant::now();
         let mut next_look = now + LOOK;
         while !self.shared.stopping() {
+            if self.shared.change.is_begun() {
+                self.leave_store();
+                self.shared.change.wait(|| self.shared.stopping());
+                continue;
+            }
             let patience = self.patience(next_look, now);
             self.shared.mailboxes[self.index].set_busy(0);
             self.poll.wait(&mut events, patience)?;
@@ -582,7 +587,7 @@ impl Worker {
         self.space.spares.look_after();
         let limits = self.limits;
         // No message comes through a file that nobody finds any more, as other waits end (M7).
-        let is_over = self.shared.store.removed();
+        let is_over = self.shared.store().removed();
         let ends = |c: &mut Connection| {
             c.look_after(&limits, now) || is_over && !c.session.subscriptions.is_empty()
         };
@@ -594,9 +599,52 @@ impl Worker {
         }
     }
 
+    /// Closes the connections that hold something of a store that is to be changed for another one.
+    fn leave_store(&mut self) {
+        for token in self.connections.tokens(|c| c.holds_of_store()) {
+            self.close(token);
+        }
+        if let Some(bell) = self.bell.take() {
+            let _ = self.poll.remove(&bell);
+        }
+        self.rung = false;
+        self.more_messages = false;
+        self.blocked.leave(&self.poll);
+    }
+
+    #[cold]
+    fn try_change(&mut self) {
+        let changed = self.change_store();
+        if let Some(upkeep) = &mut self.upkeep {
+            upkeep.has_changed(&self.shared, changed);
+        }
+    }
+
+    /// Changes to the store that the name means now, with all threads stopped. Returns whether that came about.
+    fn change_store(&mut self) -> Result<bool, String> {
+        let shared = self.shared.clone();
+        let Some(reopen) = shared.change.reopen() else {
+            return Ok(false);
+        };
+        let store = reopen(&shared.process.config)?;
+        self.leave_store();
+        let wake = || shared.mailboxes.iter().for_each(|it| it.waker.wake());
+        let others = shared.mailboxes.len() - 1;
+        let stopped = shared.change.begin(others, wake, || shared.stopping());
+        let changes = stopped && shared.has_all_back();
+        if changes {
+            shared.change_to(store);
+        }
+        shared.change.end();
+        Ok(changes)
+    }
+
     fn look_after_front(&mut self, now: Instant) {
         if let Some(upkeep) = &mut self.upkeep {
             upkeep.run(&self.shared, now);
+            if upkeep.is_change_due(&self.shared, now) {
+                self.try_change();
+            }
         }
         if self.paused_until.is_some_and(|resume| now >= resume) {
             self.paused_until = None;

@@ -6,11 +6,15 @@ use std::net::{IpAddr, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use undercroft_engine::Store;
+use undercroft_engine::{Options, Store};
 
 use crate::support::{Client, Place, Server, binary, connect_tcp, fail, spare_port, succeed};
+
+/// Longer than a server may go on with a store that was removed.
+const LONG: Duration = Duration::from_secs(30);
 
 #[test]
 fn a_signal_ends_it_cleanly_and_the_data_stays() {
@@ -459,24 +463,60 @@ fn who_comes_from_elsewhere_needs_a_password() {
 }
 
 #[test]
-fn a_removed_store_is_told_to_clients() {
+fn a_server_goes_on_with_the_store_that_its_name_means() {
     let place = Place::new();
     let server = Server::start(&place, &[]);
-    let mut client = server.connect();
-    assert_eq!(client.call("SET k v"), "+OK");
-    assert_eq!(
-        succeed(&["rm", "--yes", &place.path("served")]),
-        format!("removed {}\n", place.path("served"))
-    );
-    // The place of the file is looked at once a second.
-    let reply = loop {
-        let reply = client.call("SET k v");
-        if reply != "+OK" {
-            break reply;
+    let served = place.path("served");
+    let mut idle: Vec<_> = (0..8).map(|_| server.connect()).collect();
+    for client in &mut idle {
+        assert_eq!(client.call("SELECT 3"), "+OK");
+    }
+    let mut holders: Vec<_> = (0..3).map(|_| server.connect()).collect();
+    assert_eq!(holders[0].call("WATCH k"), "+OK");
+    assert_eq!(holders[1].call("MULTI"), "+OK");
+    assert!(holders[2].call("SUBSCRIBE news").starts_with('*'));
+    let mut waiter = server.connect();
+    waiter.send("BLPOP jobs 0\r\n");
+    for round in 0..2 {
+        assert_eq!(idle[0].call("SET old 1"), "+OK");
+        if round == 0 {
+            succeed(&["rm", "--yes", &served]);
+        } else {
+            let other = place.path("other");
+            let made = Store::create(Path::new(&other), &Options::default());
+            let made = made.and_then(|store| store.set(3, b"theirs", b"1"));
+            made.expect("a store");
+            fs::rename(&other, &served).expect("a store");
         }
-    };
-    assert!(
-        reply.starts_with("-ERR the store file ") && reply.contains("was removed"),
-        "{reply}"
-    );
+        // The place of the file is looked at once a second. Until then the old store is served.
+        let begun = Instant::now();
+        while idle[0].call("EXISTS old") != ":0" {
+            assert!(begun.elapsed() < LONG, "still the old store");
+            let reply = idle[0].call("SET k v");
+            assert!(
+                reply == "+OK" || reply.starts_with("-ERR the store file "),
+                "{reply}"
+            );
+        }
+        for client in &mut idle {
+            let theirs = if round == 1 { ":1" } else { ":0" };
+            assert_eq!(client.call("EXISTS theirs"), theirs);
+            assert_eq!(client.call("SET k v"), "+OK");
+        }
+        if round == 0 {
+            let told = waiter.line();
+            assert!(told.starts_with("-ERR the store file "), "{told}");
+            assert_eq!(waiter.call("PING"), "+PONG");
+            for client in &mut holders {
+                while !client.line().is_empty() {}
+            }
+        }
+    }
+    let mut late = server.connect();
+    assert!(late.call("SUBSCRIBE news").starts_with('*'));
+    assert_eq!(idle[1].call("PUBLISH news text"), ":1");
+    waiter.send("BLPOP jobs 0\r\n");
+    assert_eq!(idle[1].call("SELECT 0"), "+OK");
+    assert_eq!(idle[1].call("RPUSH jobs one"), ":1");
+    assert_eq!(waiter.line(), "*2");
 }
