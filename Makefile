@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help build test php programs demo lint format bench crash fuzz loom miri dist install clean
+.PHONY: help build test php programs demo lint format bench crash fuzz loom miri sanitize dist install clean
 
 # Where `make install` puts the C library; DESTDIR goes in front of it.
 PREFIX ?= /usr/local
@@ -48,6 +48,9 @@ fuzz: ## Fuzz every target for FUZZ_SECONDS (default 60) each, guided by coverag
 
 loom: ## Explore the loom models of lock, version counter and slots
 	@scripts/loom.sh
+
+sanitize: ## Fuzz scripts on a Lua built with AddressSanitizer and UBSan
+	@scripts/sanitize.sh
 
 miri: ## Run reader and writer of the wire format under miri
 	@scripts/miri.sh

@@ -95,6 +95,7 @@ scripts/build.sh
 stage rust rust_tests
 stage reruns scripts/reruns.sh
 stage loom scripts/loom.sh
+stage sanitize scripts/sanitize.sh
 stage c scripts/c.sh
 stage php scripts/php.sh
 if has_python_client && [[ -d clients/python/tests ]]; then

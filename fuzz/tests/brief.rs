@@ -3,6 +3,7 @@
 //! - `UNDERCROFT_FUZZ_SEED`: the random seed, as a failing run prints it
 //! - `UNDERCROFT_FUZZ_INPUTS`: how many inputs a target gets (default 50,000),
 //!   divided by its cost
+//! - `UNDERCROFT_FUZZ_TARGETS`: the targets to run, separated by commas (default: all)
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -47,9 +48,18 @@ fn run(target: &Target, input: &[u8], how: &str) {
     }
 }
 
+/// The targets that are asked for.
+fn targets() -> impl Iterator<Item = &'static Target> {
+    let wanted = std::env::var("UNDERCROFT_FUZZ_TARGETS").ok();
+    TARGETS.iter().filter(move |target| match &wanted {
+        Some(names) => names.split(',').any(|name| name == target.name),
+        None => true,
+    })
+}
+
 #[test]
 fn every_target_survives_its_seeds() {
-    for target in TARGETS {
+    for target in targets() {
         let seeds = seeds(target);
         assert!(!seeds.is_empty(), "{}: no seeds", target.name);
         for seed in &seeds {
@@ -66,7 +76,7 @@ fn every_target_survives_mutated_seeds() {
     let random_seed = variable("UNDERCROFT_FUZZ_SEED").unwrap_or(now);
     let inputs = variable("UNDERCROFT_FUZZ_INPUTS").unwrap_or(50_000_u64);
     let how = format!("UNDERCROFT_FUZZ_SEED={random_seed}");
-    for target in TARGETS {
+    for target in targets() {
         let seeds = seeds(target);
         let mut mutator = Mutator::new(&seeds, target.tokens, random_seed);
         let inputs = inputs.div_ceil(target.cost);
