@@ -69,7 +69,7 @@ impl Store {
     }
 
     /// Memory for a string of this length, to be filled and given to [`set_staged`](Self::set_staged). It counts as used
-    /// from now on, so the limit is to be [checked](Self::check_memory) before, and not again.
+    /// from now on, so the limit is to be [checked](Self::check_memory_for) before, and not again.
     pub fn stage_room(&self, key: &Key<'_>, length: u64) -> Result<Staged<'_>, Error> {
         if length > STRING_MAX {
             return Err(Error::TooLong);
