@@ -155,9 +155,9 @@ class _Woken(RedisLock):
                 self.local.token = token
             return bool(taken)
         except BaseException:
-            # A signal's handler may have raised behind the step that took it.
+            # A signal's handler may have raised after the step that took it.
             with suppress(RedisError):
-                self.lua_release(keys=[self.name], args=[token], client=self.redis)
+                self.do_release(token)
             raise
 
     def _wait(self, token: Any, sleep: float, timeout: float | None) -> bool:

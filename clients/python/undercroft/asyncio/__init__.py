@@ -9,15 +9,18 @@
   awaited.
 - `factory`: which classes clients for asyncio are.
 - `line`: commands and calls of one connection: packed and put in line, and answered in order.
+- `lines`: tasks that wait for locks, in a line for each lock, and are woken when it is released.
 - `link`: one connection that many tasks use at once, their commands in one write per turn.
 - `lock`: locks of a store in this process, which are waited for in the event loop.
 - `native`: what both asyncio clients of a store are: its native methods, done when awaited.
 - `objects`: objects for asyncio: in a store in this process, or on a server.
 - `parking`: calls that met a lock and are tried again.
-- `releases`: tasks that wait for locks of a store in this process, in line before each of them.
+- `releases`: tasks that wait for locks of a store in this process, and how they hear of a release.
 - `remote_channel`: channels by way of a server, for asyncio: threads make the steps.
 - `remote`: the asyncio client of a server: redis-py's, whose calls share one connection.
+- `remote_lock`: locks of a server, and how all locks for asyncio are waited for.
 - `remote_objects`: objects on a server, for asyncio.
+- `remote_releases`: tasks that wait for locks of a server, and how they hear of a release.
 - `store`: the asyncio client of a store that needs no redis-py.
 - `topology`: asyncio clients of a Redis Cluster, and of the master that a Sentinel names.
 - `waiting`: tasks that wait for keys of a store in this process, each in its place in the queue.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import weakref
 from typing import TYPE_CHECKING, Any, cast
 
 import redis.asyncio
@@ -13,8 +14,11 @@ from redis.exceptions import ConnectionError, ResponseError
 from undercroft.asyncio.base import Redis
 from undercroft.asyncio.connection import HINTING
 from undercroft.asyncio.link import Link, execute_command
+from undercroft.asyncio.remote_lock import RemoteLock
+from undercroft.asyncio.remote_releases import RemoteReleases
 from undercroft.connection import fatal
 from undercroft.feed import PipelineFeeds
+from undercroft.lock import Locks
 from undercroft.replies import (
     EMPTY_RESPONSE,
     NEVER_DECODE,
@@ -64,7 +68,7 @@ def _is_alone(args: tuple[Any, ...]) -> bool:
     return words[:1] != [] and words[0] in _ALONE
 
 
-class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
+class RemoteRedis(Locks, redis.asyncio.Redis, Redis):  # type: ignore[misc]
     """redis-py's asyncio client of a Redis, a Valkey or an ``undercroft serve``.
 
     All of its methods, arguments, results and exceptions are redis-py's; host, port and database
@@ -74,9 +78,13 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
     """
 
     _is_made = True
+    _lock_class = RemoteLock
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Make a client with the arguments of redis-py's."""
+        self._releases: weakref.WeakKeyDictionary[
+            asyncio.AbstractEventLoop, weakref.ref[RemoteReleases]
+        ] = weakref.WeakKeyDictionary()
         if len(args) <= len(_PLACES):
             args, kwargs = (), dict(zip(_PLACES, args, strict=False)) | kwargs
         super().__init__(*args, **kwargs)
@@ -112,6 +120,16 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
         return known
 
     execute_command = execute_command
+
+    def releases(self) -> RemoteReleases:
+        """Return what the tasks of the running loop wait for locks with."""
+        loop = asyncio.get_running_loop()
+        known = self._releases.get(loop)
+        found = None if known is None else known()
+        if found is None or not found.usable:
+            found = RemoteReleases(self, loop)
+            self._releases[loop] = weakref.ref(found)
+        return found
 
     async def _execute(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run a command for which there may be no connection yet, or which takes its own."""

@@ -8,13 +8,12 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from undercroft._native import Wait, Waiters
+from undercroft.asyncio.lines import wake, woken
 from undercroft.asyncio.parking import patiently
 
 if TYPE_CHECKING:
     from undercroft._native import ChannelLink, Client
 
-# Event loops do not take any number of seconds.
-_LONGEST = 86400.0
 # Before another try where the time is up, and another process' lock is in the way.
 _RETRY = 0.1
 
@@ -120,22 +119,3 @@ class Waits:
             if not future.done():
                 reason = "Connection closed by its client."
                 future.set_exception(self._client._unavailable(reason))
-
-
-async def woken(
-    loop: asyncio.AbstractEventLoop, future: asyncio.Future[None], seconds: float | None
-) -> None:
-    """Wait until there may be an answer, or the time may be up."""
-    if seconds is None:
-        return await future
-    late = loop.call_later(min(seconds, _LONGEST), wake, future)
-    try:
-        return await future
-    finally:
-        late.cancel()
-
-
-def wake(future: asyncio.Future[None]) -> None:
-    """Let the task go on that waits for a future."""
-    if not future.done():
-        future.set_result(None)

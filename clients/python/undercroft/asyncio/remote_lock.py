@@ -1,0 +1,113 @@
+"""Locks of a server, and how all locks for asyncio are waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from redis.asyncio.lock import Lock as RedisLock
+from redis.exceptions import RedisError
+
+from undercroft.lock import channel, pause
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from undercroft.asyncio.lines import Lines, Place
+
+# A task that is cancelled waits this many seconds at most until it has given a lock back.
+_GIVEN_BACK = 5.0
+_TASKS: set[asyncio.Task[Any]] = set()
+
+
+class Woken(RedisLock):
+    """redis-py's lock, whose waiters are woken when it is released, the first in line.
+
+    They hear of a release by a message, and look by themselves when the lock expires. Where
+    it is released in another way than by a lock's ``release()``, they find out after ``sleep``.
+    """
+
+    # An EmbeddedRedis or a RemoteRedis.
+    redis: Any
+    lua_release: Any
+
+    async def acquire(
+        self,
+        blocking: bool | None = None,
+        blocking_timeout: float | None = None,
+        token: Any = None,
+    ) -> bool:
+        """Get the lock, waiting for it if asked to. Returns whether that succeeded."""
+        token = self.redis.get_encoder().encode(uuid.uuid1().hex if token is None else token)
+        if blocking is None:
+            blocking = self.blocking
+        if blocking_timeout is None:
+            blocking_timeout = self.blocking_timeout
+        loop = asyncio.get_running_loop()
+        until = None if blocking_timeout is None else loop.time() + blocking_timeout
+        lines: Lines | None = None
+        place: Place | None = None
+        taken, may_be_taken = False, True
+        try:
+            while not (taken := await self.do_acquire(token)):
+                may_be_taken = False
+                left = None if until is None else until - loop.time()
+                if not blocking or (left is not None and left <= 0):
+                    return False
+                if lines is None or place is None:
+                    lines = self.redis.releases()
+                    place = await lines.enter(self._channel(), left)
+                else:
+                    seconds = pause(await self.redis.pttl(self.name), self.sleep)
+                    await place.woken(seconds if left is None else min(seconds, left))
+                may_be_taken = True
+            self.local.token = token
+            return True
+        except BaseException as error:
+            # A task may be cancelled, or a signal's handler raise, after the step that took it.
+            taken = False
+            # A coroutine that is thrown away can await nothing.
+            if may_be_taken and not isinstance(error, GeneratorExit):
+                await self._give_back(token)
+            raise
+        finally:
+            if lines is not None and place is not None:
+                lines.leave(place, taken)
+
+    def _channel(self) -> bytes:
+        """Return the channel on which a release is told."""
+        return channel(self.redis, self.name)
+
+    async def _give_back(self, token: bytes) -> None:
+        """Release the lock if it was taken with this token, whatever becomes of the task."""
+
+        async def give_back() -> None:
+            with suppress(RedisError):
+                await self.do_release(token)
+
+        await asyncio.wait({_begin(give_back())}, timeout=_GIVEN_BACK)
+
+
+class RemoteLock(Woken):
+    """A lock of a server."""
+
+    async def do_release(self, expected_token: Any) -> None:
+        """Release the lock, and tell those that wait for it, if this user may."""
+        # Both are done though this task may be cancelled.
+        await asyncio.shield(_begin(self._released(expected_token)))
+
+    async def _released(self, token: Any) -> None:
+        release: Any = super().do_release
+        await release(token)
+        with suppress(RedisError):
+            await self.redis.publish(self._channel(), b"")
+
+
+def _begin(step: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    task = asyncio.create_task(step)
+    # A loop holds its tasks only weakly.
+    _TASKS.add(task)
+    task.add_done_callback(_TASKS.discard)
+    return task

@@ -1,0 +1,139 @@
+"""Tasks that wait for locks of a server, and how they hear of a release."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from redis.exceptions import RedisError
+
+from undercroft.asyncio.lines import Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+# A server may take this many seconds to confirm a subscription.
+_CONFIRMED = 5.0
+_TASKS: set[asyncio.Task[None]] = set()
+
+
+class RemoteReleases(Lines):
+    """The tasks of one event loop that wait for locks of one server.
+
+    They share one connection of redis-py's pool while a task waits. Without a connection, or
+    without the right to subscribe, they look again after their ``sleep``.
+    """
+
+    def __init__(self, client: Any, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin without a connection."""
+        super().__init__(loop)
+        self._client = client
+        self._receiver: _Receiver | None = None
+
+    async def _hear(self, channel: bytes, seconds: float | None) -> None:
+        if self._receiver is None:
+            self._receiver = _Receiver(self, self._client.pubsub())
+        most = _CONFIRMED if seconds is None else min(seconds, _CONFIRMED)
+        # From its confirmation on no release is missed.
+        with suppress(RedisError, OSError):
+            async with asyncio.timeout(most):
+                await self._receiver.subscribe(channel)
+
+    def _ignore(self, channel: bytes) -> None:
+        if self._receiver is not None:
+            self._receiver.forget(channel)
+
+    def _close(self) -> None:
+        receiver, self._receiver = self._receiver, None
+        if receiver is not None and not self._loop.is_closed():
+            receiver.close()
+
+    def heard(self, channel: bytes) -> None:
+        """Wake the first in line for a lock that was released, or may have been."""
+        self._wake(channel)
+
+    def ended(self, receiver: _Receiver) -> None:
+        """Let all tasks look for themselves, as their receiver has ended."""
+        if receiver is self._receiver:
+            self._receiver = None
+            self._wake_all()
+
+
+class _Receiver:
+    """A connection that receives messages, and the task that reads them."""
+
+    def __init__(self, releases: RemoteReleases, messages: Any) -> None:
+        self._releases = releases
+        self._messages = messages
+        self._encode = messages.encoder.encode
+        # The subscriptions that were asked for, and whether each is confirmed.
+        self._confirmed: dict[bytes, asyncio.Event] = {}
+        # A connection is made, and commands are sent, by one task at a time.
+        self._turn = asyncio.Lock()
+        self._is_closed = False
+        self._reading: asyncio.Task[None] | None = None
+
+    async def subscribe(self, channel: bytes) -> None:
+        """Subscribe to a channel, and wait for the confirmation."""
+        async with self._turn:
+            if self._is_closed:
+                return
+            confirmed = self._confirmed.get(channel)
+            if confirmed is None:
+                await self._messages.subscribe(channel)
+                confirmed = self._confirmed[channel] = asyncio.Event()
+                if self._reading is None:
+                    self._reading = self._begin(self._read())
+        await confirmed.wait()
+
+    def forget(self, channel: bytes) -> None:
+        """Unsubscribe from a channel, unless a task subscribes to it at once."""
+        if self._confirmed.pop(channel, None) is not None:
+            self._begin(self._unsubscribe(channel))
+
+    def close(self) -> None:
+        """End the connection."""
+        self._is_closed = True
+        if self._reading is None:
+            # The task that was about to subscribe was cancelled.
+            self._begin(self._messages.aclose())
+        else:
+            self._reading.cancel()
+
+    def _begin(self, step: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(step)
+        # A loop holds its tasks only weakly.
+        _TASKS.add(task)
+        task.add_done_callback(_TASKS.discard)
+        return task
+
+    async def _unsubscribe(self, channel: bytes) -> None:
+        # If that fails, the task that reads finds out.
+        with suppress(RedisError, OSError):
+            async with self._turn:
+                if not self._is_closed and channel not in self._confirmed:
+                    await self._messages.unsubscribe(channel)
+
+    async def _read(self) -> None:
+        messages = self._messages
+        try:
+            while True:
+                told = await messages.get_message(timeout=None)
+                if told is None or told["type"] not in ("message", "subscribe"):
+                    continue
+                channel = self._encode(told["channel"])
+                if channel in self._confirmed:
+                    self._confirmed[channel].set()
+                # A connection that was lost subscribes anew: releases may have been missed.
+                self._releases.heard(channel)
+        except (RedisError, OSError, UnicodeError):
+            # A task that waits finds out what is wrong, or has to look for itself.
+            pass
+        finally:
+            self._is_closed = True
+            for confirmed in self._confirmed.values():
+                confirmed.set()
+            self._releases.ended(self)
+            with suppress(RedisError, OSError):
+                await messages.aclose()
