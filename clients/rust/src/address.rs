@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
 
+use crate::computing;
 use crate::error::{Error, Result};
 
 /// The port of Redis.
@@ -34,7 +35,7 @@ pub(crate) struct Server {
 }
 
 /// Where a server listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Place {
     Tcp {
         host: String,
@@ -45,7 +46,7 @@ pub(crate) enum Place {
 }
 
 /// How a server proves who it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Tls {
     /// The certificates of the authorities that are trusted, instead of those that the system trusts.
     pub(crate) authorities: Option<PathBuf>,
@@ -121,6 +122,11 @@ impl Server {
             server.set(option)?;
         }
         Ok(server)
+    }
+
+    /// A number that clients of the same server and database have in common.
+    pub(crate) fn keys(&self) -> u64 {
+        computing::keys((&self.place, self.database))
     }
 
     /// Reads `redis+cluster://user:password@host:port,host:port`, with the options of `redis://`. All nodes want the same

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::computing;
 use crate::error::Result;
 use crate::lease::Lease;
 use crate::set_options::SetOptions;
@@ -181,6 +182,13 @@ pub trait Cache: Send + Sync {
     /// # }
     /// ```
     async fn subscribe_to_patterns(&self, patterns: &[&[u8]]) -> Result<Subscription>;
+
+    /// A number that caches with the same keys have in common, so that a computation which asks for its own key is
+    /// found.
+    #[doc(hidden)]
+    fn place(&self) -> u64 {
+        computing::keys(std::ptr::from_ref(self).cast::<()>())
+    }
 
     /// Closes the cache: new calls fail with [`Error::Closed`](crate::Error::Closed), those under way end first.
     ///

@@ -104,6 +104,12 @@ pub enum Error {
     /// `serde` fails so.
     #[error("{0}")]
     Value(Box<str>),
+    /// A computation asks for the key that it computes: it would wait for itself.
+    #[error(
+        "the value of {0:?} is asked for by its own computation, which would wait for itself: \
+         give the inner call another key, or call the function without the cache"
+    )]
+    Recursion(Box<str>),
     /// A cache on a server was opened outside of a Tokio runtime.
     #[error("expected to be called on a Tokio runtime")]
     NoRuntime,
@@ -219,6 +225,7 @@ impl Error {
             Error::Busy(_) => "busy",
             Error::Removed(_) => "removed",
             Error::Value(_) => "value",
+            Error::Recursion(_) => "recursion",
             Error::NoRuntime => "no_runtime",
             Error::Closed => "closed",
         }

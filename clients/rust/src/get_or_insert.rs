@@ -8,6 +8,7 @@ use tokio::time::sleep;
 
 use crate::cache::Cache;
 use crate::caching::Caching;
+use crate::computing::{expect_other, inside, inside_task};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::set_options::SetOptions;
@@ -83,6 +84,7 @@ impl Wait {
 /// What `compute` makes, which `store` stores for the lease, unless another one has stored something just before that
 /// was taken.
 pub(crate) fn computed<E>(
+    keys: u64,
     mut lease: Lease,
     (caching, haste): (&Caching, f64),
     compute: impl FnOnce() -> std::result::Result<Vec<u8>, E>,
@@ -92,7 +94,7 @@ pub(crate) fn computed<E>(
         return Ok(value);
     }
     let begun = Instant::now();
-    let value = compute().map_err(Failed::Computation)?;
+    let value = inside(keys, &lease.key, compute).map_err(Failed::Computation)?;
     let (stored, options) = caching.close(&value, begun.elapsed());
     store(lease, &stored, options)?;
     Ok(value)
@@ -114,10 +116,11 @@ impl Store {
     /// the others as it is.
     ///
     /// A hit is a [`get`](Store::get). In front of values with `stale` or `early` stand 16 bytes of their times, which
-    /// other commands see. `compute` must not ask for the same key.
+    /// other commands see.
     ///
     /// # Errors
-    /// [`Error::TimedOut`] where others computed for all of [`Caching::wait`]; a key that holds something else than a
+    /// [`Error::TimedOut`] where others computed for all of [`Caching::wait`]; [`Error::Recursion`] where `compute` asks
+    /// for the same key and would wait for itself; a key that holds something else than a
     /// string; those of [`set_with`](Store::set_with).
     ///
     /// ```
@@ -203,6 +206,7 @@ impl Store {
             if let Some(stale) = stale {
                 return Ok(stale);
             }
+            expect_other(self.keys(), key)?;
             self.wait_for_lease(key, wait.left()?)?;
             stale = self.get(key)?;
             if let Some(value) = &mut stale
@@ -211,9 +215,14 @@ impl Store {
                 return Ok(stale.unwrap_or_default());
             }
         };
-        computed(lease, (caching, haste), compute, |lease, value, options| {
-            self.set_leased(lease, value, options)
-        })
+        let keys = self.keys();
+        computed(
+            keys,
+            lease,
+            (caching, haste),
+            compute,
+            |lease, value, options| self.set_leased(lease, value, options),
+        )
     }
 }
 
@@ -343,13 +352,17 @@ where
         if let Some(stale) = stale {
             return Ok(stale);
         }
+        expect_other(cache.place(), key)?;
         sleep(wait.pause()?).await;
     };
     if let Some(value) = came_first(&mut lease, haste) {
         return Ok(value);
     }
     let begun = Instant::now();
-    let value = compute().await.map_err(Failed::Computation)?;
+    let keys = cache.place();
+    let computing = inside(keys, key, compute);
+    let computed = inside_task(keys, key, computing).await;
+    let value = computed.map_err(Failed::Computation)?;
     let (stored, options) = caching.close(&value, begun.elapsed());
     cache.set_leased(lease, &stored, options).await?;
     Ok(value)

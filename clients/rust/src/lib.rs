@@ -29,6 +29,7 @@
 //! - `address`: where a cache is: what its URL says.
 //! - `cache`: the trait of all caches.
 //! - `caching`: how a computed value is cached.
+//! - `computing`: the values that a thread or a task is computing.
 //! - `error`: errors: one type for a store in the process and for servers.
 //! - `objects`: objects: bytes and arrays that processes hand to each other without copying.
 //! - `observe`: what can be watched of caches: spans of calls, counters, and what happens to connections.
@@ -56,6 +57,7 @@ struct CachingGuide;
 mod address;
 mod cache;
 mod caching;
+mod computing;
 mod error;
 mod get_or_insert;
 mod lease;

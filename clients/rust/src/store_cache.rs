@@ -259,6 +259,10 @@ impl Cache for StoreCache {
         watched("subscribe_to_patterns", call).await
     }
 
+    fn place(&self) -> u64 {
+        self.store.keys()
+    }
+
     async fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
     }

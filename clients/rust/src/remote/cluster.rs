@@ -193,6 +193,10 @@ impl ClusterCache {
         }
     }
 
+    fn server(&self) -> &Server {
+        &self.servers[0]
+    }
+
     /// Messages go to all nodes of a cluster, so that any of them will do.
     async fn receive(&self, command: &'static [u8], names: &[&[u8]]) -> Result<Subscription> {
         if self.is_closed.load(Ordering::Relaxed) {

@@ -102,7 +102,7 @@ impl<'a> SetWords<'a> {
 pub(crate) type Getting<'a> =
     std::pin::Pin<Box<dyn Future<Output = Result<Option<Vec<u8>>>> + Send + 'a>>;
 
-/// The trait's methods, of a cache on a server that has `call`, `fetch`, `receive` and `end`.
+/// The trait's methods, of a cache on a server that has `call`, `fetch`, `receive`, `server` and `end`.
 macro_rules! remote_cache {
     ($cache:ident) => {
         #[async_trait::async_trait]
@@ -218,6 +218,10 @@ macro_rules! remote_cache {
             ) -> $crate::Result<$crate::Subscription> {
                 let call = self.receive(b"PSUBSCRIBE", patterns);
                 $crate::observe::call(stringify!($cache), "subscribe_to_patterns", call).await
+            }
+
+            fn place(&self) -> u64 {
+                self.server().keys()
             }
 
             async fn close(&self) {

@@ -142,6 +142,10 @@ impl PipelinedCache {
         }
     }
 
+    fn server(&self) -> &Server {
+        &self.server
+    }
+
     async fn receive(&self, command: &'static [u8], names: &[&[u8]]) -> Result<Subscription> {
         let servers = vec![self.server.clone()];
         receiver::subscribe(servers, self.options, command, names).await

@@ -242,6 +242,10 @@ impl Pool {
         self.receive(b"PSUBSCRIBE", patterns)
     }
 
+    pub(crate) fn server(&self) -> &Server {
+        &self.0.server
+    }
+
     fn receive(&self, command: &'static [u8], names: &[impl AsRef<[u8]>]) -> Result<Messages> {
         let names = names.iter().map(|name| name.as_ref().to_vec()).collect();
         Messages::new(self.0.server.clone(), self.0.options, command, names)

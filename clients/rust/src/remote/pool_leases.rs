@@ -4,6 +4,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use crate::caching::Caching;
+use crate::computing::expect_other;
 use crate::error::{Error, Result};
 use crate::get_or_insert::{Failed, Wait, computed};
 use crate::lease::Lease;
@@ -21,7 +22,8 @@ impl Pool {
     /// on a runtime take ([`GetOrInsert`](crate::GetOrInsert)). No connection is kept while `compute` runs.
     ///
     /// # Errors
-    /// [`Error::TimedOut`] where others computed for all of [`Caching::wait`]; those of [`get`](Pool::get) and
+    /// [`Error::TimedOut`] where others computed for all of [`Caching::wait`]; [`Error::Recursion`] where `compute` asks
+    /// for the same key and would wait for itself; those of [`get`](Pool::get) and
     /// [`set`](Pool::set).
     ///
     /// ```
@@ -80,7 +82,7 @@ impl Pool {
         caching: &Caching,
         compute: impl FnOnce() -> std::result::Result<Vec<u8>, E>,
     ) -> std::result::Result<Vec<u8>, Failed<E>> {
-        let haste = caching.haste();
+        let (haste, keys) = (caching.haste(), self.server().keys());
         let mut wait = Wait::new(caching);
         let lease = loop {
             let mut stale = self.get(key)?;
@@ -95,11 +97,16 @@ impl Pool {
             if let Some(stale) = stale {
                 return Ok(stale);
             }
+            expect_other(keys, key)?;
             sleep(wait.pause()?);
         };
-        computed(lease, (caching, haste), compute, |lease, value, options| {
-            self.set_leased(lease, value, options)
-        })
+        computed(
+            keys,
+            lease,
+            (caching, haste),
+            compute,
+            |lease, value, options| self.set_leased(lease, value, options),
+        )
     }
 
     /// Takes the lease of a key's value for a term, unless somebody has it: then none. Dropped, it is given back, which

@@ -139,6 +139,10 @@ impl PooledCache {
         }
     }
 
+    fn server(&self) -> &Server {
+        &self.server
+    }
+
     async fn receive(&self, command: &'static [u8], names: &[&[u8]]) -> Result<Subscription> {
         if self.pool.is_closed() {
             return Err(Error::Closed);

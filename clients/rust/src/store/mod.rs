@@ -29,6 +29,7 @@ use undercroft_commands::session;
 use undercroft_embedded::{OpenStore, Place, SessionByName, StoreByName};
 use undercroft_engine as engine;
 
+use crate::computing;
 use crate::error::{Error, Result};
 use crate::reply::{FromReply, Reply, from_tree, outcome};
 
@@ -216,6 +217,11 @@ impl Store {
                 self.begin(session);
                 run(open, session, words)
             })
+    }
+
+    /// A number that handles of the same keys have in common.
+    pub(crate) fn keys(&self) -> u64 {
+        computing::keys((self.path(), self.database))
     }
 
     /// Makes a call of the engine. Where it finds that the store's file was removed, it is made again in the store that the

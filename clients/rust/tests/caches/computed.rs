@@ -315,3 +315,79 @@ fn a_holder_that_is_stopped() {
 fn a_holder_that_is_too_slow() {
     storm(1500, None);
 }
+
+/// A computation that asks for its own key is refused at once, also by way of another key, and leaves nothing behind.
+async fn check_recursion(cache: &(dyn Cache + 'static), other: &(dyn Cache + 'static)) {
+    let caching = patient();
+    let own = cache.try_get_or_insert_with(b"own", &caching, async || {
+        // Whichever of its callers runs it, and on another handle of the same keys.
+        tokio::task::yield_now().await;
+        let between = cache.try_get_or_insert_with(b"between", &caching, async || {
+            let inner = other.get_or_insert_with(b"own", &caching, async || unreachable!());
+            inner.await
+        });
+        between.await
+    });
+    let refused = own.await.expect_err("it would wait for itself");
+    assert!(matches!(&refused, Error::Recursion(key) if &**key == "own"));
+    let text = refused.to_string();
+    assert!(text.starts_with("the value of \"own\" is asked for by its own computation"));
+    // Another task is not the one that computes, though both run on one thread.
+    let computing = tokio::sync::Notify::new();
+    let first = cache.get_or_insert_with(b"own", &caching, async || {
+        computing.notify_one();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        b"value".to_vec()
+    });
+    let second = async {
+        computing.notified().await;
+        let waits = cache.get_or_insert_with(b"own", &caching, async || unreachable!());
+        waits.await
+    };
+    let (first, second) = tokio::join!(first, second);
+    assert_eq!(first.expect("a value"), b"value");
+    assert_eq!(second.expect("a value"), b"value");
+}
+
+#[tokio::test]
+async fn a_task_that_would_wait_for_itself() {
+    let directory = undercroft_testkit::fresh::directory();
+    let path = directory.path().join("store");
+    let open = || StoreCache::at(&path).expect("a store");
+    check_recursion(&open(), &open()).await;
+    let served = Served::start();
+    let url = served.url();
+    let options = CacheOptions::new().deadline(LONG);
+    let open = || PipelinedCache::open(&url, options).expect("a cache");
+    check_recursion(&open(), &PooledCache::open(&url, options).expect("a cache")).await;
+    let cache = open();
+    cache.delete(&[b"own"]).await.expect("deleted");
+    check_recursion(&cache, &cache).await;
+}
+
+#[test]
+fn a_thread_that_would_wait_for_itself() {
+    let directory = undercroft_testkit::fresh::directory();
+    let store = Store::at(directory.path().join("store")).expect("a store");
+    let own = store.try_get_or_insert_with("own", &patient(), || {
+        store.get_or_insert_with("own", &patient(), || unreachable!())
+    });
+    assert!(matches!(own, Err(Error::Recursion(_))));
+    // The same key of another database is another one.
+    let other = store.database(1).expect("a database");
+    let value = store.try_get_or_insert_with("own", &patient(), || {
+        other.get_or_insert_with("own", &patient(), || b"value".to_vec())
+    });
+    assert_eq!(value.expect("a value"), b"value");
+    let served = Served::start();
+    let pool = undercroft::Pool::open(&served.url(), CacheOptions::new()).expect("a pool");
+    let own = pool.try_get_or_insert_with("own", &patient(), || {
+        pool.get_or_insert_with("own", &patient(), || unreachable!())
+    });
+    assert!(matches!(own, Err(Error::Recursion(_))));
+    // It is over: a panic in between would have left no mark, either.
+    let panicking = || pool.get_or_insert_with("own", &patient(), || panic!("by the test"));
+    assert!(catch_unwind(AssertUnwindSafe(panicking)).is_err());
+    let value = pool.get_or_insert_with("own", &patient(), || b"value".to_vec());
+    assert_eq!(value.expect("a value"), b"value");
+}

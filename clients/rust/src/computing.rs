@@ -1,0 +1,63 @@
+//! The values that a thread or a task is computing, so that a computation cannot wait for itself.
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::pin::pin;
+
+use crate::error::{Error, Result};
+
+thread_local! {
+    /// The values that are being computed by the calls on this thread's stack, the innermost last.
+    static COMPUTING: RefCell<Vec<Value>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A value: the number of the keys that it belongs to, see [`keys`], and its key.
+type Value = (u64, Box<[u8]>);
+
+/// A number for what two handles have in common that have the same keys.
+pub(crate) fn keys(of: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The mark that a value is being computed, until it is dropped.
+struct Inside;
+
+impl Inside {
+    fn new(value: Value) -> Inside {
+        COMPUTING.with_borrow_mut(|values| values.push(value));
+        Inside
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        COMPUTING.with_borrow_mut(Vec::pop);
+    }
+}
+
+/// Fails where the caller that is about to wait for a value computes it itself.
+pub(crate) fn expect_other(keys: u64, key: &[u8]) -> Result<()> {
+    let is_own = COMPUTING.with_borrow(|values| {
+        let mut values = values.iter();
+        values.any(|value| value.0 == keys && *value.1 == *key)
+    });
+    match is_own {
+        true => Err(Error::Recursion(String::from_utf8_lossy(key).into())),
+        false => Ok(()),
+    }
+}
+
+/// Calls a function that computes a value.
+pub(crate) fn inside<T>(keys: u64, key: &[u8], compute: impl FnOnce() -> T) -> T {
+    let _inside = Inside::new((keys, key.into()));
+    compute()
+}
+
+/// Runs a future that computes a value: the mark is set while it is polled, on whichever thread that is.
+pub(crate) async fn inside_task<T>(keys: u64, key: &[u8], compute: impl Future<Output = T>) -> T {
+    let mut compute = pin!(compute);
+    poll_fn(|cx| inside(keys, key, || compute.as_mut().poll(cx))).await
+}
