@@ -14,7 +14,7 @@ eval($program);
 hello
 Array
 (
-    [0] => 1
+    [0] => 5
     [1] => Array
         (
             [0] => ada
