@@ -517,14 +517,16 @@ impl Client {
     /// reply, and return their replies, exceptions where they are errors. With
     /// a list of the first replies it runs the others, and adds theirs: where it
     /// raises `Locked` it is to be called again, or `_discard` is.
-    #[pyo3(signature = (commands, replies=None))]
+    /// What they take out of the store goes onto the list `taken`.
+    #[pyo3(signature = (commands, replies=None, taken=None))]
     fn _execute_many<'py>(
         &self,
         py: Python<'py>,
         commands: &Bound<'py, PyList>,
         replies: Option<Bound<'py, PyList>>,
+        taken: Option<&Bound<'py, PyList>>,
     ) -> PyResult<Bound<'py, PyList>> {
-        pipeline::run(self, py, commands, replies)
+        pipeline::run(self, py, commands, replies, taken)
     }
 
     /// Return a range of a feed in one buffer: each value of so many bytes with its attributes, of so many bytes each,

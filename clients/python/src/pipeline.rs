@@ -5,7 +5,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use undercroft_commands::{Context, execute};
-use undercroft_embedded::{OpenStore, run_on};
+use undercroft_embedded::{OpenStore, Taken, run_on};
 
 use crate::client::Client;
 use crate::error;
@@ -13,6 +13,7 @@ use crate::execute::with_words;
 use crate::haste::Locked;
 use crate::reply::{Answer, Objects, shaped};
 use crate::shape::{self, Shape};
+use crate::taken::{Begun, run_keeping};
 
 /// The parts of a command of a pipeline: its words, and what is said about its reply.
 pub(crate) fn parts<'a, 'py>(
@@ -30,18 +31,27 @@ pub(crate) fn parts<'a, 'py>(
 /// With a list of the replies to the first commands it runs the others, and adds
 /// theirs. Then a transaction stays begun where this raises [`Locked`]: what is
 /// left of it can be run later, EXEC with the watched keys of the first try.
+/// What the commands take out of the store goes onto the list `taken`.
 pub(crate) fn run<'py>(
     client: &Client,
     py: Python<'py>,
     commands: &Bound<'py, PyList>,
     replies: Option<Bound<'py, PyList>>,
+    taken: Option<&Bound<'py, PyList>>,
 ) -> PyResult<Bound<'py, PyList>> {
     let goes_on = replies.is_some();
     let replies = replies.unwrap_or_else(|| PyList::empty(py));
     let shared = client.enter(py)?;
     let mut session = client.session(py);
     let mut context = shared.context(&mut session);
-    let ran = run_all(client, py, &shared, &mut context, commands, &replies);
+    let ran = run_all(
+        client,
+        &shared,
+        &mut context,
+        commands,
+        &replies,
+        taken,
+    );
     let is_kept = |error: &PyErr| goes_on && error.is_instance_of::<Locked>(py);
     if ran.as_ref().is_err_and(|error| !is_kept(error)) {
         end_transaction(client, py, &mut context);
@@ -52,20 +62,39 @@ pub(crate) fn run<'py>(
 /// Runs the commands that have no reply yet, and adds theirs.
 fn run_all<'py>(
     client: &Client,
-    py: Python<'py>,
     shared: &OpenStore,
     context: &mut Context<'_>,
     commands: &Bound<'py, PyList>,
     replies: &Bound<'py, PyList>,
+    taken: Option<&Bound<'py, PyList>>,
 ) -> PyResult<()> {
+    let py = commands.py();
     for command in commands.iter().skip(replies.len()) {
         let (words, options) = parts(&command)?;
         let decode = options.is_empty() || !options.contains(intern!(py, "NEVER_DECODE"))?;
         let answer = with_words(&client.codec, words.iter_borrowed(), |words| {
             let mut reply = Objects::new(py, &client.codec, decode);
-            execute(context, words, &mut reply)
-                .or_else(|blocked| run_on(context, blocked, words, &mut reply))
-                .map_err(|blocked| error::raise_blocked(py, client.codec.raises, &blocked))?;
+            let begun = match taken {
+                None => None,
+                Some(_) if context.session.queued().is_some() => {
+                    let is_end = words.first().is_some_and(|name| *name == b"EXEC");
+                    let begun = match is_end {
+                        true => begun_within(client, shared, context, commands, replies.len())?,
+                        false => Vec::new(),
+                    };
+                    (!begun.is_empty()).then_some(Begun::Many(begun))
+                }
+                Some(_) => shared.taking(&*context.session, words).map(Begun::One),
+            };
+            match (begun, taken) {
+                (Some(begun), Some(list)) => {
+                    let to = (list, &mut reply);
+                    run_keeping(py, client, shared, context, words, begun, to)?;
+                }
+                _ => execute(context, words, &mut reply)
+                    .or_else(|blocked| run_on(context, blocked, words, &mut reply))
+                    .map_err(|blocked| error::raise_blocked(py, client.codec.raises, &blocked))?,
+            }
             context.session.finish_command();
             reply.finish()
         })?;
@@ -78,6 +107,33 @@ fn run_all<'py>(
         }
     }
     Ok(())
+}
+
+/// Those of the commands from the last MULTI to the EXEC at `end` that take something, and their places.
+fn begun_within(
+    client: &Client,
+    shared: &OpenStore,
+    context: &Context<'_>,
+    commands: &Bound<'_, PyList>,
+    end: usize,
+) -> PyResult<Vec<(usize, Taken)>> {
+    let mut begun = Vec::new();
+    let mut place = 0;
+    for command in commands.iter().take(end) {
+        let (words, _) = parts(&command)?;
+        with_words(&client.codec, words.iter_borrowed(), |words| {
+            if words.first().is_some_and(|name| *name == b"MULTI") {
+                begun.clear();
+                place = 0;
+                return Ok(());
+            }
+            let taken = shared.taking(&*context.session, words);
+            begun.extend(taken.map(|taken| (place, taken)));
+            place += 1;
+            Ok(())
+        })?;
+    }
+    Ok(begun)
 }
 
 /// Ends a transaction that was begun.

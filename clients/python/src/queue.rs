@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use pyo3::{Borrowed, intern};
 use smallvec::SmallVec;
 use undercroft_commands::{Context, execute};
-use undercroft_embedded::{OpenStore, run_on};
+use undercroft_embedded::{OpenStore, Taken, run_on};
 
 use crate::attached::Attached;
 use crate::client::Client;
@@ -24,6 +24,7 @@ use crate::pipeline::end_transaction;
 use crate::reply::{Answer, Objects};
 use crate::row::{Row, Word};
 use crate::shape::{self, Shape};
+use crate::taken::{Begun, run_keeping};
 use crate::waiters::waits;
 
 /// Commands for which there is room at once.
@@ -80,6 +81,8 @@ struct Run {
     done: usize,
     /// The results of those that were run.
     results: Vec<Py<PyAny>>,
+    /// Those of the transaction that take something, and their places.
+    begun: Vec<(usize, Taken)>,
     /// The first one that failed, and with what.
     failed: Option<(usize, Py<PyAny>)>,
 }
@@ -206,6 +209,7 @@ impl Queue {
         commands: &[Command],
         run: &mut Run,
         whole: bool,
+        taken: &Bound<'py, PyList>,
     ) -> PyResult<Ran<'py>> {
         let link = self.link_for(py, commands, whole)?;
         let link = link.get();
@@ -213,8 +217,8 @@ impl Queue {
         let mut session = link.session(py);
         let mut context = shared.context(&mut session);
         let ran = match whole {
-            true => run.transaction(py, link, &shared, &mut context, commands),
-            false => run.one_by_one(py, link, &shared, &mut context, commands),
+            true => run.transaction(py, link, &shared, &mut context, commands, taken),
+            false => run.one_by_one(py, link, &shared, &mut context, commands, taken),
         };
         let is_locked = |error: &PyErr| error.is_instance_of::<Locked>(py);
         if ran.as_ref().is_err_and(|error| !is_locked(error)) {
@@ -224,22 +228,26 @@ impl Queue {
     }
 }
 
-/// Runs one command.
+/// Runs one command, of which nothing that it takes is kept.
 #[inline]
 fn answer<'py>(
     py: Python<'py>,
     link: &Client,
     context: &mut Context<'_>,
-    words: &[Argument<'_>],
+    words: &[&[u8]],
     reply: &mut Objects<'py, '_>,
 ) -> PyResult<Answer<'py>> {
-    let mut bytes: SmallVec<[&[u8]; FEW]> = SmallVec::new();
-    bytes.extend(words.iter().map(Argument::bytes));
-    execute(context, &bytes, reply)
-        .or_else(|blocked| run_on(context, blocked, &bytes, reply))
+    execute(context, words, reply)
+        .or_else(|blocked| run_on(context, blocked, words, reply))
         .map_err(|blocked| error::raise_blocked(py, link.codec.raises, &blocked))?;
     context.session.finish_command();
     reply.finish()
+}
+
+/// The bytes of words.
+#[inline]
+fn bytes<'a>(words: &'a [Argument<'_>]) -> SmallVec<[&'a [u8]; FEW]> {
+    words.iter().map(Argument::bytes).collect()
 }
 
 impl Run {
@@ -251,6 +259,7 @@ impl Run {
         shared: &OpenStore,
         context: &mut Context<'_>,
         commands: &[Command],
+        taken: &Bound<'py, PyList>,
     ) -> PyResult<Ran<'py>> {
         let codec = &link.codec;
         let mut words = SmallVec::new();
@@ -259,7 +268,17 @@ impl Run {
             let shape = command.shape.unwrap_or(Shape::Reply);
             let mut reply = Objects::new(py, codec, true).shaped(shape);
             command.encode(py, codec, &mut words)?;
-            let result = match answer(py, link, context, &words, &mut reply)? {
+            let words = bytes(&words);
+            let answer = match shared.taking(&*context.session, &words) {
+                None => answer(py, link, context, &words, &mut reply)?,
+                Some(begun) => {
+                    let (begun, to) = (Begun::One(begun), (taken, &mut reply));
+                    run_keeping(py, link, shared, context, &words, begun, to)?;
+                    context.session.finish_command();
+                    reply.finish()?
+                }
+            };
+            let result = match answer {
                 Answer::Value(value) => value,
                 Answer::Error(text) => {
                     let raised = error::raise_reply(py, codec.raises, &shared.store, &text);
@@ -284,17 +303,22 @@ impl Run {
         shared: &OpenStore,
         context: &mut Context<'_>,
         commands: &[Command],
+        taken: &Bound<'py, PyList>,
     ) -> PyResult<Ran<'py>> {
         let codec = &link.codec;
         let reply = || Objects::new(py, codec, true);
         if !self.is_begun {
             // Within a transaction it is refused, and what follows is run by that one.
-            answer(py, link, context, &[Argument::Of(b"MULTI")], &mut reply())?;
+            answer(py, link, context, &[b"MULTI"], &mut reply())?;
             self.is_begun = true;
         }
         let mut words = SmallVec::new();
         for command in &commands[self.done..] {
             command.encode(py, codec, &mut words)?;
+            let words = bytes(&words);
+            if let Some(begun) = shared.taking(&*context.session, &words) {
+                self.begun.push((self.done, begun));
+            }
             // Only whether it was queued is asked.
             let mut reply = reply().shaped(Shape::Ok);
             if let Answer::Error(text) = answer(py, link, context, &words, &mut reply)? {
@@ -309,7 +333,16 @@ impl Run {
             .map(|command| command.shape.unwrap_or(Shape::Reply))
             .collect();
         let mut reply = reply().each(&shapes);
-        let answer = answer(py, link, context, &[Argument::Of(b"EXEC")], &mut reply)?;
+        let answer = match self.begun.is_empty() {
+            true => answer(py, link, context, &[b"EXEC"], &mut reply)?,
+            false => {
+                // A run that meets a lock here is gone on with, with all that it has begun.
+                let (begun, to) = (Begun::Many(self.begun.clone()), (taken, &mut reply));
+                run_keeping(py, link, shared, context, &[b"EXEC"], begun, to)?;
+                context.session.finish_command();
+                reply.finish()?
+            }
+        };
         let failed = reply.failed();
         if let Some((place, error)) = self.failed.take() {
             return Ok((error.into_bound(py), Some(place)));
@@ -389,6 +422,11 @@ impl Queue {
         Ok(())
     }
 
+    /// Give back all that is on the list of a run that was interrupted.
+    fn _give_back(&self, py: Python<'_>, taken: &Bound<'_, PyList>) {
+        self.client.get().give_back_all(py, taken, None);
+    }
+
     /// Forget all commands.
     fn _clear(&self, py: Python<'_>) -> PyResult<()> {
         let State { commands, run, ran } = self.state.with(py, std::mem::take);
@@ -406,8 +444,14 @@ impl Queue {
     /// Run all commands, as one change if that is wanted; None where the pipeline has to see to some of their replies.
     /// Return their results, None where a watched key was changed, or an error; and which command that is about, or the
     /// place of the first error among the results.
-    /// Where this raises `Locked` it goes on when it is called again.
-    fn _run<'py>(&self, py: Python<'py>, whole: bool) -> PyResult<Option<Ran<'py>>> {
+    /// Where this raises `Locked` it goes on when it is called again. What the commands take out of the store goes onto
+    /// the list `taken`.
+    fn _run<'py>(
+        &self,
+        py: Python<'py>,
+        whole: bool,
+        taken: &Bound<'py, PyList>,
+    ) -> PyResult<Option<Ran<'py>>> {
         if let Some((results, place)) = self.state.with(py, |state| state.ran.take()) {
             return Ok(Some((results.into_bound(py), place)));
         }
@@ -415,7 +459,9 @@ impl Queue {
             commands, mut run, ..
         } = self.state.with(py, std::mem::take);
         let ran = match commands.iter().all(|command| command.shape.is_some()) {
-            true => self.run_commands(py, &commands, &mut run, whole).map(Some),
+            true => self
+                .run_commands(py, &commands, &mut run, whole, taken)
+                .map(Some),
             false => Ok(None),
         };
         let is_locked = ran
@@ -433,12 +479,17 @@ impl Queue {
     /// Run all commands, as one change if that is wanted, and forget them; return their results.
     /// None where the pipeline has to see to something: to replies, to keys that are watched, to an error that `_run`
     /// then gives without running anything, or to there being no commands.
-    fn _results<'py>(&self, py: Python<'py>, whole: bool) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn _results<'py>(
+        &self,
+        py: Python<'py>,
+        whole: bool,
+        taken: &Bound<'py, PyList>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let is_empty = self.state.with(py, |state| state.commands.is_empty());
         if is_empty || self.watching.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        let Some((results, failed)) = self._run(py, whole || self.is_explicit())? else {
+        let Some((results, failed)) = self._run(py, whole || self.is_explicit(), taken)? else {
             return Ok(None);
         };
         if failed.is_some() || !results.is_exact_instance_of::<PyList>() {

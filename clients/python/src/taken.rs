@@ -9,15 +9,25 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use smallvec::SmallVec;
-use undercroft_embedded::{OpenStore, Taken, taking};
+use undercroft_commands::reply::{Recorder, Tree};
+use undercroft_commands::{Context, execute};
+use undercroft_embedded::{OpenStore, Taken, run_on, taking};
 use undercroft_engine::{End, Error, Store, defer_signals, unlimited_patience};
 
 use crate::client::Client;
-use crate::error::StoreError;
+use crate::error::{self, StoreError};
+use crate::reply::Objects;
 
 /// What one command took.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Took(Taken);
+
+/// What is known before a command is run that takes something: about itself, or about those of the transaction that it
+/// ends, with their places.
+pub(crate) enum Begun {
+    One(Taken),
+    Many(Vec<(usize, Taken)>),
+}
 
 /// Puts what was taken onto the list of the call; gives it back where there is no memory for that.
 pub(crate) fn keep(
@@ -31,6 +41,41 @@ pub(crate) fn keep(
         // There is another exception to be raised.
         let _ = shared.give_back(&took.get().0);
     })
+}
+
+/// Runs a command, and keeps what it takes on the list of the call before anything is made of the reply.
+pub(crate) fn run_keeping(
+    py: Python<'_>,
+    client: &Client,
+    shared: &OpenStore,
+    context: &mut Context<'_>,
+    words: &[&[u8]],
+    begun: Begun,
+    (list, reply): (&Bound<'_, PyList>, &mut Objects<'_, '_>),
+) -> PyResult<()> {
+    let mut recorder = Recorder::new();
+    execute(context, words, &mut recorder)
+        .or_else(|blocked| run_on(context, blocked, words, &mut recorder))
+        .map_err(|blocked| error::raise_blocked(py, client.codec.raises, &blocked))?;
+    let whole = recorder.finish().ok().and_then(|mut all| all.pop());
+    let whole = whole.unwrap_or(Tree::Null);
+    match begun {
+        Begun::One(taken) => keep(py, shared, list, taken.with_reply(whole.clone()))?,
+        Begun::Many(all) => {
+            // EXEC answers with the replies to the commands in their places, if it has run them.
+            let replies = match &whole {
+                Tree::Array(replies) => &replies[..],
+                _ => &[],
+            };
+            for (place, taken) in all {
+                if let Some(reply) = replies.get(place) {
+                    keep(py, shared, list, taken.with_reply(reply.clone()))?;
+                }
+            }
+        }
+    }
+    whole.write(reply);
+    Ok(())
 }
 
 /// Pushes items to the end of a list that they came from, so that they are in the order in which they were.

@@ -250,18 +250,23 @@ class EmbeddedRedis(  # type: ignore[misc]
         Returns the results of the commands it collected behind ``pipe.multi()``, or with
         ``value_from_callable`` what it returned.
         """
-        with self.pipeline(True, shard_hint) as pipe:
-            while True:
-                try:
-                    if watches:
-                        pipe.watch(*watches)
-                    value = func(pipe)
-                    results = pipe.execute()
-                except redis.WatchError:
-                    if watch_delay is not None and watch_delay > 0:
-                        time.sleep(watch_delay)
-                else:
-                    return value if value_from_callable else results
+        taken: list[Any] = []
+        try:
+            with self.pipeline(True, shard_hint) as pipe:
+                while True:
+                    try:
+                        if watches:
+                            pipe.watch(*watches)
+                        value = func(pipe)
+                        results = pipe.execute_taking(taken)
+                    except redis.WatchError:
+                        if watch_delay is not None and watch_delay > 0:
+                            time.sleep(watch_delay)
+                    else:
+                        return value if value_from_callable else results
+        except BaseException:
+            self._give_back(taken)
+            raise
 
     def scan_iter(
         self, match: Any = None, count: int | None = None, _type: str | None = None, **options: Any

@@ -95,8 +95,13 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
 
     def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
         """Run a command now."""
-        (reply,) = self._run_these([(args, options)])
-        return self.answered(reply, args, options)
+        taken: list[Any] = []
+        try:
+            (reply,) = self._run_these([(args, options)], taken)
+            return self.answered(reply, args, options)
+        except BaseException:
+            self._give_back(taken)
+            raise
 
     def answered(self, reply: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Return what redis-py makes of the reply to a command that was run at once."""
@@ -153,25 +158,39 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
 
         An error is raised, or with ``raise_on_error=False`` stands among the results.
         """
+        return self.execute_taking([], raise_on_error)
+
+    def execute_taking(self, taken: list[Any], raise_on_error: bool = True) -> list[Any]:
+        """Run all commands and return their results, or give back what they took.
+
+        What they take stays on a list, for a caller that may have to give it back itself.
+        """
         if not len(self) and not self.watching:
             return []
         try:
-            results = self._results(self.transaction)
-            if results is not None:
-                return results
-            ran = self._run(self.whole)
-            if ran is not None:
-                return self.taken(ran, raise_on_error)
-            commands = self.command_stack
-            if self.whole:
-                replies = self.within(self._run_these(self.around(commands)), commands)
-            else:
-                replies = self._run_these(commands)
-            return self.results(replies, commands, raise_on_error)
-        finally:
-            self.reset()
+            try:
+                results = self._results(self.transaction, taken)
+                if results is not None:
+                    return results
+                ran = self._run(self.whole, taken)
+                if ran is not None:
+                    return self.ran(ran, taken, raise_on_error)
+                commands = self.command_stack
+                if self.whole:
+                    answers = self._run_these(self.around(commands), taken)
+                    replies = self.within(answers, commands)
+                else:
+                    replies = self._run_these(commands, taken)
+                return self.results(replies, commands, taken, raise_on_error)
+            finally:
+                self.reset()
+        except BaseException:
+            self._give_back(taken)
+            # A caller's list is empty where nothing is left to be given back.
+            taken.clear()
+            raise
 
-    def taken(self, ran: tuple[Any, int | None], raise_on_error: bool) -> list[Any]:
+    def ran(self, ran: tuple[Any, int | None], taken: list[Any], raise_on_error: bool) -> list[Any]:
         """Return the results of a native run, or raise what went wrong."""
         results, failed = ran
         if self.whole:
@@ -184,6 +203,8 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
             raise redis.WatchError("Watched variable changed.")
         else:
             error = results
+        # As with redis-py, a command's error takes the place of the others' results.
+        taken.clear()
         raise error if failed is None else _annotated(error, failed + 1, self.command_stack[failed])
 
     @property
@@ -192,7 +213,11 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
         return self.transaction or self.explicit_transaction
 
     def results(
-        self, replies: list[Any], commands: list[Command], raise_on_error: bool = True
+        self,
+        replies: list[Any],
+        commands: list[Command],
+        taken: list[Any],
+        raise_on_error: bool = True,
     ) -> list[Any]:
         """Return what redis-py makes of the replies to commands, or raise the first error."""
         for place in errors(replies):
@@ -200,6 +225,7 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
             if EMPTY_RESPONSE in options and isinstance(reply, redis.ResponseError):
                 replies[place] = options[EMPTY_RESPONSE]
             elif raise_on_error:
+                taken.clear()
                 raise _annotated(reply, place + 1, commands[place])
         callbacks = self.response_callbacks
         for place in shape_replies(callbacks, commands, replies):
@@ -233,6 +259,6 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
             results.insert(at, commands[at][1][EMPTY_RESPONSE])
         return results
 
-    def _run_these(self, commands: list[Command]) -> list[Any]:
+    def _run_these(self, commands: list[Command], taken: list[Any] | None = None) -> list[Any]:
         """Run commands in one call, and return what they answer."""
-        return self.link._execute_many(commands)
+        return self.link._execute_many(commands, None, taken)

@@ -39,20 +39,27 @@ class Pipeline(Queue, PipelineFeeds):
 
         The first error is raised, or with ``raise_on_error=False`` stands among the results.
         """
+        taken: list[Any] = []
         try:
-            if not len(self):
-                return []
-            results, failed = self._run(self._transaction)  # type: ignore[misc]
-            if type(results) is not list:
-                raise results
-            if failed is not None and raise_on_error:
-                raise results[failed]
-            for place, convert in self._converts.items():
-                if not isinstance(results[place], Exception):
-                    results[place] = convert(results[place])
-            return results
-        finally:
-            self._forget()
+            try:
+                if not len(self):
+                    return []
+                results, failed = self._run(self._transaction, taken)  # type: ignore[misc]
+                if type(results) is not list:
+                    raise results
+                if failed is not None and raise_on_error:
+                    # An error takes the place of the results of all other commands.
+                    taken.clear()
+                    raise results[failed]
+                for place, convert in self._converts.items():
+                    if not isinstance(results[place], Exception):
+                        results[place] = convert(results[place])
+                return results
+            finally:
+                self._forget()
+        except BaseException:
+            self._give_back(taken)
+            raise
 
     def __enter__(self) -> Self:
         """Return the pipeline itself."""

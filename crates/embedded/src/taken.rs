@@ -71,12 +71,16 @@ pub fn taking() -> impl Iterator<Item = &'static str> {
 #[inline]
 fn holds(words: &[&[u8]]) -> Option<Holds> {
     let name = words.first()?;
-    // All but GETs and SETs of everyday are told by this.
+    // Most commands are told by this.
     let begins = name.first()?.to_ascii_lowercase();
     if !matches!(
         begins,
         b'b' | b'f' | b'g' | b'l' | b'r' | b's' | b'x' | b'z'
     ) {
+        return None;
+    }
+    // GETs are told by this, and SETs that ask for no old string.
+    if name.len() == "set".len() && (words.len() < 4 || begins != b's') {
         return None;
     }
     let found = TAKING
@@ -98,7 +102,7 @@ fn has(words: &[&[u8]], option: &str) -> bool {
 }
 
 /// What a command took out of the store.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Taken {
     holds: Holds,
     database: u32,

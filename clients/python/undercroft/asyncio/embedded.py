@@ -163,19 +163,24 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
         watch_delay: float | None = None,
     ) -> Any:
         """Call a function with a pipeline that watches keys until none of them was changed."""
-        async with self.pipeline(True, shard_hint) as pipe:
-            while True:
-                try:
-                    if watches:
-                        await pipe.watch(*watches)
-                    value = func(pipe)
-                    if asyncio.iscoroutine(value):
-                        value = await value
-                    results = await pipe.execute()
-                except redis.WatchError:
-                    await asyncio.sleep(watch_delay or 0)
-                else:
-                    return value if value_from_callable else results
+        taken: list[Any] = []
+        try:
+            async with self.pipeline(True, shard_hint) as pipe:
+                while True:
+                    try:
+                        if watches:
+                            await pipe.watch(*watches)
+                        value = func(pipe)
+                        if asyncio.iscoroutine(value):
+                            value = await value
+                        results = await pipe.execute_taking(taken)
+                    except redis.WatchError:
+                        await asyncio.sleep(watch_delay or 0)
+                    else:
+                        return value if value_from_callable else results
+        except BaseException:
+            self.store._give_back(taken)
+            raise
 
     def scan_iter(
         self, match: Any = None, count: int | None = None, _type: str | None = None, **options: Any
@@ -232,8 +237,13 @@ class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ign
     async def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
         """Run a command now."""
         run = self._wait_for if waits(args[0]) else self._run
-        (reply,) = await run([(args, options)])
-        return self._store.answered(reply, args, options)
+        taken: list[Any] = []
+        try:
+            (reply,) = await run([(args, options)], taken)
+            return self._store.answered(reply, args, options)
+        except BaseException:
+            self._store._give_back(taken)
+            raise
 
     async def watch(self, *names: Any) -> bool:  # type: ignore[override]
         """Watch keys, and run commands at once from here to :meth:`multi`."""
@@ -250,29 +260,46 @@ class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ign
 
     async def execute(self, raise_on_error: bool = True) -> list[Any]:
         """Run all commands and return their results."""
+        return await self.execute_taking([], raise_on_error)
+
+    async def execute_taking(self, taken: list[Any], raise_on_error: bool = True) -> list[Any]:
+        """Run all commands and return their results, or give back what they took.
+
+        What they take stays on a list, for a caller that may have to give it back itself.
+        """
         store = self._store
         if not len(store) and not store.watching:
             return []
         try:
             try:
-                ran = store._run(store.whole)
-            except Locked as refused:
-                # It goes on with the command that met the lock.
-                ran = await parked(store.link, refused, store._run, store.whole)
-            if ran is not None:
-                return store.taken(ran, raise_on_error)
-            commands = store.command_stack
-            if store.whole:
-                replies = store.within(await self._run(store.around(commands)), commands)
-            elif any(waits(args[0]) for args, _ in commands):
-                replies = await self._wait_for(commands)
-            else:
-                replies = await self._run(commands)
-            return store.results(replies, commands, raise_on_error)
-        finally:
-            store.reset()
+                return await self._ran(taken, raise_on_error)
+            finally:
+                store.reset()
+        except BaseException:
+            store._give_back(taken)
+            # A caller's list is empty where nothing is left to be given back.
+            taken.clear()
+            raise
 
-    async def _run(self, commands: list[Command]) -> list[Any]:
+    async def _ran(self, taken: list[Any], raise_on_error: bool) -> list[Any]:
+        store = self._store
+        try:
+            ran = store._run(store.whole, taken)
+        except Locked as refused:
+            # It goes on with the command that met the lock.
+            ran = await parked(store.link, refused, store._run, store.whole, taken)
+        if ran is not None:
+            return store.ran(ran, taken, raise_on_error)
+        commands = store.command_stack
+        if store.whole:
+            replies = store.within(await self._run(store.around(commands), taken), commands)
+        elif any(waits(args[0]) for args, _ in commands):
+            replies = await self._wait_for(commands, taken)
+        else:
+            replies = await self._run(commands, taken)
+        return store.results(replies, commands, taken, raise_on_error)
+
+    async def _run(self, commands: list[Command], taken: list[Any]) -> list[Any]:
         """Run commands in one call, and return what they answer.
 
         Where the call meets a lock, the next one goes on with the command that did.
@@ -281,21 +308,21 @@ class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ign
         link = self._store.link
         run, what = link._execute_many, commands
         try:
-            return run(what, replies)
+            return run(what, replies, taken)
         except Locked as refused:
             try:
-                return list(await parked(link, refused, run, what, replies))
+                return list(await parked(link, refused, run, what, replies, taken))
             except BaseException:
                 link._discard()
                 raise
 
-    async def _wait_for(self, commands: list[Command]) -> list[Any]:
+    async def _wait_for(self, commands: list[Command], taken: list[Any]) -> list[Any]:
         """Run commands one after another, and return what they answer."""
         replies = []
         for args, options in commands:
             try:
                 link, decode = self._store.link, NEVER_DECODE not in options
-                reply = await self._client.wait_for(link, args, decode, [])
+                reply = await self._client.wait_for(link, args, decode, taken)
             except redis.ResponseError as error:
                 reply = error
             replies.append(reply)
