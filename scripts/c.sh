@@ -52,7 +52,7 @@ sed -n 's/^SAME([^,]*, \(uc_[a-z_]*\),.*/\1/p' clients/c/tests/signatures.c | LC
     diff "$wanted" - || fail "clients/c/tests/signatures.c checks others than $wanted names"
 readelf --dynamic "$library" | grep -q 'SONAME.*\[libundercroft\.so\.0\]' || fail "expected the soname libundercroft.so.0"
 
-tests=(signatures strings feeds objects commands misuse messages limits removed busy fork threads waiting)
+tests=(signatures strings feeds objects commands misuse messages limits removed busy fork threads waiting taking)
 say "as C11, as C++17, with sanitizers"
 have c++ || skip "the C tests as C++: no c++ here"
 for test in "${tests[@]}"; do

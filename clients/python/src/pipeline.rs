@@ -44,14 +44,7 @@ pub(crate) fn run<'py>(
     let shared = client.enter(py)?;
     let mut session = client.session(py);
     let mut context = shared.context(&mut session);
-    let ran = run_all(
-        client,
-        &shared,
-        &mut context,
-        commands,
-        &replies,
-        taken,
-    );
+    let ran = run_all(client, &shared, &mut context, commands, &replies, taken);
     let is_kept = |error: &PyErr| goes_on && error.is_instance_of::<Locked>(py);
     if ran.as_ref().is_err_and(|error| !is_kept(error)) {
         end_transaction(client, py, &mut context);

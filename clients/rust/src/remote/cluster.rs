@@ -85,6 +85,9 @@ impl ClusterCache {
     /// Runs any command, its name first, but those that change the connection for others. It goes to the node that has
     /// its keys; without keys to one, or to all, as the command is.
     ///
+    /// A call that is dropped before its reply, or whose deadline passes, loses what a command such as LPOP or BLPOP took.
+    /// LMOVE, BLMOVE and XREADGROUP leave it on the server.
+    ///
     /// # Errors
     /// An error reply is an [`Error::Reply`].
     ///

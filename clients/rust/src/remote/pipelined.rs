@@ -93,6 +93,9 @@ impl PipelinedCache {
     ///
     /// One that waits for keys, such as BLPOP, keeps all others waiting that share its connection.
     ///
+    /// A call that is dropped before its reply, or whose deadline passes, loses what a command such as LPOP or BLPOP took.
+    /// LMOVE, BLMOVE and XREADGROUP leave it on the server.
+    ///
     /// # Errors
     /// An error reply is an [`Error::Reply`].
     ///

@@ -87,6 +87,9 @@ impl PooledCache {
 
     /// Runs any command, its name first, but those that change the connection for whoever has it next.
     ///
+    /// A call that is dropped before its reply, or whose deadline passes, loses what a command such as LPOP or BLPOP took.
+    /// LMOVE, BLMOVE and XREADGROUP leave it on the server.
+    ///
     /// # Errors
     /// An error reply is an [`Error::Reply`].
     ///

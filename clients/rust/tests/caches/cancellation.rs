@@ -176,3 +176,36 @@ async fn on_a_store() {
     // Its calls are done before anybody could give up.
     storm("a store", Arc::new(cache), None).await;
 }
+
+/// Commands that are cancelled at any moment lose nothing that the server keeps: what was moved is in one of both lists.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_move_that_is_cancelled_loses_nothing() {
+    let ours = Served::start();
+    let options = CacheOptions::new().connections(4);
+    let pooled = undercroft::PooledCache::open(&ours.url(), options).expect("a cache");
+    let mut random = Rng::with_seed(undercroft_testkit::fresh::seed());
+    let mut cancelled = 0;
+    for number in 0..2000 {
+        let item = format!("{number}");
+        let pushed = pooled.command(&["RPUSH", "jobs", &item]).await;
+        pushed.expect("pushed");
+        let words = ["BLMOVE", "jobs", "mine", "LEFT", "RIGHT", "1"];
+        tokio::select! {
+            biased;
+            moved = pooled.command(&words) => drop(moved.expect("moved")),
+            () = turns(random.u32(0..40)) => cancelled += 1,
+        }
+    }
+    let length = async |key: &str| {
+        let length = pooled.command(&["LLEN", key]).await.expect("a list");
+        length.to::<i64>().expect("a number")
+    };
+    // One that was sent before it was cancelled may be carried out between two looks.
+    let until = Instant::now() + Duration::from_secs(60);
+    while length("jobs").await + length("mine").await != 2000 {
+        assert!(Instant::now() < until, "an item was lost");
+        turns(1).await;
+    }
+    assert!(length("mine").await > 0);
+    assert!(cancelled > 0);
+}

@@ -1,0 +1,126 @@
+/* Signals lose nothing that a call takes: C's handlers return, and a call that is interrupted has taken nothing. */
+#include <signal.h>
+#include <sys/time.h>
+
+#include "check.h"
+
+#define ITEMS 20000
+
+static volatile sig_atomic_t signals;
+static uc_store *store;
+static uc_session *session;
+static uc_reply *reply;
+static unsigned char received[ITEMS];
+static int count, interrupted;
+
+static void note_signal(int number)
+{
+    (void)number;
+    signals++;
+}
+
+/* Ends waits at each third signal. */
+static int is_interrupted(void *data)
+{
+    static int last;
+    int now = signals;
+    (void)data;
+    if (now == last)
+        return 0;
+    last = now;
+    return now % 3 == 0;
+}
+
+/* Counts the items in a reply, of which each comes once. */
+static void count_all(const uc_value *value)
+{
+    size_t length = uc_value_length(value), at;
+    if (uc_value_type(value) == UC_TYPE_ARRAY) {
+        for (at = 0; at < length; at++)
+            count_all(uc_value_item(value, at));
+    } else if (uc_value_type(value) == UC_TYPE_STRING) {
+        const char *text = uc_value_string(value, &length);
+        if (text[0] >= '0' && text[0] <= '9') {
+            int number = atoi(text);
+            EXPECT(number < ITEMS && !received[number]);
+            received[number] = 1;
+            count++;
+        }
+    }
+}
+
+static void count_reply(int status)
+{
+    if (status == UC_INTERRUPTED) {
+        interrupted++;
+        return;
+    }
+    EXPECT_OK(status);
+    count_all(uc_reply_value(reply));
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const pop[] = { "LPOP", "queue", "3", NULL }, *const wait[] = { "BRPOP", "queue", "0.001", NULL },
+                            *const none[] = { "BLPOP", "none", "0.0005", NULL };
+    uc_bytes words[3];
+    uc_words commands[2];
+    struct sigaction action;
+    struct itimerval often;
+    char text[16];
+    int i;
+
+    EXPECT(argc == 2);
+    store = open_store(argv[1]);
+    EXPECT_OK(uc_session_open(store, &session));
+    EXPECT_OK(uc_reply_new(&reply));
+    words[0] = uc_text("RPUSH");
+    words[1] = uc_text("queue");
+    for (i = 0; i < ITEMS; i++) {
+        snprintf(text, sizeof text, "%d", i);
+        words[2] = uc_text(text);
+        EXPECT_OK(uc_command(session, 3, words, reply));
+    }
+    words[0] = uc_text("RPOP");
+    commands[0].count = commands[1].count = 2;
+    commands[0].words = commands[1].words = words;
+
+    EXPECT_OK(uc_set_interrupt(is_interrupted, NULL));
+    memset(&action, 0, sizeof action);
+    /* Without SA_RESTART: calls of the system end with EINTR. */
+    action.sa_handler = note_signal;
+    EXPECT(sigaction(SIGALRM, &action, NULL) == 0);
+    memset(&often, 0, sizeof often);
+    often.it_value.tv_usec = often.it_interval.tv_usec = 50;
+    EXPECT(setitimer(ITIMER_REAL, &often, NULL) == 0);
+    for (i = 0; count < ITEMS; i++) {
+        switch (i % 5) {
+            case 0:
+                count_reply(command(session, reply, pop));
+                break;
+            case 1:
+                count_reply(command(session, reply, wait));
+                break;
+            case 2:
+                /* Signals come while this waits. */
+                if (i % 25 == 2)
+                    count_reply(command(session, reply, none));
+                break;
+            case 3:
+                count_reply(uc_pipeline(session, 2, commands, reply));
+                break;
+            default:
+                count_reply(uc_transaction(session, 2, commands, reply));
+        }
+        /* A loss ends the loop, too. */
+        EXPECT(i < 100 * ITEMS);
+    }
+    memset(&often, 0, sizeof often);
+    EXPECT(setitimer(ITIMER_REAL, &often, NULL) == 0);
+    EXPECT(signals > 0 && interrupted > 0);
+    EXPECT_OK(uc_set_interrupt(NULL, NULL));
+    EXPECT_OK(uc_session_close(session));
+    EXPECT_OK(uc_reply_free(reply));
+    EXPECT_OK(uc_close(store));
+    return 0;
+}
