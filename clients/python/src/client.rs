@@ -517,7 +517,7 @@ impl Client {
     /// reply, and return their replies, exceptions where they are errors. With
     /// a list of the first replies it runs the others, and adds theirs: where it
     /// raises `Locked` it is to be called again, or `_discard` is.
-    /// What they take out of the store goes onto the list `taken`.
+    /// The items that they take out of the store are added to the list `taken`.
     #[pyo3(signature = (commands, replies=None, taken=None))]
     fn _execute_many<'py>(
         &self,

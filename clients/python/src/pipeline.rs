@@ -31,7 +31,7 @@ pub(crate) fn parts<'a, 'py>(
 /// With a list of the replies to the first commands it runs the others, and adds
 /// theirs. Then a transaction stays begun where this raises [`Locked`]: what is
 /// left of it can be run later, EXEC with the watched keys of the first try.
-/// What the commands take out of the store goes onto the list `taken`.
+/// The items that the commands take out of the store are added to the list `taken`.
 pub(crate) fn run<'py>(
     client: &Client,
     py: Python<'py>,

@@ -444,8 +444,8 @@ impl Queue {
     /// Run all commands, as one change if that is wanted; None where the pipeline has to see to some of their replies.
     /// Return their results, None where a watched key was changed, or an error; and which command that is about, or the
     /// place of the first error among the results.
-    /// Where this raises `Locked` it goes on when it is called again. What the commands take out of the store goes onto
-    /// the list `taken`.
+    /// Where this raises `Locked` it goes on when it is called again. The items that the commands take out of the store
+    /// are added to the list `taken`.
     fn _run<'py>(
         &self,
         py: Python<'py>,

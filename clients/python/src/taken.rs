@@ -22,8 +22,8 @@ use crate::reply::Objects;
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Took(Taken);
 
-/// What is known before a command is run that takes something: about itself, or about those of the transaction that it
-/// ends, with their places.
+/// The tickets made before a command runs that takes something: its own, or for EXEC those of the queued commands, each
+/// with the command's place in the transaction.
 pub(crate) enum Begun {
     One(Taken),
     Many(Vec<(usize, Taken)>),

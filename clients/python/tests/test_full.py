@@ -20,7 +20,7 @@ from redis.exceptions import ConnectionError, OutOfMemoryError
 
 ROOM = 6 << 20
 WAYS = ["maxmemory", "capacity", "file system"]
-# What a store is made with; a file system is filled without any limit.
+# The options that a store is created with; no limit applies where the file system is filled.
 LIMITS = {
     "maxmemory": {"maxmemory": ROOM // 4 * 3},
     "capacity": {"capacity": ROOM, "maxmemory": 0},

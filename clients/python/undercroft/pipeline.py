@@ -163,7 +163,7 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
     def execute_taking(self, taken: list[Any], raise_on_error: bool = True) -> list[Any]:
         """Run all commands and return their results, or give back what they took.
 
-        What they take stays on a list, for a caller that may have to give it back itself.
+        The items taken stay on the list, for a caller that may have to give them back itself.
         """
         if not len(self) and not self.watching:
             return []

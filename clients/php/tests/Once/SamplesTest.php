@@ -100,7 +100,7 @@ final class SamplesTest extends TestCase
     }
 
     /**
-     * What a program prints, which may not fail.
+     * Returns the output of a program, which must succeed.
      *
      * @param list<string> $arguments of PHP
      */

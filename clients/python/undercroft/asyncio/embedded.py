@@ -265,7 +265,7 @@ class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ign
     async def execute_taking(self, taken: list[Any], raise_on_error: bool = True) -> list[Any]:
         """Run all commands and return their results, or give back what they took.
 
-        What they take stays on a list, for a caller that may have to give it back itself.
+        The items taken stay on the list, for a caller that may have to give them back itself.
         """
         store = self._store
         if not len(store) and not store.watching:
