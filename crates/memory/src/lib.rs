@@ -78,9 +78,9 @@ pub use processes::wait::{
 };
 pub use signs::changes::Changes;
 pub use signs::turn::Turn;
-pub use views::reading::Scratch;
+pub use views::reading::{Body, Scratch};
 pub use views::shards::ShardSet;
-pub use views::view::{Block, Offset, View};
+pub use views::view::{Block, Offset, Roots, View};
 pub use writing::removal::{Removing, has_removed_in_part, is_removing, removing};
 pub use writing::room::{Need, short_of_bytes};
 pub use writing::savepoint::LogSavepoint;

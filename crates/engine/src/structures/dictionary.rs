@@ -18,12 +18,14 @@
 //! for both, see [`Dictionary`].
 
 use undercroft_memory::layout::EXTENT;
-use undercroft_memory::{Fault, Offset, Pool, Transaction, View};
+use undercroft_memory::{Fault, Offset, Pool, Roots, Transaction, View};
 
 use crate::error::Error;
 use crate::structures::entry::Entry;
 use crate::structures::key::Key;
-use crate::structures::roots::{BITS, KEYS, MOVED, NEXT_BITS, NEXT_TABLE, PREPARED, Root, TABLE};
+use crate::structures::roots::{
+    BITS, KEYS, MOVED, NEXT_BITS, NEXT_TABLE, PREPARED, Root, TABLE, TABLE_WORDS,
+};
 
 /// Slots in a bucket.
 pub(crate) const SLOTS: usize = 7;
@@ -136,10 +138,25 @@ pub(crate) struct Slot {
     pub(crate) index: usize,
 }
 
+/// Root words of a dictionary, as a view found them.
+pub(crate) trait RootWords {
+    /// One of those that describe the tables.
+    fn word(&self, word: usize) -> Result<u64, Fault>;
+}
+
+impl RootWords for Roots<'_, TABLE_WORDS> {
+    #[inline(always)]
+    fn word(&self, word: usize) -> Result<u64, Fault> {
+        Ok(Roots::word(self, word))
+    }
+}
+
 /// Where a dictionary's root words lie, and what its slots refer to.
 pub(crate) trait Dictionary: Copy {
     /// What a slot refers to, as it was found.
     type Item: Copy;
+    /// How its root words are read.
+    type Words<'v>: RootWords;
 
     /// Keys per bucket above which the table doubles.
     const FULL: u64;
@@ -149,6 +166,9 @@ pub(crate) trait Dictionary: Copy {
 
     /// A root word.
     fn word(self, view: &View<'_>, word: usize) -> Result<u64, Fault>;
+
+    /// The root words that describe the tables, for reading several of them.
+    fn words<'v>(self, view: &View<'v>) -> Result<Self::Words<'v>, Fault>;
 
     /// Changes a root word.
     fn set_word(
@@ -184,26 +204,27 @@ pub(crate) trait Dictionary: Copy {
     /// The tables, if there is one.
     #[inline(always)]
     fn tables(self, view: &View<'_>) -> Result<Option<Tables>, Fault> {
-        let at = self.word(view, TABLE)?;
+        let words = self.words(view)?;
+        let at = words.word(TABLE)?;
         if at == 0 {
             return Ok(None);
         }
         let main = Table {
             at,
-            bits: self.word(view, BITS)?,
+            bits: words.word(BITS)?,
         };
         let mut other = None;
-        let next = self.word(view, NEXT_TABLE)?;
+        let next = words.word(NEXT_TABLE)?;
         if next != 0 {
             let table = Table {
                 at: next,
-                bits: self.word(view, NEXT_BITS)?,
+                bits: words.word(NEXT_BITS)?,
             };
             if table.bits > BITS_MAX {
                 return Err(root_fault());
             }
-            if self.word(view, PREPARED)? == table.buckets() {
-                other = Some((table, self.word(view, MOVED)?));
+            if words.word(PREPARED)? == table.buckets() {
+                other = Some((table, words.word(MOVED)?));
             }
         }
         if main.bits > BITS_MAX {
@@ -222,6 +243,7 @@ fn root_fault() -> Fault {
 
 impl Dictionary for Root {
     type Item = Entry;
+    type Words<'v> = Roots<'v, TABLE_WORDS>;
 
     const FULL: u64 = 5;
 
@@ -233,6 +255,11 @@ impl Dictionary for Root {
     #[inline(always)]
     fn word(self, view: &View<'_>, word: usize) -> Result<u64, Fault> {
         Ok(self.get(view, word))
+    }
+
+    #[inline(always)]
+    fn words<'v>(self, view: &View<'v>) -> Result<Roots<'v, TABLE_WORDS>, Fault> {
+        Ok(self.table_words(view))
     }
 
     #[inline(always)]

@@ -4,14 +4,14 @@
 use std::collections::HashSet;
 
 use smallvec::SmallVec;
-use undercroft_memory::{Fault, Offset, Pool, Transaction, View, block_size};
+use undercroft_memory::{Block, Fault, Offset, Pool, Transaction, View, block_size};
 
 use crate::error::Error;
 use crate::random::Random;
 use crate::structures::ahead::{Ahead, TOGETHER};
 use crate::structures::bulk;
 use crate::structures::dictionary::{
-    self, BUCKET, Dictionary, Table, first_candidate, for_each_in_chain, home,
+    self, BUCKET, Dictionary, RootWords, Table, first_candidate, for_each_in_chain, home,
 };
 use crate::structures::element::{Element, Value};
 use crate::structures::entry::{Entry, Form};
@@ -48,8 +48,16 @@ pub(crate) struct Elements {
     pub(crate) pool: Pool,
 }
 
+impl RootWords for Block<'_> {
+    #[inline(always)]
+    fn word(&self, word: usize) -> Result<u64, Fault> {
+        Block::word(self, word as u64 * 8)
+    }
+}
+
 impl Dictionary for Elements {
     type Item = Element;
+    type Words<'v> = Block<'v>;
 
     /// Fuller than a database's: an element is found in the second cache line
     /// of its chain now and then, and takes a fifth less memory.
@@ -63,6 +71,11 @@ impl Dictionary for Elements {
     #[inline(always)]
     fn word(self, view: &View<'_>, word: usize) -> Result<u64, Fault> {
         view.word(self.at.wrapping_add(word as u64 * 8))
+    }
+
+    #[inline(always)]
+    fn words<'v>(self, view: &View<'v>) -> Result<Block<'v>, Fault> {
+        view.block(self.at)
     }
 
     #[inline(always)]

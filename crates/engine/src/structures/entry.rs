@@ -358,6 +358,7 @@ impl Entry {
 
 impl Text {
     /// Length of the text in bytes.
+    #[inline(always)]
     pub fn length(&self) -> u64 {
         match *self {
             Text::Integer(value) => itoa::Buffer::new().format(value).len() as u64,

@@ -2,7 +2,7 @@
 //! is being freed. The root words of a large collection's dictionary lie in its
 //! entry, in the same order.
 
-use undercroft_memory::{ROOT_WORDS, Transaction, View};
+use undercroft_memory::{ROOT_WORDS, Roots, Transaction, View};
 
 use crate::error::Error;
 
@@ -27,6 +27,8 @@ pub(crate) const NEXT_BITS: usize = 5;
 pub(crate) const PREPARED: usize = 6;
 /// Buckets of the main table that have been moved to the other.
 pub(crate) const MOVED: usize = 7;
+/// Words that describe the tables.
+pub(crate) const TABLE_WORDS: usize = 8;
 /// Where the sweep for expired keys goes on: a bucket, and above it the binary
 /// logarithm of the table's length at the time.
 pub(crate) const SWEEP: usize = 8;
@@ -104,6 +106,12 @@ impl Root {
     #[inline(always)]
     pub(crate) fn get(self, view: &View<'_>, word: usize) -> u64 {
         view.root(self.shard, self.database * DATABASE_WORDS + word)
+    }
+
+    /// The words that describe the tables.
+    #[inline(always)]
+    pub(crate) fn table_words<'v>(self, view: &View<'v>) -> Roots<'v, TABLE_WORDS> {
+        view.roots(self.shard, self.database * DATABASE_WORDS)
     }
 
     #[inline(always)]

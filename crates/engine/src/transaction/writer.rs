@@ -289,8 +289,11 @@ impl<'w, 's> Writer<'w, 's> {
     /// Lets the shard's hints keep up with its keys.
     #[cold]
     fn count_keys(&mut self, shard: usize) {
-        let keys = |database| Root { shard, database }.get(self.view(), KEYS);
-        let keys = (0..DATABASES).map(keys).fold(0, u64::saturating_add);
+        let words = self
+            .view()
+            .roots::<{ DATABASES * DATABASE_WORDS }>(shard, 0);
+        let keys = (0..DATABASES).map(|database| words.word(database * DATABASE_WORDS + KEYS));
+        let keys = keys.fold(0, u64::saturating_add);
         self.transaction.expect_keys(shard, keys);
     }
 

@@ -355,7 +355,7 @@ impl Mapping {
     }
 
     /// Copies out of a range that was checked; appends to `out`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn append_to(&self, at: u64, length: usize, out: &mut Vec<u8>) {
         let whole = length.next_multiple_of(8);
         if at & 7 != 0 || at + whole as u64 > self.direct {
@@ -405,7 +405,7 @@ impl Mapping {
     }
 
     /// Copies out of a range that was checked, into all of `out`, which may hold nothing yet.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn copy_into(&self, at: u64, out: &mut [MaybeUninit<u8>]) {
         let whole = out.len() / 8;
         if at & 7 != 0 || at + out.len().next_multiple_of(8) as u64 > self.direct {
@@ -559,7 +559,7 @@ impl Mapping {
     }
 
     /// Whether the bytes of a range that was checked equal `bytes`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn equals(&self, at: u64, bytes: &[u8]) -> bool {
         let whole = bytes.len() / 8;
         if at & 7 != 0 || at + words_of(bytes.len() as u64) * 8 > self.direct {

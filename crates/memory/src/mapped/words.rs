@@ -81,6 +81,27 @@ impl Mapping {
         shard.root(word).load(Ordering::Relaxed)
     }
 
+    /// Words of a shard's roots in a row; none where they are not read directly.
+    ///
+    /// # Panics
+    /// If the roots end before.
+    #[inline(always)]
+    pub(crate) fn roots<const N: usize>(
+        &self,
+        index: usize,
+        first: usize,
+    ) -> Option<&[AtomicU64; N]> {
+        assert!(first as u64 + N as u64 <= shard::ROOT_WORDS);
+        if index >= self.direct_shards {
+            return None;
+        }
+        // SAFETY: no more shards are read directly than there are.
+        let shard = unsafe { self.shard_words_unchecked(index) };
+        // SAFETY: the words are aligned, lie in the shard (asserted), and live as long as the mapping; all access to them
+        // is atomic.
+        Some(unsafe { &*std::ptr::from_ref(shard.root(first)).cast::<[AtomicU64; N]>() })
+    }
+
     #[cold]
     fn root_under_overlay(&self, index: usize, word: usize) -> u64 {
         assert!(index < self.layout().shards && (word as u64) < shard::ROOT_WORDS);

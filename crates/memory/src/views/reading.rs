@@ -97,6 +97,37 @@ impl<S: Scratch + ?Sized> Scratch for &mut S {
     }
 }
 
+/// What a read does that is to become a part of its caller's code: the compiler is told so of a method, which it cannot
+/// be of a closure. As for a closure (R8), nothing is kept from one run to the next.
+pub trait Body<S>: Sync {
+    /// What it finds.
+    type Found;
+    /// Its errors.
+    type Error;
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// Its own.
+    fn run(&self, view: &View<'_>, scratch: &mut S) -> Result<Self::Found, Self::Error>;
+}
+
+/// A closure as a [`Body`].
+struct Closure<'c, F>(&'c F);
+
+impl<S, R, E, F> Body<S> for Closure<'_, F>
+where
+    F: Fn(&View<'_>, &mut S) -> Result<R, E> + Sync,
+{
+    type Found = R;
+    type Error = E;
+
+    #[inline(always)]
+    fn run(&self, view: &View<'_>, scratch: &mut S) -> Result<R, E> {
+        (self.0)(view, scratch)
+    }
+}
+
 impl Segment {
     /// Reads shards without a lock: `body` may run several times, and what it returns counts only if nothing changed
     /// meanwhile (R1, R2). After a few attempts the shards are locked.
@@ -157,6 +188,19 @@ impl Segment {
         result
     }
 
+    /// The first try of [`read_into`](Self::read_into) alone, for the reads that programs make most. None where that try
+    /// does not count, or fails: the caller reads in the usual way then.
+    #[inline(always)]
+    pub fn read_at_once<S: Scratch, B: Body<S>>(
+        &self,
+        index: usize,
+        scratch: &mut S,
+        body: &B,
+    ) -> Option<B::Found> {
+        let first = self.first_try(index, scratch, body, &mut Wasted::default());
+        first.and_then(Result::ok)
+    }
+
     /// [`read`](Self::read) that no mark keeps from anything: for who looks after the shards.
     #[cold]
     pub fn read_marked<R, E: From<Error>>(
@@ -167,7 +211,7 @@ impl Segment {
         let body = |view: &View<'_>, (): &mut ()| body(view);
         match self.read_many(shards, Marks::Ignored, &mut (), &body) {
             Some(result) => result,
-            None => self.read_slowly(shards, Marks::Ignored, &mut (), body),
+            None => self.read_slowly(shards, Marks::Ignored, &mut (), &body),
         }
     }
 
@@ -195,36 +239,79 @@ impl Segment {
         &self,
         shards: ShardSet,
         scratch: &mut S,
-        body: impl Fn(&View<'_>, &mut S) -> Result<R, E>,
+        body: impl Fn(&View<'_>, &mut S) -> Result<R, E> + Sync,
     ) -> Result<R, E> {
-        if let Some(index) = shards.single() {
-            let at = self.mapping.layout().shard(index) + shard::COUNTER;
-            let counter = self.mapping.word(at);
-            let mut wasted = Wasted::default();
-            for _ in 0..READ_ATTEMPTS {
-                let noted = counter::note(counter);
-                if counter::is_plain(noted) {
-                    let view = View::new(&self.mapping, Notes::One(at, noted));
-                    scratch.clear();
-                    let result = body(&view, scratch);
-                    self.mapping.race().at(Moment::Tried);
-                    if view.unchanged() {
-                        return result;
-                    }
-                    if wasted.is_much(view.done()) {
-                        break;
-                    }
-                } else if self.pass_by(index, noted)? {
+        let Some(index) = shards.single() else {
+            return match self.read_many(shards, Marks::Respected, scratch, &body) {
+                Some(result) => result,
+                None => self.read_slowly(shards, Marks::Respected, scratch, &body),
+            };
+        };
+        let mut wasted = Wasted::default();
+        let first = self.first_try(index, scratch, &Closure(&body), &mut wasted);
+        first.unwrap_or_else(|| self.try_again(index, scratch, &body, wasted))
+    }
+
+    /// One try of a shard; none where it has to be made again.
+    #[inline(always)]
+    fn first_try<S: Scratch, B: Body<S>>(
+        &self,
+        index: usize,
+        scratch: &mut S,
+        body: &B,
+        wasted: &mut Wasted,
+    ) -> Option<Result<B::Found, B::Error>> {
+        let at = self.mapping.layout().shard(index) + shard::COUNTER;
+        let noted = counter::note(self.mapping.word(at));
+        if !counter::is_plain(noted) {
+            return None;
+        }
+        let view = View::new(&self.mapping, Notes::One(at, noted));
+        scratch.clear();
+        let result = body.run(&view, scratch);
+        self.mapping.race().at(Moment::Tried);
+        if !view.unchanged() {
+            wasted.is_much(view.done());
+            return None;
+        }
+        Some(result)
+    }
+
+    /// All tries of one shard after the first, which is the last one of nearly all reads: in a function of their own, so
+    /// that they do not keep the compiler from making the first a part of the caller.
+    #[cold]
+    #[inline(never)]
+    fn try_again<S: Scratch, R, E: From<Error>>(
+        &self,
+        index: usize,
+        scratch: &mut S,
+        body: &impl Fn(&View<'_>, &mut S) -> Result<R, E>,
+        mut wasted: Wasted,
+    ) -> Result<R, E> {
+        let shards = ShardSet::one(index);
+        let at = self.mapping.layout().shard(index) + shard::COUNTER;
+        let counter = self.mapping.word(at);
+        for _ in 1..READ_ATTEMPTS {
+            let noted = counter::note(counter);
+            if counter::is_plain(noted) {
+                let view = View::new(&self.mapping, Notes::One(at, noted));
+                scratch.clear();
+                let result = body(&view, scratch);
+                self.mapping.race().at(Moment::Tried);
+                if view.unchanged() {
+                    return result;
+                }
+                if wasted.is_much(view.done()) {
                     break;
                 }
+            } else if self.pass_by(index, noted)? {
+                break;
             }
-            // A shard with a mark that was looked after, or one whose change takes long.
-            if !counter::is_plain(self.mapping.load(at))
-                && let Some(result) = self.read_many(shards, Marks::Respected, scratch, &body)
-            {
-                return result;
-            }
-        } else if let Some(result) = self.read_many(shards, Marks::Respected, scratch, &body) {
+        }
+        // A shard with a mark that was looked after, or one whose change takes long.
+        if !counter::is_plain(self.mapping.load(at))
+            && let Some(result) = self.read_many(shards, Marks::Respected, scratch, body)
+        {
             return result;
         }
         self.read_slowly(shards, Marks::Respected, scratch, body)
@@ -380,7 +467,7 @@ impl Segment {
         shards: ShardSet,
         marks: Marks,
         scratch: &mut S,
-        body: impl Fn(&View<'_>, &mut S) -> Result<R, E>,
+        body: &impl Fn(&View<'_>, &mut S) -> Result<R, E>,
     ) -> Result<R, E> {
         let mut since = Instant::now();
         let mut seen = 0;
@@ -410,7 +497,7 @@ impl Segment {
                 }
                 false => None,
             };
-            if let Some(result) = self.read_many(shards, marks, scratch, &body) {
+            if let Some(result) = self.read_many(shards, marks, scratch, body) {
                 return result;
             }
             // R5: the patience is used up, without any progress where locks are waited for.

@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Fault;
 use crate::mapped::layout::{header, shard};
@@ -77,6 +77,31 @@ impl Block<'_> {
     }
 }
 
+/// Root words of a shard in a row, for reading some of them; see [`View::roots`].
+#[derive(Clone, Copy)]
+pub struct Roots<'a, const N: usize> {
+    words: Option<&'a [AtomicU64; N]>,
+    mapping: &'a Mapping,
+    index: usize,
+    first: usize,
+    watch: ReadWatch<'a>,
+}
+
+impl<const N: usize> Roots<'_, N> {
+    /// One of them.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[inline(always)]
+    pub fn word(&self, place: usize) -> u64 {
+        self.watch.looking();
+        match self.words {
+            Some(words) => words[place].load(Ordering::Relaxed),
+            None => self.mapping.root(self.index, self.first + place),
+        }
+    }
+}
+
 impl<'a> View<'a> {
     #[inline(always)]
     pub(crate) fn new(mapping: &'a Mapping, notes: Notes<'a>) -> View<'a> {
@@ -101,23 +126,28 @@ impl<'a> View<'a> {
     /// length that was read makes the caller allocate or copy much (R3).
     #[inline(always)]
     pub fn unchanged(&self) -> bool {
-        let unchanged = |at: u64, noted: u64| counter::unchanged(self.mapping.word(at), noted);
         let layout = self.mapping.layout();
         match self.notes {
             Notes::Locked => true,
             Notes::One(at, noted) => {
                 counter::end_of_reading::<AtomicU64>();
-                unchanged(at, noted)
+                self.holds(at, noted)
             }
             Notes::Many(shards, noted) => {
                 counter::end_of_reading::<AtomicU64>();
                 shards
                     .iter()
                     .zip(noted)
-                    .all(|(index, &noted)| unchanged(layout.shard(index) + shard::COUNTER, noted))
+                    .all(|(index, &noted)| self.holds(layout.shard(index) + shard::COUNTER, noted))
             }
             Notes::Back(back) => back.meanwhile() == Meanwhile::Nothing,
         }
+    }
+
+    /// Whether a counter has the value that was noted.
+    #[inline(always)]
+    fn holds(&self, counter: u64, noted: u64) -> bool {
+        counter::unchanged(self.mapping.word(counter), noted)
     }
 
     /// An error where something changed since the view was made. To be asked by walks at each step of some hundred bytes
@@ -199,7 +229,7 @@ impl<'a> View<'a> {
 
     /// Appends `length` bytes to `out`. Long copies are made only while the
     /// shard is unchanged (R3, R10).
-    #[inline]
+    #[inline(always)]
     pub fn append_to(&self, at: Offset, length: u64, out: &mut Vec<u8>) -> Result<(), Fault> {
         self.mapping.check(at, length)?;
         if length > LONG {
@@ -265,7 +295,7 @@ impl<'a> View<'a> {
     }
 
     /// Fills all of `out` from an offset on.
-    #[inline]
+    #[inline(always)]
     pub fn copy_to(&self, at: Offset, out: &mut [u8]) -> Result<(), Fault> {
         // SAFETY: a byte may be what may be none yet, and nothing but bytes is written to it.
         let out = unsafe { &mut *(std::ptr::from_mut(out) as *mut [MaybeUninit<u8>]) };
@@ -284,7 +314,7 @@ impl<'a> View<'a> {
 
     /// [`copy_to`](Self::copy_to) memory that holds nothing yet; all of it does then. Long copies are made only while the
     /// shard is unchanged (R3).
-    #[inline]
+    #[inline(always)]
     pub fn copy_into(&self, at: Offset, out: &mut [MaybeUninit<u8>]) -> Result<(), Fault> {
         self.mapping.check(at, out.len() as u64)?;
         if out.len() as u64 > LONG {
@@ -319,6 +349,21 @@ impl<'a> View<'a> {
     #[inline]
     pub fn hash_key(&self) -> [u64; 2] {
         [header::HASH_KEY, header::HASH_KEY + 8].map(|at| self.mapping.load(at))
+    }
+
+    /// Words of a shard's roots, from one of them on: cheaper than a [`root`](Self::root) at a time.
+    ///
+    /// # Panics
+    /// If the roots end before.
+    #[inline(always)]
+    pub fn roots<const N: usize>(&self, index: usize, first: usize) -> Roots<'a, N> {
+        Roots {
+            words: self.mapping.roots(index, first),
+            mapping: self.mapping,
+            index,
+            first,
+            watch: self.watch(),
+        }
     }
 
     /// A word of a shard's roots.

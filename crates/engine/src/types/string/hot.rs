@@ -1,9 +1,9 @@
 //! The calls that embedded clients make most, typed and direct.
 
-use undercroft_memory::{Scratch, ShardSet, View, removing};
+use undercroft_memory::{Body, Scratch, ShardSet, View, removing};
 
 use crate::error::Error;
-use crate::store::{Key, Store};
+use crate::store::{Key, Reader, Store};
 use crate::structures::entry::Text;
 use crate::transaction::access::Access;
 use crate::transaction::writer::Expiry;
@@ -85,6 +85,32 @@ impl<B: TextBuffer + ?Sized> TextBuffer for &mut B {
     }
 }
 
+/// Copies the string that a key holds, unless it is long.
+struct CopyText<'a> {
+    store: &'a Store,
+    database: usize,
+    key: &'a Key<'a>,
+}
+
+impl<B: TextBuffer> Body<B> for CopyText<'_> {
+    type Found = Fetched;
+    type Error = Error;
+
+    #[inline(always)]
+    fn run(&self, view: &View<'_>, out: &mut B) -> Result<Fetched, Error> {
+        let store = self.store;
+        let Some(entry) = (Reader { store, view }).find(self.database, self.key)? else {
+            return Ok(Fetched::Nothing);
+        };
+        let text = entry.text(view)?;
+        if text.length() >= LONG {
+            return Ok(Fetched::Long);
+        }
+        out.fill(view, text)?;
+        Ok(Fetched::Text)
+    }
+}
+
 impl Access<'_> {
     /// Fills `out` with the string that a key holds; it is empty where there is none. Returns whether it was there.
     /// O(length).
@@ -109,19 +135,40 @@ impl Access<'_> {
         key: &Key<'_>,
         out: &mut B,
     ) -> Result<bool, Error> {
+        if self.running.is_none() {
+            let store = self.store;
+            let copy = CopyText {
+                store,
+                database,
+                key,
+            };
+            match store.segment.read_at_once(key.shard, out, &copy) {
+                Some(Fetched::Nothing) => return Ok(false),
+                Some(Fetched::Text) if !out.makes_room() => return Ok(true),
+                _ => {}
+            }
+        }
+        self.fetch_again(database, key, out)
+    }
+
+    /// [`fetch`](Self::fetch) where the first try is not all, and within transactions.
+    #[inline(never)]
+    fn fetch_again<B: TextBuffer>(
+        &self,
+        database: usize,
+        key: &Key<'_>,
+        out: &mut B,
+    ) -> Result<bool, Error> {
+        let copy = CopyText {
+            store: self.store,
+            database,
+            key,
+        };
         loop {
-            let found = self.read_into(ShardSet::one(key.shard), out, |reader, out| {
-                let Some(entry) = reader.find(database, key)? else {
-                    return Ok::<_, Error>(Fetched::Nothing);
-                };
-                let text = entry.text(reader.view())?;
-                if text.length() >= LONG {
-                    return Ok(Fetched::Long);
-                }
-                out.fill(reader.view(), text)?;
-                Ok(Fetched::Text)
+            let fetched = self.read_into(ShardSet::one(key.shard), out, |reader, out| {
+                copy.run(reader.view(), out)
             })?;
-            let found = match found {
+            let found = match fetched {
                 Fetched::Nothing => false,
                 Fetched::Text => true,
                 Fetched::Long => self.fetch_long(database, key, out)?,
