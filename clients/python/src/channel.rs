@@ -20,7 +20,6 @@ use undercroft_engine::{
 
 use crate::client::Client;
 use crate::objects;
-use crate::taken::push_back;
 
 import_exception!(queue, Empty);
 import_exception!(queue, Full);
@@ -303,7 +302,14 @@ impl ChannelLink {
         let shared = client.enter(py)?;
         let (store, database) = (&shared.store, client.database(py));
         let [key, _] = self.channel.looked_at();
-        push_back(store, database, key, End::Left, items)
+        if items.is_empty() {
+            return Ok(());
+        }
+        // From the left end, where the last one pushed comes to be the first.
+        let turned: SmallVec<[&[u8]; 16]> = items.iter().rev().copied().collect();
+        let _deferred = defer_signals();
+        unlimited_patience(|| store.push(database, key, End::Left, &turned))
+            .map(drop)
             .map_err(|error| self.raise(py, store, 0, error))
     }
 

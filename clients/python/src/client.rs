@@ -12,12 +12,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use undercroft_commands::session::Session;
 use undercroft_embedded::{OnRemoved, OpenStore, Place};
-use undercroft_engine::{DATABASES, End, EvictionPolicy, PatienceLimited, Terms};
+use undercroft_engine::{DATABASES, EvictionPolicy, PatienceLimited, Terms};
 
 use crate::attached::Attached;
 use crate::codec::Codec;
 use crate::error::{self, Raises};
-use crate::execute;
+use crate::execute::{self, Argument, encode};
 use crate::feed;
 use crate::haste::{Backlog, hasten, is_beside};
 use crate::opening;
@@ -498,19 +498,14 @@ impl Client {
         execute::run(self, words, options, taken)
     }
 
-    /// Give back what is on the list of a call that was interrupted. Items of a typed pop came from an end of `name`.
-    #[pyo3(signature = (taken, name=None, is_left=true))]
-    fn _give_back(
-        &self,
-        py: Python<'_>,
-        taken: &Bound<'_, PyList>,
-        name: Option<&Bound<'_, PyAny>>,
-        is_left: bool,
-    ) {
-        // SAFETY: the thread is attached, and the reference keeps the object alive.
-        let name = name.and_then(|name| unsafe { self.codec.bytes(name.as_ptr()) });
-        let end = if is_left { End::Left } else { End::Right };
-        self.give_back_all(py, taken, name.map(|name| (name, end)));
+    /// Give back what is on the list of a call that was interrupted; a typed call's with its command and its arguments.
+    #[pyo3(signature = (taken, *words))]
+    fn _give_back(&self, py: Python<'_>, taken: &Bound<'_, PyList>, words: &Bound<'_, PyTuple>) {
+        let given = words.iter_borrowed().filter(|word| !word.is_none());
+        // The call has taken them for words already.
+        let words: Vec<_> = given.flat_map(|word| encode(&self.codec, word)).collect();
+        let words: Vec<&[u8]> = words.iter().map(Argument::bytes).collect();
+        self.give_back_all(py, taken, &words);
     }
 
     /// Run commands, each a tuple of its arguments and of what is said about its

@@ -151,9 +151,8 @@ fn ask_once<'py>(
             outcome.map_err(|blocked| error::raise_blocked(py, client.codec.raises, &blocked))?;
             let whole = recorder.finish().ok().and_then(|mut all| all.pop());
             let taken = begun.with_reply(whole.unwrap_or(Tree::Null));
-            let whole = taken.reply().clone();
-            taken::keep(py, &shared, list, taken)?;
-            whole.write(&mut reply);
+            let took = taken::keep(py, &shared, list, taken)?;
+            took.get().reply().write(&mut reply);
         }
     }
     match reply.finish()? {

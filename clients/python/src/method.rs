@@ -435,6 +435,13 @@ pub(crate) fn guarded(body: impl FnOnce() -> Step) -> Step {
     }
 }
 
+/// The call again: it has changed nothing, and the client opens the store again for it.
+#[cold]
+#[inline(never)]
+fn once_more<C, M: Method<C>>(call: &Call<'_, '_, C>) -> Outcome {
+    M::call(call)
+}
+
 /// What a method of ours answers, or the call of the next in order.
 #[inline(always)]
 fn attempt<C, M>(call: &Call<'_, '_, C>) -> Step
@@ -443,8 +450,7 @@ where
     M: Method<C>,
 {
     let called = || match M::call(call) {
-        // Nothing was changed; the client opens the store again.
-        Err(Miss::Again(_)) => M::call(call),
+        Err(Miss::Again(_)) => once_more::<C, M>(call),
         outcome => outcome,
     };
     guarded(|| match called() {

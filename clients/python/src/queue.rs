@@ -424,7 +424,7 @@ impl Queue {
 
     /// Give back all that is on the list of a run that was interrupted.
     fn _give_back(&self, py: Python<'_>, taken: &Bound<'_, PyList>) {
-        self.client.get().give_back_all(py, taken, None);
+        self.client.get().give_back_all(py, taken, &[]);
     }
 
     /// Forget all commands.

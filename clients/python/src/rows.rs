@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::client::Client;
-use crate::hot::{Hot, Taking, counters, hashes, keys, lists, multi_key, sets, strings};
+use crate::hot::{Hot, Taking, counters, hashes, keys, lists, multi_key, pops, sets, strings};
 use crate::method::{Call, Method, Miss, Outcome, add};
 use crate::queue::Queue;
 
@@ -158,11 +158,11 @@ macro_rules! taking_rows {
 taking_rows! {
     lpop "_lpop" lists::Lpop;
     rpop "_rpop" lists::Rpop;
-    spop "_spop";
-    zpopmin "_zpopmin";
-    zpopmax "_zpopmax";
-    getdel "_getdel";
-    getset "_getset";
+    spop "_spop" pops::Spop;
+    zpopmin "_zpopmin" pops::Zpopmin;
+    zpopmax "_zpopmax" pops::Zpopmax;
+    getdel "_getdel" pops::Getdel;
+    getset "_getset" pops::Getset;
 }
 
 /// A name, where it is also a word of Rust's.

@@ -6,21 +6,28 @@
 //! an object of it, and has it given back where anything is raised. From a function in Python its caller gets the result
 //! without another look at signals.
 
+use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
-use smallvec::SmallVec;
+use pyo3::types::{PyBytes, PyFloat, PyList, PyTuple};
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::{Context, execute};
 use undercroft_embedded::{OpenStore, Taken, run_on, taking};
-use undercroft_engine::{End, Error, Store, defer_signals, unlimited_patience};
 
 use crate::client::Client;
 use crate::error::{self, StoreError};
+use crate::method::{Call, Miss, Outcome};
 use crate::reply::Objects;
 
 /// What one command took.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Took(Taken);
+
+impl Took {
+    /// The reply to the command.
+    pub(crate) fn reply(&self) -> &Tree {
+        self.0.reply()
+    }
+}
 
 /// The tickets made before a command runs that takes something: its own, or for EXEC those of the queued commands, each
 /// with the command's place in the transaction.
@@ -29,18 +36,19 @@ pub(crate) enum Begun {
     Many(Vec<(usize, Taken)>),
 }
 
-/// Puts what was taken onto the list of the call; gives it back where there is no memory for that.
-pub(crate) fn keep(
-    py: Python<'_>,
+/// Puts what was taken onto the list of the call, and returns it there; gives it back where there is no memory for that.
+pub(crate) fn keep<'py>(
+    py: Python<'py>,
     shared: &OpenStore,
-    list: &Bound<'_, PyList>,
+    list: &Bound<'py, PyList>,
     taken: Taken,
-) -> PyResult<()> {
+) -> PyResult<Bound<'py, Took>> {
     let took = Bound::new(py, Took(taken))?;
     list.append(&took).inspect_err(|_| {
         // There is another exception to be raised.
         let _ = shared.give_back(&took.get().0);
-    })
+    })?;
+    Ok(took)
 }
 
 /// Runs a command, and keeps what it takes on the list of the call before anything is made of the reply.
@@ -60,7 +68,10 @@ pub(crate) fn run_keeping(
     let whole = recorder.finish().ok().and_then(|mut all| all.pop());
     let whole = whole.unwrap_or(Tree::Null);
     match begun {
-        Begun::One(taken) => keep(py, shared, list, taken.with_reply(whole.clone()))?,
+        Begun::One(taken) => {
+            let took = keep(py, shared, list, taken.with_reply(whole))?;
+            took.get().reply().write(reply);
+        }
         Begun::Many(all) => {
             // EXEC answers with the replies to the commands in their places, if it has run them.
             let replies = match &whole {
@@ -72,26 +83,10 @@ pub(crate) fn run_keeping(
                     keep(py, shared, list, taken.with_reply(reply.clone()))?;
                 }
             }
+            whole.write(reply);
         }
     }
-    whole.write(reply);
     Ok(())
-}
-
-/// Pushes items to the end of a list that they came from, so that they are in the order in which they were.
-pub(crate) fn push_back(
-    store: &Store,
-    database: usize,
-    key: &[u8],
-    end: End,
-    items: &[&[u8]],
-) -> Result<(), Error> {
-    if items.is_empty() {
-        return Ok(());
-    }
-    let turned: SmallVec<[&[u8]; 16]> = items.iter().rev().copied().collect();
-    let _deferred = defer_signals();
-    unlimited_patience(|| store.push(database, key, end, &turned).map(drop))
 }
 
 /// Tells that something could not be given back, as an exception is raised already.
@@ -101,27 +96,61 @@ fn tell(py: Python<'_>, reason: &str) {
     StoreError::new_err(text).write_unraisable(py, None);
 }
 
-/// The items that a typed pop put onto a list.
-fn items(entry: &Bound<'_, PyAny>) -> Vec<Vec<u8>> {
-    if let Ok(item) = entry.cast::<PyBytes>() {
-        return vec![item.as_bytes().to_vec()];
+/// What a typed call put onto its list, as the command's reply: bytes, numbers, and lists and pairs of them. A pair of
+/// bytes and an integer is a string and when it would have expired.
+fn reply_of(entry: &Bound<'_, PyAny>) -> (Tree, Option<u64>) {
+    if let Ok(bytes) = entry.cast::<PyBytes>() {
+        return (Tree::Bulk(bytes.as_bytes().to_vec()), None);
     }
-    let Ok(list) = entry.cast::<PyList>() else {
-        return Vec::new();
+    if let Ok(number) = entry.cast::<PyFloat>() {
+        return (Tree::Double(number.value()), None);
+    }
+    let all = |items: Vec<Bound<'_, PyAny>>| {
+        let replies = items.iter().map(|item| reply_of(item).0);
+        (Tree::Array(replies.collect()), None)
     };
-    let bytes = |item: Bound<'_, PyAny>| Some(item.cast::<PyBytes>().ok()?.as_bytes().to_vec());
-    list.iter().filter_map(bytes).collect()
+    if let Ok(list) = entry.cast::<PyList>() {
+        return all(list.iter().collect());
+    }
+    if let Ok(pair) = entry.cast::<PyTuple>() {
+        return match pair.extract::<(Bound<'_, PyAny>, u64)>() {
+            Ok((text, expires)) => (reply_of(&text).0, Some(expires)),
+            Err(_) => all(pair.iter().collect()),
+        };
+    }
+    (Tree::Null, None)
+}
+
+impl Call<'_, '_> {
+    /// Puts what a typed call took onto its list, as [`reply_of`] reads it, and returns it. A null stands for an object
+    /// that there was no memory for: then `lost` is what was taken, and is given back.
+    pub(crate) fn keep_raw(
+        &self,
+        shared: &OpenStore,
+        list: &Bound<'_, PyList>,
+        raw: *mut ffi::PyObject,
+        (words, lost): (&[&[u8]], impl FnOnce() -> (Tree, Option<u64>)),
+    ) -> Outcome {
+        // SAFETY: the thread is attached; the list takes a reference of its own.
+        if !raw.is_null() && unsafe { ffi::PyList_Append(list.as_ptr(), raw) } == 0 {
+            return Ok(raw);
+        }
+        let raised = PyErr::fetch(self.py);
+        // SAFETY: the thread is attached, and the reference is this call's own.
+        unsafe { ffi::Py_XDECREF(raw) };
+        let (reply, expires) = lost();
+        if let Some(taken) = Taken::of(self.database(), words, reply, expires) {
+            // There is another exception to be raised.
+            let _ = shared.give_back(&taken);
+        }
+        Err(Miss::Raised(raised))
+    }
 }
 
 impl Client {
-    /// Gives back all that is on the list of a call that was interrupted, the last first. Items of a typed pop came from
-    /// an end of the list `name`.
-    pub(crate) fn give_back_all(
-        &self,
-        py: Python<'_>,
-        taken: &Bound<'_, PyList>,
-        name: Option<(&[u8], End)>,
-    ) {
+    /// Gives back all that is on the list of a call that was interrupted, the last first. The entries of a typed call are
+    /// of the command with these words.
+    pub(crate) fn give_back_all(&self, py: Python<'_>, taken: &Bound<'_, PyList>, words: &[&[u8]]) {
         if taken.is_empty() {
             return;
         }
@@ -130,15 +159,14 @@ impl Client {
             Err(error) => return tell(py, &error.to_string()),
         };
         for entry in taken.iter().rev() {
-            let given = match (entry.cast::<Took>(), name) {
-                (Ok(took), _) => shared.give_back(&took.get().0),
-                (Err(_), Some((name, end))) => {
-                    let items = items(&entry);
-                    let items: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
-                    push_back(&shared.store, self.database(py), name, end, &items)
-                        .map_err(|error| error.to_string())
+            let given = match entry.cast::<Took>() {
+                Ok(took) => shared.give_back(&took.get().0),
+                Err(_) => {
+                    let (reply, expires) = reply_of(&entry);
+                    let database = self.database(py);
+                    let taken = Taken::of(database, words, reply, expires);
+                    taken.map_or(Ok(()), |taken| shared.give_back(&taken))
                 }
-                (Err(_), None) => Ok(()),
             };
             if let Err(reason) = given {
                 tell(py, &reason);

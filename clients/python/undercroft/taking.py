@@ -26,11 +26,9 @@ def {name}(self, {parameters}):
     try:
         return take(self, taken, {arguments})
     except BaseException:
-        give_back(self, taken{end})
+        give_back(self, taken, "{command}", {arguments})
         raise
 '''
-# Methods whose native call keeps nothing but the items: where these came from.
-_ENDS = {"lpop": ", name, True", "rpop": ", name, False"}
 
 
 def _method(name: str, taking: str) -> Any:
@@ -44,7 +42,7 @@ def _method(name: str, taking: str) -> Any:
         parameters=parameters,
         arguments=arguments,
         does=native.__doc__,
-        end=_ENDS.get(name, ""),
+        command=name.upper(),
     )
     made: dict[str, Any] = {"take": getattr(Client, taking), "give_back": Client._give_back}
     # A signature of its own, so that a call costs one frame and no packing of arguments.

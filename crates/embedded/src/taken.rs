@@ -146,6 +146,24 @@ impl Taken {
         }
     }
 
+    /// What a command with these words has taken, by its reply or as much of it as that holds; none where there is no such
+    /// command. A string would have expired at a time in milliseconds.
+    pub fn of(
+        database: usize,
+        words: &[&[u8]],
+        reply: Tree,
+        expires: Option<u64>,
+    ) -> Option<Taken> {
+        Some(Taken {
+            holds: holds(words)?,
+            database: database as u32,
+            words: words_of(words),
+            reply,
+            expires: expires.map_or(-1, |at| at as i64),
+            items: None,
+        })
+    }
+
     /// The same, with the whole reply to the command.
     pub fn with_reply(mut self, reply: Tree) -> Taken {
         self.reply = reply;
@@ -418,8 +436,10 @@ impl OpenStore {
         };
         match (holds, words.get(1)) {
             (Holds::Text | Holds::Replaced, Some(key)) => {
-                if let Some(Tree::Integer(at)) = self.ask(taken.database, &[b"PEXPIRETIME", key]) {
-                    taken.expires = at;
+                // An error is the command's own to tell.
+                let found = self.store.access().expiry(taken.database as usize, key);
+                if let Ok(Some(Some(at))) = found {
+                    taken.expires = at as i64;
                 }
             }
             (Holds::Values, Some(key)) => {

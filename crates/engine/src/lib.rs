@@ -55,7 +55,7 @@ pub use lease::{Cached, LEASE_SCRIPT, Lease, Leased, lease_key};
 pub use messages::notify::{EventClasses, KeyEvent};
 pub use messages::receivers::Topic;
 pub use messages::subscriber::{Event, Message, Subscriber, Waiting};
-pub use random::Random;
+pub use random::{Random, chance};
 pub use scripts::{NamedText, RunningScript, SharedMemory, SharedTexts, StoredLibrary};
 pub use store::clock::Frozen;
 pub use store::name::{StoreName, list_stores};

@@ -1,5 +1,12 @@
 //! Random numbers for commands that choose by chance.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+/// A seed that cannot be foreseen: every `RandomState` has keys of its own, so there is no generator to keep.
+pub fn chance() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
 /// A generator of random numbers (Sebastiano Vigna's SplitMix64): even, quick,
 /// and no secret.
 #[derive(Clone, Debug)]

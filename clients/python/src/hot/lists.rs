@@ -1,11 +1,13 @@
 //! The methods on lists that programs call most.
 
 use std::cell::Cell;
+use std::ptr;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use smallvec::SmallVec;
+use undercroft_commands::reply::Tree;
 use undercroft_engine::{End, Ranges};
 
 use crate::codec;
@@ -13,7 +15,6 @@ use crate::execute::Argument;
 use crate::hot::{Hot, Taking};
 use crate::method::{Call, Miss, Outcome, made};
 use crate::row::is_none;
-use crate::taken::push_back;
 
 /// So many values are pushed without an allocation.
 const FEW: usize = 16;
@@ -109,25 +110,19 @@ fn pop<'py>(call: &Call<'_, 'py>, taken: &Bound<'py, PyList>, end: End) -> Outco
             Some(_) => list(call, items, true),
             None => made(codec::raw(call.py, items.get(0))),
         };
-        // SAFETY: the thread is attached; the list takes a reference of its own.
-        let kept = raw.and_then(|raw| unsafe {
-            match ffi::PyList_Append(taken.as_ptr(), raw) {
-                0 => Ok(raw),
-                _ => {
-                    ffi::Py_DECREF(raw);
-                    Err(Miss::Set)
-                }
-            }
-        });
-        let raw = match kept {
-            Ok(raw) => raw,
-            Err(miss) => {
-                // There is another exception to be raised.
-                let items: SmallVec<[&[u8]; FEW]> = items.iter().collect();
-                let _ = push_back(&shared.store, call.database(), name, end, &items);
-                return Err(miss);
-            }
+        let command: &[u8] = match end {
+            End::Left => b"LPOP",
+            End::Right => b"RPOP",
         };
+        let lost = || {
+            let items = items.iter().map(|item| Tree::Bulk(item.to_vec()));
+            (Tree::Array(items.collect()), None)
+        };
+        let raw = match raw {
+            Ok(raw) => raw,
+            Err(_) => ptr::null_mut(),
+        };
+        let raw = call.keep_raw(&shared, taken, raw, (&[command, name], lost))?;
         if !call.client.codec.decode {
             return Ok(raw);
         }

@@ -5,6 +5,7 @@
 //! - `keys`: `delete`, `exists`, `expire` and `ttl`.
 //! - `lists`: the methods on lists that programs call most.
 //! - `multi_key`: `mget` and `mset`.
+//! - `pops`: what takes a string or a member out of the store.
 //! - `sets`: `sadd` and `sismember`.
 //! - `streams`: the methods on streams that programs call most; their rows are redis-py's.
 //! - `strings`: `get` and `set`.
@@ -19,6 +20,7 @@ pub(crate) mod hashes;
 pub(crate) mod keys;
 pub(crate) mod lists;
 pub(crate) mod multi_key;
+pub(crate) mod pops;
 pub(crate) mod sets;
 pub(crate) mod streams;
 pub(crate) mod strings;

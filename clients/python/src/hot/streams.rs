@@ -545,7 +545,9 @@ impl Taking for Xreadgroup {
             });
             let names = [name, group, consumer];
             let delivered = Taken::entries(call.database(), names, acknowledged, ids);
-            taken::keep(call.py, &shared, taken, delivered).map_err(Miss::Raised)
+            taken::keep(call.py, &shared, taken, delivered)
+                .map(drop)
+                .map_err(Miss::Raised)
         };
         with_entries(|entries| {
             let (store, database) = (&shared.store, call.database());

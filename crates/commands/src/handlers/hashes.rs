@@ -1,12 +1,11 @@
 //! Hashes.
 
 use undercroft_engine::{
-    Error, Hash, Key, KeyEvent, PackedLimits, Parts, Random, Ranges, Reader, parse_integer,
+    Error, Hash, Key, KeyEvent, PackedLimits, Parts, Random, Ranges, Reader, chance, parse_integer,
 };
 
 use crate::arguments::{CommandError, float, integer, is_keyword};
 use crate::handler::{Context, Failure, Outcome};
-use crate::handlers::keys::chance;
 use crate::handlers::walk::walk;
 use crate::number::Extended;
 use crate::protocol::Protocol;

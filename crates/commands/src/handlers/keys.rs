@@ -1,9 +1,6 @@
 //! Keys of any type: deleting, finding, renaming, copying.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
-
-use undercroft_engine::{Access, DATABASES, Key, KeyEvent, Ranges, ValueType};
+use undercroft_engine::{Access, DATABASES, Key, KeyEvent, Ranges, ValueType, chance};
 
 use crate::arguments::{CommandError, integer, is_keyword};
 use crate::glob::{Case, TooComplex, matches};
@@ -223,11 +220,6 @@ pub(crate) fn scan_cursor(text: &[u8]) -> Result<u64, CommandError> {
         Some(sum) => Ok(sum),
         None => Err(CommandError::fixed("ERR invalid cursor")),
     }
-}
-
-/// A number that nobody can foresee: every RandomState has keys of its own, so there is no generator to keep.
-pub(crate) fn chance() -> u64 {
-    RandomState::new().build_hasher().finish()
 }
 
 /// RANDOMKEY.

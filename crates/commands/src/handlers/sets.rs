@@ -1,11 +1,12 @@
 //! Sets.
 
-use undercroft_engine::{Error, Key, KeyEvent, Random, Ranges, Reader, Set, SetOperation};
+use undercroft_engine::{
+    Error, Key, KeyEvent, Random, Ranges, Reader, Set, SetOperation, chance,
+};
 
 use crate::arguments::{CommandError, is_keyword, parse_integer};
 use crate::handler::{Context, Failure, Outcome};
 use crate::handlers::hashes::{random_count, sample_within, sampled};
-use crate::handlers::keys::chance;
 use crate::handlers::walk::walk;
 use crate::reply::Reply;
 
@@ -145,15 +146,8 @@ pub(crate) fn spop(
         _ => return Err(CommandError::SYNTAX.into()),
     };
     let (store, database) = (context.store, context.database());
-    let key = store.key(arguments[1]);
     let mut texts = Ranges::new();
-    let seed = chance();
-    store.write_into(store.shards_of([&key]), &mut texts, |writer, texts| {
-        let mut random = Random::new(seed);
-        let wanted = count.unwrap_or(1);
-        writer.set_pop(database, &key, &mut random, wanted, texts)
-    })?;
-    store.note_use(&key);
+    store.set_pop(database, arguments[1], count.unwrap_or(1), &mut texts)?;
     match count {
         None => reply.bulk_or_null(texts.iter().next()),
         Some(_) => write_set(&texts, reply),

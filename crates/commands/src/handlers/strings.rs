@@ -242,10 +242,12 @@ pub(crate) fn getset(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    get_and(context, arguments[1], reply, |writer, database, key, _| {
-        writer.set(database, key, arguments[2], Expiry::Never)?;
-        Ok(())
-    })
+    let (store, database) = (context.store, context.database());
+    let scratch = &mut context.session.scratch;
+    let found = store.exchange_string(database, arguments[1], arguments[2], scratch)?;
+    context.count_lookup(found.is_some());
+    write_scratch(context, found.is_some(), reply);
+    Ok(())
 }
 
 /// GETDEL.
@@ -254,17 +256,11 @@ pub(crate) fn getdel(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    get_and(
-        context,
-        arguments[1],
-        reply,
-        |writer, database, key, found| {
-            if found {
-                writer.remove(database, key)?;
-            }
-            Ok(())
-        },
-    )
+    let (store, database) = (context.store, context.database());
+    let found = store.take_string(database, arguments[1], &mut context.session.scratch)?;
+    context.count_lookup(found.is_some());
+    write_scratch(context, found.is_some(), reply);
+    Ok(())
 }
 
 /// GETEX.

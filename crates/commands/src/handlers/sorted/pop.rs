@@ -44,12 +44,14 @@ fn pop(
         _ => return Err(CommandError::SYNTAX.into()),
     };
     let (store, database) = (context.store, context.database());
-    let key = store.key(arguments[1]);
     let mut popped = Scored::new();
-    store.write_into(store.shards_of([&key]), &mut popped, |writer, popped| {
-        writer.sorted_pop(database, &key, highest, count.unwrap_or(1), popped)
-    })?;
-    store.note_use(&key);
+    store.sorted_pop(
+        database,
+        arguments[1],
+        highest,
+        count.unwrap_or(1),
+        &mut popped,
+    )?;
     // A single member is no list of pairs, not even in RESP3.
     if context.session.protocol == Protocol::Resp3 && count.is_some() {
         write_scored(context, &popped, true, reply);

@@ -1,13 +1,12 @@
 //! Reading single members, and counting them.
 
-use undercroft_engine::{Bounds, Error, Key, Random, Reader, Scored, SortedSet};
+use undercroft_engine::{Bounds, Error, Key, Random, Reader, Scored, SortedSet, chance};
 
 use super::add::only_option;
 use super::{bounds, write_scored};
 use crate::arguments::CommandError;
 use crate::handler::{Context, Failure, Outcome};
 use crate::handlers::hashes::{random_count, sample_within, sampled};
-use crate::handlers::keys::chance;
 use crate::handlers::walk::walk;
 use crate::number::double_text;
 use crate::reply::Reply;

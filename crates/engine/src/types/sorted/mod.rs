@@ -10,6 +10,7 @@
 //! - `leaf`: the leaves of a sorted set's tree.
 //! - `order`: the order of members: by score, then by their bytes.
 //! - `pack`: small sorted sets in one byte string.
+//! - `pop`: taking the first or last members out.
 //! - `ranks`: the tree of a large sorted set: its members by rank.
 //! - `read`: reading sorted sets, optimistically or under a lock.
 //! - `remove`: taking members out.
@@ -23,6 +24,7 @@ mod contract;
 mod leaf;
 mod order;
 mod pack;
+mod pop;
 mod ranks;
 mod read;
 mod remove;

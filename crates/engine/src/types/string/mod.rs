@@ -2,6 +2,7 @@
 //!
 //! - `bits`: strings as arrays of bits.
 //! - `contract`: what strings answer as a type of value.
+//! - `exchange`: strings that are taken out of the store, or exchanged for others.
 //! - `hot`: the calls that embedded clients make most: GET, SET and their like.
 //! - `in_place`: long strings that are read in the store itself, or taken out of it.
 //! - `mget`: the strings of several keys, as they were at one moment.
@@ -9,6 +10,7 @@
 
 pub(crate) mod bits;
 mod contract;
+mod exchange;
 pub(crate) mod hot;
 pub(crate) mod in_place;
 pub(crate) mod mget;

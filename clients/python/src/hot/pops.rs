@@ -1,0 +1,238 @@
+//! What takes one string or one member out of the store: `getdel`, `getset`, `spop`, `zpopmin` and `zpopmax`.
+
+use std::cell::Cell;
+use std::ptr;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use undercroft_commands::reply::Tree;
+use undercroft_engine::{Error, Ranges, Scored};
+
+use crate::client::Use;
+use crate::codec;
+use crate::hot::Taking;
+use crate::method::{Call, Miss, Outcome};
+use crate::row::is_none;
+
+/// Buffers up to this many bytes are kept for the next call.
+const KEPT: usize = 64 * 1024;
+
+thread_local! {
+    /// Where a string is copied to on its way to an object.
+    static TEXT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Takes a string with `take`, which returns as [`Access::take_string`](undercroft_engine::Access::take_string) does.
+#[inline(always)]
+fn take_string<'py>(
+    call: &Call<'_, 'py>,
+    taken: &Bound<'py, PyList>,
+    words: &[&[u8]],
+    take: impl FnOnce(&Use<'_, 'py>, &mut Vec<u8>) -> Result<Option<Option<u64>>, Error>,
+) -> Outcome {
+    let shared = call.enter()?;
+    let mut text = TEXT.take();
+    text.clear();
+    let outcome = match take(&shared, &mut text) {
+        Err(error) => Err(call.failed(&shared, error)),
+        Ok(None) => Ok(codec::none(call.py)),
+        Ok(Some(expires)) => keep_text(call, &shared, taken, (words, &text, expires)),
+    };
+    if text.capacity() <= KEPT {
+        TEXT.set(text);
+    }
+    outcome
+}
+
+/// The result of a call that took a text, which is put onto the list first, with the time at which it would have expired.
+#[inline(always)]
+fn keep_text<'py>(
+    call: &Call<'_, 'py>,
+    shared: &Use<'_, 'py>,
+    taken: &Bound<'py, PyList>,
+    (words, text, expires): (&[&[u8]], &[u8], Option<u64>),
+) -> Outcome {
+    let raw = codec::raw(call.py, text);
+    let lost = || (Tree::Bulk(text.to_vec()), expires);
+    let Some(at) = expires else {
+        let raw = call.keep_raw(shared, taken, raw, (words, lost))?;
+        return result(call, raw, |call| call.string(text));
+    };
+    let pair = match raw.is_null() {
+        true => ptr::null_mut(),
+        false => pair(call.py, raw, codec::number(call.py, at as i64)),
+    };
+    let pair = call.keep_raw(shared, taken, pair, (words, lost))?;
+    // SAFETY: the reference is this call's own; the list has another one.
+    unsafe { ffi::Py_DECREF(pair) };
+    call.string(text)
+}
+
+/// What was kept, where results are bytes; what `decoded` makes otherwise.
+#[inline(always)]
+fn result(
+    call: &Call<'_, '_>,
+    raw: *mut ffi::PyObject,
+    decoded: impl FnOnce(&Call<'_, '_>) -> Outcome,
+) -> Outcome {
+    if !call.client.codec.decode {
+        return Ok(raw);
+    }
+    // SAFETY: the thread is attached, and the reference is this call's own.
+    unsafe { ffi::Py_DECREF(raw) };
+    decoded(call)
+}
+
+/// A pair of objects, whose references it takes over; null with an exception set where one of them is, or there is no
+/// memory.
+fn pair(
+    _: Python<'_>,
+    first: *mut ffi::PyObject,
+    second: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: the thread is attached; the tuple takes references of its own, and what may be null is looked at.
+    unsafe {
+        let pair = match first.is_null() || second.is_null() {
+            true => ptr::null_mut(),
+            false => ffi::PyTuple_Pack(2, first, second),
+        };
+        ffi::Py_XDECREF(first);
+        ffi::Py_XDECREF(second);
+        pair
+    }
+}
+
+pub(crate) struct Getdel;
+
+impl Taking for Getdel {
+    #[inline(always)]
+    fn take<'py>(call: &Call<'_, 'py>, taken: &Bound<'py, PyList>) -> Outcome {
+        let &[name] = call.exactly()?;
+        let name = call.bytes(name)?;
+        let database = call.database();
+        take_string(call, taken, &[b"GETDEL", name], |shared, text| {
+            shared.store.access().take_string(database, name, text)
+        })
+    }
+}
+
+pub(crate) struct Getset;
+
+impl Taking for Getset {
+    #[inline(always)]
+    fn take<'py>(call: &Call<'_, 'py>, taken: &Bound<'py, PyList>) -> Outcome {
+        let &[name, value] = call.exactly()?;
+        let (name, value) = (call.bytes(name)?, call.word(value)?);
+        let (value, database) = (value.bytes(), call.database());
+        take_string(call, taken, &[b"GETSET", name, value], |shared, text| {
+            let access = shared.store.access();
+            access.exchange_string(database, name, value, text)
+        })
+    }
+}
+
+/// The only argument of a call that takes one of something: one of a number is left to the row.
+#[inline(always)]
+fn one<'a>(call: &Call<'a, '_>) -> Result<&'a [u8], Miss> {
+    match *call.unnamed()? {
+        [name] => call.bytes(name),
+        [name, count] if is_none(count) => call.bytes(name),
+        _ => Err(Miss::Unusual),
+    }
+}
+
+pub(crate) struct Spop;
+
+impl Taking for Spop {
+    #[inline(always)]
+    fn take<'py>(call: &Call<'_, 'py>, taken: &Bound<'py, PyList>) -> Outcome {
+        let name = one(call)?;
+        let shared = call.enter()?;
+        let (access, mut members) = (shared.store.access(), Ranges::new());
+        match access.set_pop(call.database(), name, 1, &mut members) {
+            Err(error) => Err(call.failed(&shared, error)),
+            Ok(_) if members.is_empty() => Ok(codec::none(call.py)),
+            Ok(_) => {
+                let words: &[&[u8]] = &[b"SPOP", name];
+                keep_text(call, &shared, taken, (words, members.get(0), None))
+            }
+        }
+    }
+}
+
+/// Takes the member with the lowest score, or the highest.
+#[inline(always)]
+fn pop_scored<'py>(
+    call: &Call<'_, 'py>,
+    taken: &Bound<'py, PyList>,
+    command: &[u8],
+    highest: bool,
+) -> Outcome {
+    let name = one(call)?;
+    let shared = call.enter()?;
+    let (access, mut popped) = (shared.store.access(), Scored::new());
+    if let Err(error) = access.sorted_pop(call.database(), name, highest, 1, &mut popped) {
+        return Err(call.failed(&shared, error));
+    }
+    let Some((member, score)) = popped.iter().next() else {
+        return pairs(ptr::null_mut());
+    };
+    let raw = pair(call.py, codec::raw(call.py, member), float(call.py, score));
+    let lost = || {
+        let both = vec![Tree::Bulk(member.to_vec()), Tree::Double(score)];
+        (Tree::Array(both), None)
+    };
+    let raw = call.keep_raw(&shared, taken, raw, (&[command, name], lost))?;
+    let raw = result(call, raw, |call| {
+        let member = call.client.codec.object(call.py, member);
+        match member.is_null() {
+            true => Err(Miss::Set),
+            false => Ok(pair(call.py, member, float(call.py, score))),
+        }
+    })?;
+    match raw.is_null() {
+        true => Err(Miss::Set),
+        false => pairs(raw),
+    }
+}
+
+/// A `float`, a new reference; null with an exception set without memory.
+fn float(_: Python<'_>, value: f64) -> *mut ffi::PyObject {
+    // SAFETY: the thread is attached.
+    unsafe { ffi::PyFloat_FromDouble(value) }
+}
+
+/// A list of the pair, whose reference it takes over; an empty one for null.
+fn pairs(pair: *mut ffi::PyObject) -> Outcome {
+    // SAFETY: the thread is attached; the list is new, and the index is below its length; it takes the reference.
+    unsafe {
+        let list = ffi::PyList_New(ffi::Py_ssize_t::from(!pair.is_null()));
+        if list.is_null() {
+            ffi::Py_XDECREF(pair);
+            return Err(Miss::Set);
+        }
+        if !pair.is_null() {
+            ffi::PyList_SetItem(list, 0, pair);
+        }
+        Ok(list)
+    }
+}
+
+pub(crate) struct Zpopmin;
+
+impl Taking for Zpopmin {
+    #[inline(always)]
+    fn take<'py>(call: &Call<'_, 'py>, taken: &Bound<'py, PyList>) -> Outcome {
+        pop_scored(call, taken, b"ZPOPMIN", false)
+    }
+}
+
+pub(crate) struct Zpopmax;
+
+impl Taking for Zpopmax {
+    #[inline(always)]
+    fn take<'py>(call: &Call<'_, 'py>, taken: &Bound<'py, PyList>) -> Outcome {
+        pop_scored(call, taken, b"ZPOPMAX", true)
+    }
+}
