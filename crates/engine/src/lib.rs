@@ -78,7 +78,7 @@ pub use types::feed::{
 pub use types::hash::{Hash, PackedLimits, Parts};
 pub use types::list::{End, Inserted, Positions};
 pub use types::registry::ValueType;
-pub use types::set::{Set, SetOperation};
+pub use types::set::{NewMembers, Set, SetOperation};
 pub use types::sorted::{
     AddRule, Added, Aggregate, Bounds, Limit, ScoreBound, Scored, SortedSet, Source, TextBound,
     Weighted,

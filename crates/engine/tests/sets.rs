@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use undercroft_engine::{Encoding, Error, Random, Ranges, SetOperation, Store};
+use undercroft_engine::{Encoding, Error, NewMembers, Random, Ranges, SetOperation, Store};
 use undercroft_testkit::fresh;
 
 type Members = BTreeSet<Vec<u8>>;
@@ -164,7 +164,7 @@ fn step(
             store
                 .write_into(all, &mut texts, |writer, texts| {
                     let most = writer.combine_sets(0, &sources, operation, INTEGERS, texts)?;
-                    writer.set_store(0, &key, texts, most)
+                    writer.set_store(0, &key, &NewMembers::of(&store, texts), most)
                 })
                 .expect("room");
             if expected.is_empty() {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use undercroft_engine::{
-    AddRule, Encoding, End, Error, Limits, PackedLimits, Ranges, Scored, Store, Writer,
+    AddRule, Encoding, End, Error, Limits, NewMembers, PackedLimits, Ranges, Scored, Store, Writer,
 };
 use undercroft_memory::fault;
 use undercroft_testkit::fresh;
@@ -200,6 +200,7 @@ fn a_set_made_at_once_is_that_made_member_by_member() {
             let mut stored = Ranges::new();
             model.iter().for_each(|member| stored.push(member));
             write(&store, &[b"stored"], |writer| {
+                let stored = NewMembers::of(&store, &stored);
                 writer.set_store(0, &store.key(b"stored"), &stored, LIMITS.integers)
             });
             let stored: BTreeSet<_> = items(&store, b"stored").1.into_iter().collect();
@@ -405,6 +406,7 @@ fn what_is_made_whole_takes_less_than_three_steps_an_item() {
         (
             "SUNIONSTORE",
             steps(&store, &[b"t"], |writer| {
+                let texts = NewMembers::of(&store, &texts);
                 writer.set_store(0, &key("t"), &texts, limits.integers)
             }),
         ),

@@ -1,7 +1,7 @@
 //! Sets.
 
 use undercroft_engine::{
-    Error, Key, KeyEvent, Random, Ranges, Reader, Set, SetOperation, chance,
+    Error, Key, KeyEvent, NewMembers, Random, Ranges, Reader, Set, SetOperation, chance,
 };
 
 use crate::arguments::{CommandError, is_keyword, parse_integer};
@@ -255,12 +255,17 @@ fn store_combined(
         let members = gathered.combine(store.store(), operation)?;
         Some((gathered, members))
     });
+    let whole = store.store();
+    let apart = apart
+        .as_ref()
+        .map(|(gathered, members)| (gathered, NewMembers::of(whole, members)));
     let mut texts = Ranges::new();
     let length = store.write_into(store.shards_of(&all), &mut texts, |writer, texts| {
         let apart = match &apart {
             Some((gathered, members)) if gathered.still_holds(writer)? => Some(members),
             _ => None,
         };
+        let found;
         let (members, integers) = match apart {
             Some(members) => (
                 members,
@@ -268,7 +273,8 @@ fn store_combined(
             ),
             None => {
                 let integers = writer.combine_sets(database, keys, operation, integers, texts)?;
-                (&*texts, integers)
+                found = NewMembers::of(whole, texts);
+                (&found, integers)
             }
         };
         for key in keys {

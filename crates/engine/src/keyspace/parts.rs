@@ -10,7 +10,7 @@ use undercroft_memory::{ShardSet, limit_patience};
 
 use crate::error::Error;
 use crate::store::{Key, Reader, Store};
-use crate::structures::bulk::Draft;
+use crate::structures::bulk::{Draft, in_order_of_buckets};
 use crate::structures::ranges::Ranges;
 use crate::transaction::access::Access;
 use crate::transaction::watch::Watch;
@@ -203,7 +203,7 @@ impl Gathered {
         Ok(true)
     }
 
-    /// What they become as sets. None where one is no set.
+    /// What they become as sets, in the order in which it is stored fastest. None where one is no set.
     pub fn combine(&self, store: &Store, operation: SetOperation) -> Option<Ranges> {
         let is_set = |(value_type, items): &(ValueType, Ranges)| {
             // A key that is not there is an empty set.
@@ -215,7 +215,7 @@ impl Gathered {
         let mut sets: Vec<&Ranges> = self.collections.iter().map(|(_, items)| items).collect();
         let secret = store.segment.hash_key();
         if operation == SetOperation::Union {
-            return Some(store.each_once(&sets));
+            return Some(in_order_of_buckets(secret, &store.each_once(&sets)));
         }
         if operation == SetOperation::Intersection {
             // The smallest has the fewest members to look up in the others.
@@ -241,7 +241,7 @@ impl Gathered {
                 left.push(member);
             }
         }
-        Some(left)
+        Some(in_order_of_buckets(secret, &left))
     }
 }
 

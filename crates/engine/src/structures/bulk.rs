@@ -14,6 +14,7 @@ use crate::structures::dictionary::{BUCKET, CHAINED, SLOTS, bits_for, tag_of};
 use crate::structures::element::{Element, Value, sizes};
 use crate::structures::elements::{Elements, OUTGROWN};
 use crate::structures::key::{Key, hash};
+use crate::structures::ranges::Ranges;
 use crate::structures::roots::{ARENA, BITS, ELEMENTS_WORDS, KEYS, TABLE};
 
 /// An element to be made.
@@ -29,6 +30,29 @@ impl<'p> Part<'p> {
         let hash = hash(secret, key);
         Part { key, value, hash }
     }
+}
+
+/// Keys that differ, in the order in which a dictionary of them has its buckets, and without values: what makes it then
+/// reads and writes from one end to the other.
+pub(crate) fn in_order_of_buckets(secret: [u64; 2], keys: &Ranges) -> Ranges {
+    let buckets = 1_u64 << bits_for::<Elements>(keys.len() as u64);
+    let mut order: Vec<(u64, u32)> = keys
+        .iter()
+        .zip(0..)
+        .map(|(key, index)| (hash(secret, key) & (buckets - 1), index))
+        .collect();
+    order.sort_unstable();
+    let mut sorted = Ranges::new();
+    order
+        .iter()
+        .for_each(|&(_, index)| sorted.push(keys.get(index as usize)));
+    sorted
+}
+
+/// Keys that differ as elements without values.
+pub(crate) fn parts_of(secret: [u64; 2], keys: &Ranges) -> Vec<Part<'_>> {
+    let part = |key| Part::new(secret, key, Value::Text(b""));
+    keys.iter().map(part).collect()
 }
 
 /// An element that was made, with the hash of its key.
@@ -328,7 +352,7 @@ fn fill_chain(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
 
@@ -365,6 +389,19 @@ mod tests {
             }
             assert_eq!(draft.add([&b"none"[..], b"none"].into_iter()), 1);
         }
+    }
+
+    #[test]
+    fn keys_come_in_the_order_of_their_buckets() {
+        let secret = [3, 4];
+        let mut keys = Ranges::new();
+        (0..1000_u32).for_each(|n| keys.push(n.to_string().as_bytes()));
+        let sorted = in_order_of_buckets(secret, &keys);
+        let mask = (1 << bits_for::<Elements>(1000)) - 1;
+        let buckets: Vec<u64> = sorted.iter().map(|key| hash(secret, key) & mask).collect();
+        assert!(buckets.is_sorted(), "{buckets:?}");
+        let all = |keys: &Ranges| keys.iter().map(<[u8]>::to_vec).collect::<BTreeSet<_>>();
+        assert_eq!((sorted.len(), all(&sorted)), (1000, all(&keys)));
     }
 
     fn number_of(value: Value<'_>) -> i64 {

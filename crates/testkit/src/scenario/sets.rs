@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use undercroft_engine::{Random, Ranges, SetOperation, Store};
+use undercroft_engine::{NewMembers, Random, Ranges, SetOperation, Store};
 
 use super::{Scenario, delete, full, key, quick, rename, some_keys, steps, write};
 
@@ -121,7 +121,8 @@ fn combine(store: &Store, operation: SetOperation) {
         .write(store.shards_of(&all), |writer| {
             let mut texts = Ranges::new();
             let most = writer.combine_sets(0, &all[..2], operation, INTEGERS, &mut texts)?;
-            writer.set_store(0, &all[2], &texts, most)
+            let members = NewMembers::of(store, &texts);
+            writer.set_store(0, &all[2], &members, most)
         })
         .expect("room");
 }

@@ -14,7 +14,6 @@ use crate::random::Random;
 use crate::store::{Key, Reader, Store};
 use crate::structures::ahead::TOGETHER;
 use crate::structures::bulk::{self, Draft, Part};
-use crate::structures::element::Value;
 use crate::structures::elements::{self, Elements, Group};
 use crate::structures::entry::{Entry, Form, Kind};
 use crate::structures::integer::parse_integer;
@@ -333,6 +332,29 @@ impl Reader<'_, '_> {
     }
 }
 
+/// Members of a set to be, each once, with all that can be known of them before a lock is taken.
+pub struct NewMembers<'m> {
+    parts: Vec<Part<'m>>,
+}
+
+impl<'m> NewMembers<'m> {
+    /// The members, which differ.
+    pub fn of(store: &Store, members: &'m Ranges) -> NewMembers<'m> {
+        let parts = bulk::parts_of(store.segment.hash_key(), members);
+        NewMembers { parts }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+}
+
 impl Writer<'_, '_> {
     /// Looks up a key that must hold a set. Not named `set`, which sets a
     /// string.
@@ -635,22 +657,18 @@ impl Writer<'_, '_> {
         &mut self,
         database: usize,
         key: &Key<'_>,
-        members: &Ranges,
+        members: &NewMembers<'_>,
         integers: u64,
     ) -> Result<(), Error> {
         self.remove(database, key)?;
         if members.len() as u64 <= integers.max(SMALL.entries) {
-            let members: Vec<&[u8]> = members.iter().collect();
+            let members: Vec<&[u8]> = members.parts.iter().map(|part| part.key).collect();
             if !members.is_empty() {
                 self.set_add(database, key, &members, integers)?;
             }
             return Ok(());
         }
-        let secret = self.transaction.hash_key();
-        let parts = members
-            .iter()
-            .map(|member| Part::new(secret, member, Value::Text(b"")));
-        let words = bulk::make_in(self.transaction, key.shard, &parts.collect::<Vec<_>>())?;
+        let words = bulk::make_in(self.transaction, key.shard, &members.parts)?;
         self.put_object(database, key, None, TEXTS, &words)?;
         self.changed(database, key, Effect::Changed);
         self.tell(KeyEvent::SAdd, database, key);

@@ -11,4 +11,4 @@ mod members;
 mod pop;
 
 pub(crate) use contract::Sets;
-pub use members::{Set, SetOperation};
+pub use members::{NewMembers, Set, SetOperation};
