@@ -18,7 +18,8 @@ use undercroft_engine::{
     coarse_milliseconds, defer_signals, unlimited_patience,
 };
 
-use crate::client::Client;
+use crate::attached::Attached;
+use crate::client::{Client, Use};
 use crate::objects;
 
 import_exception!(queue, Empty);
@@ -28,6 +29,12 @@ create_exception!(
     ChannelClosed,
     PyException,
     "The channel is closed: nothing can be put, and all that was put was taken."
+);
+create_exception!(
+    undercroft._native,
+    MovedError,
+    PyException,
+    "The client has left a store that was removed: what was put there is to be put again."
 );
 
 /// Bytes as they are, text as it is, and the name of an object; other items are objects themselves.
@@ -60,7 +67,16 @@ pub(crate) struct ChannelLink {
     pickles: bool,
     /// When it was looked for the dead last.
     recalled: AtomicU64,
+    held: Attached<Held>,
     eagerness: Eagerness,
+}
+
+/// The messages that are held through a channel.
+#[derive(Default)]
+struct Held {
+    count: usize,
+    /// How many stores the client had left when these were received.
+    removals: u64,
 }
 
 /// Whether looking for a moment before sleeping has been of use lately.
@@ -147,6 +163,64 @@ impl ChannelLink {
         objects::raise(py, self.client.get(), store, length, error)
     }
 
+    /// Makes a call, and once more where it failed as the store's file was removed and the client leaves that store. Where
+    /// messages of the old store are held, one call raises: they are gone.
+    fn call<R>(
+        &self,
+        py: Python<'_>,
+        mut call: impl FnMut(&Use<'_, '_>) -> PyResult<R>,
+    ) -> PyResult<R> {
+        let done = self.call_within(py, None, &mut call);
+        match done {
+            Err(error) if error.is_instance_of::<MovedError>(py) => self
+                .call_within(py, None, &mut call)
+                .map_err(|error| match error.is_instance_of::<MovedError>(py) {
+                    true => self.client.get().removed(),
+                    false => error,
+                }),
+            done => done,
+        }
+    }
+
+    /// Makes a call in the store that was in use when the client had left so many others. Raises [`MovedError`] where it is made
+    /// again in another one.
+    fn call_within<R>(
+        &self,
+        py: Python<'_>,
+        within: Option<u64>,
+        mut call: impl FnMut(&Use<'_, '_>) -> PyResult<R>,
+    ) -> PyResult<R> {
+        let client = self.client.get();
+        let since = within.unwrap_or_else(|| client.removals(py));
+        let shared = client.enter(py)?;
+        let removals = client.removals(py);
+        if self.ends_holds(py, removals) {
+            return Err(client.removed());
+        }
+        if within.is_some_and(|within| within != removals) {
+            return Err(MovedError::new_err(()));
+        }
+        let done = call(&shared);
+        drop(shared);
+        match done {
+            Err(error) if client.is_left(py, since, &error) && !self.ends_holds(py, u64::MAX) => {
+                Err(MovedError::new_err(()))
+            }
+            done => done,
+        }
+    }
+
+    /// Notes how many stores the client has left. Returns whether messages of another store were held.
+    fn ends_holds(&self, py: Python<'_>, removals: u64) -> bool {
+        self.held.with(py, |held| {
+            let ends = held.count > 0 && held.removals != removals;
+            if held.removals != removals {
+                *held = Held { count: 0, removals };
+            }
+            ends
+        })
+    }
+
     /// Waits until there may be what is looked for. Returns false where patience is used up.
     fn wait(
         &self,
@@ -179,10 +253,28 @@ impl ChannelLink {
     }
 
     /// Adds all of some items, in their order, waiting for room. Returns how many were added in time.
-    fn send(&self, py: Python<'_>, items: &[&[u8]], patience: &Patience) -> PyResult<usize> {
-        let client = self.client.get();
-        let shared = client.enter(py)?;
-        let (store, database) = (&shared.store, client.database(py));
+    fn send(
+        &self,
+        py: Python<'_>,
+        items: &[&[u8]],
+        patience: &Patience,
+        within: Option<u64>,
+    ) -> PyResult<usize> {
+        let send = |shared: &Use<'_, '_>| self.send_to(py, &shared.store, items, patience);
+        match within {
+            None => self.call(py, send),
+            within => self.call_within(py, within, send),
+        }
+    }
+
+    fn send_to(
+        &self,
+        py: Python<'_>,
+        store: &Store,
+        items: &[&[u8]],
+        patience: &Patience,
+    ) -> PyResult<usize> {
+        let database = self.client.get().database(py);
         let mut sent = 0;
         // Whose patience is used up tries once more.
         let mut is_last = false;
@@ -217,8 +309,14 @@ impl ChannelLink {
         Ok(sent)
     }
 
-    fn send_one(&self, py: Python<'_>, item: &[u8], patience: &Patience) -> PyResult<()> {
-        match self.send(py, &[item], patience)? {
+    fn send_one(
+        &self,
+        py: Python<'_>,
+        item: &[u8],
+        patience: &Patience,
+        within: Option<u64>,
+    ) -> PyResult<()> {
+        match self.send(py, &[item], patience, within)? {
             0 => Err(Full::new_err(())),
             _ => Ok(()),
         }
@@ -231,9 +329,19 @@ impl ChannelLink {
         patience: &Patience,
         receive: impl Fn(&Store, usize) -> Result<(Received, R), Error>,
     ) -> PyResult<(Received, R)> {
-        let client = self.client.get();
-        let shared = client.enter(py)?;
-        let (store, database) = (&shared.store, client.database(py));
+        self.call(py, |shared| {
+            self.receive_from(py, &shared.store, patience, &receive)
+        })
+    }
+
+    fn receive_from<R>(
+        &self,
+        py: Python<'_>,
+        store: &Store,
+        patience: &Patience,
+        receive: impl Fn(&Store, usize) -> Result<(Received, R), Error>,
+    ) -> PyResult<(Received, R)> {
+        let database = self.client.get().database(py);
         let mut is_last = false;
         loop {
             let now = coarse_milliseconds();
@@ -274,6 +382,7 @@ impl ChannelLink {
         if received != Received::Some {
             return Ok(None);
         }
+        self.held.with(py, |held| held.count += 1);
         let pair = [&consumer[..], items.get(0)].map(|bytes| PyBytes::new(py, bytes));
         let pair = PyTuple::new(py, pair);
         let entry = pair.as_ref().map(|pair| pair.clone().into_any());
@@ -286,14 +395,25 @@ impl ChannelLink {
 
     /// Ends a hold, whatever signals come meanwhile.
     fn end(&self, py: Python<'_>, consumer: &[u8], item: &[u8], goes_back: bool) -> PyResult<bool> {
-        let client = self.client.get();
-        let shared = client.enter(py)?;
-        let (store, database) = (&shared.store, client.database(py));
         let _deferred = defer_signals();
-        let ended = unlimited_patience(|| {
-            store.end_hold(database, &self.channel, consumer, item, goes_back)
-        });
-        ended.map_err(|error| self.raise(py, store, 0, error))
+        unlimited_patience(|| self.end_once(py, consumer, item, goes_back))
+    }
+
+    fn end_once(
+        &self,
+        py: Python<'_>,
+        consumer: &[u8],
+        item: &[u8],
+        goes_back: bool,
+    ) -> PyResult<bool> {
+        let ended = self.call(py, |shared| {
+            let (store, database) = (&shared.store, self.client.get().database(py));
+            let ended = store.end_hold(database, &self.channel, consumer, item, goes_back);
+            ended.map_err(|error| self.raise(py, store, 0, error))
+        })?;
+        self.held
+            .with(py, |held| held.count = held.count.saturating_sub(1));
+        Ok(ended)
     }
 
     /// Puts items to the front again, whatever signals come meanwhile.
@@ -393,6 +513,7 @@ impl ChannelLink {
             most,
             pickles,
             recalled: AtomicU64::new(0),
+            held: Attached::new(Held::default()),
             eagerness: Eagerness {
                 rests: AtomicU32::new(0),
                 next: AtomicU32::new(RESTS.0),
@@ -406,28 +527,38 @@ impl ChannelLink {
         let Some(item) = item(value) else {
             return Ok(false);
         };
-        self.send_one(value.py(), &item, &Patience::of(block, timeout)?)?;
+        self.send_one(value.py(), &item, &Patience::of(block, timeout)?, None)?;
         Ok(true)
     }
 
+    /// Return how often the client has left a store that was removed: the argument `within` of what puts names of objects,
+    /// which are put before. It raises `MovedError` where the client has left their store, and they are to be put again.
+    fn removals(&self, py: Python<'_>) -> u64 {
+        self.client.get().removals(py)
+    }
+
     /// Put what a value was made into.
+    #[pyo3(signature = (item, block, timeout, within=None))]
     fn put_item(
         &self,
         py: Python<'_>,
         item: &[u8],
         block: bool,
         timeout: Option<f64>,
+        within: Option<u64>,
     ) -> PyResult<()> {
-        self.send_one(py, item, &Patience::of(block, timeout)?)
+        self.send_one(py, item, &Patience::of(block, timeout)?, within)
     }
 
     /// Put what several values were made into, in their order. Return how many were put in time, or before the channel
     /// was closed.
+    #[pyo3(signature = (items, block, timeout, within=None))]
     fn put_items(
         &self,
         items: &Bound<'_, PyList>,
         block: bool,
         timeout: Option<f64>,
+        within: Option<u64>,
     ) -> PyResult<usize> {
         let items: Vec<Bound<'_, PyAny>> = items.iter().collect();
         let bytes = items.iter().map(|item| match item.cast::<PyBytes>() {
@@ -438,7 +569,7 @@ impl ChannelLink {
         let Some(first) = items.first() else {
             return Ok(0);
         };
-        self.send(first.py(), &bytes, &Patience::of(block, timeout)?)
+        self.send(first.py(), &bytes, &Patience::of(block, timeout)?, within)
     }
 
     /// Return what a value is as an item, if it is short and bytes or text.
@@ -544,12 +675,7 @@ impl ChannelLink {
         goes_back: bool,
         taken: Option<&Bound<'_, PyList>>,
     ) -> PyResult<bool> {
-        let client = self.client.get();
-        let shared = client.enter(py)?;
-        let (store, database) = (&shared.store, client.database(py));
-        let (name, bytes) = (consumer.as_bytes(), item.as_bytes());
-        let ended = store.end_hold(database, &self.channel, name, bytes, goes_back);
-        let ended = ended.map_err(|error| self.raise(py, store, 0, error))?;
+        let ended = self.end_once(py, consumer.as_bytes(), item.as_bytes(), goes_back)?;
         if let Some(taken) = taken {
             taken.set_item(0, item)?;
         }
@@ -567,20 +693,20 @@ impl ChannelLink {
 
     /// Close the channel for all processes.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let client = self.client.get();
-        let shared = client.enter(py)?;
-        let (store, database) = (&shared.store, client.database(py));
-        let closed = store.close_channel(database, &self.channel);
-        closed.map_err(|error| self.raise(py, store, 0, error))
+        self.call(py, |shared| {
+            let (store, database) = (&shared.store, self.client.get().database(py));
+            let closed = store.close_channel(database, &self.channel);
+            closed.map_err(|error| self.raise(py, store, 0, error))
+        })
     }
 
     /// Put back what the dead hold. Return how many messages.
     fn recall(&self, py: Python<'_>) -> PyResult<u64> {
-        let client = self.client.get();
-        let shared = client.enter(py)?;
-        let (store, database) = (&shared.store, client.database(py));
-        let recalled = store.recall(database, &self.channel);
-        recalled.map_err(|error| self.raise(py, store, 0, error))
+        self.call(py, |shared| {
+            let (store, database) = (&shared.store, self.client.get().database(py));
+            let recalled = store.recall(database, &self.channel);
+            recalled.map_err(|error| self.raise(py, store, 0, error))
+        })
     }
 }
 
@@ -602,5 +728,6 @@ impl ChannelLink {
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     module.add_class::<ChannelLink>()?;
+    module.add("MovedError", py.get_type::<MovedError>())?;
     module.add("ChannelClosed", py.get_type::<ChannelClosed>())
 }

@@ -42,6 +42,10 @@ pub(crate) struct Client {
 struct Opened {
     shared: Option<Arc<OpenStore>>,
     users: usize,
+    /// Stores in whose place others were opened, while calls may be using them.
+    retired: Vec<Arc<OpenStore>>,
+    /// How often a store was left whose file was removed or replaced.
+    removals: u64,
     /// Its calls are made in an event loop.
     hurries: bool,
 }
@@ -162,7 +166,46 @@ impl Drop for Use<'_, '_> {
         if self.limited.take().is_some() && self.store.has_backlog() {
             self.client.tell_left_here(self.py);
         }
-        self.client.open.with(self.py, |open| open.users -= 1);
+        drop(self.client.open.with(self.py, Opened::leave));
+    }
+}
+
+impl Use<'_, '_> {
+    /// The store, for as long as the caller wants.
+    pub(crate) fn to_shared(&self) -> Arc<OpenStore> {
+        // SAFETY: the pointer is that of an `Arc`, which lives while `users` counts this.
+        unsafe {
+            Arc::increment_strong_count(self.shared);
+            Arc::from_raw(self.shared)
+        }
+    }
+}
+
+impl Opened {
+    fn new(shared: Option<Arc<OpenStore>>, hurries: bool) -> Opened {
+        Opened {
+            shared,
+            users: 0,
+            retired: Vec::new(),
+            removals: 0,
+            hurries,
+        }
+    }
+
+    /// Ends a call. Returns the stores that are not in use any more.
+    #[inline(always)]
+    fn leave(&mut self) -> Vec<Arc<OpenStore>> {
+        self.users -= 1;
+        match self.users == 0 && !self.retired.is_empty() {
+            true => std::mem::take(&mut self.retired),
+            false => Vec::new(),
+        }
+    }
+
+    /// Puts a store in the place of the one that is there.
+    fn put(&mut self, shared: Option<Arc<OpenStore>>) {
+        let old = std::mem::replace(&mut self.shared, shared);
+        self.retired.extend(old);
     }
 }
 
@@ -236,18 +279,17 @@ impl Client {
         match opening::open(&self.place) {
             Ok(shared) => {
                 let pointer = Arc::as_ptr(&shared);
-                self.open.with(py, |open| open.shared = Some(shared));
+                self.open.with(py, |open| open.put(Some(shared)));
                 Ok(pointer)
             }
             Err(error) => {
-                self.open.with(py, |open| open.users -= 1);
+                drop(self.open.with(py, Opened::leave));
                 Err(error::raise_opening(self.codec.raises, &error))
             }
         }
     }
 
-    /// Whether the client leaves a store whose file was removed or replaced, and no other call of it uses the store. Called
-    /// by a call in progress.
+    /// Whether the client leaves a store whose file was removed or replaced.
     pub(crate) fn leaves(&self, py: Python<'_>, open: &OpenStore) -> bool {
         self.asks(py, |session| self.place.leaves(open, session))
     }
@@ -263,45 +305,67 @@ impl Client {
         py: Python<'_>,
         mut call: impl FnMut() -> PyResult<R>,
     ) -> PyResult<R> {
+        let since = self.removals(py);
         let done = call();
-        match done.is_err() && self.is_left(py) {
-            true => call(),
-            false => done,
+        match done {
+            Err(error) if self.is_left(py, since, &error) => call(),
+            done => done,
         }
     }
 
-    /// Whether the next call finds another store open, as that of the last one was lost.
+    /// Whether a call that failed is made again: the client leaves its store now, or has left one since it had left
+    /// `since` of them.
     #[cold]
-    fn is_left(&self, py: Python<'_>) -> bool {
-        let begin = |open: &mut Opened| {
-            open.users += 1;
-            open.shared.clone()
-        };
-        let shared = self.open.with(py, begin);
-        let is_left = shared.is_some_and(|shared| self.leaves(py, &shared));
-        self.open.with(py, |open| open.users -= 1);
-        is_left
+    pub(crate) fn is_left(&self, py: Python<'_>, since: u64, error: &PyErr) -> bool {
+        if !self.codec.raises.is_unavailable(py, error) {
+            return false;
+        }
+        let (shared, removals) = self
+            .open
+            .with(py, |open| (open.shared.clone(), open.removals));
+        removals != since || shared.is_some_and(|shared| self.leaves(py, &shared))
     }
 
-    /// Returns whether a condition holds for the client's session. False while another call uses the session or the store.
+    /// How often the client has left a store whose file was removed or replaced.
+    pub(crate) fn removals(&self, py: Python<'_>) -> u64 {
+        self.open.with(py, |open| open.removals)
+    }
+
+    /// Whether a command that was refused may be run again by [`runs_again`](Self::runs_again), once its session is back.
+    #[cold]
+    pub(crate) fn may_run_again(&self, open: &OpenStore, words: &[&[u8]]) -> bool {
+        open.store.removed()
+            && self
+                .place
+                .runs_again(open, &Session::new(1, None, 0), words)
+    }
+
+    /// The error of calls whose store was left, as its file was removed or replaced.
+    #[cold]
+    pub(crate) fn removed(&self) -> PyErr {
+        let removed = self.place.removed().to_string();
+        self.codec.raises.unavailable(removed)
+    }
+
+    /// Returns whether a condition holds for the client's session. False while another call uses the session.
     fn asks(&self, py: Python<'_>, is_true: impl FnOnce(&Session) -> bool) -> bool {
-        let is_alone = self.open.with(py, |open| open.users == 1);
         let ask = |state: &mut State| state.session.as_deref().is_some_and(is_true);
-        is_alone && self.state.with(py, ask)
+        self.state.with(py, ask)
     }
 
     /// Opens the store that the name means now in the place of one whose file was removed, where the client holds nothing
-    /// of that. Pins, objects and subscriptions keep it.
+    /// of that. Pins, objects and subscriptions keep it, and so do calls in progress.
     #[cold]
     fn replace(&self, py: Python<'_>, lost: *const OpenStore) -> PyResult<*const OpenStore> {
         // SAFETY: it stays open while `users` counts this call.
         if !self.leaves(py, unsafe { &*lost }) {
             return Ok(lost);
         }
-        let old = self.open.with(py, |open| open.shared.take());
-        let opened = self.reopen(py);
-        drop(old);
-        opened
+        self.open.with(py, |open| {
+            open.put(None);
+            open.removals += 1;
+        });
+        self.reopen(py)
     }
 
     fn left(&self, py: Python<'_>) -> Option<Py<PyAny>> {
@@ -362,11 +426,7 @@ impl Client {
         Ok(Client {
             place: self.place.clone(),
             codec: self.codec.clone(),
-            open: Attached::new(Opened {
-                shared,
-                users: 0,
-                hurries,
-            }),
+            open: Attached::new(Opened::new(shared, hurries)),
             state: Attached::new(State::new(session)),
             shaped: AtomicBool::new(false),
             left: Attached::new(left),
@@ -461,11 +521,7 @@ impl Client {
         Ok(Client {
             place,
             codec,
-            open: Attached::new(Opened {
-                shared: Some(shared),
-                users: 0,
-                hurries: false,
-            }),
+            open: Attached::new(Opened::new(Some(shared), false)),
             state: Attached::new(State::new(session)),
             shaped: AtomicBool::new(false),
             left: Attached::new(None),

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyException, PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::{create_exception, import_exception};
@@ -79,6 +79,15 @@ impl Raises {
             Raises::RedisPys => ConnectionError::new_err(text),
             Raises::Own => UnavailableError::new_err(text),
         }
+    }
+
+    /// Whether an exception may be due to the removal of the store's file, and is none that a signal's handler raised.
+    pub(crate) fn is_unavailable(self, py: Python<'_>, error: &PyErr) -> bool {
+        let is_unavailable = match self {
+            Raises::RedisPys => error.is_instance_of::<ConnectionError>(py),
+            Raises::Own => error.is_instance_of::<UnavailableError>(py),
+        };
+        is_unavailable || error.is_instance_of::<PyMemoryError>(py)
     }
 
     /// The exception for a wait without success.

@@ -20,7 +20,7 @@ use undercroft_engine::{
 };
 
 use crate::attached::Attached;
-use crate::client::Client;
+use crate::client::{Client, Use};
 use crate::error;
 use crate::known;
 
@@ -233,15 +233,14 @@ fn put_long(
 /// What was found, for Python: bytes of its own where they are a copy.
 fn give<'py>(
     py: Python<'py>,
-    client: &Client,
-    found: Option<Whole>,
+    (shared, found): (&Use<'_, '_>, Option<Whole>),
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     match found {
         None => Ok(None),
         Some(Whole::Refused(first)) => Ok(Some(PyBytes::new(py, &first.to_le_bytes()).into_any())),
         Some(Whole::Copied(bytes)) => Ok(Some(PyBytes::new(py, &bytes).into_any())),
         Some(whole) => {
-            let shared = client.shared(py)?;
+            let shared = shared.to_shared();
             let (start, length) = shared.store.place_of(&whole);
             let block = Block {
                 start: Place(start.cast_mut()),
@@ -308,7 +307,7 @@ pub(crate) fn read_object<'py>(
     let py = id.py();
     let key = key_of(prefix, id)?;
     // The store stays in use until the end: what was found belongs to it.
-    let (_shared, expires, found) = client.again(py, || {
+    let (shared, expires, found) = client.again(py, || {
         let shared = client.enter(py)?;
         let (store, database) = (&shared.store, client.database(py));
         let expires = match taken {
@@ -327,7 +326,7 @@ pub(crate) fn read_object<'py>(
         Ok((shared, expires, found))
     })?;
     let is_taken = kinds.is_some() && !matches!(found, Some(Whole::Refused(_)));
-    let Some(whole) = give(py, client, found)? else {
+    let Some(whole) = give(py, (&shared, found))? else {
         return Err(PyKeyError::new_err(id.clone().unbind()));
     };
     if let Some(taken) = taken.filter(|_| is_taken) {
@@ -525,20 +524,23 @@ pub(crate) fn draft_object(
     head: &[u8],
     length: usize,
 ) -> PyResult<Draft> {
-    let shared = client.shared(py)?;
-    let store = &shared.store;
     let (key, id) = known::new_key(py, prefix);
     let first = padded(head.len());
     let whole = first.saturating_add(length);
-    let staged = store
-        .check_memory_for(whole)
-        .and_then(|()| store.stage_room(&store.key(&key), whole as u64));
-    let mut staged = staged.map_err(|error| raise(py, client, store, whole, error))?;
     let mut start = head.to_vec();
     start.resize(first, 0);
-    staged.fill(0, &start);
-    let memory = staged.put_down();
-    let start = Place(store.place_of_staged(&memory).wrapping_add(first));
+    let (shared, memory) = client.again(py, || {
+        let shared = client.shared(py)?;
+        let store = &shared.store;
+        let staged = store
+            .check_memory_for(whole)
+            .and_then(|()| store.stage_room(&store.key(&key), whole as u64));
+        let mut staged = staged.map_err(|error| raise(py, client, store, whole, error))?;
+        staged.fill(0, &start);
+        let memory = staged.put_down();
+        Ok((shared, memory))
+    })?;
+    let start = Place(shared.store.place_of_staged(&memory).wrapping_add(first));
     Ok(Draft {
         key,
         id,

@@ -24,6 +24,9 @@ pub(crate) fn parts<'a, 'py>(
     Ok((words, pair.get_borrowed_item(1)?.cast::<PyDict>()?))
 }
 
+/// So often at most a run goes on in another store, as its own was removed.
+pub(crate) const TRIES: usize = 2;
+
 /// Runs commands, each a tuple of its words and of what is said about its
 /// reply. Returns their replies, with exceptions where they are errors.
 /// A transaction that was begun and not ended is discarded where this raises.
@@ -41,18 +44,36 @@ pub(crate) fn run<'py>(
 ) -> PyResult<Bound<'py, PyList>> {
     let goes_on = replies.is_some();
     let replies = replies.unwrap_or_else(|| PyList::empty(py));
-    let shared = client.enter(py)?;
-    let mut session = client.session(py);
-    let mut context = shared.context(&mut session);
-    let ran = run_all(client, &shared, &mut context, commands, &replies, taken);
     let is_kept = |error: &PyErr| goes_on && error.is_instance_of::<Locked>(py);
-    if ran.as_ref().is_err_and(|error| !is_kept(error)) {
+    let mut tries = TRIES;
+    loop {
+        let shared = client.enter(py)?;
+        let mut session = client.session(py);
+        let mut context = shared.context(&mut session);
+        let moves = tries > 0;
+        let ran = run_all(
+            client,
+            &shared,
+            &mut context,
+            commands,
+            &replies,
+            taken,
+            moves,
+        );
+        if ran.as_ref().is_err_and(|error| !is_kept(error)) {
+            end_transaction(client, py, &mut context);
+        }
+        let Some(place) = ran? else {
+            return Ok(replies);
+        };
         end_transaction(client, py, &mut context);
+        replies.del_slice(place, replies.len())?;
+        tries -= 1;
     }
-    ran.map(|()| replies)
 }
 
-/// Runs the commands that have no reply yet, and adds theirs.
+/// Runs the commands that have no reply yet, and adds theirs. With `moves` it returns the place of the command to go on
+/// with in another store, where its own was removed and nothing of it is held.
 fn run_all<'py>(
     client: &Client,
     shared: &OpenStore,
@@ -60,12 +81,20 @@ fn run_all<'py>(
     commands: &Bound<'py, PyList>,
     replies: &Bound<'py, PyList>,
     taken: Option<&Bound<'py, PyList>>,
-) -> PyResult<()> {
+    moves: bool,
+) -> PyResult<Option<usize>> {
     let py = commands.py();
+    // The last command before which nothing of the store was held, and whether it was a MULTI.
+    let mut last = None;
     for command in commands.iter().skip(replies.len()) {
         let (words, options) = parts(&command)?;
         let decode = options.is_empty() || !options.contains(intern!(py, "NEVER_DECODE"))?;
+        let mut again = None;
         let answer = with_words(&client.codec, words.iter_borrowed(), |words| {
+            if context.session.holds_nothing() {
+                let is_multi = words.first().is_some_and(|name| *name == b"MULTI");
+                last = Some((replies.len(), is_multi));
+            }
             let mut reply = Objects::new(py, &client.codec, decode);
             let begun = match taken {
                 None => None,
@@ -89,8 +118,20 @@ fn run_all<'py>(
                     .map_err(|blocked| error::raise_blocked(py, client.codec.raises, &blocked))?,
             }
             context.session.finish_command();
-            reply.finish()
+            let answer = reply.finish()?;
+            if moves
+                && matches!(answer, Answer::Error(_))
+                && let Some((place, is_multi)) = last
+                && (is_multi || place == replies.len())
+                && client.may_run_again(shared, words)
+            {
+                again = Some(place);
+            }
+            Ok(answer)
         })?;
+        if again.is_some() {
+            return Ok(again);
+        }
         match answer {
             Answer::Value(value) => replies.append(value)?,
             Answer::Error(text) => {
@@ -99,7 +140,7 @@ fn run_all<'py>(
             }
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Those of the commands from the last MULTI to the EXEC at `end` that take something, and their places.

@@ -20,7 +20,7 @@ use crate::execute::{Argument, FEW, encode};
 use crate::haste::Locked;
 use crate::held::Held;
 use crate::method::{Call, Miss, Outcome, is_word};
-use crate::pipeline::end_transaction;
+use crate::pipeline::{TRIES, end_transaction};
 use crate::reply::{Answer, Objects};
 use crate::row::{Row, Word};
 use crate::shape::{self, Shape};
@@ -85,6 +85,8 @@ struct Run {
     begun: Vec<(usize, Taken)>,
     /// The first one that failed, and with what.
     failed: Option<(usize, Py<PyAny>)>,
+    /// It goes on in the store that the name means now where its own was removed.
+    moves: bool,
 }
 
 /// What all commands gave: their results, none where a watched key was changed, or an error; and which command it is
@@ -213,18 +215,30 @@ impl Queue {
     ) -> PyResult<Ran<'py>> {
         let link = self.link_for(py, commands, whole)?;
         let link = link.get();
-        let shared = link.enter(py)?;
-        let mut session = link.session(py);
-        let mut context = shared.context(&mut session);
-        let ran = match whole {
-            true => run.transaction(py, link, &shared, &mut context, commands, taken),
-            false => run.one_by_one(py, link, &shared, &mut context, commands, taken),
-        };
         let is_locked = |error: &PyErr| error.is_instance_of::<Locked>(py);
-        if ran.as_ref().is_err_and(|error| !is_locked(error)) {
-            end_transaction(link, py, &mut context);
+        let mut tries = TRIES;
+        loop {
+            let shared = link.enter(py)?;
+            let mut session = link.session(py);
+            // Watched keys end with their store.
+            run.moves = tries > 0 && !session.is_watching();
+            let mut context = shared.context(&mut session);
+            let ran = match whole {
+                true => run.transaction(py, link, &shared, &mut context, commands, taken),
+                false => run.one_by_one(py, link, &shared, &mut context, commands, taken),
+            };
+            if ran.as_ref().is_err_and(|error| !is_locked(error)) {
+                end_transaction(link, py, &mut context);
+            }
+            if let Some(ran) = ran? {
+                return Ok(ran);
+            }
+            if whole {
+                end_transaction(link, py, &mut context);
+                *run = Run::default();
+            }
+            tries -= 1;
         }
-        ran
     }
 }
 
@@ -251,7 +265,7 @@ fn bytes<'a>(words: &'a [Argument<'_>]) -> SmallVec<[&'a [u8]; FEW]> {
 }
 
 impl Run {
-    /// Runs each command by itself.
+    /// Runs each command by itself. None where the next one is to be run in another store.
     fn one_by_one<'py>(
         &mut self,
         py: Python<'py>,
@@ -260,7 +274,7 @@ impl Run {
         context: &mut Context<'_>,
         commands: &[Command],
         taken: &Bound<'py, PyList>,
-    ) -> PyResult<Ran<'py>> {
+    ) -> PyResult<Option<Ran<'py>>> {
         let codec = &link.codec;
         let mut words = SmallVec::new();
         self.results.reserve(commands.len() - self.done);
@@ -269,6 +283,7 @@ impl Run {
             let mut reply = Objects::new(py, codec, true).shaped(shape);
             command.encode(py, codec, &mut words)?;
             let words = bytes(&words);
+            let held_nothing = context.session.holds_nothing();
             let answer = match shared.taking(&*context.session, &words) {
                 None => answer(py, link, context, &words, &mut reply)?,
                 Some(begun) => {
@@ -280,6 +295,11 @@ impl Run {
             };
             let result = match answer {
                 Answer::Value(value) => value,
+                Answer::Error(_)
+                    if self.moves && held_nothing && link.may_run_again(shared, &words) =>
+                {
+                    return Ok(None);
+                }
                 Answer::Error(text) => {
                     let raised = error::raise_reply(py, codec.raises, &shared.store, &text);
                     let raised = raised.into_value(py).into_bound(py).into_any();
@@ -292,10 +312,13 @@ impl Run {
             self.done += 1;
         }
         let results = PyList::new(py, self.results.drain(..))?.into_any();
-        Ok((results, self.failed.as_ref().map(|(place, _)| *place)))
+        Ok(Some((
+            results,
+            self.failed.as_ref().map(|(place, _)| *place),
+        )))
     }
 
-    /// Runs all commands as one change.
+    /// Runs all commands as one change. None where all of them are to be run in another store.
     fn transaction<'py>(
         &mut self,
         py: Python<'py>,
@@ -304,7 +327,7 @@ impl Run {
         context: &mut Context<'_>,
         commands: &[Command],
         taken: &Bound<'py, PyList>,
-    ) -> PyResult<Ran<'py>> {
+    ) -> PyResult<Option<Ran<'py>>> {
         let codec = &link.codec;
         let reply = || Objects::new(py, codec, true);
         if !self.is_begun {
@@ -322,6 +345,9 @@ impl Run {
             // Only whether it was queued is asked.
             let mut reply = reply().shaped(Shape::Ok);
             if let Answer::Error(text) = answer(py, link, context, &words, &mut reply)? {
+                if self.moves && link.may_run_again(shared, &[]) {
+                    return Ok(None);
+                }
                 let raised = error::raise_reply(py, codec.raises, &shared.store, &text);
                 self.failed
                     .get_or_insert_with(|| (self.done, raised.into_value(py).into_any()));
@@ -345,15 +371,16 @@ impl Run {
         };
         let failed = reply.failed();
         if let Some((place, error)) = self.failed.take() {
-            return Ok((error.into_bound(py), Some(place)));
+            return Ok(Some((error.into_bound(py), Some(place))));
         }
-        Ok(match answer {
+        Ok(Some(match answer {
             Answer::Value(results) => (results, failed),
+            Answer::Error(_) if self.moves && link.may_run_again(shared, &[]) => return Ok(None),
             Answer::Error(text) => {
                 let raised = error::raise_reply(py, codec.raises, &shared.store, &text);
                 (raised.into_value(py).into_bound(py).into_any(), None)
             }
-        })
+        }))
     }
 }
 

@@ -25,6 +25,7 @@ use crate::channel::ChannelLink;
 use crate::client::Client;
 use crate::error::{self, ConnectionError};
 use crate::execute::with_words;
+use crate::haste::Locked;
 use crate::reply::{self, Objects};
 use crate::taken;
 
@@ -72,8 +73,19 @@ pub(crate) struct Wait {
     wait: wait::Wait,
     client: Py<Client>,
     decode: bool,
+    /// It looks at a channel: there is no reply, and its task calls the channel again.
+    looks: bool,
     /// What is to be given back where the answer does not arrive.
     begun: Attached<Option<Taken>>,
+}
+
+/// What has become of a wait.
+enum Finished {
+    /// It goes on.
+    Not,
+    /// Its task is to look at the channel again, as the store was removed.
+    Looked,
+    Answered(Arc<OpenStore>, Answer),
 }
 
 /// Where the commands of these tasks wait.
@@ -114,6 +126,12 @@ impl State {
     fn follow(&mut self, shared: Arc<OpenStore>) -> PyResult<()> {
         if Arc::ptr_eq(&self.shared, &shared) {
             return Ok(());
+        }
+        if !self.waits.is_empty() && self.shared.store.is_lost() {
+            // They end when the loop looks next.
+            return Err(Locked::new_err(
+                "other tasks still wait for keys of a store that was removed",
+            ));
         }
         if !self.waits.is_empty() {
             return Err(ConnectionError::new_err(
@@ -201,6 +219,54 @@ fn arrived<'py>(
 }
 
 impl Waiters {
+    fn begin_once<'py>(
+        &self,
+        client: &Bound<'py, Client>,
+        arguments: &Bound<'py, PyTuple>,
+        decode: bool,
+        taken: &Bound<'py, PyList>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (py, owner) = (client.py(), client.get());
+        let shared = owner.shared(py)?;
+        with_words(&owner.codec, arguments.iter_borrowed(), |words| {
+            let mut reply = Recorder::new();
+            let mut begun = None;
+            let wait = self.with(py, |state| {
+                state.follow(shared.clone())?;
+                let mut session = owner.session(py);
+                begun = shared.taking(&session, words);
+                let seated = Exclusive::new(&mut state.seated);
+                let outcome = shared.execute_for(&seated, &mut session, words, &mut reply);
+                let wait = session.waiting.take();
+                drop(session);
+                outcome
+                    .map_err(|blocked| error::raise_blocked(py, owner.codec.raises, &blocked))?;
+                let Some(wait) = wait else {
+                    return Ok(None);
+                };
+                let ticket = wait.ticket;
+                let client = client.clone().unbind();
+                let wait = Wait {
+                    wait,
+                    client,
+                    decode,
+                    looks: false,
+                    begun: Attached::new(begun.take()),
+                };
+                let wait = Py::new(py, wait).inspect_err(|_| state.seated.0.give_up(ticket))?;
+                state.waits.insert(ticket, wait.clone_ref(py));
+                Ok(Some(wait))
+            })?;
+            match wait {
+                Some(wait) => Ok(wait.into_bound(py).into_any()),
+                None => {
+                    let objects = Objects::new(py, &owner.codec, decode);
+                    arrived(py, &shared, reply, begun, objects, taken)
+                }
+            }
+        })
+    }
+
     /// Works on the state, waiting for locks as the client's calls do.
     fn with<R>(&self, py: Python<'_>, work: impl FnOnce(&mut State) -> PyResult<R>) -> PyResult<R> {
         let client = self.client.get();
@@ -249,43 +315,9 @@ impl Waiters {
         decode: bool,
         taken: &Bound<'py, PyList>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (py, owner) = (client.py(), client.get());
-        let shared = owner.shared(py)?;
-        with_words(&owner.codec, arguments.iter_borrowed(), |words| {
-            let mut reply = Recorder::new();
-            let mut begun = None;
-            let wait = self.with(py, |state| {
-                state.follow(shared.clone())?;
-                let mut session = owner.session(py);
-                begun = shared.taking(&session, words);
-                let seated = Exclusive::new(&mut state.seated);
-                let outcome = shared.execute_for(&seated, &mut session, words, &mut reply);
-                let wait = session.waiting.take();
-                drop(session);
-                outcome
-                    .map_err(|blocked| error::raise_blocked(py, owner.codec.raises, &blocked))?;
-                let Some(wait) = wait else {
-                    return Ok(None);
-                };
-                let ticket = wait.ticket;
-                let client = client.clone().unbind();
-                let wait = Wait {
-                    wait,
-                    client,
-                    decode,
-                    begun: Attached::new(begun.take()),
-                };
-                let wait = Py::new(py, wait).inspect_err(|_| state.seated.0.give_up(ticket))?;
-                state.waits.insert(ticket, wait.clone_ref(py));
-                Ok(Some(wait))
-            })?;
-            match wait {
-                Some(wait) => Ok(wait.into_bound(py).into_any()),
-                None => {
-                    let objects = Objects::new(py, &owner.codec, decode);
-                    arrived(py, &shared, reply, begun, objects, taken)
-                }
-            }
+        // Where this fails the wait has not begun.
+        client.get().again(client.py(), || {
+            self.begin_once(client, arguments, decode, taken)
         })
     }
 
@@ -309,16 +341,18 @@ impl Waiters {
         };
         self.with(py, |state| {
             state.follow(shared.clone())?;
-            let begun = state.seated.0.begin(&wanted);
-            let begun = begun
-                .map_err(|error| error::raise(py, owner.codec.raises, &shared.store, error))?;
-            let Begun::Waiting(ticket) = begun else {
-                return Ok(None);
+            let ticket = match state.seated.0.begin(&wanted) {
+                Ok(Begun::Waiting(ticket)) => ticket,
+                Err(error) if !shared.store.removed() => {
+                    return Err(error::raise(py, owner.codec.raises, &shared.store, error));
+                }
+                _ => return Ok(None),
             };
             let wait = Wait {
                 wait: wait::Wait::looking(ticket, timeout),
                 client: client.clone().unbind(),
                 decode: false,
+                looks: true,
                 begun: Attached::new(None),
             };
             let wait = Py::new(py, wait).inspect_err(|_| state.seated.0.give_up(ticket))?;
@@ -344,6 +378,14 @@ impl Waiters {
         let finished = self.with(py, |state| {
             let shared = state.shared.clone();
             let answer = state.finish(&waiting.wait);
+            let is_removed = match &answer {
+                Ok(answer) => answer.as_ref().and_then(Answer::error).is_some(),
+                Err(_) => true,
+            } && shared.store.removed();
+            if waiting.looks && is_removed {
+                state.waits.remove(&waiting.wait.ticket);
+                return Ok(Finished::Looked);
+            }
             let answer = answer.map_err(|error| {
                 error::raise(py, self.client.get().codec.raises, &shared.store, error)
             })?;
@@ -357,11 +399,16 @@ impl Waiters {
                     &shared.store,
                     error,
                 )),
-                None => Ok(answer.map(|answer| (shared, answer))),
+                None => Ok(match answer {
+                    Some(answer) => Finished::Answered(shared, answer),
+                    None => Finished::Not,
+                }),
             }
         })?;
-        let Some((shared, answer)) = finished else {
-            return Ok(wait.clone().into_any());
+        let (shared, answer) = match finished {
+            Finished::Not => return Ok(wait.clone().into_any()),
+            Finished::Looked => return Ok(py.None().into_bound(py)),
+            Finished::Answered(shared, answer) => (shared, answer),
         };
         let codec = &waiting.client.get().codec;
         let mut reply = Recorder::new();

@@ -14,7 +14,7 @@ import time
 from queue import Full
 from typing import TYPE_CHECKING, Any
 
-from undercroft._native import ChannelClosed, ChannelLink, Client, new_id
+from undercroft._native import ChannelClosed, ChannelLink, Client, MovedError, new_id
 from undercroft.objects import (
     Objects,
     _decode,
@@ -242,16 +242,30 @@ class Channel(Messages):
         return joined(*_encode(value, pickles=self._pickles))
 
     def _put_long(self, value: Any, block: bool, timeout: float | None) -> None:
-        assert self._objects is not None
         until = math.inf if timeout is None else time.monotonic() + timeout
-        id = new_id()
+        while True:
+            try:
+                return self._put_named(value, block, until)
+            except MovedError:
+                pass
+            except MemoryError:
+                self._expect_open()
+                raise
+
+    def _expect_open(self) -> None:
+        if self.closed:
+            raise ChannelClosed("the channel is closed")
+
+    def _put_named(self, value: Any, block: bool, until: float) -> None:
+        assert self._objects is not None
+        id, within = new_id(), self._link.removals()
         try:
             self._objects._put(value, id, _UNSENT)
             while True:
                 left = until - time.monotonic()
                 try:
                     slice = max(0.0, min(left, _UNSENT / 2))
-                    self._link.put_item(_NAME + id, block, slice)
+                    self._link.put_item(_NAME + id, block, slice, within)
                 except Full:
                     if not block or left <= slice:
                         raise
@@ -279,9 +293,21 @@ class Channel(Messages):
         What there is room for is put in one step. Raises as :meth:`put` where none was.
         """
         values = list(values)
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            try:
+                return self._put_all(values, block, timeout)
+            except MovedError:
+                timeout = None if until is None else max(0.0, until - time.monotonic())
+            except MemoryError:
+                self._expect_open()
+                raise
+
+    def _put_all(self, values: list[Any], block: bool, timeout: float | None) -> int:
         items: list[bytes] = []
         ids: list[bytes] = []
         sent = 0
+        within = [] if self._objects is None else [self._link.removals()]
         try:
             for value in values:
                 item = self._pack(value)
@@ -293,7 +319,8 @@ class Channel(Messages):
                     self._objects._put(value, ids[-1], _UNSENT)
                     item = _NAME + ids[-1]
                 items.append(item)
-            sent = self._link.put_items(items, block, timeout) if items else 0
+            if items:
+                sent = self._link.put_items(items, block, timeout, *(within if ids else ()))
         finally:
             put = {item[1:] for item in items[:sent] if item[:1] == _NAME}
             for id in ids:

@@ -286,6 +286,11 @@ impl Session {
             && self.subscriptions.is_empty()
     }
 
+    /// Whether it watches keys.
+    pub fn is_watching(&self) -> bool {
+        !self.watches.is_empty()
+    }
+
     /// Whether what it was told before means nothing to data commands: it holds nothing of its store, and replies are
     /// sent, in the usual form.
     pub fn is_idle(&self) -> bool {

@@ -116,6 +116,11 @@ impl Place {
         !waits && self.leaves(open, session)
     }
 
+    /// The error of calls that would use what is gone with a removed store.
+    pub fn removed(&self) -> Error {
+        Error::of_removal(self.path())
+    }
+
     /// Compares a store with what the client asks for. Returns a warning where it has other limits, to each process
     /// once.
     ///

@@ -1,6 +1,7 @@
 //! Errors of the engine.
 
 use std::fmt;
+use std::path::Path;
 
 use undercroft_memory::{self as memory, Fault};
 
@@ -43,6 +44,12 @@ impl Error {
     /// That of a call which a signal handler has ended.
     pub fn interrupted() -> Error {
         memory::Error::Interrupted.into()
+    }
+
+    /// That of calls on a store whose file was removed or replaced.
+    pub fn of_removal(path: &Path) -> Error {
+        let path = path.into();
+        memory::Error::Removed { path }.into()
     }
 
     /// Whether the operation can be tried again later: another process holds a

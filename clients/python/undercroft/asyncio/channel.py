@@ -7,7 +7,7 @@ import os
 from queue import Empty, Full
 from typing import TYPE_CHECKING, Any
 
-from undercroft._native import ChannelClosed, ChannelLink
+from undercroft._native import ChannelClosed, ChannelLink, MovedError
 from undercroft.asyncio.native import Native
 from undercroft.asyncio.parking import patiently
 from undercroft.asyncio.store import Store
@@ -153,13 +153,27 @@ class Channel(Messages):
         item = self._pack(value)
         if item is not None:
             await self._until(lambda: self._link.put_item(item, False, None), Full, timeout)
-            return
+            return None
+        loop = asyncio.get_running_loop()
+        until = None if timeout is None else loop.time() + timeout
+        while True:
+            try:
+                return await self._put_named(value, timeout)
+            except MovedError:
+                timeout = None if until is None else max(0.0, until - loop.time())
+            except MemoryError:
+                if await self._run("EXISTS", self._closed):
+                    raise ChannelClosed("the channel is closed") from None
+                raise
+
+    async def _put_named(self, value: Any, timeout: float | None) -> None:
+        within = self._link.removals()
         id = await self._call(self._objects.put, value, ttl=_UNSENT)
 
         def put() -> None:
             # It may have waited for long.
             self._client.pexpire(self._prefix + id, round(_UNSENT * 1000))
-            self._link.put_item(_NAME + id, False, None)
+            self._link.put_item(_NAME + id, False, None, within)
 
         try:
             await self._until(put, Full, timeout)

@@ -491,10 +491,7 @@ impl Store {
 
     /// The error of all writes, where the store's file was removed or replaced under its users.
     pub fn removal(&self) -> Option<Error> {
-        self.removed().then(|| {
-            let path = self.path().into();
-            undercroft_memory::Error::Removed { path }.into()
-        })
+        self.removed().then(|| Error::of_removal(self.path()))
     }
 
     /// The path of the store's file.
