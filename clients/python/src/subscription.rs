@@ -177,7 +177,11 @@ impl Drop for Subscription {
 impl Subscription {
     #[new]
     fn new(py: Python<'_>, client: Py<Client>) -> PyResult<Subscription> {
-        let shared = client.get().shared(py)?;
+        let mut shared = client.get().shared(py)?;
+        // It stays on this store, so it does not begin on one whose removal no call has met yet.
+        if shared.store.removed() {
+            shared = client.get().shared(py)?;
+        }
         let session = shared.session();
         let inner = Inner {
             subscriber: Subscriber::new(StoreOf(shared.clone())),

@@ -212,7 +212,28 @@ def cached(r: undercroft.Redis) -> object:
     return r.cache(ttl=0.001)(str)()
 
 
-@pytest.mark.parametrize("call", [absent, absent_field, no_key, put, take, cached])
+def subscribe(r: undercroft.Redis) -> object:
+    """Subscribe, and unsubscribe."""
+    with r.pubsub() as pubsub:
+        pubsub.subscribe("news")
+    return None
+
+
+def watch(r: undercroft.Redis) -> object:
+    """Watch a key, and forget it."""
+    with r.pipeline() as pipe:
+        pipe.watch("k")
+    return None
+
+
+def draft(r: undercroft.Redis) -> object:
+    """Get memory for an object, and forget it."""
+    return undercroft.Objects(r).create_bytes(100_000)
+
+
+@pytest.mark.parametrize(
+    "call", [absent, absent_field, no_key, put, take, cached, subscribe, watch, draft]
+)
 def test_every_call_notices(path: str, call: Callable[[undercroft.Redis], object]) -> None:
     with undercroft.Redis(path) as r:
         Path(path).unlink()
