@@ -120,7 +120,9 @@ impl Store {
         values: &[&[u8]],
     ) -> Result<Sent, Error> {
         let (items, closed) = (self.key(&channel.items), self.key(&channel.closed));
-        self.check_memory_for(values.iter().map(|value| value.len()).sum())?;
+        if let Err(error) = self.check_memory_for(values.iter().map(|value| value.len()).sum()) {
+            return self.closed_or(database, channel, error);
+        }
         let sent = self.write(self.shards_of([&items, &closed]), |writer| {
             if writer.find(database, &closed)?.is_some() {
                 return Ok(Sent::Closed);
@@ -147,8 +149,18 @@ impl Store {
                 self.touch_written(&items);
                 Ok(sent)
             }
-            Err(Undone::Failed(error)) => Err(error),
+            Err(Undone::Failed(error)) => self.closed_or(database, channel, error),
             Err(_) => Ok(Sent::Full),
+        }
+    }
+
+    /// The outcome of a `send` that failed: on a closed channel, an error for lack of memory is that it is closed.
+    #[cold]
+    fn closed_or(&self, database: usize, channel: &Channel, error: Error) -> Result<Sent, Error> {
+        let is_full = error.is_out_of_memory() || matches!(error, Error::MaxMemory);
+        match is_full && self.exists(database, &[&channel.closed])? > 0 {
+            true => Ok(Sent::Closed),
+            false => Err(error),
         }
     }
 
