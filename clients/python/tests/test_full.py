@@ -5,6 +5,7 @@ Each case here sets something up, yields, and removes it from the store, which i
 once in the same process and once in a forked child.
 """
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -81,6 +82,44 @@ def channel_close(r: undercroft.Redis) -> Iterator[None]:
     for delivery in jobs.deliveries():
         values.append(delivery.value)
     assert values == list(range(100))
+
+
+def channel_closed(r: undercroft.Redis) -> Iterator[None]:
+    jobs = undercroft.Channel("jobs", r, maxsize=0)
+    jobs.put(1)
+    jobs.close()
+    yield
+    for value in (b"v" * 30_000, LONG):
+        with pytest.raises(undercroft.ChannelClosed):
+            jobs.put(value)
+        with pytest.raises(undercroft.ChannelClosed):
+            jobs.put_many([value, value])
+    asyncio.run(channel_closed_to_tasks(r))
+    assert jobs.get() == 1
+
+
+async def channel_closed_to_tasks(r: undercroft.Redis) -> None:
+    async with undercroft.asyncio.Redis(r.path) as other:
+        jobs = undercroft.asyncio.Channel("jobs", other, maxsize=0)
+        for value in (b"v" * 30_000, LONG):
+            with pytest.raises(undercroft.ChannelClosed):
+                await jobs.put(value)
+
+
+def watches(r: undercroft.Redis) -> Iterator[None]:
+    r.mset({f"key:{number}": "value" for number in range(100)})
+    yield
+    with r.pipeline() as pipe:
+        pipe.watch("key:1")
+        assert pipe.get("key:1") == b"value"
+        pipe.unwatch()
+
+
+def waits(r: undercroft.Redis) -> Iterator[None]:
+    yield
+    assert r.blpop("absent", 0.01) is None
+    assert r.bzpopmin("absent", 0.01) is None
+    assert r.xread({"absent": "$"}, block=10) in ([], {}, None)
 
 
 def channel_delete(r: undercroft.Redis) -> Iterator[None]:
@@ -195,6 +234,9 @@ CASES: dict[str, Case] = {
         channel_get_many,
         channel_get_ack,
         channel_close,
+        channel_closed,
+        watches,
+        waits,
         channel_delete,
         objects_delete,
         objects_taken,

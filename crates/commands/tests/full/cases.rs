@@ -145,6 +145,28 @@ pub(super) const CHANGES: &[Case] = cases! {
     GROUP, "XGROUP SETID x g 1-5" => "Simple";
 };
 
+/// Commands that change nothing. They need no memory of the store, also in a process that runs its first one when the
+/// store is full.
+pub(super) const READS: &[Case] = cases! {
+    KEYS, "WATCH k:7 absent" => "Simple";
+    KEYS, "UNWATCH" => "Simple";
+    KEYS, "TOUCH k:7" => "Integer(1)";
+    KEYS, "SCAN 0 COUNT 1000" => "Array";
+    KEYS, "RANDOMKEY" => "Bulk";
+    KEYS, "DUMP k:7" => "Bulk";
+    KEYS, "OBJECT IDLETIME k:7" => "Integer";
+    KEYS, "MEMORY USAGE k:7" => "Integer";
+    KEYS, "DBSIZE" => "Integer";
+    KEYS, "INFO" => "";
+    KEYS, "CLIENT LIST" => "";
+    SET, "SMEMBERS s" => "";
+    SET, "SSCAN s 0" => "Array";
+    SET, "SORT_RO s ALPHA" => "Array";
+    &[Once("PFADD p 1 2 3")], "PFCOUNT p" => "Integer(3)";
+    GROUP, "XREAD STREAMS x 0" => "";
+    GROUP, "XPENDING x g" => "Array";
+};
+
 /// Commands that write, are not refused where memory is short, and are tested elsewhere: where.
 pub(super) const OTHERS: &[(&str, &str)] = &[
     (

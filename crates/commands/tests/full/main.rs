@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command as Process;
 
 use alone::Alone;
-use cases::{CASES, CHANGES, Case, OTHERS, Setup};
+use cases::{CASES, CHANGES, Case, OTHERS, READS, Setup};
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::session::Session;
 use undercroft_commands::table::{Command, Flag, all};
@@ -139,7 +139,7 @@ fn check(store: &Store, what: &str) {
 /// Runs each case in a full store; what failed.
 fn run_all(directory: &Path, way: Way) {
     let mut failed = Vec::new();
-    let removals = CASES.iter().map(|case| (case, false));
+    let removals = CASES.iter().chain(READS).map(|case| (case, false));
     let changes = CHANGES.iter().map(|case| (case, way != Way::MaxMemory));
     for (case, may_lack_room) in removals.chain(changes) {
         let mut client = full(directory, way, case);
@@ -170,7 +170,7 @@ fn run_all(directory: &Path, way: Way) {
         failed.is_empty(),
         "{} of {}:\n{}",
         failed.len(),
-        CASES.len() + CHANGES.len(),
+        CASES.len() + CHANGES.len() + READS.len(),
         failed.join("\n")
     );
 }

@@ -339,6 +339,8 @@ fn populate(file: &File, mapping: &Mapping) -> io::Result<()> {
     for index in 0..layout.shards {
         let base = layout.shard(index);
         ranges.push((base, shard::HINTS + (4 << shard::HINT_BITS_MIN)));
+        // WATCH finds room for its counters however full the file system is by then.
+        ranges.push((base + shard::CHANGES, 4 * shard::CHANGE_COUNT));
         ranges.push((base + shard::LOG, shard::LOG_RESERVED_MIN));
     }
     for (start, length) in ranges {
