@@ -62,7 +62,7 @@ extern "C" {
 
 /* The version of this interface. The upper 16 bits change, with the name of the shared library, when a program must be
  * built anew; the lower ones when something is added. */
-#define UC_ABI_VERSION 4
+#define UC_ABI_VERSION 5
 
 /* The UC_ABI_VERSION of the library that runs. */
 uint32_t uc_abi_version(void);
@@ -414,6 +414,18 @@ int uc_pipeline(uc_session *session, size_t count, const uc_words *commands, uc_
  * a wrong number of words) the call fails with its error, and nothing was done. Watched keys are forgotten in any case
  * but that of a session after MULTI, which is UC_MISUSE. */
 int uc_transaction(uc_session *session, size_t count, const uc_words *commands, uc_reply *reply);
+
+/* For bindings of languages whose signal handlers may throw between a call and the arrival of its result. After
+ * UC_TAKEN_KEEP the session remembers what its last uc_command(), uc_pipeline() or uc_transaction() took out of the store
+ * and returned (LPOP, SPOP, GETDEL ...; not what a script took). */
+#define UC_TAKEN_KEEP 0
+/* Puts that aside, so that a handler may use the session. One of the next two follows. */
+#define UC_TAKEN_HOLD 1
+/* The result is still on its way. */
+#define UC_TAKEN_RESUME 2
+/* The result does not arrive: puts it back where it came from. UC_ERROR: it could not be. */
+#define UC_TAKEN_GIVE_BACK 3
+int uc_taken(uc_session *session, int what);
 
 /* ---- Replies ---------------------------------------------------------------------------------------------------- */
 

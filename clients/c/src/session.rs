@@ -3,10 +3,10 @@
 use std::ffi::c_int;
 
 use undercroft_commands::protocol::Protocol;
-use undercroft_commands::reply::{Recorder, Reply};
+use undercroft_commands::reply::{Recorder, Reply, Tree as Whole};
 use undercroft_commands::session::Session;
 use undercroft_commands::{Context, execute};
-use undercroft_embedded::{OpenStore, SessionByName, run_on};
+use undercroft_embedded::{OpenStore, SessionByName, Taken, run_on};
 
 use crate::border::{self, Bytes, List, Words, call, check_place, list};
 use crate::handle::{Handle, Kind, Pool};
@@ -15,7 +15,82 @@ use crate::status::{Outcome, Refused, Status};
 use crate::store::{StoreHandle, opened};
 
 /// `uc_session`: what a connection is elsewhere.
-pub(crate) struct Client(SessionByName);
+pub(crate) struct Client(SessionByName, Option<Box<Kept>>);
+
+/// What the last call took out of the store, for a binding that may have to give it back.
+#[derive(Default)]
+pub(crate) struct Kept {
+    last: Vec<Taken>,
+    /// What commands will take that are queued after MULTI, and their places.
+    queued: Vec<(usize, Taken)>,
+    /// What earlier calls took that were interrupted.
+    held: Vec<Vec<Taken>>,
+}
+
+/// Begun before a command runs that takes something, see [`Kept::begin`].
+enum Begun {
+    One(Taken),
+    Many(Vec<(usize, Taken)>),
+}
+
+impl Kept {
+    fn begin(&mut self, shared: &OpenStore, session: &Session, words: &[&[u8]]) -> Option<Begun> {
+        let Some((place, _)) = session.queued() else {
+            self.queued.clear();
+            return shared.taking(session, words).map(Begun::One);
+        };
+        let is = |name: &[u8]| {
+            words
+                .first()
+                .is_some_and(|word| word.eq_ignore_ascii_case(name))
+        };
+        if is(b"EXEC") {
+            let queued = std::mem::take(&mut self.queued);
+            return (!queued.is_empty()).then_some(Begun::Many(queued));
+        }
+        let taken = shared.taking(session, words);
+        self.queued.extend(taken.map(|taken| (place, taken)));
+        None
+    }
+
+    fn end(&mut self, begun: Begun, whole: &Whole) {
+        match (begun, whole) {
+            (Begun::One(taken), whole) => self.last.push(taken.with_reply(whole.clone())),
+            (Begun::Many(all), Whole::Array(replies)) => {
+                let with_reply = |(place, taken): (usize, Taken)| {
+                    Some(taken.with_reply(replies.get(place)?.clone()))
+                };
+                self.last.extend(all.into_iter().filter_map(with_reply));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Runs a command, and keeps what it takes, where that is wanted.
+fn run_keeping<E>(
+    kept: Option<&mut Kept>,
+    begun: Option<Begun>,
+    reply: &mut Tree,
+    run: impl FnOnce(&mut dyn Reply) -> Result<(), E>,
+) -> Result<(), E> {
+    let (Some(kept), Some(begun)) = (kept, begun) else {
+        return run(reply);
+    };
+    let mut recorder = Recorder::new();
+    if let Err(error) = run(&mut recorder) {
+        // EXEC may be called again, where the transaction is still open.
+        if let Begun::Many(all) = begun {
+            kept.queued = all;
+        }
+        return Err(error);
+    }
+    let whole = recorder.finish().ok().and_then(|mut all| all.pop());
+    let whole = whole.unwrap_or(Whole::Null);
+    kept.end(begun, &whole);
+    whole.write(reply);
+    Ok(())
+}
 
 impl Kind for Client {
     const NAME: &'static str = "uc_session";
@@ -35,9 +110,19 @@ pub(crate) fn run(
     session: &mut Session,
     words: &[&[u8]],
     reply: &mut Tree,
+    mut kept: Option<&mut Kept>,
 ) -> Outcome {
     reply.begin(session.protocol);
-    let ran = shared.execute(session, words, reply);
+    let begun = kept.as_mut().and_then(|kept| {
+        kept.last.clear();
+        kept.begin(shared, session, words)
+    });
+    let ran = match begun {
+        None => shared.execute(session, words, reply),
+        begun => run_keeping(kept, begun, reply, |mut reply| {
+            shared.execute(session, words, &mut reply)
+        }),
+    };
     let failed = reply.error_text();
     reply.finish();
     match (ran, failed) {
@@ -53,10 +138,12 @@ fn run_all<'a>(
     session: &mut Session,
     commands: impl ExactSizeIterator<Item = Outcome<List<'a>>>,
     reply: &mut Tree,
+    mut kept: Option<&mut Kept>,
 ) -> Outcome {
     let mut context = shared.context(session);
     for (place, words) in commands.enumerate() {
-        let ran = words.and_then(|words| ask(&mut context, &words, reply));
+        let kept = kept.as_deref_mut();
+        let ran = words.and_then(|words| ask(shared, &mut context, &words, reply, kept));
         if let Err(refused) = ran {
             reply.cut(place);
             return Err(refused);
@@ -71,15 +158,17 @@ fn transact<'a>(
     session: &mut Session,
     commands: impl Iterator<Item = Outcome<List<'a>>>,
     reply: &mut Tree,
+    mut kept: Option<&mut Kept>,
 ) -> Outcome {
     if session.queued().is_some() {
         let text = "expected a session outside of a transaction, got one after MULTI";
         return Err(Refused::misuse(text));
     }
     let mut context = shared.context(session);
-    let ran = queue_all(shared, &mut context, commands, reply).and_then(|()| {
+    let queued = queue_all(shared, &mut context, commands, reply, kept.as_deref_mut());
+    let ran = queued.and_then(|()| {
         reply.begin(context.session.protocol);
-        ask(&mut context, &[b"EXEC"], reply)
+        ask(shared, &mut context, &[b"EXEC"], reply, kept)
     });
     if ran.is_err() && context.session.queued().is_some() {
         // It uses no store, so it cannot be kept waiting; what went wrong is told already.
@@ -99,11 +188,12 @@ fn queue_all<'a>(
     context: &mut Context<'_>,
     commands: impl Iterator<Item = Outcome<List<'a>>>,
     reply: &mut Tree,
+    mut kept: Option<&mut Kept>,
 ) -> Outcome<()> {
     let begin: List<'_> = [&b"MULTI"[..]].into_iter().collect();
     for words in [Ok(begin)].into_iter().chain(commands) {
         reply.begin(Protocol::Resp3);
-        ask(context, &words?, reply)?;
+        ask(shared, context, &words?, reply, kept.as_deref_mut())?;
         if let Some(text) = reply.error_text() {
             return Err(Refused::reply(&shared.store, &text));
         }
@@ -112,9 +202,25 @@ fn queue_all<'a>(
 }
 
 /// Runs one of several commands.
-fn ask(context: &mut Context<'_>, words: &[&[u8]], reply: &mut Tree) -> Outcome<()> {
-    let ran =
-        execute(context, words, reply).or_else(|blocked| run_on(context, blocked, words, reply));
+fn ask(
+    shared: &OpenStore,
+    context: &mut Context<'_>,
+    words: &[&[u8]],
+    reply: &mut Tree,
+    mut kept: Option<&mut Kept>,
+) -> Outcome<()> {
+    let begun = kept
+        .as_mut()
+        .and_then(|kept| kept.begin(shared, context.session, words));
+    let ran = match begun {
+        None => {
+            execute(context, words, reply).or_else(|blocked| run_on(context, blocked, words, reply))
+        }
+        begun => run_keeping(kept, begun, reply, |mut reply| {
+            execute(context, words, &mut reply)
+                .or_else(|blocked| run_on(context, blocked, words, &mut reply))
+        }),
+    };
     context.session.finish_command();
     ran.map_err(|blocked| Refused::blocked(&blocked))
 }
@@ -132,7 +238,7 @@ unsafe extern "C" fn uc_session_open(
         unsafe { session.write(std::ptr::null_mut()) };
         // SAFETY: the caller's promise.
         let (store, number) = unsafe { opened(store) }?;
-        let mut client = Client(SessionByName::new(store));
+        let mut client = Client(SessionByName::new(store), None);
         let state = client.0.session();
         state.database = number as u32;
         state.protocol = Protocol::Resp3;
@@ -171,8 +277,9 @@ unsafe extern "C" fn uc_command(
                 Handle::exclusive(reply)?,
             )
         };
-        (client.0).run(&words, Refused::opening, |shared, session| {
-            run(shared, session, &words, &mut reply)
+        let Client(by_name, kept) = &mut *client;
+        by_name.run(&words, Refused::opening, |shared, session| {
+            run(shared, session, &words, &mut reply, kept.as_deref_mut())
         })
     })
 }
@@ -195,10 +302,14 @@ unsafe extern "C" fn uc_pipeline(
                 Handle::exclusive(reply)?,
             )
         };
-        let (shared, session) = client.0.enter().map_err(|error| Refused::opening(&error))?;
+        let Client(by_name, kept) = &mut *client;
+        if let Some(kept) = kept {
+            kept.last.clear();
+        }
+        let (shared, session) = by_name.enter().map_err(|error| Refused::opening(&error))?;
         reply.begin(session.protocol);
         reply.array(count);
-        let ran = run_all(shared, session, commands, &mut reply);
+        let ran = run_all(shared, session, commands, &mut reply, kept.as_deref_mut());
         reply.finish();
         ran
     })
@@ -222,10 +333,49 @@ unsafe extern "C" fn uc_transaction(
                 Handle::exclusive(reply)?,
             )
         };
-        let (shared, session) = client.0.enter().map_err(|error| Refused::opening(&error))?;
+        let Client(by_name, kept) = &mut *client;
+        if let Some(kept) = kept {
+            kept.last.clear();
+        }
+        let (shared, session) = by_name.enter().map_err(|error| Refused::opening(&error))?;
         reply.begin(session.protocol);
-        let ran = transact(shared, session, commands, &mut reply);
+        let ran = transact(shared, session, commands, &mut reply, kept.as_deref_mut());
         reply.finish();
         ran
     })
 }
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_taken(session: *mut SessionHandle, what: c_int) -> c_int {
+    call(|| {
+        // SAFETY: the caller's promise.
+        let mut client = unsafe { Handle::exclusive(session) }?;
+        let Client(by_name, kept) = &mut *client;
+        let kept = kept.get_or_insert_default();
+        match what {
+            KEEP => {}
+            HOLD => kept.held.push(std::mem::take(&mut kept.last)),
+            RESUME => kept.last = kept.held.pop().unwrap_or_default(),
+            GIVE_BACK => {
+                let (shared, _) = by_name.get();
+                let mut failed = None;
+                for taken in kept.held.pop().unwrap_or_default().iter().rev() {
+                    failed = shared.give_back(taken).err().or(failed);
+                }
+                if let Some(reason) = failed {
+                    return Err(Refused::new(Status::Error, &reason));
+                }
+            }
+            _ => return Err(Refused::misuse("expected one of the values of UC_TAKEN_")),
+        }
+        Ok(Status::Ok)
+    })
+}
+
+// The values of UC_TAKEN_ in the header.
+const KEEP: c_int = 0;
+const HOLD: c_int = 1;
+const RESUME: c_int = 2;
+const GIVE_BACK: c_int = 3;

@@ -13,7 +13,7 @@ use crate::waiting::Program;
 
 /// `UC_ABI_VERSION`: what is added raises the lower half, what is changed the upper one, and with that the name of the
 /// shared library.
-const ABI_VERSION: u32 = 4;
+const ABI_VERSION: u32 = 5;
 
 /// `uc_store`: a store that this process has open, and a database of it. Calls reach the store by [`call_on`] alone, which
 /// goes on with the store that the name means now where the file was removed.

@@ -190,7 +190,7 @@ fn set_and_get(
     words.extend(time);
     let mut session = on.shared.session();
     session.database = on.number as u32;
-    run(on.shared, &mut session, &words, old)
+    run(on.shared, &mut session, &words, old, None)
 }
 
 /// # Safety

@@ -57,6 +57,7 @@ SAME(int, uc_session_open, uc_store *, uc_session **);
 SAME(int, uc_session_close, uc_session *);
 SAME(int, uc_command, uc_session *, size_t, const uc_bytes *, uc_reply *);
 SAME(int, uc_pipeline, uc_session *, size_t, const uc_words *, uc_reply *);
+SAME(int, uc_taken, uc_session *, int);
 SAME(int, uc_transaction, uc_session *, size_t, const uc_words *, uc_reply *);
 SAME(int, uc_reply_new, uc_reply **);
 SAME(int, uc_reply_free, uc_reply *);
@@ -89,7 +90,7 @@ SAME(int, uc_object_array, const uc_object *, const char **, size_t *, const uin
 }
 #endif
 
-CHECK(UC_ABI_VERSION == 4);
+CHECK(UC_ABI_VERSION == 5);
 CHECK(UC_OBJECT_ID == 80);
 CHECK(UC_OK == 0 && UC_NONE == 1 && UC_TOO_SMALL == 2);
 CHECK(UC_ERROR == -1 && UC_MISUSE == -2 && UC_WRONG_TYPE == -3 && UC_FULL == -4 && UC_BUSY == -5);

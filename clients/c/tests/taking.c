@@ -59,6 +59,64 @@ static void count_reply(int status)
     count_all(uc_reply_value(reply));
 }
 
+static long length_of(const char *key)
+{
+    uc_bytes words[] = { uc_text("LLEN"), uc_text(key) };
+    EXPECT_OK(uc_command(session, 2, words, reply));
+    return (long)uc_value_integer(uc_reply_value(reply));
+}
+
+/* A binding gives back what the last call took, whatever a handler has taken meanwhile. */
+static void gives_back(void)
+{
+    static const char *const push[] = { "RPUSH", "back", "1", "2", "3", "4", NULL }, *const pop[] = { "LPOP", "back", NULL },
+                            *const multi[] = { "MULTI", NULL }, *const exec[] = { "EXEC", NULL },
+                            *const range[] = { "LRANGE", "back", "0", "-1", NULL }, *const gone[] = { "DEL", "back", NULL };
+    uc_bytes words[2] = { uc_text("LPOP"), uc_text("back") };
+    uc_words commands[2] = { { 2, words }, { 2, words } };
+    size_t length;
+    int way;
+    EXPECT_OK(uc_taken(session, UC_TAKEN_KEEP));
+    EXPECT_OK(command(session, reply, push));
+    for (way = 0; way < 4; way++) {
+        switch (way) {
+            case 0:
+                EXPECT_OK(command(session, reply, pop));
+                break;
+            case 1:
+                EXPECT_OK(uc_pipeline(session, 2, commands, reply));
+                break;
+            case 2:
+                EXPECT_OK(uc_transaction(session, 2, commands, reply));
+                break;
+            default:
+                EXPECT_OK(command(session, reply, multi));
+                EXPECT_OK(command(session, reply, pop));
+                EXPECT_OK(command(session, reply, exec));
+        }
+        EXPECT_OK(uc_taken(session, UC_TAKEN_HOLD));
+        EXPECT(length_of("back") == (way == 0 || way == 3 ? 3 : 2));
+        EXPECT_OK(uc_taken(session, UC_TAKEN_GIVE_BACK));
+        EXPECT_OK(command(session, reply, range));
+        EXPECT(uc_value_length(uc_reply_value(reply)) == 4);
+        EXPECT(memcmp(uc_value_string(uc_value_item(uc_reply_value(reply), 0), &length), "1", 2) == 0);
+    }
+    /* A handler that has thrown nothing. */
+    EXPECT_OK(command(session, reply, pop));
+    EXPECT_OK(uc_taken(session, UC_TAKEN_HOLD));
+    EXPECT_OK(command(session, reply, pop));
+    EXPECT_OK(uc_taken(session, UC_TAKEN_RESUME));
+    EXPECT_OK(uc_taken(session, UC_TAKEN_HOLD));
+    EXPECT_OK(uc_taken(session, UC_TAKEN_GIVE_BACK));
+    EXPECT(length_of("back") == 3);
+    /* The next call has taken nothing. */
+    EXPECT_OK(uc_taken(session, UC_TAKEN_HOLD));
+    EXPECT_OK(uc_taken(session, UC_TAKEN_GIVE_BACK));
+    EXPECT(length_of("back") == 3);
+    EXPECT_STATUS(uc_taken(session, 9), UC_MISUSE);
+    EXPECT_OK(command(session, reply, gone));
+}
+
 int main(int argc, char **argv)
 {
     static const char *const pop[] = { "LPOP", "queue", "3", NULL }, *const wait[] = { "BRPOP", "queue", "0.001", NULL },
@@ -74,6 +132,7 @@ int main(int argc, char **argv)
     store = open_store(argv[1]);
     EXPECT_OK(uc_session_open(store, &session));
     EXPECT_OK(uc_reply_new(&reply));
+    gives_back();
     words[0] = uc_text("RPUSH");
     words[1] = uc_text("queue");
     for (i = 0; i < ITEMS; i++) {

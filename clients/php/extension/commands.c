@@ -13,6 +13,9 @@ static uc_session *session_of(undercroft_store *this)
         return NULL;
     }
     int status = uc_session_open(this->store, &this->session);
+    if (status == UC_OK) {
+        status = uc_taken(this->session, UC_TAKEN_KEEP);
+    }
     if (status != UC_OK) {
         undercroft_throw(status);
         return NULL;
@@ -80,6 +83,7 @@ ZEND_METHOD(Undercroft_Native_Store, execute)
         undercroft_release_words(&words);
         RETURN_THROWS();
     }
+    undercroft_begin_result();
     do {
         status = uc_command(session, words.count, words.words, UNDERCROFT_G(reply));
     } while (UNEXPECTED(status == UC_INTERRUPTED) && is_again(may_wait(words.words)));
@@ -89,6 +93,7 @@ ZEND_METHOD(Undercroft_Native_Store, execute)
         RETURN_THROWS();
     }
     undercroft_from_reply(return_value);
+    undercroft_end_result(undercroft_store_of(Z_OBJ_P(ZEND_THIS)));
 }
 
 /* Runs commands by a call of the library. One that was interrupted is not run again: some commands ran, or watched keys
@@ -107,6 +112,7 @@ static void run_together(zval *store, HashTable *given, zval *return_value,
         undercroft_release_words(&words);
         RETURN_THROWS();
     }
+    undercroft_begin_result();
     status = run(session, words.command_count, words.commands, UNDERCROFT_G(reply));
     undercroft_release_words(&words);
     if (UNEXPECTED(status < 0)) {
@@ -114,6 +120,7 @@ static void run_together(zval *store, HashTable *given, zval *return_value,
         RETURN_THROWS();
     }
     undercroft_from_reply(return_value);
+    undercroft_end_result(undercroft_store_of(Z_OBJ_P(store)));
 }
 
 ZEND_METHOD(Undercroft_Native_Store, pipeline)

@@ -41,11 +41,33 @@ typedef struct undercroft_idle {
     pid_t process;
 } undercroft_idle;
 
+/* A frame of PHP's while it makes a call. */
+typedef struct undercroft_call {
+    const zend_execute_data *frame;
+    const zend_function *function;
+    const zend_op *at;
+} undercroft_call;
+
+/* So many calls lie between the program and a native method, the program's own with them; and so many below one of these
+ * while a result is handed on. */
+#define UNDERCROFT_CALLS 8
+#define UNDERCROFT_DEPTH 16
+
+/* The result of the last call that may have taken something out of a store. */
+typedef struct undercroft_result {
+    /* Whose session knows what was taken; NULL where there is no result on its way. */
+    struct undercroft_store *owner;
+    /* From the native method's caller to the program. */
+    size_t count;
+    undercroft_call calls[UNDERCROFT_CALLS];
+} undercroft_result;
+
 ZEND_BEGIN_MODULE_GLOBALS(undercroft)
     /* Every reply is read into this one, and made PHP's before anything else runs. */
     uc_reply *reply;
     /* Its memory is to be given back at the request's end. */
     bool is_large;
+    undercroft_result result;
     /* Stores that requests have closed, for the next ones. */
     undercroft_kept kept[UNDERCROFT_KEPT];
     /* Whether a store that was found a moment ago is taken without another look at its file. */
@@ -179,6 +201,11 @@ typedef struct undercroft_store {
     uint64_t looked_at;
     zend_object std;
 } undercroft_store;
+
+/* Surround a call that may take something out of a store, and the making of its result. From the end on it goes back where a
+ * signal's handler throws before the result has arrived in the program. */
+void undercroft_begin_result(void);
+void undercroft_end_result(undercroft_store *owner);
 
 extern zend_class_entry *undercroft_store_class;
 

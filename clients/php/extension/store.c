@@ -103,6 +103,9 @@ static void close_store(undercroft_store *this)
         return;
     }
     this->store = NULL;
+    if (UNDERCROFT_G(result).owner == this) {
+        undercroft_begin_result();
+    }
     uc_subscription_close(this->subscription);
     uc_session_close(this->session);
     this->subscription = NULL;

@@ -30,6 +30,128 @@ bool undercroft_is_interrupted(void)
     return LOAD(EG(vm_interrupt));
 }
 
+/* PHP runs the handlers of signals when a native method has returned, before its result is assigned, and while the PHP
+ * client hands the result on. Where one throws by then, what the call took out of the store goes back (M9). */
+
+/* PHP's own hook and those of other modules. */
+static void (*next_interrupt)(zend_execute_data *frame);
+
+/* Whether a frame is one of the PHP client that hands on what a store has returned. */
+static bool hands_on(const zend_execute_data *frame)
+{
+    if (frame->func == NULL || !ZEND_USER_CODE(frame->func->type) || frame->func->common.scope == NULL) {
+        return false;
+    }
+    return strncmp(ZSTR_VAL(frame->func->common.scope->name), "Undercroft\\", strlen("Undercroft\\")) == 0;
+}
+
+void undercroft_begin_result(void)
+{
+    UNDERCROFT_G(result).owner = NULL;
+}
+
+void undercroft_end_result(undercroft_store *owner)
+{
+    undercroft_result *result = &UNDERCROFT_G(result);
+    zend_execute_data *frame = EG(current_execute_data)->prev_execute_data;
+    size_t count = 0;
+    if (frame == NULL || frame->func == NULL || !ZEND_USER_CODE(frame->func->type)) {
+        return;
+    }
+    do {
+        if (count == UNDERCROFT_CALLS) {
+            return;
+        }
+        result->calls[count].frame = frame;
+        result->calls[count].function = frame->func;
+        result->calls[count].at = frame->opline;
+        count++;
+    } while (hands_on(frame) && (frame = frame->prev_execute_data) != NULL);
+    result->count = count;
+    result->owner = owner;
+}
+
+static bool is_same(const undercroft_call *call, const zend_execute_data *frame)
+{
+    return call->frame == frame && call->function == frame->func;
+}
+
+/* Whether the last result is on its way to the program while PHP looks for interrupts in a frame. Frames of earlier and
+ * later calls may lie in the same place: those of the one that returned the result are behind the calls in which they
+ * were then, and those that called them still in theirs. */
+static bool is_on_its_way(const zend_execute_data *frame)
+{
+    const undercroft_result *result = &UNDERCROFT_G(result);
+    size_t depth = 0, level = 0;
+    if (result->owner == NULL) {
+        return false;
+    }
+    /* The native method itself, in versions of PHP that look before they leave its frame. */
+    if (frame->func != NULL && !ZEND_USER_CODE(frame->func->type) && frame->prev_execute_data != NULL &&
+        is_same(&result->calls[0], frame->prev_execute_data) &&
+        frame->prev_execute_data->opline == result->calls[0].at) {
+        frame = frame->prev_execute_data;
+    } else {
+        for (;; frame = frame->prev_execute_data, depth++) {
+            if (frame == NULL || depth > UNDERCROFT_DEPTH) {
+                return false;
+            }
+            for (level = 0; level < result->count && !is_same(&result->calls[level], frame); level++) {
+            }
+            if (level < result->count) {
+                break;
+            }
+        }
+        if (level + 1 == result->count) {
+            /* In the program's frame it is on its way until the next instruction, which is to use it. */
+            if (level > 0 || depth > 0 || frame->opline != result->calls[0].at + 1) {
+                return false;
+            }
+        } else if (frame->opline <= result->calls[level].at) {
+            return false;
+        }
+    }
+    while (++level < result->count) {
+        frame = frame->prev_execute_data;
+        if (frame == NULL || !is_same(&result->calls[level], frame) || frame->opline != result->calls[level].at) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* PHP calls this where it looks for interrupts. */
+static void interrupt(zend_execute_data *frame)
+{
+    undercroft_result result = UNDERCROFT_G(result);
+    bool is_owned = is_on_its_way(frame) && result.owner->session != NULL && EG(exception) == NULL;
+    UNDERCROFT_G(result).owner = NULL;
+    if (!is_owned) {
+        if (next_interrupt != NULL) {
+            next_interrupt(frame);
+        }
+        return;
+    }
+    /* The handler may use the store, and close it. */
+    undercroft_store *owner = result.owner;
+    uc_session *session = owner->session;
+    GC_ADDREF(&owner->std);
+    uc_taken(session, UC_TAKEN_HOLD);
+    if (next_interrupt != NULL) {
+        next_interrupt(frame);
+    }
+    if (owner->session == session) {
+        if (EG(exception) == NULL) {
+            uc_taken(session, UC_TAKEN_RESUME);
+            UNDERCROFT_G(result) = result;
+        } else if (uc_taken(session, UC_TAKEN_GIVE_BACK) != UC_OK) {
+            php_error_docref(NULL, E_WARNING, "what an interrupted call took could not be given back: %s",
+                             uc_error_message());
+        }
+    }
+    OBJ_RELEASE(&owner->std);
+}
+
 bool undercroft_interrupt(void)
 {
     if (!undercroft_is_interrupted()) {
@@ -82,6 +204,8 @@ static PHP_MINIT_FUNCTION(undercroft)
         return FAILURE;
     }
     uc_set_interrupt(check, NULL);
+    next_interrupt = zend_interrupt_function;
+    zend_interrupt_function = interrupt;
     undercroft_register_exceptions();
     undercroft_register_store();
     undercroft_register_parser();
@@ -104,6 +228,7 @@ static PHP_RINIT_FUNCTION(undercroft)
 #if defined(ZTS) && defined(COMPILE_DL_UNDERCROFT)
     ZEND_TSRMLS_CACHE_UPDATE();
 #endif
+    undercroft_begin_result();
     return SUCCESS;
 }
 
@@ -136,8 +261,16 @@ extern const zend_function_entry undercroft_test_functions[];
 #define undercroft_test_functions NULL
 #endif
 
+/* pcntl's hook is to be there first: this module's calls it. */
+static const zend_module_dep dependencies[] = {
+    ZEND_MOD_OPTIONAL("pcntl")
+    ZEND_MOD_END
+};
+
 zend_module_entry undercroft_module_entry = {
-    STANDARD_MODULE_HEADER,
+    STANDARD_MODULE_HEADER_EX,
+    NULL,
+    dependencies,
     "undercroft",
     undercroft_test_functions,
     PHP_MINIT(undercroft),
