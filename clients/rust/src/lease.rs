@@ -10,8 +10,8 @@ type GiveBack = Box<dyn Fn(&[u8], &[u8]) + Send + Sync>;
 
 /// The right to compute a key's value, which one caller has at a time.
 ///
-/// It is given back when it is dropped; on a server in the background, and only where the runtime that it is dropped on
-/// lives that long. See [`Cache::take_lease`](crate::Cache::take_lease).
+/// It is given back when it is dropped; on a server in the background, and only if the runtime on which it was taken
+/// runs that long. See [`Cache::take_lease`](crate::Cache::take_lease).
 ///
 /// ```
 /// use std::time::Duration;

@@ -27,6 +27,18 @@ impl Served {
     /// # Panics
     /// If it cannot be started.
     pub fn start_with(parameters: &[(&str, &str)]) -> Served {
+        Served::start_so(parameters, 1)
+    }
+
+    /// Starts a server whose connections are served by several threads.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn start_with_threads(threads: usize) -> Served {
+        Served::start_so(&[], threads)
+    }
+
+    fn start_so(parameters: &[(&str, &str)], threads: usize) -> Served {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let socket = directory.path().join("socket");
         let socket = socket.to_str().expect("a path of text");
@@ -36,7 +48,7 @@ impl Served {
             config.set_at_start(name, value).expect("a parameter");
         }
         let options = undercroft_server::Options {
-            threads: 1,
+            threads,
             ..Default::default()
         };
         let path = directory.path().join("store");

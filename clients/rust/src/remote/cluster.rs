@@ -16,7 +16,7 @@ use crate::address::{Place, Server};
 use crate::error::{Error, Result};
 use crate::options::CacheOptions;
 use crate::remote::commands::{remote_cache, shared};
-use crate::remote::lease::Words;
+use crate::remote::lease::{Errands, Words, borrowed};
 use crate::remote::receiver;
 use crate::reply::{Reply, from_redis, outcome};
 use crate::subscription::Subscription;
@@ -43,11 +43,17 @@ const CALLS_MAX: u32 = 1 << 16;
 /// # }
 /// ```
 pub struct ClusterCache {
+    link: Arc<Link>,
+    is_closed: AtomicBool,
+    options: CacheOptions,
+}
+
+/// The way to a cluster, which tasks share that outlive their calls.
+struct Link {
     servers: Vec<Arc<Server>>,
-    connection: Arc<OnceCell<ClusterConnection>>,
+    connection: OnceCell<ClusterConnection>,
     /// A permit for each call under way, see `end`.
     calls: Semaphore,
-    is_closed: AtomicBool,
     options: CacheOptions,
 }
 
@@ -74,9 +80,12 @@ impl ClusterCache {
     pub(crate) fn on(servers: Vec<Server>, options: CacheOptions) -> Result<ClusterCache> {
         Handle::try_current().map_err(|_| Error::NoRuntime)?;
         Ok(ClusterCache {
-            servers: servers.into_iter().map(Arc::new).collect(),
-            connection: Arc::default(),
-            calls: Semaphore::new(CALLS_MAX as usize),
+            link: Arc::new(Link {
+                servers: servers.into_iter().map(Arc::new).collect(),
+                connection: OnceCell::new(),
+                calls: Semaphore::new(CALLS_MAX as usize),
+                options,
+            }),
             is_closed: AtomicBool::new(false),
             options,
         })
@@ -109,19 +118,60 @@ impl ClusterCache {
     }
 
     async fn call(&self, words: &[&[u8]]) -> Result<Reply> {
-        let deadline = self.options.deadline;
-        let call = async {
+        self.link.call(words).await
+    }
+
+    fn errands(&self) -> ClusterErrands {
+        ClusterErrands(self.link.clone())
+    }
+
+    fn server(&self) -> &Server {
+        &self.link.servers[0]
+    }
+
+    /// Messages go to all nodes of a cluster, so that any of them will do.
+    async fn receive(&self, command: &'static [u8], names: &[&[u8]]) -> Result<Subscription> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(Error::Closed);
+        }
+        receiver::subscribe(self.link.servers.clone(), self.options, command, names).await
+    }
+
+    async fn end(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        // The permits of the calls under way come back when these have ended.
+        let all = self.link.calls.acquire_many(CALLS_MAX);
+        let ended = timeout(self.options.deadline, all).await;
+        self.link.calls.close();
+        drop(ended);
+    }
+}
+
+remote_cache!(ClusterCache);
+
+impl Link {
+    async fn call(&self, words: &[&[u8]]) -> Result<Reply> {
+        let counted = async {
             let _counted = self.calls.acquire().await.map_err(|_| Error::Closed)?;
-            let connected = self.connection.get_or_try_init(|| self.connect()).await;
-            let mut connection = connected?.clone();
-            let command = command_of(words);
-            let value = command.query_async::<redis::Value>(&mut connection).await;
-            outcome(from_redis(value.map_err(|error| self.failed(error))?))
+            self.query(words).await
         };
+        self.in_time(counted).await
+    }
+
+    async fn in_time(&self, call: impl Future<Output = Result<Reply>>) -> Result<Reply> {
+        let deadline = self.options.deadline;
         match timeout(deadline, call).await {
             Ok(outcome) => outcome,
             Err(_) => Err(Error::TimedOut(deadline)),
         }
+    }
+
+    async fn query(&self, words: &[&[u8]]) -> Result<Reply> {
+        let connected = self.connection.get_or_try_init(|| self.connect()).await;
+        let mut connection = connected?.clone();
+        let command = command_of(words);
+        let value = command.query_async::<redis::Value>(&mut connection).await;
+        outcome(from_redis(value.map_err(|error| self.failed(error))?))
     }
 
     async fn connect(&self) -> Result<ClusterConnection> {
@@ -179,46 +229,21 @@ impl ClusterCache {
             _ => Error::lost(&address, io::Error::other(error.to_string())),
         }
     }
-
-    /// What runs a command behind the caller's back, where there is a runtime, and whatever it answers.
-    fn background(&self) -> impl Fn(Words) + Send + Sync + 'static {
-        let (connection, deadline) = (self.connection.clone(), self.options.deadline);
-        move |words| {
-            // Where nothing is connected yet, nothing was taken.
-            let connection = connection.get().cloned();
-            if let (Ok(runtime), Some(mut connection)) = (Handle::try_current(), connection) {
-                runtime.spawn(timeout(deadline, async move {
-                    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-                    let command = command_of(&words);
-                    drop(command.query_async::<redis::Value>(&mut connection).await);
-                }));
-            }
-        }
-    }
-
-    fn server(&self) -> &Server {
-        &self.servers[0]
-    }
-
-    /// Messages go to all nodes of a cluster, so that any of them will do.
-    async fn receive(&self, command: &'static [u8], names: &[&[u8]]) -> Result<Subscription> {
-        if self.is_closed.load(Ordering::Relaxed) {
-            return Err(Error::Closed);
-        }
-        receiver::subscribe(self.servers.clone(), self.options, command, names).await
-    }
-
-    async fn end(&self) {
-        self.is_closed.store(true, Ordering::Relaxed);
-        // The permits of the calls under way come back when these have ended.
-        let all = self.calls.acquire_many(CALLS_MAX);
-        let ended = timeout(self.options.deadline, all).await;
-        self.calls.close();
-        drop(ended);
-    }
 }
 
-remote_cache!(ClusterCache);
+/// Commands of leases on a cluster. Those of a key go out on one connection to its node.
+#[derive(Clone)]
+pub(crate) struct ClusterErrands(Arc<Link>);
+
+impl Errands for ClusterErrands {
+    async fn run(&self, words: Words) -> Result<Reply> {
+        self.0.call(&borrowed(&words)).await
+    }
+
+    async fn run_last(&self, words: Words) -> Result<Reply> {
+        self.0.in_time(self.0.query(&borrowed(&words))).await
+    }
+}
 
 fn command_of(words: &[&[u8]]) -> redis::Cmd {
     let mut command = redis::Cmd::with_capacity(words.len(), 0);
@@ -230,7 +255,12 @@ fn command_of(words: &[&[u8]]) -> redis::Cmd {
 
 impl fmt::Debug for ClusterCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nodes: Vec<&str> = self.servers.iter().map(|server| &*server.name).collect();
+        let nodes: Vec<&str> = self
+            .link
+            .servers
+            .iter()
+            .map(|server| &*server.name)
+            .collect();
         f.debug_struct("ClusterCache")
             .field("nodes", &nodes)
             .finish()

@@ -80,6 +80,12 @@ impl<'a> SetWords<'a> {
         })
     }
 
+    /// A copy of them, for a task that outlives the call.
+    pub(crate) fn to_owned(mut self) -> Vec<Vec<u8>> {
+        let (words, count) = self.words();
+        words[..count].iter().map(|word| word.to_vec()).collect()
+    }
+
     /// Calls something with them.
     pub(crate) fn words(&mut self) -> ([&[u8]; 6], usize) {
         let [set, key, value] = self.words;
@@ -102,7 +108,7 @@ impl<'a> SetWords<'a> {
 pub(crate) type Getting<'a> =
     std::pin::Pin<Box<dyn Future<Output = Result<Option<Vec<u8>>>> + Send + 'a>>;
 
-/// The trait's methods, of a cache on a server that has `call`, `fetch`, `receive`, `server` and `end`.
+/// The trait's methods, of a cache on a server that has `call`, `fetch`, `errands`, `receive`, `server` and `end`.
 macro_rules! remote_cache {
     ($cache:ident) => {
         #[async_trait::async_trait]
@@ -162,25 +168,11 @@ macro_rules! remote_cache {
                 key: &[u8],
                 term: std::time::Duration,
             ) -> $crate::Result<Option<$crate::Lease>> {
-                let name = undercroft_engine::lease_key(key);
-                let token = $crate::remote::lease::token();
-                let once = $crate::SetOptions::new().ttl(term).if_missing();
-                let mut words = $crate::remote::commands::SetWords::new(&name, &token, once)?;
-                let (words, count) = words.words();
-                let back = self.background();
-                // From here on it is given back, whatever becomes of this call.
-                let give_back = move |key: &[u8], token: &[u8]| {
-                    back($crate::remote::lease::release(key, token));
+                let (errands, deadline) = (self.errands(), self.options.deadline);
+                let taken = $crate::remote::lease::take(errands, deadline, key, term).await?;
+                let Some(mut lease) = taken else {
+                    return Ok(None);
                 };
-                let mut lease = $crate::Lease::new(key, token.clone(), None, give_back);
-                let taken = self.call(&words[..count]).await;
-                let taken = taken.and_then(|reply| reply.to::<bool>());
-                if !matches!(taken, Ok(true)) {
-                    if matches!(taken, Ok(false)) {
-                        lease.is_ended();
-                    }
-                    return taken.map(|_| None);
-                }
                 lease.value = self.call(&[b"GET", key]).await?.to()?;
                 Ok(Some(lease))
             }

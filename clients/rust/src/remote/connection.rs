@@ -94,6 +94,11 @@ impl Connection {
     /// Sends a command and waits for its reply. Where that is cancelled, the connection is not idle any more.
     pub(crate) async fn call(&mut self, words: &[&[u8]]) -> Result<Reply> {
         self.send(words).await?;
+        self.answer().await
+    }
+
+    /// Waits for the reply of the command that was sent last.
+    pub(crate) async fn answer(&mut self) -> Result<Reply> {
         loop {
             match self.receive().await? {
                 Value::Push(_) => {}
@@ -103,6 +108,11 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// Whether whatever was asked was answered.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.is_idle
     }
 
     /// Whether the next call can use it: nothing is on its way, and the server has not closed it.

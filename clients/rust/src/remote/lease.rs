@@ -1,9 +1,74 @@
 //! Leases on a server.
 
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 use undercroft_engine::{LEASE_SCRIPT, lease_key};
 
-/// The words of a command, for who outlives the call that it belongs to.
+use crate::address::Server;
+use crate::error::{Error, Result};
+use crate::lease::Lease;
+use crate::options::CacheOptions;
+use crate::remote::commands::SetWords;
+use crate::remote::connection::Connection;
+use crate::reply::Reply;
+use crate::set_options::SetOptions;
+
+/// The words of a command, for a task that outlives the call which it belongs to.
 pub(crate) type Words = Vec<Vec<u8>>;
+
+/// Runs commands in tasks that outlive the call which began them.
+pub(crate) trait Errands: Clone + Send + Sync + 'static {
+    /// Sends a command and waits for its reply, also past the call's deadline where the reply tells whether the lease
+    /// was taken.
+    fn run(&self, words: Words) -> impl Future<Output = Result<Reply>> + Send;
+
+    /// Sends a command though the cache was closed meanwhile.
+    fn run_last(&self, words: Words) -> impl Future<Output = Result<Reply>> + Send;
+}
+
+/// Takes the lease of a key's value, unless another caller has it.
+///
+/// A task of its own sends the SET and waits for the reply. If the caller's future is dropped first, the task releases
+/// the lease after the reply. A release that was sent at once on another connection could overtake the SET, and the
+/// lease would stay taken for its whole term.
+pub(crate) async fn take(
+    errands: impl Errands,
+    deadline: Duration,
+    key: &[u8],
+    term: Duration,
+) -> Result<Option<Lease>> {
+    let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
+    let (name, token) = (lease_key(key), token());
+    let once = SetOptions::new().ttl(term).if_missing();
+    let words = SetWords::new(&name, &token, once)?.to_owned();
+    let (back, of) = (errands.clone(), runtime.clone());
+    let give_back = move |key: &[u8], token: &[u8]| {
+        let (back, words) = (back.clone(), release(key, token));
+        // If the server cannot be reached the lease stays taken until its term is over.
+        of.spawn(async move { drop(back.run_last(words).await) });
+    };
+    let mut lease = Lease::new(key, token, None, give_back);
+    let (tell, told) = oneshot::channel();
+    runtime.spawn(async move {
+        // After an error it is released as well: the server may have taken it.
+        let taken = errands.run(words).await.and_then(|reply| reply.to());
+        if matches!(taken, Ok(false)) {
+            lease.is_ended();
+        }
+        // A lease that its caller does not receive any more is dropped, and so released.
+        drop(tell.send(taken.map(|is_taken: bool| is_taken.then_some(lease))));
+    });
+    match timeout(deadline, told).await {
+        Ok(Ok(taken)) => taken,
+        // The runtime is shutting down.
+        Ok(Err(_)) => Err(Error::Closed),
+        Err(_) => Err(Error::TimedOut(deadline)),
+    }
+}
 
 /// What is stored of a lease: nobody else's is the same.
 pub(crate) fn token() -> Vec<u8> {
@@ -23,4 +88,20 @@ pub(crate) fn release(key: &[u8], token: &[u8]) -> Words {
     let mut words: Words = words.map(<[u8]>::to_vec).into();
     words.extend([lease_key(key), token.to_vec()]);
     words
+}
+
+/// Runs a command on a connection of its own.
+pub(crate) async fn run_alone(
+    server: &Server,
+    options: CacheOptions,
+    words: Words,
+) -> Result<Reply> {
+    let mut connection = Connection::open(server, options.deadline).await?;
+    let answered = timeout(options.deadline, connection.call(&borrowed(&words))).await;
+    answered.map_err(|_| Error::TimedOut(options.deadline))?
+}
+
+/// The words as commands take them.
+pub(crate) fn borrowed(words: &Words) -> Vec<&[u8]> {
+    words.iter().map(Vec::as_slice).collect()
 }

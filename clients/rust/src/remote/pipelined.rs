@@ -10,7 +10,7 @@ use crate::address::Server;
 use crate::error::{Error, Result};
 use crate::options::CacheOptions;
 use crate::remote::commands::{remote_cache, shared};
-use crate::remote::lease::Words;
+use crate::remote::lease::{Errands, Words, borrowed, run_alone};
 use crate::remote::queue::{Call, Get, Queue, To};
 use crate::remote::receiver;
 use crate::remote::task::{Times, serve};
@@ -116,7 +116,7 @@ impl PipelinedCache {
     }
 
     /// The connection in turn.
-    fn line(&self) -> &Queue {
+    fn line(&self) -> &Arc<Queue> {
         match &*self.lines {
             [line] => line,
             lines => &lines[self.turn.fetch_add(1, Ordering::Relaxed) % lines.len()],
@@ -131,17 +131,11 @@ impl PipelinedCache {
         To::new(self.line().call(Get(key)))
     }
 
-    /// What runs a command behind the caller's back, where there is a runtime, and whatever it answers.
-    fn background(&self) -> impl Fn(Words) + Send + Sync + 'static {
-        let line = self.lines[0].clone();
-        move |words| {
-            let line = line.clone();
-            if let Ok(runtime) = Handle::try_current() {
-                runtime.spawn(async move {
-                    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-                    drop(line.call(&words[..]).await);
-                });
-            }
+    fn errands(&self) -> LineErrands {
+        LineErrands {
+            line: self.line().clone(),
+            server: self.server.clone(),
+            options: self.options,
         }
     }
 
@@ -163,6 +157,28 @@ impl PipelinedCache {
 }
 
 remote_cache!(PipelinedCache);
+
+/// Commands of one lease. They go out on one connection, so that the server runs them in their order also where the
+/// first one's deadline passes.
+#[derive(Clone)]
+pub(crate) struct LineErrands {
+    line: Arc<Queue>,
+    server: Arc<Server>,
+    options: CacheOptions,
+}
+
+impl Errands for LineErrands {
+    async fn run(&self, words: Words) -> Result<Reply> {
+        self.line.call(&borrowed(&words)[..]).await
+    }
+
+    async fn run_last(&self, words: Words) -> Result<Reply> {
+        match self.run(words.clone()).await {
+            Err(Error::Closed) => run_alone(&self.server, self.options, words).await,
+            outcome => outcome,
+        }
+    }
+}
 
 impl Drop for PipelinedCache {
     fn drop(&mut self) {

@@ -4,17 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool::managed::{Manager, Metrics, Pool, PoolError, RecycleError, RecycleResult};
-use tokio::runtime::Handle;
+use deadpool::managed::{Manager, Metrics, Object, Pool, PoolError, RecycleError, RecycleResult};
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::address::Server;
 use crate::error::{Error, Result};
 use crate::options::CacheOptions;
 use crate::remote::commands::{remote_cache, shared};
 use crate::remote::connection::Connection;
-use crate::remote::lease::Words;
+use crate::remote::lease::{Errands, Words, borrowed, run_alone};
 use crate::remote::receiver;
 use crate::reply::Reply;
 use crate::subscription::Subscription;
@@ -46,7 +45,7 @@ const CALLS_MAX: u32 = 1 << 20;
 pub struct PooledCache {
     pool: Pool<Connections>,
     /// A permit for each call under way, see `end`.
-    calls: Semaphore,
+    calls: Arc<Semaphore>,
     server: Arc<Server>,
     options: CacheOptions,
 }
@@ -79,7 +78,7 @@ impl PooledCache {
         Ok(PooledCache {
             // It is only refused where it has time-outs and no runtime.
             pool: pool.map_err(|error| Error::url(error.to_string()))?,
-            calls: Semaphore::new(CALLS_MAX as usize),
+            calls: Arc::new(Semaphore::new(CALLS_MAX as usize)),
             server,
             options,
         })
@@ -117,8 +116,8 @@ impl PooledCache {
         let deadline = self.options.deadline;
         let call = async {
             let _counted = self.calls.acquire().await;
-            let mut connection = self.pool.get().await.map_err(refused)?;
-            connection.call(words).await
+            let mut used = Used(Some(self.pool.get().await.map_err(refused)?));
+            used.connection()?.call(words).await
         };
         match timeout(deadline, call).await {
             Ok(outcome) => outcome,
@@ -126,19 +125,12 @@ impl PooledCache {
         }
     }
 
-    /// What runs a command behind the caller's back, where there is a runtime, and whatever it answers.
-    fn background(&self) -> impl Fn(Words) + Send + Sync + 'static {
-        let (pool, deadline) = (self.pool.clone(), self.options.deadline);
-        move |words| {
-            let pool = pool.clone();
-            if let Ok(runtime) = Handle::try_current() {
-                runtime.spawn(timeout(deadline, async move {
-                    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-                    if let Ok(mut connection) = pool.get().await {
-                        drop(connection.call(&words).await);
-                    }
-                }));
-            }
+    fn errands(&self) -> PoolErrands {
+        PoolErrands {
+            pool: self.pool.clone(),
+            calls: self.calls.clone(),
+            server: self.server.clone(),
+            options: self.options,
         }
     }
 
@@ -170,6 +162,67 @@ impl fmt::Debug for PooledCache {
             .field("server", &self.server.name)
             .field("connections", &self.pool.status().max_size)
             .finish()
+    }
+}
+
+/// A connection of the pool while a call uses it.
+///
+/// If the call ends before its reply the connection is closed at once. In the pool it would stay open until the next
+/// call, and a command that waits for keys on the server would take an item that no caller receives.
+struct Used(Option<Object<Connections>>);
+
+impl Used {
+    fn connection(&mut self) -> Result<&mut Connection> {
+        self.0.as_deref_mut().ok_or(Error::Closed)
+    }
+}
+
+impl Drop for Used {
+    fn drop(&mut self) {
+        if let Some(connection) = self.0.take().filter(|connection| !connection.is_idle()) {
+            drop(Object::take(connection));
+        }
+    }
+}
+
+/// Commands of leases on a pool.
+#[derive(Clone)]
+pub(crate) struct PoolErrands {
+    pool: Pool<Connections>,
+    calls: Arc<Semaphore>,
+    server: Arc<Server>,
+    options: CacheOptions,
+}
+
+impl Errands for PoolErrands {
+    async fn run(&self, words: Words) -> Result<Reply> {
+        let CacheOptions {
+            deadline, silence, ..
+        } = self.options;
+        let (words, until) = (borrowed(&words), Instant::now() + deadline);
+        let late = |_| Error::TimedOut(deadline);
+        let _counted = self.calls.acquire().await;
+        let connection = timeout_at(until, self.pool.get()).await.map_err(late)?;
+        let mut connection = connection.map_err(refused)?;
+        match timeout_at(until, connection.call(&words)).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                // The pool opens another connection in its place. The release must come after the reply.
+                let mut connection = Object::take(connection);
+                let answered = timeout(silence, connection.answer()).await;
+                answered.map_err(late)?
+            }
+        }
+    }
+
+    async fn run_last(&self, words: Words) -> Result<Reply> {
+        match self.run(words.clone()).await {
+            // Its own calls may keep the pool busy for longer than the deadline.
+            Err(Error::Closed | Error::TimedOut(_)) => {
+                run_alone(&self.server, self.options, words).await
+            }
+            outcome => outcome,
+        }
     }
 }
 

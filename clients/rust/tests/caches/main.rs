@@ -4,6 +4,7 @@
 //! - `cluster`: a cluster of three servers.
 //! - `computed`: values that are computed where they are missing.
 //! - `contract`: every cache does the same.
+//! - `dropped`: calls that take something and are dropped before they return.
 //! - `faults`: what servers do wrong, and what callers are told.
 //! - `removed`: a store whose file is removed or replaced.
 //! - `storm`: readers beside writers that are killed.
@@ -17,6 +18,7 @@ mod cancellation;
 mod cluster;
 mod computed;
 mod contract;
+mod dropped;
 mod faults;
 mod removed;
 mod storm;
