@@ -195,6 +195,13 @@ fn admit(
     }
     let mut may_need_memory = command.flags.has(Flag::DenyOom);
     let mut writes = command.flags.has(Flag::Write);
+    let lacks_replicas = context.host.config().lacks_replicas();
+    if lacks_replicas {
+        // As in Redis the flags that a script declares are those of the command.
+        let script = scripting::flags(context, command, arguments);
+        may_need_memory |= script.declares_memory();
+        writes |= script.declares_writes();
+    }
     if let Some(multi) = &context.session.multi {
         if command.flags.has(Flag::NoMulti) {
             return Err(CommandError::fixed(
@@ -212,7 +219,7 @@ fn admit(
     if may_need_memory && let Err(error) = make_room(context, arguments) {
         return Err(Failure::from(error).into_error());
     }
-    if writes && context.host.config().lacks_replicas() {
+    if writes && lacks_replicas {
         return Err(CommandError::NO_REPLICAS);
     }
     pubsub::check_mode(context, command)?;

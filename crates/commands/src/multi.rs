@@ -5,6 +5,7 @@ use undercroft_engine::{ShardSet, Topic};
 
 use crate::arguments::is_keyword;
 use crate::handler::{Context, Handler};
+use crate::handlers::scripting;
 use crate::table::{Category, Command, Flag, Group};
 
 /// The commands that are queued since MULTI.
@@ -19,6 +20,8 @@ pub(crate) struct Multi {
     pub(crate) may_need_memory: bool,
     /// Some command writes.
     pub(crate) writes: bool,
+    /// Some command is a script.
+    pub(crate) runs_scripts: bool,
     /// All their arguments, one behind the other, and where each ends.
     bytes: Vec<u8>,
     ends: Vec<usize>,
@@ -96,8 +99,10 @@ impl Multi {
                 shards
             });
         }
-        self.may_need_memory |= command.flags.has(Flag::DenyOom);
-        self.writes |= command.flags.has(Flag::Write);
+        let script = scripting::flags(context, command, arguments);
+        self.may_need_memory |= command.flags.has(Flag::DenyOom) || script.declares_memory();
+        self.runs_scripts |= command.group == Group::Scripting;
+        self.writes |= command.flags.has(Flag::Write) || script.declares_writes();
         self.subscribes |= command.name.ends_with("subscribe");
         self.queue.push(Queued {
             command,

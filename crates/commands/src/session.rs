@@ -100,6 +100,8 @@ pub struct Session {
     /// How often scripts had been told to end when the command began that runs scripts now, however often its
     /// transaction starts anew.
     pub(crate) scripts_killed: Option<u64>,
+    /// Whether there was no room for more when EXEC began, for the scripts in it.
+    pub(crate) was_full: bool,
     /// Where values are copied to on their way to a reply; kept so that a read allocates nothing.
     pub(crate) scratch: Vec<u8>,
     /// The same for the items of lists.
@@ -259,6 +261,7 @@ impl Session {
             buffers: Buffers::default(),
             multi: None,
             scripts_killed: None,
+            was_full: false,
             watches: Vec::new(),
             scratch: Vec::new(),
             items: Ranges::new(),

@@ -7,6 +7,7 @@ use undercroft_engine::{Running, Savepoint, Scratch, Store, removing};
 
 use crate::arguments::CommandError;
 use crate::handler::{Context, Failure, Outcome};
+use crate::handlers::scripting;
 use crate::load;
 use crate::monitor::{self, Sender};
 use crate::multi::Multi;
@@ -159,6 +160,7 @@ struct Ran {
 impl Done {
     /// Runs all commands that work on keys, as one transaction. None where a watched key was changed.
     fn commit(context: &mut Context<'_>, multi: &Multi) -> Result<Option<Done>, Failure> {
+        context.session.was_full = multi.runs_scripts && scripting::is_full(context)?;
         let watches = std::mem::take(&mut context.session.watches);
         let shards = watches.iter().map(|watch| watch.shard()).collect();
         let mut store = context.store;

@@ -251,14 +251,7 @@ impl Script {
     /// # Errors
     /// What is wrong with that line.
     pub fn parse(text: &[u8]) -> Result<Script, CommandError> {
-        let (start, flags) = match text.strip_prefix(b"#!") {
-            None => (0, ScriptFlags::default()),
-            Some(_) => {
-                let end = shebang::line_end(text)
-                    .ok_or(CommandError::fixed("ERR Invalid script shebang"))?;
-                (end, ScriptFlags::parse(&text[..end])?)
-            }
-        };
+        let (start, flags) = ScriptFlags::of_text(text)?;
         Ok(Script {
             sha: Sha::of(text),
             text: text.into(),
@@ -302,6 +295,31 @@ impl Script {
 }
 
 impl ScriptFlags {
+    /// Returns where the program of a text begins, and the flags.
+    fn of_text(text: &[u8]) -> Result<(usize, ScriptFlags), CommandError> {
+        if !text.starts_with(b"#!") {
+            return Ok((0, ScriptFlags::default()));
+        }
+        let end =
+            shebang::line_end(text).ok_or(CommandError::fixed("ERR Invalid script shebang"))?;
+        Ok((end, ScriptFlags::parse(&text[..end])?))
+    }
+
+    /// Returns the flags of a script's text; none are given where its first line is wrong.
+    pub(crate) fn of(text: &[u8]) -> ScriptFlags {
+        ScriptFlags::of_text(text).map_or_else(|_| ScriptFlags::default(), |(_, flags)| flags)
+    }
+
+    /// Whether a script that says so may write.
+    pub(crate) fn declares_writes(self) -> bool {
+        self.are_given && !self.no_writes
+    }
+
+    /// Whether a script that says so may need memory.
+    pub(crate) fn declares_memory(self) -> bool {
+        self.declares_writes() && !self.allow_oom
+    }
+
     fn parse(line: &[u8]) -> Result<ScriptFlags, CommandError> {
         let mut flags = ScriptFlags {
             are_given: true,

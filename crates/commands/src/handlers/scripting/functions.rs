@@ -11,7 +11,9 @@ use crate::arguments::{CommandError, integer, is_keyword};
 use crate::glob::{self, Case};
 use crate::handler::{Context, Failure, Outcome};
 use crate::reply::Reply;
-use crate::script::{Called, Interpreter, Libraries, Library, name_and_start, new_mark};
+use crate::script::{
+    Called, Interpreter, Libraries, Library, ScriptFlags, name_and_start, new_mark,
+};
 
 /// Text of a library that is restored, at most.
 const LONGEST: usize = 512 << 20;
@@ -35,6 +37,13 @@ pub(crate) fn count(context: &Context<'_>) -> Result<usize, Failure> {
         return Ok(0);
     }
     Ok(libraries(context)?.function_count())
+}
+
+/// Returns the flags of a function; none where there is no such function.
+pub(super) fn flags(context: &Context<'_>, name: &[u8]) -> Option<ScriptFlags> {
+    let libraries = libraries(context).ok()?;
+    let (_, function) = libraries.function(name)?;
+    Some(function.flags.of_script())
 }
 
 /// FCALL.

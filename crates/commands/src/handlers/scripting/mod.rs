@@ -16,11 +16,11 @@ use sha1_smol::Sha1;
 use crate::arguments::{CommandError, integer, is_keyword};
 use crate::handler::{Context, Outcome};
 use crate::reply::Reply;
-use crate::script::Called;
-use crate::table::Command;
+use crate::script::{Called, ScriptFlags};
+use crate::table::{Command, Group};
 
 pub(crate) use functions::count as function_count;
-pub(crate) use run::busy;
+pub(crate) use run::{busy, is_full};
 
 /// A script that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +111,21 @@ pub(crate) fn admit(
         None if Script::by_text(text).is_none() => Err(UNKNOWN),
         _ => Ok(()),
     }
+}
+
+/// Returns the flags of the script or function that a command runs. None are given by a command that runs none, and by a
+/// script that is not there or whose first line is wrong: running it gives the error.
+pub(crate) fn flags(context: &Context<'_>, command: &Command, arguments: &[&[u8]]) -> ScriptFlags {
+    if command.group != Group::Scripting {
+        return ScriptFlags::default();
+    }
+    let found = match (command.name, arguments) {
+        ("eval" | "eval_ro", [_, text, ..]) => Some(ScriptFlags::of(text)),
+        ("evalsha" | "evalsha_ro", [_, sha, ..]) => run::flags(context, sha),
+        ("fcall" | "fcall_ro", [_, name, ..]) => functions::flags(context, name),
+        _ => None,
+    };
+    found.unwrap_or_default()
 }
 
 /// EVAL.

@@ -45,6 +45,14 @@ pub(super) fn run(
     )
 }
 
+/// Whether there is no room for more, after what may be evicted was.
+pub(crate) fn is_full(context: &Context<'_>) -> Result<bool, Failure> {
+    match context.store.check_memory_for(0).map_err(Failure::from) {
+        Err(Failure::Reply(_)) => Ok(true),
+        room => room.map(|()| false),
+    }
+}
+
 /// Runs a script, or a function of a library.
 pub(super) fn run_with(
     context: &mut Context<'_>,
@@ -55,12 +63,9 @@ pub(super) fn run_with(
     reply: &mut dyn Reply,
 ) -> Outcome {
     let store = context.store;
-    let is_full = match store.check_memory_for(0).map_err(Failure::from) {
-        Err(Failure::Reply(_)) => true,
-        room => {
-            room?;
-            false
-        }
+    let is_full = match store.is_running() {
+        true => context.session.was_full,
+        false => is_full(context)?,
     };
     let lacks_replicas = context.host.config().lacks_replicas();
     if flags.are_given && is_full && !flags.allow_oom && !flags.no_writes {
@@ -199,6 +204,13 @@ fn find(
             found.ok_or_else(|| NO_SCRIPT.into())
         }
     }
+}
+
+/// Returns the flags of the script of this SHA-1; none where it is not known.
+pub(super) fn flags(context: &Context<'_>, sha: &[u8]) -> Option<ScriptFlags> {
+    let scripts = &context.host.process.scripts;
+    let script = scripts.find(context.store, &Sha::parse(sha)?).ok()??;
+    Some(script.flags())
 }
 
 /// SCRIPT LOAD.
