@@ -20,7 +20,6 @@ MARKS = {
     "python",
     "python fragment",
     "rust",
-    "rust,no_run",
     "text",
 }
 

@@ -45,15 +45,6 @@
 //! - `subscription`: messages of channels as a stream.
 //! - `values`: values of types that serde knows, kept as JSON.
 
-/// The samples of the guides compile.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/rust.md")]
-struct Guide;
-
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/caching.md")]
-struct CachingGuide;
-
 mod address;
 mod cache;
 mod caching;

@@ -105,7 +105,7 @@ impl ClusterCache {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
     /// let cache = ClusterCache::open("redis+cluster://one:6379", CacheOptions::new())?;
-    /// assert_eq!(cache.command(&["INCR", "visits"]).await?.to::<i64>()?, 1);
+    /// assert!(cache.command(&["INCR", "visits"]).await?.to::<i64>()? > 0);
     /// # Ok(())
     /// # }
     /// ```

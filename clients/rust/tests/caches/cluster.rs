@@ -2,77 +2,9 @@
 
 use std::time::Duration;
 
-use undercroft::{CacheOptions, Event, Pool, Reply, SetOptions, cache_with};
+use undercroft::{CacheOptions, Event, Pool, SetOptions, cache_with};
 
-use crate::support::redis::Redis;
-
-const SLOTS: usize = 16384;
-
-/// Three nodes, each with a third of the slots and no replica.
-struct Cluster(Vec<Redis>);
-
-impl Cluster {
-    fn start() -> Option<Cluster> {
-        let mut nodes = Vec::new();
-        for _ in 0..3 {
-            // The port that nodes use by themselves, 10,000 above their own, may be none.
-            let probe = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-            let bus = probe.local_addr().expect("an address").port().to_string();
-            drop(probe);
-            nodes.push(Redis::start(&[
-                "--cluster-enabled",
-                "yes",
-                "--cluster-require-full-coverage",
-                "no",
-                "--cluster-node-timeout",
-                "1000",
-                "--cluster-port",
-                &bus,
-            ])?);
-        }
-        let cluster = Cluster(nodes);
-        let pools: Vec<Pool> = cluster.0.iter().map(pool).collect();
-        for (at, pool) in pools.iter().enumerate() {
-            let (first, end) = (SLOTS * at / 3, SLOTS * (at + 1) / 3);
-            run(
-                pool,
-                &[
-                    "CLUSTER",
-                    "ADDSLOTSRANGE",
-                    &first.to_string(),
-                    &(end - 1).to_string(),
-                ],
-            );
-            let (port, bus) = cluster.0[at].cluster_ports();
-            run(&pools[0], &["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
-        }
-        for pool in &pools {
-            // Whom a node knows it is told by the others, so that its view is whole at last.
-            while !is_whole(pool) {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-        }
-        Some(cluster)
-    }
-
-    fn url(&self) -> String {
-        let nodes = self.0.iter().map(|node| node.tcp().replace("redis://", ""));
-        format!("redis+cluster://{}", nodes.collect::<Vec<_>>().join(","))
-    }
-}
-
-fn pool(node: &Redis) -> Pool {
-    Pool::open(&node.tcp(), CacheOptions::new()).expect("a pool")
-}
-
-fn run(pool: &Pool, words: &[&str]) -> Reply {
-    pool.command(words).expect("a reply")
-}
-
-fn is_whole(pool: &Pool) -> bool {
-    let about: String = run(pool, &["CLUSTER", "INFO"]).to().expect("a text");
-    about.contains("cluster_slots_ok:16384") && about.contains("cluster_known_nodes:3")
-}
+use crate::support::cluster::{Cluster, SLOTS, pool, run};
 
 /// Which third of the slots has a key.
 fn third(pool: &Pool, key: &str) -> usize {

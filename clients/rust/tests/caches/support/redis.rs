@@ -23,7 +23,6 @@ impl Redis {
     }
 
     /// Starts one whose port is encrypted.
-    #[cfg(feature = "tls")]
     pub(crate) fn start_with_tls(arguments: &[&str]) -> Option<Redis> {
         Redis::start_so(arguments, true)
     }
@@ -70,7 +69,6 @@ impl Redis {
     }
 
     /// Its port, and the one at which other nodes of a cluster reach it.
-    #[cfg(feature = "cluster")]
     pub(crate) fn cluster_ports(&self) -> (String, String) {
         let bus = self
             .arguments
@@ -80,7 +78,6 @@ impl Redis {
     }
 
     /// The URL of its encrypted port, by one of the host's names.
-    #[cfg(feature = "tls")]
     pub(crate) fn tls(&self, host: &str) -> String {
         format!("rediss://{host}:{}", self.port)
     }

@@ -1,0 +1,115 @@
+//! The Rust samples of the documentation: `build.rs` finds them, and a test runs each twice.
+//!
+//! As a reader tries one sample after another, all of them share their stores and their server. URLs of samples are
+//! replaced by those of temporary stores, of a server of ours, and of a cluster of real Redis servers. Without
+//! `redis-server` the samples of clusters are skipped.
+
+#![cfg(test)]
+
+#[path = "../../tests/caches/support/cluster.rs"]
+#[allow(dead_code, reason = "the tests of caches need more of it")]
+mod cluster;
+#[path = "../../tests/caches/support/redis.rs"]
+#[allow(dead_code, reason = "the tests of caches need more of it")]
+mod redis;
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+type Sample = fn() -> Outcome;
+
+/// The stores and servers that samples find in the place of those that they name.
+mod place {
+    use std::sync::{Arc, Mutex};
+
+    use tempfile::TempDir;
+    use undercroft_engine::{Options, Store};
+    use undercroft_served::Served;
+
+    use crate::cluster::Cluster;
+
+    pub(crate) struct Place {
+        directory: TempDir,
+        served: Served,
+        pub(crate) cluster: Option<Cluster>,
+    }
+
+    static PLACE: Mutex<Option<Arc<Place>>> = Mutex::new(None);
+
+    pub(crate) fn place() -> Arc<Place> {
+        let mut place = PLACE.lock().expect("no test panics with it");
+        let place = place.get_or_insert_with(|| {
+            Arc::new(Place {
+                directory: tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory"),
+                served: Served::start(),
+                cluster: Cluster::start(),
+            })
+        });
+        place.clone()
+    }
+
+    /// Ends the servers when it is dropped: a static is not.
+    pub(crate) struct End;
+
+    impl Drop for End {
+        fn drop(&mut self) {
+            let place = PLACE.lock().map(|mut place| place.take());
+            drop(place);
+        }
+    }
+
+    /// The URL of a store.
+    pub(crate) fn store(name: &str) -> String {
+        format!("undercroft://{}/{name}", place().directory.path().display())
+    }
+
+    /// The URL of a server.
+    pub(crate) fn server() -> String {
+        place().served.url()
+    }
+
+    /// The URL of a cluster.
+    pub(crate) fn cluster() -> String {
+        let place = place();
+        place.cluster.as_ref().expect("a cluster runs").url()
+    }
+
+    /// An open store of the engine, with a job in it.
+    pub(crate) fn engine() -> Store {
+        let path = place().directory.path().join("engine");
+        let store = Store::open_or_create(&path, &Options::default()).expect("a store");
+        let sample = undercroft::Store::at(&path).expect("the same store");
+        sample.rpush("jobs", &["job"]).expect("pushed");
+        store
+    }
+}
+
+include!(concat!(env!("OUT_DIR"), "/samples.rs"));
+
+#[test]
+fn every_sample_runs_twice() {
+    let pages = [
+        "README.md:",
+        "docs/blocking.md:",
+        "docs/caching.md:",
+        "docs/messages.md:",
+    ];
+    for page in pages
+        .iter()
+        .chain(&["docs/rust.md:", "clients/rust/src/remote/cluster.rs:"])
+    {
+        let is_there = SAMPLES.iter().any(|(name, _)| name.starts_with(page));
+        assert!(is_there, "no sample of {page} was found");
+    }
+    let _end = place::End;
+    let has_cluster = place::place().cluster.is_some();
+    for time in ["first", "second"] {
+        for (name, sample) in SAMPLES {
+            if name.contains("cluster") && !has_cluster {
+                continue;
+            }
+            println!("{name}, {time} run");
+            if let Err(error) = sample() {
+                panic!("{name}, {time} run: {error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! A cluster of the test's own.
+
+use std::time::Duration;
+
+use undercroft::{CacheOptions, Pool, Reply};
+
+use super::redis::Redis;
+
+pub(crate) const SLOTS: usize = 16384;
+
+/// Three nodes, each with a third of the slots and no replica.
+pub(crate) struct Cluster(pub(crate) Vec<Redis>);
+
+impl Cluster {
+    /// Starts the nodes, and waits until all know each other; none where there is no `redis-server`.
+    pub(crate) fn start() -> Option<Cluster> {
+        let mut nodes = Vec::new();
+        for _ in 0..3 {
+            // The port that nodes use by themselves, 10,000 above their own, may be none.
+            let probe = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+            let bus = probe.local_addr().expect("an address").port().to_string();
+            drop(probe);
+            nodes.push(Redis::start(&[
+                "--cluster-enabled",
+                "yes",
+                "--cluster-require-full-coverage",
+                "no",
+                "--cluster-node-timeout",
+                "1000",
+                "--cluster-port",
+                &bus,
+            ])?);
+        }
+        let cluster = Cluster(nodes);
+        let pools: Vec<Pool> = cluster.0.iter().map(pool).collect();
+        for (at, pool) in pools.iter().enumerate() {
+            let (first, end) = (SLOTS * at / 3, SLOTS * (at + 1) / 3);
+            run(
+                pool,
+                &[
+                    "CLUSTER",
+                    "ADDSLOTSRANGE",
+                    &first.to_string(),
+                    &(end - 1).to_string(),
+                ],
+            );
+            let (port, bus) = cluster.0[at].cluster_ports();
+            run(&pools[0], &["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
+        }
+        for pool in &pools {
+            // Whom a node knows it is told by the others, so that its view is whole at last.
+            while !is_whole(pool) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        Some(cluster)
+    }
+
+    /// The URL of all nodes.
+    pub(crate) fn url(&self) -> String {
+        let nodes = self.0.iter().map(|node| node.tcp().replace("redis://", ""));
+        format!("redis+cluster://{}", nodes.collect::<Vec<_>>().join(","))
+    }
+}
+
+/// A pool on one node.
+pub(crate) fn pool(node: &Redis) -> Pool {
+    Pool::open(&node.tcp(), CacheOptions::new()).expect("a pool")
+}
+
+/// Runs a command on one node.
+pub(crate) fn run(pool: &Pool, words: &[&str]) -> Reply {
+    pool.command(words).expect("a reply")
+}
+
+fn is_whole(pool: &Pool) -> bool {
+    let about: String = run(pool, &["CLUSTER", "INFO"]).to().expect("a text");
+    about.contains("cluster_slots_ok:16384") && about.contains("cluster_known_nodes:3")
+}
