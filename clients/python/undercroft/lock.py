@@ -72,6 +72,17 @@ def pause(left: float, sleep: float) -> float:
     return sleep if left < 0 else min(sleep, (left + 1) / 1000)
 
 
+def terms(
+    lock: Any, token: Any, blocking: bool | None, blocking_timeout: float | None
+) -> tuple[bytes, bool, float | None]:
+    """Return the token of ``acquire()``, whether it waits, and for how long at most."""
+    return (
+        lock.redis.get_encoder().encode(uuid.uuid1().hex if token is None else token),
+        lock.blocking if blocking is None else blocking,
+        lock.blocking_timeout if blocking_timeout is None else blocking_timeout,
+    )
+
+
 class _Receiver:
     """A receiver of messages from a store in this process."""
 
@@ -141,11 +152,7 @@ class _Woken(RedisLock):
         token: Any = None,
     ) -> bool:
         """Get the lock, waiting for it if asked to. Returns whether that succeeded."""
-        token = self.redis.get_encoder().encode(uuid.uuid1().hex if token is None else token)
-        if blocking is None:
-            blocking = self.blocking
-        if blocking_timeout is None:
-            blocking_timeout = self.blocking_timeout
+        token, blocking, blocking_timeout = terms(self, token, blocking, blocking_timeout)
         try:
             taken = self.do_acquire(token) or (
                 blocking

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from redis.asyncio.lock import Lock as RedisLock
 from redis.exceptions import RedisError
 
-from undercroft.lock import channel, pause
+from undercroft.lock import channel, pause, terms
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -40,11 +39,7 @@ class Woken(RedisLock):
         token: Any = None,
     ) -> bool:
         """Get the lock, waiting for it if asked to. Returns whether that succeeded."""
-        token = self.redis.get_encoder().encode(uuid.uuid1().hex if token is None else token)
-        if blocking is None:
-            blocking = self.blocking
-        if blocking_timeout is None:
-            blocking_timeout = self.blocking_timeout
+        token, blocking, blocking_timeout = terms(self, token, blocking, blocking_timeout)
         loop = asyncio.get_running_loop()
         until = None if blocking_timeout is None else loop.time() + blocking_timeout
         lines: Lines | None = None
