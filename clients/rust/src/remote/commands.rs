@@ -81,7 +81,7 @@ impl<'a> SetWords<'a> {
     }
 
     /// A copy of them, for a task that outlives the call.
-    pub(crate) fn to_owned(mut self) -> Vec<Vec<u8>> {
+    pub(crate) fn into_owned(mut self) -> Vec<Vec<u8>> {
         let (words, count) = self.words();
         words[..count].iter().map(|word| word.to_vec()).collect()
     }

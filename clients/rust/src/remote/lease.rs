@@ -44,7 +44,7 @@ pub(crate) async fn take(
     let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
     let (name, token) = (lease_key(key), token());
     let once = SetOptions::new().ttl(term).if_missing();
-    let words = SetWords::new(&name, &token, once)?.to_owned();
+    let words = SetWords::new(&name, &token, once)?.into_owned();
     let (back, of) = (errands.clone(), runtime.clone());
     let give_back = move |key: &[u8], token: &[u8]| {
         let (back, words) = (back.clone(), release(key, token));
