@@ -379,6 +379,16 @@ fn a_thread_that_would_wait_for_itself() {
         other.get_or_insert_with("own", &patient(), || b"value".to_vec())
     });
     assert_eq!(value.expect("a value"), b"value");
+    other.del(&["own"]).expect("deleted");
+    store.del(&["own"]).expect("deleted");
+    // It is waited for there, where another caller computes it.
+    let lease = other.take_lease("own", LONG).expect("an answer");
+    let hasty = Caching::new().wait(Duration::from_millis(5));
+    let waited = store.try_get_or_insert_with("own", &patient(), || {
+        other.get_or_insert_with("own", &hasty, || unreachable!())
+    });
+    assert!(matches!(waited, Err(Error::TimedOut(_))), "{waited:?}");
+    drop(lease);
     let served = Served::start();
     let pool = undercroft::Pool::open(&served.url(), CacheOptions::new()).expect("a pool");
     let own = pool.try_get_or_insert_with("own", &patient(), || {
