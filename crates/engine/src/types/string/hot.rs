@@ -317,7 +317,7 @@ impl Store {
             return Ok(());
         }
         self.write(ShardSet::one(key.shard), |writer| {
-            writer.set(database, &key, value, Expiry::Never)
+            writer.set_inlined(database, &key, value, Expiry::Never)
         })?;
         self.touch_written(&key);
         Ok(())

@@ -152,8 +152,19 @@ impl Store {
 
 impl Writer<'_, '_> {
     /// Sets a key to a string, whatever it held before.
-    #[inline]
     pub fn set(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        value: &[u8],
+        expiry: Expiry,
+    ) -> Result<(), Error> {
+        self.set_inlined(database, key, value, expiry)
+    }
+
+    /// [`set`](Self::set) as a part of its caller's code, for the one caller that programs call most.
+    #[inline(always)]
+    pub(super) fn set_inlined(
         &mut self,
         database: usize,
         key: &Key<'_>,
@@ -183,7 +194,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn set_found(
         &mut self,
         database: usize,
