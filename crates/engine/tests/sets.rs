@@ -164,7 +164,7 @@ fn step(
             store
                 .write_into(all, &mut texts, |writer, texts| {
                     let most = writer.combine_sets(0, &sources, operation, INTEGERS, texts)?;
-                    writer.set_store(0, &key, &NewMembers::of(&store, texts), most)
+                    writer.set_store(0, &key, &NewMembers::of(store, texts), most)
                 })
                 .expect("room");
             if expected.is_empty() {
