@@ -98,8 +98,7 @@ def _awaited(name: str) -> Callable[..., Any]:
 def _taking(name: str, taking: str) -> Callable[..., Any]:
     """Return a method that takes something out of the store as one to await."""
     native = getattr(Client, taking)
-    # The typed calls keep nothing but the items: whether these are from the left end.
-    end = {"lpop": True, "rpop": False}.get(name)
+    command = name.upper()
 
     @wraps(getattr(Client, name))
     async def method(self: Native, *args: Any, **options: Any) -> Any:
@@ -110,10 +109,8 @@ def _taking(name: str, taking: str) -> Callable[..., Any]:
             except Locked as refused:
                 return await parked(store, refused, native, store, taken, *args, **options)
         except BaseException:
-            if end is None:
-                store._give_back(taken)
-            else:
-                store._give_back(taken, args[0] if args else options.get("name"), end)
+            # Arguments by name are none of a typed call, which alone needs its words.
+            store._give_back(taken, command, *args)
             raise
 
     method.takes = True  # type: ignore[attr-defined]
