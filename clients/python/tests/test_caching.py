@@ -345,6 +345,20 @@ def test_a_task_that_would_wait_for_itself_is_told_at_once(path: str) -> None:
             # Another task is not the one that computes.
             assert await asyncio.gather(own(False), own(False)) == [b"done"] * 2
 
+            @client.cache(lease=10**6, wait=10**6)
+            async def second(number: int) -> bytes:
+                result: bytes = await first(number)
+                return result
+
+            @client.cache(lease=10**6, wait=10**6)
+            async def first(number: int) -> bytes:
+                return b"".join(await asyncio.gather(second(number))) if number else b"done"
+
+            # A task that the computation waits for.
+            with pytest.raises(RecursionError, match="asks for the key"):
+                await first(1)
+            assert await first(0) == b"done"
+
     asyncio.run(main())
 
 

@@ -19,6 +19,7 @@ import random
 import secrets
 import threading
 import time
+from contextvars import ContextVar
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ from undercroft._native import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     Found = tuple[bytes, bool]
     Taken = tuple[bytes, bytes | None]
@@ -203,9 +204,9 @@ class Cached:
             # A forked child has forgotten it.
             _COMPUTING.pop(place, None)
 
-    def expect_other(self, key: bytes, owner: Any) -> None:
+    def expect_other(self, key: bytes, owners: Sequence[Any]) -> None:
         """Raise an error where the caller that would wait for a value computes it itself."""
-        if _COMPUTING.get((self._place, key)) == owner:
+        if _COMPUTING.get((self._place, key)) in owners:
             raise RecursionError(
                 f"{self._name} asks for the key {key!r}, which its own caller is computing: it "
                 "would wait for itself; call the function without its cache (__wrapped__), or "
@@ -249,6 +250,22 @@ class Cached:
 
 # Who computes which value in this process: a thread by its number, or a task.
 _COMPUTING: dict[tuple[Any, bytes], Any] = {}
+
+# The computations of a task, and of those that have started it: it may be one of theirs.
+_AROUND: ContextVar[tuple[object, ...]] = ContextVar("undercroft_computations", default=())
+
+
+@contextlib.contextmanager
+def _around() -> Iterator[object]:
+    """Return who computes, for the task and the tasks that it starts meanwhile."""
+    owner = object()
+    token = _AROUND.set((*_AROUND.get(), owner))
+    try:
+        yield owner
+    finally:
+        _AROUND.reset(token)
+
+
 # What a forked child has copies of goes on in its parent.
 os.register_at_fork(after_in_child=_COMPUTING.clear)
 
@@ -382,7 +399,7 @@ def _in_place(cached: Cached, function: Callable[..., Any]) -> Callable[..., Any
         while (taken := place.take(key)) is None:
             if found is not None:
                 return loads(found[0])
-            cached.expect_other(key, threading.get_ident())
+            cached.expect_other(key, [threading.get_ident()])
             if pause.left() <= 0:
                 raise cached.too_late()
             place.pause(key, pause)
@@ -499,7 +516,7 @@ def _in_loop(cached: Cached, function: Callable[..., Any]) -> Callable[..., Any]
         while (taken := await place.take(key)) is None:
             if found is not None:
                 return loads(found[0])
-            cached.expect_other(key, asyncio.current_task())
+            cached.expect_other(key, _AROUND.get())
             if pause.left() <= 0:
                 raise cached.too_late()
             await asyncio.sleep(pause.next())
@@ -513,7 +530,7 @@ def _in_loop(cached: Cached, function: Callable[..., Any]) -> Callable[..., Any]
                 await place.release(key, lease)
                 return loads(found[0])
             begun = time.monotonic()
-            with cached.computing(key, asyncio.current_task()):
+            with _around() as owner, cached.computing(key, owner):
                 value = dumps(await function(*args, **kwargs))
             await place.store(key, lease, value, time.monotonic() - begun)
         except BaseException:

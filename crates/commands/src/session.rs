@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use undercroft_engine::{FoundItems, Ranges, Topic, Watch};
 
@@ -100,6 +101,8 @@ pub struct Session {
     /// How often scripts had been told to end when the command began that runs scripts now, however often its
     /// transaction starts anew.
     pub(crate) scripts_killed: Option<u64>,
+    /// For how long scripts of that command ran whose transaction had to start anew: it counts for the next run.
+    pub(crate) script_ran: Duration,
     /// Whether there was no room for more when EXEC began, for the scripts in it.
     pub(crate) was_full: bool,
     /// Where values are copied to on their way to a reply; kept so that a read allocates nothing.
@@ -190,6 +193,12 @@ pub(crate) struct Mark {
 }
 
 impl Session {
+    /// Begins a command that runs scripts, where scripts have been told to end so often.
+    pub(crate) fn begin_scripts(&mut self, killed: u64) {
+        self.scripts_killed = Some(killed);
+        self.script_ran = Duration::ZERO;
+    }
+
     /// Names the connection, as CLIENT SETNAME does.
     ///
     /// # Errors
@@ -261,6 +270,7 @@ impl Session {
             buffers: Buffers::default(),
             multi: None,
             scripts_killed: None,
+            script_ran: Duration::ZERO,
             was_full: false,
             watches: Vec::new(),
             scratch: Vec::new(),

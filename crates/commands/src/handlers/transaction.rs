@@ -165,7 +165,9 @@ impl Done {
         let shards = watches.iter().map(|watch| watch.shard()).collect();
         let mut store = context.store;
         store.expect(load::of_queue(multi));
-        context.session.scripts_killed = Some(store.store().killed_scripts());
+        context
+            .session
+            .begin_scripts(store.store().killed_scripts());
         let mut scene = Scene::<Done>::new(context);
         let shards = multi.shards.union(shards);
         let result = store.transact_into(shards, &mut scene, |running, scene| {

@@ -67,8 +67,8 @@ pub enum Refused {
     Stopped,
 }
 
-/// For how long a script has run. Time in which its process stood still is not counted: it may have been stopped, or have
-/// waited for a processor.
+/// For how long a script has run, in all runs of its command. Time in which its process stood still is not counted: it may
+/// have been stopped, or have waited for a processor.
 #[derive(Default)]
 struct Ran {
     time: Duration,
@@ -151,7 +151,10 @@ impl<'c, 'a> Calls<'c, 'a> {
             has_written: false,
             began: coarse_milliseconds(),
             started: None,
-            ran: Ran::default(),
+            ran: Ran {
+                time: context.session.script_ran,
+                ..Ran::default()
+            },
             says,
             is_seen: false,
             called,
@@ -391,6 +394,10 @@ impl<'c, 'a> Calls<'c, 'a> {
 impl Drop for Calls<'_, '_> {
     fn drop(&mut self) {
         self.context.scripted = false;
+        if self.context.store.starts_again() {
+            let started = self.started();
+            self.context.session.script_ran = self.ran.until(started, Instant::now());
+        }
         if let Some(number) = self.running {
             self.context.host.process.running.end(number);
         }

@@ -74,6 +74,22 @@ fn a_script_that_runs_too_long_leaves_nothing() {
 }
 
 #[test]
+fn the_limit_on_time_is_one_for_all_runs_of_a_script() {
+    let embedded = Embedded::with_time(Duration::from_millis(50));
+    let mut client = embedded.client();
+    // No run takes longer than the limit. The first one ends at a key that was not declared.
+    let script = "local start = os.clock() while os.clock() - start < 0.03 do end \
+                  for i = 1, 200 do redis.call('incr', 'key:' .. i) end return 'done'";
+    let reply = client.run(&["EVAL", script, "1", "key:1"]);
+    let Tree::Error(text) = reply else {
+        panic!("{reply:?}");
+    };
+    assert!(text.contains("ran longer than the 50 ms"), "{text}");
+    assert_eq!(client.run(&["DBSIZE"]), Tree::Integer(0));
+    embedded.check();
+}
+
+#[test]
 fn every_process_knows_a_text_until_somebody_forgets_it() {
     let one = Embedded::new();
     let other = one.another();

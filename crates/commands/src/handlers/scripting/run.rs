@@ -105,7 +105,9 @@ pub(super) fn run_with(
         }
         return Ok(());
     }
-    context.session.scripts_killed = Some(store.store().killed_scripts());
+    context
+        .session
+        .begin_scripts(store.store().killed_scripts());
     let shards = called.keys.iter().map(|key| store.key(key).shard());
     let mut scene = Scene::<(Tape, Lap)>::new(context);
     let ended = store.transact_into(shards.collect(), &mut scene, |running, scene| {
