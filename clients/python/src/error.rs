@@ -6,8 +6,8 @@ use pyo3::exceptions::{PyException, PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::{create_exception, import_exception};
-use undercroft_commands::Blocked;
 use undercroft_commands::handler::Failure;
+use undercroft_commands::{Blocked, busy_with_script};
 use undercroft_embedded::removed_text;
 use undercroft_engine::{Error, Store, is_patience_limited};
 
@@ -124,7 +124,11 @@ pub(crate) fn raise_reply(py: Python<'_>, raises: Raises, store: &Store, text: &
 #[cold]
 pub(crate) fn raise(py: Python<'_>, raises: Raises, store: &Store, error: Error) -> PyErr {
     if error.is_wait() {
-        return raise_wait(py, raises, &error);
+        let busy = busy_with_script(store, &error);
+        return match busy.filter(|_| !PyErr::occurred(py)) {
+            Some(busy) => raise_reply(py, raises, store, busy.text()),
+            None => raise_wait(py, raises, &error),
+        };
     }
     match Failure::from(error) {
         Failure::Reply(error) => raise_reply(py, raises, store, error.text()),

@@ -57,8 +57,8 @@ def test_a_handler_closes_the_receiver_that_it_interrupts(path: str) -> None:
         holder.end()
 
 
-def press_once_it_runs(path: str) -> int:
-    """Have a child press Ctrl-C as soon as a script keeps it waiting."""
+def press_once_it_runs(path: str, *call: str) -> int:
+    """Have a child press Ctrl-C as soon as a script keeps its call waiting."""
     parent = os.getpid()
 
     def press() -> None:
@@ -66,7 +66,7 @@ def press_once_it_runs(path: str) -> int:
         # Nobody waits for a child whose parent has failed.
         while os.getppid() == parent:
             try:
-                beside.persist("k")
+                getattr(beside, call[0])(*call[1:])
             except redis.ResponseError as error:
                 assert str(error).startswith("BUSY"), error  # noqa: PT017 - another error is a fault
                 os.kill(parent, signal.SIGINT)
@@ -78,12 +78,14 @@ def press_once_it_runs(path: str) -> int:
     return fork(press)
 
 
-def test_ctrl_c_ends_a_script_that_has_written_nothing(path: str) -> None:
+# By their words, and typed.
+@pytest.mark.parametrize("call", [("persist", "k"), ("set", "k", "v"), ("lpop", "k")])
+def test_ctrl_c_ends_a_script_that_has_written_nothing(path: str, call: tuple[str, ...]) -> None:
     r = undercroft.Redis(path)
     # A program that was started in the background ignores Ctrl-C.
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        child = press_once_it_runs(path)
+        child = press_once_it_runs(path, *call)
         with pytest.raises(KeyboardInterrupt):
             r.eval("redis.call('get', KEYS[1]) while true do end", 1, "k")
         assert status_of(child) == 0
@@ -98,7 +100,7 @@ def test_a_script_outlasts_a_handler_that_raises_nothing(path: str, command: str
     told: list[int] = []
     handler = signal.signal(signal.SIGINT, lambda number, _: told.append(number))
     try:
-        child = press_once_it_runs(path)
+        child = press_once_it_runs(path, "persist", "k")
         while not told:
             r.delete("k")
             first = f"redis.call('{command}', KEYS[1])"

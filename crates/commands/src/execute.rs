@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use undercroft_engine::{Error, Load, Staged, removing};
+use undercroft_engine::{Error, Load, Staged, Store, removing};
 
 use crate::arguments::{CommandError, is_keyword};
 use crate::config::Value;
@@ -319,17 +319,23 @@ fn longest_queue(context: &Context<'_>) -> u64 {
     }
 }
 
+/// The error reply for a call which failed as it waits for a script that takes long; none where it failed otherwise.
+#[cold]
+pub fn busy_with_script(store: &Store, error: &Error) -> Option<CommandError> {
+    if !error.is_busy() {
+        return None;
+    }
+    let script = store.running_script()?;
+    Some(scripting::busy(script.is_function))
+}
+
 /// The error for a command that waits behind a script which takes long.
 #[cold]
 fn behind_script(context: &mut Context<'_>, blocked: &Blocked) -> Option<CommandError> {
     let Blocked::Lock(error) = blocked else {
         return None;
     };
-    if !error.is_busy() {
-        return None;
-    }
-    let script = context.store.store().running_script()?;
-    let error = scripting::busy(script.is_function);
+    let error = busy_with_script(context.store.store(), error)?;
     if context.session.multi.is_none() {
         return Some(error);
     }

@@ -66,7 +66,7 @@ pub mod table;
 mod tape;
 pub mod wait;
 
-pub use execute::{execute, execute_staged_set, is_plain};
+pub use execute::{busy_with_script, execute, execute_staged_set, is_plain};
 pub use handler::{Blocked, Context};
 pub use handlers::feeds::{
     append_between as append_feed_between, count_between as count_feed_between,
