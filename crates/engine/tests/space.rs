@@ -208,7 +208,7 @@ fn what_many_keys_took_is_free_after_a_few_steps_of_upkeep() {
 }
 
 #[test]
-fn a_default_limit_leaves_a_quarter_of_the_file_system() {
+fn a_default_limit_leaves_three_eighths_of_the_file_system() {
     let directory = fresh::directory();
     let store = Store::create(&directory.path().join("store"), &Options::default());
     let limit = store.expect("a new store").max_memory();
@@ -220,5 +220,5 @@ fn a_default_limit_leaves_a_quarter_of_the_file_system() {
     let text = String::from_utf8(shown.stdout).expect("a number");
     let size = text.lines().last().expect("a line").trim();
     let size: u64 = size.parse().expect("a number");
-    assert_eq!(limit, (1 << 30).min(size / 4 * 3));
+    assert_eq!(limit, (1 << 30).min(size / 8 * 5));
 }

@@ -76,7 +76,7 @@ impl Store {
         Ok(Store::new(Segment::open_unclean(path)?))
     }
 
-    /// Creates a store at a path that is free, with a `maxmemory` of 1 GiB, or three quarters of the file system if that is less.
+    /// Creates a store at a path that is free, with a `maxmemory` of 1 GiB, or five eighths of the file system if that is less.
     pub fn create(path: &Path, options: &Options) -> Result<Store, Error> {
         let segment =
             Terms::default().initially(|initially| Segment::create_so(path, options, initially))?;

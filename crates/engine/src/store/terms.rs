@@ -19,7 +19,7 @@ pub struct Terms {
     /// Address space for the heap in bytes.
     pub capacity: Option<u64>,
     /// The limit on what all processes store in it; 0 is none. The default is
-    /// 1 GiB, or three quarters of the file system if that is less.
+    /// 1 GiB, or five eighths of the file system if that is less.
     pub max_memory: Option<u64>,
     /// Which keys make room at that limit.
     pub policy: Option<EvictionPolicy>,

@@ -58,7 +58,7 @@ pub struct Options {
 pub struct Initially<'a> {
     /// The limit on the bytes in allocated blocks; 0 is none.
     pub max_memory: u64,
-    /// Whether that limit is only a default: it is then no more than three quarters of the file system.
+    /// Whether that limit is only a default: it is then no more than five eighths of the file system.
     pub max_memory_is_default: bool,
     /// Settings other than their defaults.
     pub settings: &'a [(Setting, u64)],
@@ -113,7 +113,8 @@ impl Segment {
         }
         mapping.store(control::WRITING, 1);
         let most = match initially.max_memory_is_default {
-            true => space / 4 * 3,
+            // With a quarter left, long values found no piece of memory that was free and long enough.
+            true => space / 8 * 5,
             false => u64::MAX,
         };
         mapping.store(control::MAX_MEMORY, initially.max_memory.min(most));
