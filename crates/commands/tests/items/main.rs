@@ -22,9 +22,8 @@ use undercroft_memory::work::{self, Work};
 /// The smaller number of items; beyond every limit at which a value becomes a large one.
 const FEW: usize = 2000;
 const TIMES: usize = 10;
-/// How much more than ten times as much the work of a run may be: a tree is higher, and a table is about to double, which
-/// comes to 2.02 for ZADD. Work that grows with the square would be ten times as much.
-const MORE: f64 = 2.5;
+/// How much more than ten times as much the work of a run may be: a tree is higher, and a table is about to double. Work that grows with the square would be ten times as much.
+const MORE: f64 = 2.0;
 /// Words that are counted for each item at most, in the log and in all.
 const LOGGED_MAX: u64 = 150;
 /// A body runs again so often at most.
@@ -165,13 +164,11 @@ fn judge(few: &Work, many: &Work) -> Vec<String> {
     // The neighbours of a slot are touched or are not, as the store's own hash has it.
     const BY_CHANCE: u64 = 2 * FEW as u64;
     let most = |few: u64| (few + BY_CHANCE) as f64 * TIMES as f64 * MORE;
-    // A run that was short of room is done anew.
-    let of_a_run = |work: &Work, words: u64| words * work.transactions.max(1) / work.runs.max(1);
     for (what, words) in [
         ("logged", (|work| work.logged) as fn(&Work) -> u64),
         ("touched", |work| work.touched),
     ] {
-        let [few, many] = [few, many].map(|work| of_a_run(work, words(work)));
+        let [few, many] = [few, many].map(words);
         if many as f64 > most(few) {
             wrong.push(format!("{what}: {few} and {many} words"));
         }

@@ -2,7 +2,8 @@
 //! the number of its items. In a build without the `fault` feature it is nothing
 //! at all.
 
-/// What was done, in words of 8 bytes and in numbers.
+/// What was done, in words of 8 bytes and in numbers. Of a body that ran again only the last run's words count: where an
+/// earlier one stopped depends on the room that there was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Words put into undo logs, with their descriptions.
@@ -29,6 +30,8 @@ mod counting {
         static DONE: Cell<Work> = const {
             Cell::new(Work { logged: 0, touched: 0, transactions: 0, runs: 0 })
         };
+        /// What was done when the body of the last transaction ran first; none before that.
+        static BEGUN: Cell<Option<Work>> = const { Cell::new(None) };
     }
 
     fn change(change: impl FnOnce(&mut Work)) {
@@ -43,10 +46,16 @@ mod counting {
 
     pub(crate) fn transaction() {
         change(|work| work.transactions += 1);
+        BEGUN.set(None);
     }
 
     pub(crate) fn run() {
-        change(|work| work.runs += 1);
+        let begun = BEGUN.get().unwrap_or_else(done);
+        BEGUN.set(Some(begun));
+        change(|work| {
+            (work.logged, work.touched) = (begun.logged, begun.touched);
+            work.runs += 1;
+        });
     }
 
     /// Counts words that were copied or searched through.
