@@ -17,13 +17,13 @@ use crate::store::{StoreHandle, opened};
 /// `uc_session`: what a connection is elsewhere.
 pub(crate) struct Client(SessionByName, Option<Box<Kept>>);
 
-/// What the last call took out of the store, for a binding that may have to give it back.
+/// The items that the last call took out of the store, for a binding that may have to give them back.
 #[derive(Default)]
 pub(crate) struct Kept {
     last: Vec<Taken>,
-    /// What commands will take that are queued after MULTI, and their places.
+    /// The tickets of the commands queued after MULTI, with their places.
     queued: Vec<(usize, Taken)>,
-    /// What earlier calls took that were interrupted.
+    /// The items of earlier calls that were interrupted.
     held: Vec<Vec<Taken>>,
 }
 

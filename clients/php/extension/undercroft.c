@@ -77,8 +77,8 @@ static bool is_same(const undercroft_call *call, const zend_execute_data *frame)
 }
 
 /* Whether the last result is on its way to the program while PHP looks for interrupts in a frame. Frames of earlier and
- * later calls may lie in the same place: those of the one that returned the result are behind the calls in which they
- * were then, and those that called them still in theirs. */
+ * later calls may lie in the same place: those of the one that returned the result have passed the calls that they
+ * were making, and their callers are still at theirs. */
 static bool is_on_its_way(const zend_execute_data *frame)
 {
     const undercroft_result *result = &UNDERCROFT_G(result);

@@ -96,8 +96,8 @@ fn tell(py: Python<'_>, reason: &str) {
     StoreError::new_err(text).write_unraisable(py, None);
 }
 
-/// What a typed call put onto its list, as the command's reply: bytes, numbers, and lists and pairs of them. A pair of
-/// bytes and an integer is a string and when it would have expired.
+/// Turns an entry of a typed call's list into the command's reply. Entries are bytes, numbers, and lists and pairs of them.
+/// A pair of bytes and an integer is a string and when it would have expired.
 fn reply_of(entry: &Bound<'_, PyAny>) -> (Tree, Option<u64>) {
     if let Ok(bytes) = entry.cast::<PyBytes>() {
         return (Tree::Bulk(bytes.as_bytes().to_vec()), None);

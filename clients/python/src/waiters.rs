@@ -79,7 +79,7 @@ pub(crate) struct Wait {
     begun: Attached<Option<Taken>>,
 }
 
-/// What has become of a wait.
+/// How a wait stands.
 enum Finished {
     /// It goes on.
     Not,

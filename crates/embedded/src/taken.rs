@@ -146,8 +146,8 @@ impl Taken {
         }
     }
 
-    /// What a command with these words has taken, by its reply or as much of it as that holds; none where there is no such
-    /// command. A string would have expired at a time in milliseconds.
+    /// The items that a command with these words has taken, as its reply holds them; none for a command that takes nothing.
+    /// `expires` is the Unix time in milliseconds at which a string would have expired.
     pub fn of(
         database: usize,
         words: &[&[u8]],

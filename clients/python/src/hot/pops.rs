@@ -1,4 +1,4 @@
-//! What takes one string or one member out of the store: `getdel`, `getset`, `spop`, `zpopmin` and `zpopmax`.
+//! The methods that take one string or one member out of the store: `getdel`, `getset`, `spop`, `zpopmin` and `zpopmax`.
 
 use std::cell::Cell;
 use std::ptr;
@@ -69,7 +69,7 @@ fn keep_text<'py>(
     call.string(text)
 }
 
-/// What was kept, where results are bytes; what `decoded` makes otherwise.
+/// Returns the kept object where results are bytes, and the result of `decoded` otherwise.
 #[inline(always)]
 fn result(
     call: &Call<'_, '_>,

@@ -203,7 +203,8 @@ impl Gathered {
         Ok(true)
     }
 
-    /// What they become as sets, in the order in which it is stored fastest. None where one is no set.
+    /// Combines them as sets. Returns the members in the order in which they are stored fastest; none where one of the
+    /// collections is no set.
     pub fn combine(&self, store: &Store, operation: SetOperation) -> Option<Ranges> {
         let is_set = |(value_type, items): &(ValueType, Ranges)| {
             // A key that is not there is an empty set.

@@ -97,10 +97,10 @@ impl<S: Scratch + ?Sized> Scratch for &mut S {
     }
 }
 
-/// What a read does that is to become a part of its caller's code: the compiler is told so of a method, which it cannot
-/// be of a closure. As for a closure (R8), nothing is kept from one run to the next.
+/// The body of a read whose code is to be inlined into its caller. Rust can demand that of a method, but not of a closure.
+/// As for a closure (R8), nothing is kept from one run to the next.
 pub trait Body<S>: Sync {
-    /// What it finds.
+    /// The result of a run.
     type Found;
     /// Its errors.
     type Error;
