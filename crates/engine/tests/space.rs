@@ -1,7 +1,10 @@
 //! Room for more: what is evicted where the store itself is full, how much of it one command does, and how soon what was
 //! removed can be used.
 
-use undercroft_engine::{EntryId, EvictionChange, EvictionPolicy, Options, Store, StreamLimits};
+use undercroft_engine::{
+    Condition, EntryId, EvictionChange, EvictionPolicy, Expiry, Options, SetOptions, Store,
+    StreamLimits,
+};
 use undercroft_testkit::fresh;
 
 fn store(capacity: u64, policy: EvictionPolicy) -> (tempfile::TempDir, Store) {
@@ -56,6 +59,125 @@ fn a_store_without_a_limit_evicts_at_the_end_of_its_capacity() {
             .expect("keys are evicted");
         sound(&store);
     }
+}
+
+/// Fills a store with small values of many sizes until keys are evicted.
+fn fill(store: &Store) -> u64 {
+    let mut number = 0_u64;
+    while store.evicted_keys() == 0 {
+        let key = format!("key:{number}");
+        let value = vec![7; 50 + (number * 37 % 100) as usize];
+        store
+            .set(0, key.as_bytes(), &value)
+            .expect("keys are evicted");
+        number += 1;
+    }
+    keys(store)
+}
+
+#[test]
+fn a_value_of_many_pages_evicts_in_proportion_where_the_capacity_is_the_limit() {
+    let lengths = [
+        (
+            EvictionPolicy::AllKeysLru,
+            &[3000, 20_000, 300_000, 5 << 20][..],
+        ),
+        (EvictionPolicy::AllKeysLfu, &[20_000]),
+        (EvictionPolicy::AllKeysRandom, &[1 << 20]),
+    ];
+    for (policy, lengths) in lengths {
+        for &length in lengths {
+            let (_directory, store) = store(32 << 20, policy);
+            let before = fill(&store);
+            let bytes = store.used_memory() / before;
+            let mut set = 0_u64;
+            for number in 0..10 {
+                let key = format!("long:{number}");
+                set += length;
+                store
+                    .set(0, key.as_bytes(), &vec![7; length as usize])
+                    .expect("keys are evicted");
+                // By age, by place, and what one step takes at least of each.
+                let most = set * 3 + (4 << 20);
+                let gone = (before - keys(&store)) * bytes;
+                assert!(
+                    gone <= most,
+                    "{policy:?}: {gone} bytes went for {set}, {number} values of {length}"
+                );
+                if set > 10 << 20 {
+                    break;
+                }
+            }
+            sound(&store);
+        }
+    }
+}
+
+#[test]
+fn keys_that_do_not_expire_stay_where_room_is_made_by_place() {
+    let (_directory, store) = store(32 << 20, EvictionPolicy::VolatileLru);
+    let mut number = 0_u64;
+    while store.evicted_keys() == 0 {
+        let key = format!("{number}");
+        let expiry = match number % 1000 {
+            0 => Expiry::Never,
+            _ => Expiry::At(u64::MAX >> 8),
+        };
+        let options = SetOptions {
+            condition: Condition::Always,
+            expiry,
+        };
+        store
+            .set_with(0, key.as_bytes(), &[7; 100], options)
+            .expect("keys are evicted");
+        number += 1;
+    }
+    for long in 0..10 {
+        store
+            .set(0, format!("long:{long}").as_bytes(), &[7; 20_000])
+            .expect("keys are evicted");
+    }
+    for kept in (0..number).step_by(1000) {
+        let key = format!("{kept}");
+        let there = store.exists(0, &[key.as_bytes()]).expect("read");
+        assert_eq!(there, 1, "{key}");
+    }
+    assert!(keys(&store) > number / 2, "{} of {number}", keys(&store));
+    sound(&store);
+}
+
+#[test]
+fn collections_of_every_size_make_room_by_place() {
+    let (_directory, store) = store(32 << 20, EvictionPolicy::AllKeysLru);
+    let limits = undercroft_engine::Limits::DEFAULT.hash;
+    let mut number = 0_u64;
+    while store.evicted_keys() == 0 {
+        let name = format!("hash:{number}");
+        let key = store.key(name.as_bytes());
+        // In one block, in some of the shard's, and in an arena.
+        let fields = [5, 300, 2000][(number % 3) as usize];
+        let names: Vec<Vec<u8>> = (0..fields)
+            .map(|field: u32| field.to_string().into_bytes())
+            .collect();
+        let fields: Vec<&[u8]> = names
+            .iter()
+            .flat_map(|name| [&name[..], b"some value"])
+            .collect();
+        store
+            .write(store.all_shards(), |writer| {
+                writer.hash_set(0, &key, &fields, &limits)
+            })
+            .expect("keys are evicted");
+        number += 1;
+    }
+    let before = keys(&store);
+    for long in 0..5 {
+        store
+            .set(0, format!("long:{long}").as_bytes(), &vec![7; 500_000])
+            .expect("keys are evicted");
+    }
+    assert!(keys(&store) > before / 2, "{} of {before}", keys(&store));
+    sound(&store);
 }
 
 #[test]

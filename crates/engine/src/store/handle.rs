@@ -28,6 +28,7 @@ use crate::upkeep::dead::Round;
 use crate::upkeep::eviction::EvictionPool;
 use crate::upkeep::expired;
 use crate::upkeep::recency::Chance;
+use crate::upkeep::space::Space;
 use crate::waiting::Noticed;
 
 /// Number of databases in a store.
@@ -42,6 +43,8 @@ pub struct Store {
     shard_mask: usize,
     /// Keys that may be evicted next.
     pub(crate) pool: Mutex<EvictionPool>,
+    /// What is known of where room could be made in a full store.
+    pub(crate) space: Mutex<Space>,
     /// Keys that this process evicted.
     pub(crate) evicted: AtomicU64,
     /// Keys that this process removed because they had expired.
@@ -107,6 +110,7 @@ impl Store {
             clock: Clock::default(),
             patterns: Mutex::default(),
             pool: Mutex::default(),
+            space: Mutex::default(),
             evicted: AtomicU64::new(0),
             expired: AtomicU64::new(0),
             expired_stay: AtomicU64::new(0),

@@ -417,17 +417,19 @@ pub(crate) fn load_bucket(view: &View<'_>, at: Offset) -> Result<Bucket, Fault> 
     Ok(Bucket { entries, next })
 }
 
-/// Calls `visit` with the entries of a bucket and its chain.
+/// Calls `visit` with the entries of a bucket and its chain, and the bucket of the chain that each lies in: 0 for the home
+/// bucket, which is part of the table.
 pub(crate) fn for_each_in_chain(
     view: &View<'_>,
-    bucket: Offset,
-    mut visit: impl FnMut(Offset) -> Result<(), Error>,
+    home: Offset,
+    mut visit: impl FnMut(Offset, Offset) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let mut at = bucket;
+    let mut at = home;
     for _ in 0..CHAIN_MAX {
         let bucket = load_bucket(view, at)?;
+        let overflow = if at == home { 0 } else { at };
         for entry in bucket.entries.into_iter().filter(|&entry| entry != 0) {
-            visit(entry)?;
+            visit(entry, overflow)?;
         }
         if bucket.next == 0 {
             return Ok(());
@@ -435,7 +437,7 @@ pub(crate) fn for_each_in_chain(
         view.recheck()?;
         at = bucket.next;
     }
-    Err(chain_fault(bucket).into())
+    Err(chain_fault(home).into())
 }
 
 /// Lets a slot refer to another entry of the same key.

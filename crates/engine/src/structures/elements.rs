@@ -329,9 +329,11 @@ impl Elements {
                 if index % RECHECK_EVERY == 0 {
                     view.recheck()?;
                 }
-                for_each_in_chain(view, table.bucket(index), |at| match ahead.put(view, at) {
-                    Some(due) => visit(&Element::load(view, due)?),
-                    None => Ok(()),
+                for_each_in_chain(view, table.bucket(index), |at, _| {
+                    match ahead.put(view, at) {
+                        Some(due) => visit(&Element::load(view, due)?),
+                        None => Ok(()),
+                    }
                 })?;
             }
             Ok::<_, Error>(())
@@ -400,7 +402,7 @@ impl Elements {
         let mut chain: SmallVec<[Offset; 32]> = SmallVec::new();
         let collect = |number: u64, chain: &mut SmallVec<[Offset; 32]>| {
             chain.clear();
-            for_each_in_chain(view, bucket(number), |at| {
+            for_each_in_chain(view, bucket(number), |at, _| {
                 chain.push(at);
                 Ok(())
             })

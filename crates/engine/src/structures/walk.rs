@@ -21,6 +21,16 @@ pub(crate) fn scan_bucket<D: Dictionary>(
     position: u64,
     mut visit: impl FnMut(Offset) -> Result<(), Error>,
 ) -> Result<u64, Error> {
+    scan_chain(view, root, position, |at, _| visit(at))
+}
+
+/// [`scan_bucket`] that also tells in which bucket of a chain an entry lies: 0 for a home bucket.
+pub(crate) fn scan_chain<D: Dictionary>(
+    view: &View<'_>,
+    root: D,
+    position: u64,
+    mut visit: impl FnMut(Offset, Offset) -> Result<(), Error>,
+) -> Result<u64, Error> {
     let Some(tables) = root.tables(view)? else {
         return Ok(0);
     };

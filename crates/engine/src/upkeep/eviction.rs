@@ -9,7 +9,7 @@ use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use undercroft_memory::{Setting, ShardSet, is_removing, removing, short_of_bytes};
+use undercroft_memory::{Offset, Setting, ShardSet, removing};
 
 use crate::error::Error;
 use crate::messages::notify::KeyEvent;
@@ -26,7 +26,7 @@ use crate::upkeep::reclaim::Locked;
 /// Candidates kept for the next time.
 const POOL: usize = 16;
 /// Buckets looked at in one read.
-const BUCKETS: u64 = 64;
+pub(crate) const BUCKETS: u64 = 64;
 /// How long one command evicts beyond its own share, which is in proportion to the bytes that it adds.
 const AT_ONCE: Duration = Duration::from_micros(500);
 /// A command evicts so many times what it brings, however long that takes: otherwise the data grow faster than keys go.
@@ -35,11 +35,8 @@ const TIMES_AS_MUCH: u64 = 2;
 const LOST_AT_ONCE: u64 = 100;
 /// Keys after which somebody who evicts looks at the clock.
 const LOOK_EVERY: u64 = 64;
-/// Bytes evicted at least where the store itself is full.
-const SPACE_AT_ONCE: u64 = 64 << 10;
-
 /// The score of a key that has expired.
-const EXPIRED: u64 = u64::MAX;
+pub(crate) const EXPIRED: u64 = u64::MAX;
 
 /// Which keys make room for others where the memory limit is reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,11 +124,11 @@ impl EvictionPolicy {
         known.unwrap_or_default()
     }
 
-    fn only_expiring(self) -> bool {
+    pub(crate) fn only_expiring(self) -> bool {
         self as u64 >= EvictionPolicy::VolatileLru as u64
     }
 
-    fn measure(self) -> Measure {
+    pub(crate) fn measure(self) -> Measure {
         match self {
             EvictionPolicy::AllKeysLru | EvictionPolicy::VolatileLru => Measure::Idle,
             EvictionPolicy::AllKeysLfu | EvictionPolicy::VolatileLfu => Measure::Frequency,
@@ -181,11 +178,13 @@ pub enum EvictionChange {
 
 /// A key that was looked at.
 #[derive(Debug)]
-struct Candidate {
-    score: u64,
-    database: usize,
-    shard: usize,
-    key: Vec<u8>,
+pub(crate) struct Candidate {
+    pub(crate) score: u64,
+    pub(crate) database: usize,
+    pub(crate) shard: usize,
+    pub(crate) key: Vec<u8>,
+    /// Where its entry has to lie; 0 is anywhere.
+    pub(crate) at: Offset,
 }
 
 /// The best candidates so far, the best one last.
@@ -232,7 +231,7 @@ enum EvictionRound {
 
 /// What became of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Attempt {
+pub(crate) enum Attempt {
     Evicted,
     /// It is gone, or no longer what it was.
     Void,
@@ -309,7 +308,7 @@ impl Store {
         })
     }
 
-    fn make_room_until(
+    pub(crate) fn make_room_until(
         &self,
         limit: u64,
         is_enough: impl Fn(u64, u64) -> bool,
@@ -364,28 +363,6 @@ impl Store {
                 EvictionRound::Lost if lost < LOST_AT_ONCE => lost += 1,
                 EvictionRound::Lost | EvictionRound::Nothing => return Err(Error::MaxMemory),
             }
-        }
-    }
-
-    /// Evicts some keys where a change of this thread has just found no room in the store itself, by its capacity or its
-    /// file system, and the policy lets keys go: some 64 KiB, or as much as it wanted in one piece. Returns whether there
-    /// was anything. Must not be called within a transaction.
-    ///
-    /// # Errors
-    /// Those of [`write`](Store::write).
-    #[cold]
-    pub(crate) fn evict_for_space(&self) -> Result<bool, Error> {
-        let wanted = short_of_bytes();
-        let policy = self.eviction().policy;
-        if wanted == 0 || is_removing() || policy == EvictionPolicy::NoEviction {
-            return Ok(false);
-        }
-        let before = self.evicted_keys();
-        let limit = self.used_memory().saturating_sub(wanted.max(SPACE_AT_ONCE));
-        match self.make_room_until(limit, |_, _| false) {
-            Ok(()) => Ok(true),
-            Err(Error::MaxMemory) => Ok(self.evicted_keys() > before),
-            Err(error) => Err(error),
         }
     }
 
@@ -470,7 +447,7 @@ impl Store {
     }
 
     /// Removes a candidate, unless it is no longer one.
-    fn evict(
+    pub(crate) fn evict(
         &self,
         policy: EvictionPolicy,
         candidate: &Candidate,
@@ -595,6 +572,7 @@ impl Store {
                 database: root.database,
                 shard: root.shard,
                 key,
+                at: 0,
             });
         }
         Ok(next)
@@ -603,7 +581,7 @@ impl Store {
 
 impl Writer<'_, '_> {
     /// Removes a key to make room. Returns whether it was there, expires where
-    /// it must, and has expired where that made it a candidate.
+    /// it must, lies where it must, and has expired where that made it a candidate.
     fn evict(
         &mut self,
         candidate: &Candidate,
@@ -618,7 +596,7 @@ impl Writer<'_, '_> {
         let Some((slot, entry)) = dictionary::find_slot(self.view(), root, key)? else {
             return Ok(false);
         };
-        if only_expiring && !entry.header.expires() {
+        if only_expiring && !entry.header.expires() || ![0, entry.at].contains(&candidate.at) {
             return Ok(false);
         }
         if candidate.score == EXPIRED {
@@ -658,6 +636,7 @@ mod tests {
             database: 0,
             shard: store.key(b"k").shard(),
             key: b"k".to_vec(),
+            at: 0,
         };
         let evict = || store.evict(EvictionPolicy::AllKeysLru, &candidate, false);
         assert_eq!(evict().expect("no lock is held"), Attempt::Void);
@@ -716,6 +695,7 @@ mod tests {
             database: 0,
             shard: 0,
             key: format!("gone:{number}").into_bytes(),
+            at: 0,
         };
         // Better ones than any there is, which leave no room for these.
         store.pool.lock().expect("no panic").candidates = (0..POOL).map(gone).collect();

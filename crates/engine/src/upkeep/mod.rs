@@ -8,6 +8,7 @@
 //! - `graveyard`: what is freed later: emptied databases, and large collections that were removed.
 //! - `recency`: when keys were used last, or how often.
 //! - `reclaim`: memory that is found before anybody is told that there is none.
+//! - `space`: making room where the store itself is full.
 //! - `steps`: the round of chores that keeps the store, a bounded step at a time.
 
 pub(crate) mod dead;
@@ -18,4 +19,5 @@ pub(crate) mod expiry;
 pub(crate) mod graveyard;
 pub(crate) mod recency;
 mod reclaim;
+pub(crate) mod space;
 pub(crate) mod steps;

@@ -12,6 +12,7 @@
 //! - `slab`: the heap's half in each shard: slabs of equal blocks, runs of pages for large ones.
 //! - `staging`: large blocks, filled outside the lock and published in one step.
 //! - `stock`: blocks for what is made whole, many at a time.
+//! - `survey`: where a run of pages could come free.
 //! - `trim`: giving memory back to the system.
 
 pub(crate) mod ahead;
@@ -26,4 +27,5 @@ mod search;
 mod slab;
 pub(crate) mod staging;
 pub(crate) mod stock;
+pub(crate) mod survey;
 pub(crate) mod trim;

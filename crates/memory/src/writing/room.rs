@@ -36,14 +36,23 @@ const UNLOGGED: u64 = 8;
 const RESERVED_AT_ONCE: u64 = 256;
 
 thread_local! {
-    /// Bytes that the last transaction of this thread wanted which found no room.
-    static SHORT_OF: Cell<u64> = const { Cell::new(0) };
+    /// What the last transaction of this thread wanted which found no room.
+    static SHORTFALL: Cell<Shortfall> = const { Cell::new(Shortfall { bytes: 0, run: 0 }) };
 }
 
-/// How many bytes the last transaction of this thread that ran out of memory wanted; 0 where it wanted more than half of the
+/// What a transaction wanted that found no room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shortfall {
+    /// Bytes in all that it came to want.
+    pub bytes: u64,
+    /// Bytes that it wanted in one piece when it stopped.
+    pub run: u64,
+}
+
+/// What the last transaction of this thread that ran out of memory wanted; nothing where it wanted more than half of the
 /// store, or room in its log: then it does not help to let go of data.
-pub fn short_of_bytes() -> u64 {
-    SHORT_OF.get()
+pub fn shortfall() -> Shortfall {
+    SHORTFALL.get()
 }
 
 /// What a transaction will probably need; see [`Segment::expect`].
@@ -157,17 +166,18 @@ impl Segment {
             }
             Shortage::Log(..) => Err(Error::OutOfMemory),
         };
-        let far = used.granted.saturating_add(match used.shortage {
+        let run = match used.shortage {
             Shortage::Pages(pages) => pages.saturating_mul(PAGE),
             // To let go of data helps no log.
             Shortage::Log(..) => u64::MAX,
-        });
+        };
+        let bytes = used.granted.saturating_add(run);
         // More than half of the store is not made room for.
-        let is_reasonable = far <= self.mapping.layout().extents * EXTENT / 2;
-        SHORT_OF.set(if made.is_err() && is_reasonable {
-            far
+        let is_reasonable = bytes <= self.mapping.layout().extents * EXTENT / 2;
+        SHORTFALL.set(if made.is_err() && is_reasonable {
+            Shortfall { bytes, run }
         } else {
-            0
+            Shortfall::default()
         });
         match made {
             Err(Error::OutOfMemory) if removal::begin_parts(runs) => return Ok(()),

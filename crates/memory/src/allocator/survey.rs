@@ -1,0 +1,201 @@
+//! Where runs of pages could come free: a survey of the heap for a writer that finds no run that is long enough, although
+//! data may go.
+//!
+//! Keys that are evicted by age lie anywhere, so that a store can be half empty and have no two free pages side by side.
+//! The caller names all blocks that it could let go of; a stretch of extents in which nothing else is in use comes free if
+//! those in it go. Everything here is looked at without a lock, and so is a guess: a stretch that others have begun to use
+//! meanwhile stays in use.
+
+use std::collections::HashMap;
+
+use crate::allocator::heap::{IN_ARENA, OF_COPY, Run};
+use crate::allocator::page_use::{PageUse, bitmap_words};
+use crate::error::Error;
+use crate::handle::Segment;
+use crate::mapped::classes;
+use crate::mapped::layout::{EXTENT, EXTENT_PAGES, PAGE, control, descriptor};
+use crate::views::view::Offset;
+
+/// The mask of an extent whose pages are all free.
+const ALL_FREE: u64 = 0xffff;
+
+/// What could come free, by page. Takes two bytes a page of the heap.
+pub struct Survey<'a> {
+    segment: &'a Segment,
+    /// Blocks that may go, at the first page of their slab or run; at an arena's first page 1 where all of it may.
+    removable: Vec<u16>,
+}
+
+/// Stretches of the heap, all of the same length, that come free where all that lies in them goes.
+#[derive(Debug, Default)]
+pub struct Stretches {
+    heap: Offset,
+    count: usize,
+    /// Which stretch an extent belongs to.
+    by_extent: HashMap<u64, usize>,
+    /// The stretches that an arena has pages in.
+    by_arena: HashMap<Offset, Vec<usize>>,
+}
+
+impl Segment {
+    /// Begins a survey in which nothing may go yet.
+    pub fn survey(&self) -> Survey<'_> {
+        let layout = self.mapping.layout();
+        let extents = self.mapping.load(control::HEAP_HIGH).min(layout.extents);
+        Survey {
+            segment: self,
+            removable: vec![0; (extents * EXTENT_PAGES) as usize],
+        }
+    }
+
+    /// Gives all that was freed, and what shards keep for their next blocks, back to the heap. Returns whether a run of so
+    /// many bytes is free then. No lock may be held.
+    ///
+    /// # Errors
+    /// A lock that cannot be had.
+    pub fn gather_run(&self, bytes: u64) -> Result<bool, Error> {
+        let pages = bytes.div_ceil(PAGE);
+        self.give_back_all()?;
+        Ok(self.has_run(pages)? || self.give_back_kept()? && self.has_run(pages)?)
+    }
+}
+
+impl Survey<'_> {
+    /// Counts a block among those that may go. An offset that is none, as of a key that changes just now, counts nothing.
+    pub fn may_go(&mut self, block: Offset) {
+        let mapping = &self.segment.mapping;
+        if mapping.check(block, 8).is_err() {
+            return;
+        }
+        let mut page = mapping.page_of(block);
+        if let Some(PageUse::Continued(distance)) = mapping.page_use(page) {
+            page = page.saturating_sub(distance);
+        }
+        if let Some(blocks) = self.removable.get_mut(page as usize) {
+            *blocks = blocks.saturating_add(1);
+        }
+    }
+
+    /// Up to `most` stretches for runs of so many bytes, from a place in the heap on that `chance` says. O(pages).
+    pub fn stretches(&self, bytes: u64, most: usize, chance: u64) -> Stretches {
+        let length = bytes.div_ceil(EXTENT).max(1);
+        let (usable, arenas) = self.usable_extents();
+        let mut stretches = Stretches {
+            heap: self.segment.mapping.layout().heap,
+            ..Stretches::default()
+        };
+        let extents = usable.len() as u64;
+        let start = chance % extents.max(1);
+        let mut run = 0;
+        for extent in (start..extents).chain(0..start) {
+            // A stretch does not go round the end of the heap.
+            run = match usable[extent as usize] {
+                true if extent == 0 => 1,
+                true => run + 1,
+                false => 0,
+            };
+            if run == length {
+                let members = extent + 1 - length..=extent;
+                let number = stretches.count;
+                stretches
+                    .by_extent
+                    .extend(members.map(|extent| (extent, number)));
+                (stretches.count, run) = (number + 1, 0);
+                if stretches.count == most {
+                    break;
+                }
+            }
+        }
+        for (extent, arena) in arenas {
+            if let Some(&number) = stretches.by_extent.get(&extent) {
+                let numbers = stretches.by_arena.entry(arena).or_default();
+                if numbers.last() != Some(&number) {
+                    numbers.push(number);
+                }
+            }
+        }
+        stretches
+    }
+
+    /// Which extents come free where all that may go does, and which arenas have pages in which extents. Those that are
+    /// free already do not count: they are kept for removals (H6), as this caller found none of them.
+    fn usable_extents(&self) -> (Vec<bool>, Vec<(u64, Offset)>) {
+        let mapping = &self.segment.mapping;
+        let layout = mapping.layout();
+        let end = self.removable.len() as u64;
+        let mut usable = vec![true; (end / EXTENT_PAGES) as usize];
+        let mut arenas = Vec::new();
+        let mut page = 0;
+        while page < end {
+            let (extent, inside) = (page / EXTENT_PAGES, page % EXTENT_PAGES);
+            let mask = mapping.load(layout.page_masks + extent / 4 * 8) >> (extent % 4 * 16);
+            if !mapping.page_reserved(page) || mask & ALL_FREE == ALL_FREE {
+                usable[extent as usize] = false;
+                page += EXTENT_PAGES - inside;
+                continue;
+            }
+            if mask >> inside & 1 == 1 {
+                page += 1;
+                continue;
+            }
+            let run = Run::unpack(mapping.load(layout.descriptor(page) + descriptor::RUN));
+            let pages = run.map_or(1, |run| run.pages.clamp(1, end - page));
+            let extents = extent..=(page + pages - 1) / EXTENT_PAGES;
+            if !run.is_some_and(|run| self.comes_free(page, run)) {
+                extents.for_each(|extent| usable[extent as usize] = false);
+            } else if let Some(arena) = self.arena_at(page) {
+                arenas.extend(extents.map(|extent| (extent, arena)));
+            }
+            page += pages;
+        }
+        (usable, arenas)
+    }
+
+    /// Whether all of a run comes free where all that may go does.
+    fn comes_free(&self, page: u64, run: Run) -> bool {
+        let mapping = &self.segment.mapping;
+        let removable = |page: u64| self.removable.get(page as usize).copied().unwrap_or(0);
+        match mapping.page_use(page) {
+            _ if run.shard == OF_COPY => false,
+            _ if run.shard == IN_ARENA => mapping
+                .arena_of_run(page)
+                .is_some_and(|arena| removable(arena) > 0),
+            Some(PageUse::Free | PageUse::Buried) => true,
+            Some(PageUse::Slab(class)) => {
+                let bitmap = mapping.layout().descriptor(page) + descriptor::BITMAP;
+                let free: u32 = (0..bitmap_words(class))
+                    .map(|word| mapping.load(bitmap + word * 8).count_ones())
+                    .sum();
+                u32::from(removable(page)) + free >= classes::blocks(class)
+            }
+            Some(PageUse::Large | PageUse::Arena) => removable(page) > 0,
+            Some(PageUse::Continued(_) | PageUse::Staged | PageUse::BuriedArena) | None => false,
+        }
+    }
+
+    /// The arena that a run is, or belongs to.
+    fn arena_at(&self, page: u64) -> Option<Offset> {
+        let mapping = &self.segment.mapping;
+        let arena = match mapping.page_use(page) {
+            Some(PageUse::Arena) => Some(page),
+            _ => mapping.arena_of_run(page),
+        };
+        Some(mapping.layout().page(arena?))
+    }
+}
+
+impl Stretches {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The stretches that a block of so many bytes lies in, by number; all those of an arena, by the arena's offset.
+    pub fn of(&self, block: Offset, bytes: u64) -> impl Iterator<Item = usize> + '_ {
+        let extent = |at: Offset| at.wrapping_sub(self.heap) / EXTENT;
+        let extents = extent(block)..=extent(block.saturating_add(bytes.max(1) - 1));
+        let lies_in = extents.filter_map(|extent| self.by_extent.get(&extent));
+        let arenas = self.by_arena.get(&block).into_iter().flatten();
+        lies_in.chain(arenas).copied()
+    }
+}
