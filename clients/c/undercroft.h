@@ -451,7 +451,7 @@ typedef enum uc_type {
 } uc_type;
 
 /* The whole reply. The value, and all that are below it, are the reply's, and gone when the next call is given that
- * reply. NULL for a reply that cannot be used. */
+ * reply; until then any number of threads may read them. NULL for a reply that cannot be used. */
 const uc_value *uc_reply_value(const uc_reply *reply);
 
 /* The functions below take any value, NULL included (which is nil), and have an answer for each type. Several threads

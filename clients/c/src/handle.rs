@@ -5,11 +5,12 @@
 
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
+use std::ffi::c_void;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use undercroft_engine::without_fork;
+use undercroft_engine::ForkMutex;
 
 use crate::status::{Outcome, Refused, Status};
 
@@ -29,6 +30,12 @@ pub(crate) trait Kind: Sized + 'static {
 
     /// Its closed handles.
     fn pool() -> &'static Pool<Self>;
+
+    /// Where that part of the value lies which any number of threads may read while no call uses the handle, if it has
+    /// such a part.
+    fn readable(&self) -> *const c_void {
+        ptr::null()
+    }
 }
 
 /// A handle, as C has its address.
@@ -36,6 +43,8 @@ pub(crate) trait Kind: Sized + 'static {
 pub(crate) struct Handle<T> {
     /// The first word of every kind, so that one is not taken for the other.
     state: AtomicU32,
+    /// [`Kind::readable`], while no call uses the handle.
+    readable: AtomicPtr<c_void>,
     value: UnsafeCell<Option<T>>,
 }
 
@@ -43,16 +52,16 @@ pub(crate) struct Handle<T> {
 // `state` says.
 unsafe impl<T: Send + Sync> Sync for Handle<T> {}
 
-/// Closed handles of a kind, the one closed first in front. Locked only where no other thread forks.
-pub(crate) struct Pool<T: 'static>(Mutex<VecDeque<&'static Handle<T>>>);
+/// Closed handles of a kind, the one closed first in front.
+pub(crate) struct Pool<T: 'static>(ForkMutex<VecDeque<&'static Handle<T>>>);
 
 impl<T> Pool<T> {
     pub(crate) const fn new() -> Pool<T> {
-        Pool(Mutex::new(VecDeque::new()))
+        Pool(ForkMutex::new(VecDeque::new(), VecDeque::new))
     }
 
     fn with<R>(&self, body: impl FnOnce(&mut VecDeque<&'static Handle<T>>) -> R) -> R {
-        without_fork(|| body(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+        body(&mut self.0.lock())
     }
 }
 
@@ -66,11 +75,16 @@ impl<T: Kind> Handle<T> {
         let handle = used.unwrap_or_else(|| {
             Box::leak(Box::new(Handle {
                 state: AtomicU32::new(CLOSED),
+                readable: AtomicPtr::default(),
                 value: UnsafeCell::new(None),
             }))
         });
+        let readable = value.readable();
         // SAFETY: it is closed, so nobody else touches the value.
         unsafe { *handle.value.get() = Some(value) };
+        handle
+            .readable
+            .store(readable.cast_mut(), Ordering::Relaxed);
         handle.state.store(T::OPEN, Ordering::Release);
         std::ptr::from_ref(handle).cast_mut()
     }
@@ -104,10 +118,25 @@ impl<T: Kind> Handle<T> {
         if let Some(handle) = unsafe { handle.as_ref() }
             && handle.change(T::OPEN, T::OPEN + 1)
         {
+            handle.readable.store(ptr::null_mut(), Ordering::Relaxed);
             return Ok(InUse(handle));
         }
         // SAFETY: as above.
         Err(unsafe { Handle::refuse(handle) })
+    }
+
+    /// What threads may read of it; null where it cannot be used.
+    ///
+    /// # Safety
+    /// As for [`exclusive`](Self::exclusive).
+    pub(crate) unsafe fn readable(handle: *const Handle<T>) -> *const c_void {
+        // SAFETY: it is null, or the memory of a handle, which stays.
+        match unsafe { handle.as_ref() } {
+            Some(handle) if handle.state.load(Ordering::Acquire) == T::OPEN => {
+                handle.readable.load(Ordering::Acquire)
+            }
+            _ => ptr::null(),
+        }
     }
 
     /// Closes it. Null is closed already.
@@ -124,6 +153,7 @@ impl<T: Kind> Handle<T> {
             // SAFETY: as above.
             return Err(unsafe { Handle::refuse(handle) });
         }
+        known.readable.store(ptr::null_mut(), Ordering::Relaxed);
         // SAFETY: the state says that it is ours alone.
         let value = unsafe { (*known.value.get()).take() };
         known.state.store(CLOSED, Ordering::Release);
@@ -191,6 +221,8 @@ impl<T: Kind> Drop for InUse<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         let state = T::OPEN + if std::thread::panicking() { 2 } else { 0 };
+        let readable = self.readable().cast_mut();
+        self.0.readable.store(readable, Ordering::Release);
         self.0.state.store(state, Ordering::Release);
     }
 }

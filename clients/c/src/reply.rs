@@ -1,6 +1,7 @@
 //! Replies as trees, in memory that is used again.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
+use std::ptr;
 
 use undercroft_commands::number::double_text;
 use undercroft_commands::protocol::Protocol;
@@ -98,6 +99,10 @@ impl Kind for Tree {
     fn pool() -> &'static Pool<Tree> {
         static POOL: Pool<Tree> = Pool::new();
         &POOL
+    }
+
+    fn readable(&self) -> *const c_void {
+        ptr::from_ref(self.root()).cast()
     }
 }
 

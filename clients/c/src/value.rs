@@ -11,10 +11,7 @@ use crate::reply::{ReplyHandle, Type, Value};
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_reply_value(reply: *const ReplyHandle) -> *const Value {
     // SAFETY: the caller's promise.
-    match unsafe { Handle::exclusive(reply) } {
-        Ok(tree) => tree.root(),
-        Err(_) => std::ptr::null(),
-    }
+    unsafe { Handle::readable(reply) }.cast()
 }
 
 /// # Safety

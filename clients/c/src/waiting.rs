@@ -2,9 +2,8 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::sync::{Mutex, PoisonError};
 
-use undercroft_engine::{WaitHook, without_fork};
+use undercroft_engine::{ForkMutex, WaitHook};
 
 use crate::border::call;
 use crate::status::Status;
@@ -22,8 +21,7 @@ struct Interrupt {
 // SAFETY: the program says that any thread may call it.
 unsafe impl Send for Interrupt {}
 
-/// Locked only where no other thread forks, and for a look only.
-static INTERRUPT: Mutex<Option<Interrupt>> = Mutex::new(None);
+static INTERRUPT: ForkMutex<Option<Interrupt>> = ForkMutex::new(None, || None);
 
 thread_local! {
     /// The program has said so in the midst of a script of this thread, and may not say it twice.
@@ -31,7 +29,7 @@ thread_local! {
 }
 
 fn with_interrupt<R>(body: impl FnOnce(&mut Option<Interrupt>) -> R) -> R {
-    without_fork(|| body(&mut INTERRUPT.lock().unwrap_or_else(PoisonError::into_inner)))
+    body(&mut INTERRUPT.lock())
 }
 
 /// Asks the program whether a wait is to end.

@@ -76,8 +76,21 @@ static void *contend(void *data)
     return NULL;
 }
 
+static uc_reply *finished;
+
+/* A finished reply is read by any number of threads. */
+static void *read_finished(void *data)
+{
+    int i;
+    (void)data;
+    for (i = 0; i < 100000; i++)
+        EXPECT(is_text(uc_reply_value(finished), "PONG"));
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
+    uc_bytes ping = uc_text("PING");
     pthread_t threads[THREADS];
     int numbers[THREADS], i;
     char wanted[32];
@@ -94,6 +107,15 @@ int main(int argc, char **argv)
     EXPECT(holds(store, "all", wanted));
 
     EXPECT_OK(uc_session_open(store, &contended));
+    EXPECT_OK(uc_reply_new(&finished));
+    EXPECT(uc_value_type(uc_reply_value(finished)) == UC_TYPE_NIL);
+    EXPECT_OK(uc_command(contended, 1, &ping, finished));
+    for (i = 0; i < THREADS; i++)
+        EXPECT(pthread_create(&threads[i], NULL, read_finished, NULL) == 0);
+    for (i = 0; i < THREADS; i++)
+        EXPECT(pthread_join(threads[i], NULL) == 0);
+    EXPECT_OK(uc_reply_free(finished));
+    EXPECT(uc_reply_value(finished) == NULL);
     for (i = 0; i < 2; i++)
         EXPECT(pthread_create(&threads[i], NULL, contend, NULL) == 0);
     for (i = 0; i < 2; i++)

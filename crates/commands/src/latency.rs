@@ -5,8 +5,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use undercroft_engine::{ForkGuard, ForkMutex};
 
 use crate::config::Config;
 
@@ -82,7 +83,7 @@ pub struct Samples {
 #[derive(Debug, Default)]
 pub struct Latency {
     threshold: AtomicI64,
-    events: Mutex<BTreeMap<Event, Samples>>,
+    events: ForkMutex<BTreeMap<Event, Samples>>,
 }
 
 impl Latency {
@@ -148,9 +149,9 @@ impl Latency {
         std::mem::take(&mut *self.lock()).len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Event, Samples>> {
+    fn lock(&self) -> ForkGuard<'_, BTreeMap<Event, Samples>> {
         // A panic elsewhere leaves at worst a sample too few.
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+        self.events.lock()
     }
 }
 

@@ -4,7 +4,8 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use undercroft_engine::{ForkGuard, ForkMutex};
 
 use crate::config::Config;
 
@@ -33,7 +34,7 @@ pub struct SlowEntry {
 /// The log. Safe to share between threads.
 #[derive(Debug)]
 pub struct SlowLog {
-    entries: Mutex<Entries>,
+    entries: ForkMutex<Entries>,
     threshold: AtomicI64,
     limit: AtomicI64,
 }
@@ -41,7 +42,7 @@ pub struct SlowLog {
 impl Default for SlowLog {
     fn default() -> SlowLog {
         SlowLog {
-            entries: Mutex::default(),
+            entries: ForkMutex::default(),
             threshold: AtomicI64::new(10_000),
             limit: AtomicI64::new(128),
         }
@@ -125,9 +126,9 @@ impl SlowLog {
         self.lock().newest_first.clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Entries> {
+    fn lock(&self) -> ForkGuard<'_, Entries> {
         // A panic elsewhere leaves at worst an entry too few.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use undercroft_engine::{Condition, Error, Expiry, SetOptions, Whole};
@@ -176,9 +176,12 @@ pub fn object_key(id: &[u8]) -> Vec<u8> {
 
 /// An id that nobody else makes: no other process, no child that is forked, nor who has a dead one's process id.
 fn next_id() -> Vec<u8> {
-    static START: OnceLock<u64> = OnceLock::new();
+    static START: AtomicU64 = AtomicU64::new(0);
     static NUMBERS: AtomicU64 = AtomicU64::new(0);
-    let start = START.get_or_init(|| RandomState::new().hash_one(std::process::id()));
+    // The first thread that comes here chooses it.
+    let chosen = RandomState::new().hash_one(std::process::id()).max(1);
+    let changed = START.compare_exchange(0, chosen, Ordering::Relaxed, Ordering::Relaxed);
+    let start = changed.map_or_else(|known| known, |_| chosen);
     let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let (now, process) = (now.unwrap_or_default().as_nanos(), std::process::id());

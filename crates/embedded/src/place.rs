@@ -1,25 +1,27 @@
 //! Finding a store by its name; one mapping of each file in a process, however many clients use it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use undercroft_commands::session::Session;
 use undercroft_commands::table::{Flag, find};
-use undercroft_engine::{Error, Options, Store, StoreName, Terms, WaitHook, without_fork};
+use undercroft_engine::{Error, ForkMutex, Options, Store, StoreName, Terms, WaitHook};
 
 use crate::open_store::OpenStore;
 
 /// Which file of which device: a store's identity.
 type Inode = (u64, u64);
 
-/// The stores that this process has open. Locked only where no other thread forks, and for a look-up only.
-static OPEN: LazyLock<Mutex<HashMap<Inode, Weak<OpenStore>>>> = LazyLock::new(Mutex::default);
+/// The stores that this process has open.
+static OPEN: ForkMutex<Stores> = ForkMutex::new(BTreeMap::new(), BTreeMap::new);
 
-/// The differences between stores and what was asked of them that this process was warned of. Locked as [`OPEN`] is.
-static TOLD: LazyLock<Mutex<HashSet<Box<str>>>> = LazyLock::new(Mutex::default);
+type Stores = BTreeMap<Inode, Weak<OpenStore>>;
+
+/// The differences between stores and what was asked of them that this process was warned of.
+static TOLD: ForkMutex<BTreeSet<Box<str>>> = ForkMutex::new(BTreeSet::new(), BTreeSet::new);
 
 /// The reaction of a client to the removal or replacement of its store's file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,12 +130,7 @@ impl Place {
     /// As those of [`Store::agrees_with`].
     pub fn check_terms(&self, store: &Store) -> Result<Option<Box<str>>, Error> {
         let warning = store.agrees_with(&self.terms)?;
-        Ok(warning.filter(|warning| {
-            without_fork(|| {
-                let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-                told.insert(warning.clone())
-            })
-        }))
+        Ok(warning.filter(|warning| TOLD.lock().insert(warning.clone())))
     }
 
     /// The database that the name ends with, as in `undercroft://name/1`.
@@ -192,7 +189,7 @@ fn inode(path: &Path) -> Option<Inode> {
 
 /// The store that this process has open with this identity. A store that was lost stays lost to those who have it, also
 /// where its file is back at its path: that is opened again.
-fn usable(open: &HashMap<Inode, Weak<OpenStore>>, inode: Inode) -> Option<Arc<OpenStore>> {
+fn usable(open: &Stores, inode: Inode) -> Option<Arc<OpenStore>> {
     let known = open.get(&inode).and_then(Weak::upgrade);
     known.filter(|known| !known.store.is_lost())
 }
@@ -200,24 +197,19 @@ fn usable(open: &HashMap<Inode, Weak<OpenStore>>, inode: Inode) -> Option<Arc<Op
 /// The store that this process has open at a path.
 fn known(path: &Path) -> Option<Arc<OpenStore>> {
     let inode = inode(path)?;
-    without_fork(|| {
-        let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        usable(&open, inode)
-    })
+    usable(&OPEN.lock(), inode)
 }
 
 /// Remembers a store that was just opened, unless there is another one by now, which is returned.
 fn keep(path: &Path, opened: &Arc<OpenStore>) -> Option<Arc<OpenStore>> {
     let inode = inode(path)?;
-    without_fork(|| {
-        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|_, opened| opened.strong_count() > 0);
-        let first = usable(&open, inode);
-        if first.is_none() {
-            open.insert(inode, Arc::downgrade(opened));
-        }
-        first
-    })
+    let mut open = OPEN.lock();
+    open.retain(|_, opened| opened.strong_count() > 0);
+    let first = usable(&open, inode);
+    if first.is_none() {
+        open.insert(inode, Arc::downgrade(opened));
+    }
+    first
 }
 
 #[cfg(test)]

@@ -97,10 +97,10 @@ pub use types::value::Limits;
 #[cfg(feature = "races")]
 pub use undercroft_memory::race;
 pub use undercroft_memory::{
-    HeldLock, Holder, LockName, Member, Offset, Options, PatienceLimited, Pinned, PinnedBlock,
-    PutDown, Removing, Report, Scratch, ShardSet, Staged, Statistics, User, View, WaitHook,
-    coarse_milliseconds, defer_signals, is_patience_limited, limit_patience, remove_sockets,
-    removing, thread_time, unlimited_patience, without_fork,
+    ForkGuard, ForkMutex, HeldLock, Holder, Lent, LockName, Member, Offset, Options,
+    PatienceLimited, Pinned, PinnedBlock, PutDown, Removing, Report, Scratch, ShardSet, Staged,
+    Statistics, User, View, WaitHook, coarse_milliseconds, defer_signals, is_patience_limited,
+    limit_patience, remove_sockets, removing, thread_time, unlimited_patience,
 };
 pub use upkeep::eviction::{Eviction, EvictionChange, EvictionPolicy};
 pub use upkeep::steps::{Pace, Upkept};

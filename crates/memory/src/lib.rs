@@ -60,7 +60,9 @@ pub use inspection::check::Report;
 pub use inspection::statistics::{HeldLock, LockName, Member, Setting, Statistics};
 pub use inspection::users::User;
 pub use mapped::classes::block_size;
+pub use mapped::fork_mutex::{ForkGuard, ForkMutex};
 pub use mapped::layout;
+pub use mapped::lent::Lent;
 pub use mapped::mapping::prefetch;
 pub use mapped::platform::{
     boot_milliseconds, coarse_milliseconds, effective_user, thread_time, unix_milliseconds,
@@ -72,7 +74,6 @@ pub use messages::ring::{RingCounts, counter_of};
 pub use messages::ring_reader::{Look, RingReader, RingRecord};
 pub use messages::seat::{Patience, Seat, SeatName};
 pub use probes::{fault, race, work};
-pub use processes::process::without_fork;
 pub use processes::wait::{
     PatienceLimited, SignalsDeferred, WaitHook, are_signals_deferred, defer_signals,
     is_patience_limited, limit_patience, unlimited_patience,

@@ -56,6 +56,8 @@ impl Report {
 pub const RULES: &[Rule] = &[
     arrows::ARROWS,
     sources::UNSAFE,
+    sources::FORK_SAFE,
+    sources::LOCALS,
     sources::LENGTH,
     sources::FORMATTED,
     sources::LEFTOVERS,

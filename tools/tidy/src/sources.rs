@@ -15,6 +15,80 @@ const LINES: usize = 800;
 /// How far rustfmt lets a line go.
 const COLUMNS: usize = 100;
 
+/// Locks, and values that are made once: `fork` copies them as they are, and what another thread had locked stays locked in the
+/// child for ever. `ForkMutex` does not.
+const LOCKS: &[&str] = &[
+    "Mutex",
+    "RwLock",
+    "Condvar",
+    "Once",
+    "OnceLock",
+    "OnceCell",
+    "LazyLock",
+    "Lazy",
+    "ReentrantLock",
+    "parking_lot",
+];
+
+/// Where they may stand all the same, and why.
+const LOCK_ROOMS: &[(&str, &str)] = &[
+    ("crates/server/", "a server does not fork"),
+    ("crates/cli/", "nor do the commands"),
+    (
+        "crates/embedded/src/open_store.rs",
+        "one lies on the stack of the call that uses it",
+    ),
+    (
+        "clients/rust/src/remote/",
+        "Tokio's runtime does not outlive a fork",
+    ),
+    (
+        "clients/python/src/busy.rs",
+        "it counts forks itself, and refuses a child what was in use",
+    ),
+    (
+        "clients/python/src/wire/line.rs",
+        "the interpreter's lock keeps other threads out",
+    ),
+    ("crates/memory/src/probes/", "tests only"),
+    ("crates/testkit/", "tests only"),
+    ("clients/rust/samples/", "tests only"),
+    ("clients/rust/served/", "tests only"),
+    ("conformance/", "tests only"),
+    ("bench/", "programs of their own"),
+    ("examples/", "programs of their own"),
+    ("fuzz/", "programs of their own"),
+    ("tools/", "programs of their own"),
+];
+
+/// What panics on a thread-local once its thread has destroyed it. Values that need no destructor are never destroyed: those
+/// of these names.
+const PANICKING: &[&str] = &[
+    "with",
+    "with_borrow",
+    "with_borrow_mut",
+    "take",
+    "replace",
+    "set",
+    "get",
+];
+const PLAIN_LOCALS: &[&str] = &[
+    "CALLS",
+    "DEFERRED",
+    "FROZEN",
+    "HAS_MET",
+    "HERE",
+    "LAST",
+    "LIMIT",
+    "MISSED_FEW",
+    "MODE",
+    "PARTS",
+    "SHORTFALL",
+    "SIGNALLED",
+    "THREAD",
+    "WAITS",
+];
+
 /// Extensions of files that people write as code. Type stubs are left out of
 /// the length rule only: they list a whole API.
 const CODE: &[&str] = &["rs", "py", "pyi", "c", "h", "php", "sh", "toml"];
@@ -33,6 +107,28 @@ pub(crate) const UNSAFE: Rule = Rule {
     name: "unsafe only in crates/memory, crates/scripts and clients",
     check: |repo| each(repo, is_rust, unsafe_outside),
     canary: || Repo::with_file("crates/engine/src/lib.rs", "fn f() { unsafe { g() } }"),
+};
+
+pub(crate) const FORK_SAFE: Rule = Rule {
+    name: "no lock that a forked child could find locked for ever",
+    check: |repo| each(repo, is_rust, locks_outside),
+    canary: || {
+        Repo::with_file(
+            "crates/commands/src/lib.rs",
+            "static KNOWN: std::sync::Mutex<u64> = Mutex::new(0);",
+        )
+    },
+};
+
+pub(crate) const LOCALS: Rule = Rule {
+    name: "no thread-local that a destructor of its thread could find destroyed",
+    check: |repo| each(repo, is_rust, panicking_locals),
+    canary: || {
+        Repo::with_file(
+            "crates/engine/src/a.rs",
+            "thread_local! { static KEPT: Cell<Vec<u8>> = Cell::default(); } fn f() { KEPT.take(); }",
+        )
+    },
 };
 
 pub(crate) const LENGTH: Rule = Rule {
@@ -97,6 +193,64 @@ fn unsafe_outside(file: &File) -> Vec<String> {
         .map(|(_, line, _)| {
             format!(
                 "{}:{line}: unsafe; it belongs to {UNSAFE_ROOMS:?}",
+                file.path
+            )
+        })
+        .collect()
+}
+
+fn is_test(file: &File) -> bool {
+    let only_tests = LOCK_ROOMS.iter().filter(|(_, why)| *why == "tests only");
+    file.path.contains("/tests/")
+        || file.path.ends_with("tests.rs")
+        || file.path.starts_with("fuzz/")
+        || only_tests
+            .map(|(room, _)| room)
+            .any(|room| file.path.starts_with(room))
+}
+
+fn locks_outside(file: &File) -> Vec<String> {
+    let mut rooms = LOCK_ROOMS.iter().map(|(room, _)| room);
+    if is_test(file) || rooms.any(|room| file.path.starts_with(room)) {
+        return Vec::new();
+    }
+    let found = identifiers(file).into_iter();
+    found
+        .filter(|(name, ..)| LOCKS.contains(&name.as_str()))
+        .map(|(name, line, _)| {
+            format!(
+                "{}:{line}: {name}, which a forked child may find locked; use ForkMutex",
+                file.path
+            )
+        })
+        .collect()
+}
+
+fn panicking_locals(file: &File) -> Vec<String> {
+    let names = identifiers(file);
+    if is_test(file)
+        || !names
+            .iter()
+            .any(|(name, _, called)| *called && name == "thread_local")
+    {
+        return Vec::new();
+    }
+    let is_static =
+        |name: &str| name.len() > 1 && name.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+    let declared: Vec<&str> = names
+        .windows(2)
+        .filter(|pair| pair[0].0 == "static" && is_static(&pair[1].0))
+        .map(|pair| pair[1].0.as_str())
+        .filter(|name| !PLAIN_LOCALS.contains(name))
+        .collect();
+    let calls = names.windows(2).filter(|pair| {
+        declared.contains(&pair[0].0.as_str()) && PANICKING.contains(&pair[1].0.as_str())
+    });
+    calls
+        .map(|pair| {
+            let ((local, line, _), method) = (&pair[0], &pair[1].0);
+            format!(
+                "{}:{line}: {local}.{method}, which panics where the thread ends; use Lent or try_with",
                 file.path
             )
         })
@@ -195,6 +349,38 @@ mod tests {
             assert!(findings(UNSAFE, "crates/memory/src/map.rs", code).is_empty());
             assert!(findings(UNSAFE, "clients/c/src/lib.rs", code).is_empty());
         }
+    }
+
+    #[test]
+    fn locks_are_found_outside_of_their_rooms_and_tests() {
+        let code = "use std::sync::{Arc, OnceLock}; struct S { state: RwLock<u8> }";
+        assert_eq!(findings(FORK_SAFE, "crates/engine/src/a.rs", code).len(), 2);
+        assert!(findings(FORK_SAFE, "crates/engine/tests/a.rs", code).is_empty());
+        assert!(findings(FORK_SAFE, "crates/server/src/a.rs", code).is_empty());
+        let other = "struct S { state: ForkMutex<u8> } // a Mutex";
+        assert!(findings(FORK_SAFE, "crates/engine/src/a.rs", other).is_empty());
+    }
+
+    #[test]
+    fn thread_locals_are_asked_in_ways_that_do_not_panic() {
+        let path = "crates/engine/src/a.rs";
+        let local = "thread_local! { static KEPT: Cell<Vec<u8>> = Cell::default(); }";
+        for (call, count) in [
+            ("KEPT.set(v)", 1),
+            ("KEPT.lent()", 0),
+            ("KEPT.try_with(f)", 0),
+        ] {
+            let code = format!("{local} fn f() {{ {call}; }}");
+            assert_eq!(findings(LOCALS, path, &code).len(), count, "{call}");
+        }
+        assert!(
+            findings(
+                LOCALS,
+                path,
+                "static A: Cell<u8> = f(); fn g() { A.set(1); }"
+            )
+            .is_empty()
+        );
     }
 
     #[test]

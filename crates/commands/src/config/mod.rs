@@ -11,13 +11,14 @@ mod parameters;
 mod parse;
 mod stored;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
+use arc_swap::{ArcSwap, Guard};
 pub use parameters::{Check, Kind, PARAMETERS, Parameter};
 pub(crate) use parse::percentile_text;
 pub use stored::{STORED, store_value, stored_value};
-use undercroft_engine::{Limits, PackedLimits, StreamLimits};
+use undercroft_engine::{ForkMutex, Limits, PackedLimits, StreamLimits};
 
 use crate::arguments::CommandError;
 use crate::glob::{Case, matches};
@@ -67,12 +68,12 @@ pub type Change = (&'static Parameter, Value);
 /// The present values. Safe to share between threads.
 #[derive(Debug)]
 pub struct Config {
-    /// One for each of [`PARAMETERS`], in that order.
-    values: RwLock<Vec<Value>>,
+    /// One for each of [`PARAMETERS`], in that order. Replaced whole, so that a forked child finds all of them.
+    values: ArcSwap<Vec<Value>>,
     /// Those that are numbers, or `yes` or `no`, for commands that need one each time.
     numbers: [AtomicI64; PARAMETERS.len()],
     /// Held while a change is parsed, applied and stored, so that two do not mix.
-    changing: Mutex<()>,
+    changing: ForkMutex<()>,
     generation: AtomicU64,
 }
 
@@ -88,8 +89,8 @@ impl Config {
         let values: Vec<Value> = PARAMETERS.iter().map(Parameter::default_value).collect();
         Config {
             numbers: std::array::from_fn(|place| AtomicI64::new(values[place].number())),
-            values: RwLock::new(values),
-            changing: Mutex::new(()),
+            values: ArcSwap::from_pointee(values),
+            changing: ForkMutex::default(),
             generation: AtomicU64::new(0),
         }
     }
@@ -239,7 +240,7 @@ impl Config {
             }
             chosen.push(found);
         }
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _changing = self.changing.lock();
         let mut changes: Vec<Change> = Vec::with_capacity(pairs.len());
         for (found, (_, text)) in chosen.iter().zip(pairs) {
             let old = self.read()[found.index].clone();
@@ -252,11 +253,12 @@ impl Config {
         }
         apply(&changes)
             .map_err(|(parameter, reason)| failure(parameter.name.as_bytes(), &reason))?;
-        let mut values = self.values.write().unwrap_or_else(PoisonError::into_inner);
+        let mut values = Vec::clone(&self.read());
         for (found, (_, value)) in chosen.iter().zip(changes) {
             self.numbers[found.index].store(value.number(), Ordering::Relaxed);
             values[found.index] = value;
         }
+        self.values.store(Arc::new(values));
         self.generation.fetch_add(1, Ordering::Release);
         Ok(())
     }
@@ -269,20 +271,21 @@ impl Config {
     pub fn set_at_start(&self, name: &str, text: &str) -> Result<Option<&'static str>, String> {
         let found = find(name.as_bytes())
             .ok_or_else(|| format!("there is no configuration parameter '{name}'"))?;
-        let mut values = self.values.write().unwrap_or_else(PoisonError::into_inner);
+        let _changing = self.changing.lock();
+        let mut values = Vec::clone(&self.read());
         let value = found.parameter.parse(&values[found.index], text.as_bytes());
         let value = value.map_err(|reason| format!("{name} '{text}': {reason}"))?;
         let refused = found.parameter.refuses(&value);
         if refused.is_none() {
             self.numbers[found.index].store(value.number(), Ordering::Relaxed);
             values[found.index] = value;
+            self.values.store(Arc::new(values));
         }
         Ok(refused)
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Vec<Value>> {
-        // Values are replaced whole, so a panic elsewhere leaves none half changed.
-        self.values.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> Guard<Arc<Vec<Value>>> {
+        self.values.load()
     }
 }
 

@@ -1,9 +1,9 @@
 //! The scripts that this process knows. Their texts lie in the store, where all its processes find them; a process
 //! looks there only for one that it does not know, and for all of them again when somebody has forgotten them.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
-use undercroft_engine::{Access, Error, SharedTexts};
+use undercroft_engine::{Access, Error, ForkMutex, SharedTexts};
 
 use super::{BySha, Interpreter, Script, ScriptLimits, Sha};
 use crate::handler::Failure;
@@ -14,7 +14,7 @@ const KNOWN_MAX: usize = 4096;
 /// Scripts by their SHA-1.
 #[derive(Default)]
 pub(crate) struct KnownScripts {
-    scripts: RwLock<BySha<Known>>,
+    scripts: ForkMutex<BySha<Known>>,
 }
 
 struct Known {
@@ -78,7 +78,7 @@ impl KnownScripts {
     }
 
     fn get(&self, sha: &Sha, changes: u64) -> Option<Arc<Script>> {
-        let scripts = self.scripts.read().unwrap_or_else(PoisonError::into_inner);
+        let scripts = self.scripts.lock();
         let known = scripts.get(sha).filter(|known| known.changes == changes);
         known.map(|known| Arc::clone(&known.script))
     }
@@ -89,7 +89,7 @@ impl KnownScripts {
             return;
         }
         let script = Arc::clone(script);
-        let mut scripts = self.scripts.write().unwrap_or_else(PoisonError::into_inner);
+        let mut scripts = self.scripts.lock();
         if scripts.len() >= KNOWN_MAX {
             scripts.clear();
         }

@@ -4,9 +4,9 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
-use undercroft_engine::{Access, SharedTexts, StoredLibrary};
+use undercroft_engine::{Access, ForkMutex, SharedTexts, StoredLibrary};
 
 use super::{Interpreter, Script, ScriptFlags, ScriptLimits, shebang};
 use crate::arguments::CommandError;
@@ -219,7 +219,7 @@ impl Libraries {
 #[derive(Default)]
 pub(crate) struct KnownLibraries {
     /// With how often they had been changed before.
-    known: RwLock<Option<(u64, Arc<Libraries>)>>,
+    known: ForkMutex<Option<(u64, Arc<Libraries>)>>,
 }
 
 impl KnownLibraries {
@@ -235,11 +235,7 @@ impl KnownLibraries {
     ) -> Result<Arc<Libraries>, Failure> {
         let changes = store.text_changes(SharedTexts::Libraries);
         // The lock is not kept: it is taken again below.
-        let known = self
-            .known
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let known = self.known.lock().clone();
         if let Some((of, libraries)) = &known
             && *of == changes
         {
@@ -263,8 +259,7 @@ impl KnownLibraries {
         let libraries = Arc::new(libraries);
         // Not what a transaction has stored that may yet be rolled back.
         if !store.is_running() {
-            let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-            *known = Some((changes, Arc::clone(&libraries)));
+            *self.known.lock() = Some((changes, Arc::clone(&libraries)));
         }
         Ok(libraries)
     }

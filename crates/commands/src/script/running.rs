@@ -1,7 +1,8 @@
 //! The functions of this process that run and take long, for FUNCTION STATS.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use undercroft_engine::{ForkGuard, ForkMutex};
 
 /// A function that runs.
 #[derive(Clone, Debug)]
@@ -21,11 +22,11 @@ impl RunningFunction {
 
 /// Those of all threads, the longest first.
 #[derive(Default)]
-pub(crate) struct RunningFunctions(Mutex<Vec<(u64, RunningFunction)>>);
+pub(crate) struct RunningFunctions(ForkMutex<Vec<(u64, RunningFunction)>>);
 
 impl RunningFunctions {
-    fn all(&self) -> MutexGuard<'_, Vec<(u64, RunningFunction)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn all(&self) -> ForkGuard<'_, Vec<(u64, RunningFunction)>> {
+        self.0.lock()
     }
 
     /// Adds one. Returns what it is to be taken away by.

@@ -13,11 +13,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
 use hdrhistogram::Histogram;
 use sha1_smol::Sha1;
+use undercroft_engine::{ForkGuard, ForkMutex};
 
 use crate::table::{Command, all};
 
@@ -92,20 +92,20 @@ impl Counted {
 /// A thread's part, on cache lines of its own.
 #[derive(Default)]
 #[repr(align(128))]
-struct Part(Mutex<Counted>);
+struct Part(ForkMutex<Counted>);
 
 impl Part {
-    fn lock(&self) -> MutexGuard<'_, Counted> {
+    #[inline]
+    fn lock(&self) -> ForkGuard<'_, Counted> {
         // Every change is a plain addition, so a panic elsewhere leaves nothing half done.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
 /// What a server, or a process that embeds a store, counts since its start or CONFIG RESETSTAT.
 pub struct Statistics {
     parts: Box<[Part]>,
-    /// Made when it is first asked for, which few processes that embed a store do.
-    run: OnceLock<String>,
+    run: String,
     most_memory: AtomicU64,
 }
 
@@ -119,14 +119,14 @@ impl Statistics {
     pub fn new(threads: usize) -> Statistics {
         Statistics {
             parts: (0..threads.max(1)).map(|_| Part::default()).collect(),
-            run: OnceLock::new(),
+            run: run_id(),
             most_memory: AtomicU64::new(0),
         }
     }
 
     /// 40 hexadecimal digits that no other run of a server has.
     pub fn run_id(&self) -> &str {
-        self.run.get_or_init(run_id)
+        &self.run
     }
 
     /// Takes note of the memory in use now, and says how much the most was that anybody saw.

@@ -5,7 +5,7 @@
 //! sleep are woken.
 
 use std::collections::HashMap;
-use std::sync::{Arc, TryLockError};
+use std::sync::Arc;
 
 use undercroft_memory::{ShardSet, defer_signals};
 
@@ -368,12 +368,9 @@ impl Access<'_> {
 
     /// All patterns; read anew where they have changed.
     fn patterns(&self) -> Result<List, Error> {
-        let mut known = match self.store.patterns.try_lock() {
-            Ok(known) => known,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // Another thread reads them, or did so when this process was
-            // forked and never will be done.
-            Err(TryLockError::WouldBlock) => return Ok(self.read_patterns()?.1),
+        let Some(mut known) = self.store.patterns.try_lock() else {
+            // Another thread reads them.
+            return Ok(self.read_patterns()?.1);
         };
         let changes = self.read(ShardSet::one(0), |reader| {
             Ok::<_, Error>(reader.view().root(0, PATTERN_CHANGES))

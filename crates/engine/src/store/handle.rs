@@ -1,13 +1,12 @@
 //! A store of keys: opening it, and consistent access to several keys.
 
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use undercroft_memory::{
-    HeldLock, Image, Marks, Member, Options, Scratch, Segment, ShardSet, Statistics, User, View,
-    WaitHook, coarse_milliseconds, defer_signals, prefetch,
+    ForkMutex, HeldLock, Image, Marks, Member, Options, Scratch, Segment, ShardSet, Statistics,
+    User, View, WaitHook, coarse_milliseconds, defer_signals, prefetch,
 };
 
 use crate::error::Error;
@@ -39,12 +38,12 @@ pub struct Store {
     pub(crate) segment: Segment,
     pub(crate) clock: Clock,
     /// The patterns that publishers match channels with, as they were lately.
-    pub(crate) patterns: Mutex<Patterns>,
+    pub(crate) patterns: ForkMutex<Patterns>,
     shard_mask: usize,
     /// Keys that may be evicted next.
-    pub(crate) pool: Mutex<EvictionPool>,
+    pub(crate) pool: ForkMutex<EvictionPool>,
     /// What is known of where room could be made in a full store.
-    pub(crate) space: Mutex<Space>,
+    pub(crate) space: ForkMutex<Space>,
     /// Keys that this process evicted.
     pub(crate) evicted: AtomicU64,
     /// Keys that this process removed because they had expired.
@@ -53,7 +52,7 @@ pub struct Store {
     pub(crate) expired_stay: AtomicU64,
     pub(crate) chance: Chance,
     /// What is still to be done behind commits.
-    pub(crate) backlog: Mutex<Backlog>,
+    pub(crate) backlog: ForkMutex<Backlog>,
     /// Whether there is something.
     pub(crate) has_backlog: AtomicBool,
     /// How far this process has looked for what the dead left.
@@ -61,7 +60,7 @@ pub struct Store {
     /// Whether steps of upkeep are left to a timer of this process.
     kept_by_timer: AtomicBool,
     /// Who is told of what this handle does to keys.
-    pub(crate) follower: Mutex<Option<Follower>>,
+    pub(crate) follower: ForkMutex<Option<Follower>>,
     /// Whether there is one.
     pub(crate) is_followed: AtomicBool,
 }
@@ -108,18 +107,18 @@ impl Store {
         Store {
             shard_mask: segment.shards() - 1,
             clock: Clock::default(),
-            patterns: Mutex::default(),
-            pool: Mutex::default(),
-            space: Mutex::default(),
+            patterns: ForkMutex::default(),
+            pool: ForkMutex::default(),
+            space: ForkMutex::default(),
             evicted: AtomicU64::new(0),
             expired: AtomicU64::new(0),
             expired_stay: AtomicU64::new(0),
             chance: Chance::new(coarse_milliseconds() ^ segment.hash_key()[0]),
-            backlog: Mutex::default(),
+            backlog: ForkMutex::default(),
             has_backlog: AtomicBool::new(false),
             round: Round::default(),
             kept_by_timer: AtomicBool::new(false),
-            follower: Mutex::new(None),
+            follower: ForkMutex::default(),
             is_followed: AtomicBool::new(false),
             segment,
         }

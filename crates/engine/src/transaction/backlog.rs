@@ -8,11 +8,10 @@
 //! and the messages in their order. They are lost only with the process.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use undercroft_memory::{are_signals_deferred, coarse_milliseconds, defer_signals, without_fork};
+use undercroft_memory::{are_signals_deferred, coarse_milliseconds, defer_signals};
 
 use crate::error::Error;
 use crate::messages::parcel::MessageKind;
@@ -116,25 +115,21 @@ impl Backlog {
 }
 
 impl Store {
-    /// Calls `body` with what is to be done, for a moment. Nobody forks
-    /// meanwhile: the child's copy of the mutex would stay locked.
+    /// Calls `body` with what is to be done, for a moment.
     #[cold]
     fn backlog<R>(&self, body: impl FnOnce(&mut Backlog) -> R) -> R {
-        without_fork(|| {
-            let backlog = self.backlog.lock();
-            let mut backlog = backlog.unwrap_or_else(PoisonError::into_inner);
-            let process = std::process::id();
-            if backlog.process != process {
-                *backlog = Backlog {
-                    process,
-                    ..Backlog::default()
-                };
-            }
-            let result = body(&mut backlog);
-            self.has_backlog
-                .store(!backlog.is_empty(), Ordering::Release);
-            result
-        })
+        let mut backlog = self.backlog.lock();
+        let process = std::process::id();
+        if backlog.process != process {
+            *backlog = Backlog {
+                process,
+                ..Backlog::default()
+            };
+        }
+        let result = body(&mut backlog);
+        self.has_backlog
+            .store(!backlog.is_empty(), Ordering::Release);
+        result
     }
 
     /// How much is to be done, but for messages.

@@ -5,9 +5,6 @@
 //! undone was never said.
 
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, PoisonError};
-
-use undercroft_memory::without_fork;
 
 use crate::error::Error;
 use crate::store::{Key, Store};
@@ -132,21 +129,13 @@ impl Store {
     pub fn follow(&self, follower: Option<Follower>) {
         self.is_followed
             .store(follower.is_some(), Ordering::Release);
-        without_fork(|| *self.follower() = follower);
-    }
-
-    fn follower(&self) -> MutexGuard<'_, Option<Follower>> {
-        let follower = self.follower.lock();
-        follower.unwrap_or_else(PoisonError::into_inner)
+        *self.follower.lock() = follower;
     }
 
     #[cold]
     pub(super) fn tell_follower(&self, change: Change) {
-        // A child that is forked meanwhile would find the lock held for ever (L3).
-        without_fork(|| {
-            if let Some(follower) = &mut *self.follower() {
-                follower(change);
-            }
-        });
+        if let Some(follower) = &mut *self.follower.lock() {
+            follower(change);
+        }
     }
 }

@@ -5,7 +5,6 @@
 //! in a pool for the next time. Only the removal of one key takes a lock, that
 //! of its shard, so the work under a lock is bounded (W9) whatever is evicted.
 
-use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -331,18 +330,13 @@ impl Store {
             }
             return Ok(());
         }
-        // A thread that finds the pool in use does without: after a fork the one
-        // who uses it may not exist. It begins anywhere, so that no shard is emptied
+        // A thread that finds the pool in use does without. It begins anywhere, so that no shard is emptied
         // before the others.
         let mut own = EvictionPool {
             shard: self.chance.next() as usize % self.shards(),
             ..EvictionPool::default()
         };
-        let mut shared = match self.pool.try_lock() {
-            Ok(pool) => Some(pool),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        };
+        let mut shared = self.pool.try_lock();
         let pool = shared.as_deref_mut().unwrap_or(&mut own);
         if pool.policy != policy {
             *pool = EvictionPool {
@@ -698,8 +692,8 @@ mod tests {
             at: 0,
         };
         // Better ones than any there is, which leave no room for these.
-        store.pool.lock().expect("no panic").candidates = (0..POOL).map(gone).collect();
-        store.pool.lock().expect("no panic").policy = EvictionPolicy::AllKeysLru;
+        store.pool.lock().candidates = (0..POOL).map(gone).collect();
+        store.pool.lock().policy = EvictionPolicy::AllKeysLru;
         store
             .make_room(store.used_memory() - 1, 0)
             .expect("there is a key");

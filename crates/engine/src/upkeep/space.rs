@@ -7,7 +7,6 @@
 //! least. What one look finds serves the next shortages, too.
 
 use std::ops::Range;
-use std::sync::TryLockError;
 
 use undercroft_memory::layout::EXTENT;
 use undercroft_memory::{Offset, Scratch, ShardSet, View, is_removing, shortfall};
@@ -111,13 +110,9 @@ impl Store {
         if wanted.bytes == 0 || is_removing() || policy == EvictionPolicy::NoEviction {
             return Ok(false);
         }
-        // A thread that finds it in use does without: after a fork its user may not exist.
+        // A thread that finds it in use does without.
         let mut own = Space::default();
-        let mut shared = match self.space.try_lock() {
-            Ok(space) => Some(space),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        };
+        let mut shared = self.space.try_lock();
         let space = shared.as_deref_mut().unwrap_or(&mut own);
         let (before, used) = (self.evicted_keys(), self.used_memory());
         let helped = used.saturating_sub(space.used_then) >= space.freed / 2;

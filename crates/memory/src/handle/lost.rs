@@ -8,7 +8,6 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::handle::Segment;
@@ -18,7 +17,7 @@ static START: AtomicUsize = AtomicUsize::new(0);
 static LENGTH: AtomicUsize = AtomicUsize::new(0);
 static TEXT: AtomicPtr<Vec<u8>> = AtomicPtr::new(ptr::null_mut());
 /// What was done at SIGBUS before.
-static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 
 /// Exit status of a process that lost its store.
 const STATUS: libc::c_int = 1;
@@ -37,8 +36,9 @@ extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
         }
     }
     // Somebody else's: the fault comes again, and whoever was there before has it.
-    if let Some(before) = BEFORE.get() {
-        // SAFETY: an action that the kernel gave out; no memory is written.
+    let before = BEFORE.load(Ordering::Acquire);
+    if !before.is_null() {
+        // SAFETY: an action that the kernel gave out, in memory that was leaked; no memory is written.
         unsafe { libc::sigaction(libc::SIGBUS, before, ptr::null_mut()) };
     }
 }
@@ -57,15 +57,15 @@ impl Segment {
         START.store(start, Ordering::Relaxed);
         TEXT.store(Box::into_raw(Box::new(text)), Ordering::Release);
         LENGTH.store(length, Ordering::Release);
-        BEFORE.get_or_init(|| {
-            // SAFETY: `sigaction` is plain data, for which all bytes zero is a value.
-            let [mut action, mut before]: [libc::sigaction; 2] = unsafe { std::mem::zeroed() };
-            action.sa_sigaction = handle as *const () as usize;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-            // SAFETY: both are valid, and the handler does only what a handler may.
-            let result = unsafe { libc::sigaction(libc::SIGBUS, &action, &mut before) };
-            assert_eq!(result, 0, "sigaction");
-            before
-        });
+        // SAFETY: `sigaction` is plain data, for which all bytes zero is a value.
+        let [mut action, mut before]: [libc::sigaction; 2] = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = handle as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        // SAFETY: both are valid, and the handler does only what a handler may.
+        let result = unsafe { libc::sigaction(libc::SIGBUS, &action, &mut before) };
+        assert_eq!(result, 0, "sigaction");
+        if before.sa_sigaction != action.sa_sigaction {
+            BEFORE.store(Box::into_raw(Box::new(before)), Ordering::Release);
+        }
     }
 }

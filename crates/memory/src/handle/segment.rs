@@ -1,11 +1,11 @@
 //! A handle on a mapped store: the way in for reading and writing.
 
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
+use crate::mapped::fork_mutex::ForkMutex;
 use crate::mapped::layout::{control, shard};
 use crate::mapped::mapping::Mapping;
 use crate::mapped::words::ShardWords;
@@ -68,7 +68,7 @@ pub struct Segment {
     /// When this process last found the store full, in milliseconds of a clock since the machine's start.
     pub(crate) full_at: AtomicU64,
     /// What the logs of changes that take long have laid over each shard, for readers.
-    pub(crate) looked_back: Vec<Mutex<Option<Kept>>>,
+    pub(crate) looked_back: Vec<ForkMutex<Option<Kept>>>,
     /// As whom this process is copying the store now; 0 where it does not. A forked child is somebody else.
     pub(crate) copying_as: AtomicU32,
     /// Whether nobody else sees what is written: the file is mapped privately.
@@ -85,7 +85,7 @@ impl Segment {
         let shards = 0..mapping.layout().shards;
         let hints_copied = shards.clone().map(|_| AtomicU64::new(0)).collect();
         let looked_after = shards.clone().map(|_| AtomicU64::new(0)).collect();
-        let looked_back = shards.map(|_| Mutex::new(None)).collect();
+        let looked_back = shards.map(|_| ForkMutex::default()).collect();
         let suspicions = (0..mapping.layout().shards + 2)
             .map(|_| Suspicion::default())
             .collect();

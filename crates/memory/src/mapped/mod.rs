@@ -2,8 +2,10 @@
 //!
 //! - `blocks`: copies of words, many bytes at once.
 //! - `classes`: size classes of blocks.
+//! - `fork_mutex`: the mutex of what a process keeps for itself, which a forked child finds open.
 //! - `futex`: sleeping until a word changes, and waking.
 //! - `layout`: where everything lies in the file.
+//! - `lent`: values that a thread keeps from one call to the next.
 //! - `mapping`: access to words, copies and comparisons, all of them checked.
 //! - `overlay`: what words held before changes that are not finished.
 //! - `platform`: the few system calls that the store needs.
@@ -11,8 +13,10 @@
 
 mod blocks;
 pub(crate) mod classes;
+pub(crate) mod fork_mutex;
 pub(crate) mod futex;
 pub mod layout;
+pub(crate) mod lent;
 pub(crate) mod mapping;
 pub(crate) mod overlay;
 pub(crate) mod platform;

@@ -9,9 +9,9 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::mapped::blocks;
+use crate::mapped::fork_mutex::{ForkGuard, ForkMutex};
 use crate::mapped::mapping::Mapping;
 use crate::writing::log::SavedWords;
 
@@ -29,8 +29,9 @@ pub(crate) struct Changed {
 }
 
 /// Words as they were before changes, and what was read of the file under them. It grows while it is read through.
-pub(crate) struct Overlay(Mutex<Inner>);
+pub(crate) struct Overlay(ForkMutex<Inner>);
 
+#[derive(Default)]
 struct Inner {
     changed: Changed,
     /// What was read: starts and ends.
@@ -40,14 +41,15 @@ struct Inner {
 impl Overlay {
     /// An overlay of what was changed so far.
     pub(crate) fn of(changed: Changed) -> Overlay {
-        Overlay(Mutex::new(Inner {
+        let inner = Inner {
             changed,
             read: Vec::new(),
-        }))
+        };
+        Overlay(ForkMutex::new(inner, Inner::default))
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn inner(&self) -> ForkGuard<'_, Inner> {
+        self.0.lock()
     }
 
     /// Adds what entries of a log saved, the oldest first. Words that are known already stay: what was saved first counts.
@@ -185,7 +187,7 @@ impl Deref for Overlaid<'_> {
 /// Reads of a mapping under an overlay. A mapping without one comes here where an offset of its own constants is wrong.
 impl Mapping {
     /// What lies over a range, which is noted as read.
-    fn changed(&self, at: u64, length: u64) -> MutexGuard<'_, Inner> {
+    fn changed(&self, at: u64, length: u64) -> ForkGuard<'_, Inner> {
         let end = at.saturating_add(length);
         let is_sound = at.is_multiple_of(8) && end <= self.layout().file_length;
         match &self.overlay {

@@ -599,6 +599,12 @@ pub(crate) fn at_fork(
     assert_eq!(result, 0, "pthread_atfork: out of memory");
 }
 
+/// A number that tells a thread from all others of its process.
+pub(crate) fn this_thread() -> usize {
+    // SAFETY: the call has no preconditions.
+    (unsafe { libc::pthread_self() }) as usize
+}
+
 /// Fills a buffer with the kernel's randomness.
 pub(crate) fn random(buffer: &mut [u8]) -> io::Result<()> {
     // SAFETY: the buffer is writable for its length; requests of up to 256

@@ -20,6 +20,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use crate::error::Error;
 use crate::handle::Segment;
 use crate::mapped::layout::{record, ring};
+use crate::mapped::lent::Lent;
 use crate::messages::ring_reader::{Look, RingReader};
 use crate::probes::fault;
 use crate::processes::lock;
@@ -180,7 +181,7 @@ impl Segment {
             return Err(Error::MessageTooLong { length, most });
         }
         self.prepare_to_write()?;
-        let mut records = BUFFER.take();
+        let mut records = BUFFER.lent();
         let mut left = bodies;
         let mut done = Ok(());
         while !left.is_empty() && done.is_ok() {
@@ -190,7 +191,7 @@ impl Segment {
             done = self.append_built(hash, &mut records);
         }
         if records.capacity() <= KEPT {
-            BUFFER.set(records);
+            BUFFER.returned(records);
         }
         done
     }

@@ -14,10 +14,10 @@ use std::cell::Cell;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, Once};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::error::{Error, Holder};
+use crate::mapped::fork_mutex::ForkMutex;
 use crate::mapped::layout::{SLOTS, control, slot};
 use crate::mapped::mapping::Mapping;
 use crate::mapped::platform::{self, FileId, Map, unix_milliseconds};
@@ -53,35 +53,39 @@ fn number_thread() -> u64 {
 
 /// Held while a slot's lock is being taken, and by `fork` meanwhile: a child
 /// forked between `open` and `close` would inherit the descriptor and keep a
-/// dead parent's slot.
-static FORK_GATE: AtomicU32 = AtomicU32::new(0);
+/// dead parent's slot. 0 is open, 1 held for a slot, any other number the thread that forks.
+static FORK_GATE: AtomicUsize = AtomicUsize::new(0);
 
-extern "C" fn close_fork_gate() {
-    while FORK_GATE
-        .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
-        .is_err()
+const FOR_A_SLOT: usize = 1;
+
+fn close_fork_gate_for(holder: usize) {
+    while let Err(found) =
+        FORK_GATE.compare_exchange(0, holder, Ordering::Acquire, Ordering::Relaxed)
     {
+        // In a child whose parent was about to say that it had registered this, it is registered twice.
+        if found == holder && holder != FOR_A_SLOT {
+            return;
+        }
         std::thread::yield_now();
     }
+}
+
+extern "C" fn close_fork_gate() {
+    close_fork_gate_for(platform::this_thread());
 }
 
 extern "C" fn open_fork_gate() {
     FORK_GATE.store(0, Ordering::Release);
 }
 
-/// Calls `body`, which must be short and must not fork, while no thread of this
-/// process forks: no child finds a mutex locked that `body` takes.
-pub fn without_fork<R>(body: impl FnOnce() -> R) -> R {
-    /// Opens the gate where `body` panics, too.
-    struct Gate;
-    impl Drop for Gate {
-        fn drop(&mut self) {
-            open_fork_gate();
-        }
+/// Has `fork` wait at the gate, from the first store that this process opens.
+fn guard_forks() {
+    static GUARDED: ForkMutex<bool> = ForkMutex::new(false, || false);
+    let mut guarded = GUARDED.lock();
+    if !*guarded {
+        platform::at_fork(close_fork_gate, open_fork_gate, open_fork_gate);
+        *guarded = true;
     }
-    close_fork_gate();
-    let _gate = Gate;
-    body()
 }
 
 /// This process' membership in one store.
@@ -97,8 +101,8 @@ pub(crate) struct Process {
     guard: Map,
     owner: AtomicU32,
     slot: AtomicU64,
-    /// The mapping that keeps the slot's lock. Taken only behind the fork gate.
-    description: Mutex<Option<Map>>,
+    /// The mapping that keeps the slot's lock.
+    description: ForkMutex<Option<Map>>,
     /// Slots before this one are known to have memory.
     backed: AtomicU64,
     /// Which of the slot's records a thread uses now.
@@ -118,8 +122,7 @@ impl Process {
         opened_in: u32,
         namespace: u32,
     ) -> Result<Process, Error> {
-        static GATE: Once = Once::new();
-        GATE.call_once(|| platform::at_fork(close_fork_gate, open_fork_gate, open_fork_gate));
+        guard_forks();
         let guard = Map::fork_guard().map_err(|source| Error::Io {
             doing: "mapping the fork guard of",
             path: path.into(),
@@ -134,7 +137,7 @@ impl Process {
             guard,
             owner: AtomicU32::new(0),
             slot: AtomicU64::new(0),
-            description: Mutex::new(None),
+            description: ForkMutex::default(),
             backed: AtomicU64::new(0),
             records: [const { AtomicBool::new(false) }; slot::RECORD_COUNT as usize],
             seats: [const { AtomicBool::new(false) }; slot::SEAT_COUNT as usize],
@@ -200,11 +203,7 @@ impl Process {
             recovered.inspect_err(|_| self.give_back_number(mapping))
         });
         if result.is_err() {
-            // Behind the gate, so that no child is forked with the mutex held.
-            close_fork_gate();
-            let description = self.description.lock().map(|mut held| held.take());
-            open_fork_gate();
-            drop(description);
+            drop(self.description.lock().take());
         }
         let next = if result.is_ok() { CLAIMED } else { UNCLAIMED };
         state.store(next, Ordering::Release);
@@ -212,7 +211,7 @@ impl Process {
     }
 
     fn take_slot(&self, mapping: &Mapping, namespace: u32) -> Result<u64, Error> {
-        close_fork_gate();
+        close_fork_gate_for(FOR_A_SLOT);
         let taken = self.lock_a_slot(mapping, namespace);
         open_fork_gate();
         let slot_index = taken?;
@@ -243,7 +242,7 @@ impl Process {
             }
             Err(error) => return Err(self.io("opening", error)),
         };
-        let mut description = self.description.lock().expect("no panic while it is held");
+        let mut description = self.description.lock();
         // What a forked child finds here was never mapped in it.
         std::mem::forget(description.take());
         let me = self.tenant(namespace, false);
@@ -522,12 +521,7 @@ impl Process {
     pub(crate) fn abandon(&self, mapping: &Mapping) {
         let state = self.guard.first_word();
         if state.swap(UNCLAIMED, Ordering::AcqRel) != UNCLAIMED {
-            drop(
-                self.description
-                    .lock()
-                    .expect("no panic while it is held")
-                    .take(),
-            );
+            drop(self.description.lock().take());
             self.give_back_number(mapping);
         }
     }
@@ -600,10 +594,7 @@ fn note_used(mapping: &Mapping, index: u64) {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let description = self
-            .description
-            .get_mut()
-            .expect("no panic while it is held");
+        let description = self.description.get_mut();
         if self.guard.first_word().load(Ordering::Acquire) != CLAIMED {
             // In a forked child the parent's page was never mapped here.
             std::mem::forget(description.take());

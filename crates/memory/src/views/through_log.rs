@@ -15,9 +15,9 @@
 //! Where the record says that the transaction is committed, though the counter is still odd, what lies there is right.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use crate::handle::Segment;
+use crate::mapped::fork_mutex::ForkMutex;
 use crate::mapped::layout::{SHARDS_MAX, SLOTS, control, shard, slot};
 use crate::mapped::mapping::Mapping;
 use crate::mapped::overlay::{Changed, Overlaid, Overlay};
@@ -46,7 +46,7 @@ pub(crate) struct LookBack<'m> {
     shards: ShardSet,
     counters: [u64; SHARDS_MAX],
     /// The logs of changes that are not committed.
-    logs: Mutex<Vec<Unfinished>>,
+    logs: ForkMutex<Vec<Unfinished>>,
     /// Whether a word changed that this try had read.
     is_torn: AtomicBool,
 }
@@ -93,12 +93,11 @@ impl<'m> LookBack<'m> {
                 logs.push(log);
             }
         }
-        // Not waited for: it may be locked for ever in a forked child.
         let kept = shards
             .single()
             .zip(logs.first_mut())
             .and_then(|(index, log)| {
-                let mut place = segment.looked_back[index].try_lock().ok()?;
+                let mut place = segment.looked_back[index].try_lock()?;
                 let kept = place.take().filter(|kept| kept.counter == noted[0])?;
                 log.tail = kept.tail;
                 Some(kept.changed)
@@ -109,7 +108,7 @@ impl<'m> LookBack<'m> {
             before: mapping.overlaid(Overlay::of(kept.unwrap_or_default())),
             shards,
             counters,
-            logs: Mutex::new(logs),
+            logs: ForkMutex::new(logs, Vec::new),
             is_torn: AtomicBool::new(false),
         };
         (back.meanwhile() == Meanwhile::Nothing).then_some(back)
@@ -126,7 +125,7 @@ impl<'m> LookBack<'m> {
     pub(crate) fn meanwhile(&self) -> Meanwhile {
         // What was read comes before all that follows.
         counter::end_of_reading::<AtomicU64>();
-        let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logs = self.logs.lock();
         for log in &mut *logs {
             // A log that became empty is looked at before its record: that was written first.
             match self.take_saved(log) {
@@ -171,11 +170,11 @@ impl<'m> LookBack<'m> {
 
 impl Drop for LookBack<'_> {
     fn drop(&mut self) {
-        let logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
+        let logs = self.logs.lock();
         if let (Some(index), Some(log)) = (self.shards.single(), logs.first())
             && log.tail >= LONG_LOG
             && self.has_counters()
-            && let Ok(mut place) = self.segment.looked_back[index].try_lock()
+            && let Some(mut place) = self.segment.looked_back[index].try_lock()
         {
             *place = Some(Kept {
                 counter: self.counters[0],

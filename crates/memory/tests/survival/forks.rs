@@ -2,8 +2,9 @@
 
 use std::path::Path;
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use undercroft_memory::{Segment, ShardSet};
+use undercroft_memory::{ForkMutex, Segment, ShardSet};
 
 use crate::child::{Child, Role, limit, listen, say};
 use crate::pairs::{SHARDS, Store, increment};
@@ -12,6 +13,7 @@ pub(crate) const ROLES: &[Role] = &[
     ("fork and write", fork_and_write),
     ("fork while claiming", fork_while_claiming),
     ("fork idle children", fork_idle_children),
+    ("fork with locked mutexes", fork_with_locked_mutexes),
 ];
 
 /// Changes made by each process.
@@ -111,6 +113,83 @@ fn fork_idle_children(store: &Path) {
         wait_for(child);
         assert_eq!(members.len(), before, "{members:?}");
     }
+}
+
+/// A child, and its child, find every mutex open that another thread has locked at the fork, with a new value where it was.
+fn fork_with_locked_mutexes(_: &Path) {
+    static LOCKED: ForkMutex<Vec<u64>> = ForkMutex::new(Vec::new(), || vec![7]);
+    static OPEN: ForkMutex<Vec<u64>> = ForkMutex::new(Vec::new(), || vec![7]);
+    OPEN.lock().push(1);
+    LOCKED.lock().push(2);
+    let (barrier, ends) = (Barrier::new(2), Barrier::new(2));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut held = LOCKED.lock();
+            barrier.wait();
+            ends.wait();
+            held.push(3);
+        });
+        barrier.wait();
+        assert!(
+            LOCKED.try_lock().is_none(),
+            "this process' own thread has it"
+        );
+        let child = fork(|| {
+            assert_eq!(*OPEN.lock(), [1]);
+            assert_eq!(*LOCKED.lock(), [7]);
+            let mut held = LOCKED.lock();
+            held.push(8);
+            // This thread goes on in the child's child, with the lock.
+            let grandchild = fork(|| {
+                held.push(9);
+                assert_eq!(*held, [7, 8, 9]);
+                assert_eq!(*OPEN.try_lock().expect("open"), [1]);
+            });
+            wait_for(grandchild);
+            drop(held);
+            assert_eq!(*LOCKED.try_lock().expect("open"), [7, 8]);
+        });
+        wait_for(child);
+        ends.wait();
+    });
+    assert_eq!(*LOCKED.lock(), [2, 3]);
+    fork_while_threads_count();
+}
+
+/// Children are forked at random moments of threads that take turns with a mutex.
+fn fork_while_threads_count() {
+    let (counted, is_over) = (ForkMutex::<u64>::default(), AtomicBool::new(false));
+    let (counted, is_over) = (&counted, &is_over);
+    std::thread::scope(|scope| {
+        let count = move || {
+            let mut own = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                *counted.lock() += 1;
+                own += 1;
+            }
+            own
+        };
+        let threads = [scope.spawn(count), scope.spawn(count), scope.spawn(count)];
+        for _ in 0..FORKS {
+            wait_for(fork(|| {
+                for _ in 0..100 {
+                    *counted.lock() += 1;
+                }
+            }));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        let all: u64 = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic"))
+            .sum();
+        assert_eq!(*counted.lock(), all);
+    });
+}
+
+#[test]
+fn a_forked_child_finds_every_mutex_open() {
+    let store = Store::new();
+    Child::start("fork with locked mutexes", &store.path).finish();
 }
 
 #[test]
