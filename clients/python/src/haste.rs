@@ -60,12 +60,14 @@ create_exception!(
 
 /// Whether this thread makes a call beside the event loop.
 pub(crate) fn is_beside() -> bool {
-    BESIDE.with_borrow(Option::is_some)
+    is_stopped().is_some()
 }
 
 /// Whether the call that this thread makes beside the event loop is to end; none where it makes no such call.
 pub(crate) fn is_stopped() -> Option<bool> {
-    BESIDE.with_borrow(|beside| Some(beside.as_ref()?.load(Ordering::Relaxed)))
+    // A thread that ends makes none.
+    let stop = BESIDE.try_with(|beside| beside.borrow().clone()).ok()?;
+    stop.map(|stop| stop.load(Ordering::Relaxed))
 }
 
 /// A call that a thread makes beside the event loop, as it takes long: it may wait for locks, and its scripts let other
@@ -91,10 +93,10 @@ impl Beside {
         struct Behind;
         impl Drop for Behind {
             fn drop(&mut self) {
-                BESIDE.set(None);
+                let _ = BESIDE.try_with(|beside| beside.replace(None));
             }
         }
-        BESIDE.set(Some(self.0.clone()));
+        let _ = BESIDE.try_with(|beside| beside.replace(Some(self.0.clone())));
         let _behind = Behind;
         call.call(args, Some(options))
     }

@@ -27,24 +27,26 @@ struct Inside;
 
 impl Inside {
     fn new(value: Value) -> Inside {
-        COMPUTING.with_borrow_mut(|values| values.push(value));
+        // A thread that ends keeps none: a computation in a destructor that waits for itself waits as long as for others.
+        let _ = COMPUTING.try_with(|values| values.borrow_mut().push(value));
         Inside
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        COMPUTING.with_borrow_mut(Vec::pop);
+        let _ = COMPUTING.try_with(|values| values.borrow_mut().pop());
     }
 }
 
 /// Fails where the caller that is about to wait for a value computes it itself.
 pub(crate) fn expect_other(keys: u64, key: &[u8]) -> Result<()> {
-    let is_own = COMPUTING.with_borrow(|values| {
+    let is_own = COMPUTING.try_with(|values| {
+        let values = values.borrow();
         let mut values = values.iter();
         values.any(|value| value.0 == keys && *value.1 == *key)
     });
-    match is_own {
+    match is_own.unwrap_or(false) {
         true => Err(Error::Recursion(String::from_utf8_lossy(key).into())),
         false => Ok(()),
     }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use undercroft_engine::FoundItems;
+use undercroft_engine::{FoundItems, Lent};
 
 /// Buffers up to this many bytes are kept for the next call.
 const KEPT: usize = 64 * 1024;
@@ -13,12 +13,11 @@ thread_local! {
 
 /// Lends a buffer of this thread's for items on their way to the caller, so that a call allocates nothing for them.
 pub fn with_feed_buffer<R>(body: impl FnOnce(&mut FoundItems) -> R) -> R {
-    // A thread that ends has no buffer any more; a call within a call has one of its own.
-    let mut items = ITEMS.try_with(Cell::take).unwrap_or_default();
+    let mut items = ITEMS.lent();
     let done = body(&mut items);
     if items.capacity() <= KEPT {
         items.clear();
-        let _ = ITEMS.try_with(|kept| kept.set(items));
+        ITEMS.returned(items);
     }
     done
 }

@@ -13,6 +13,7 @@
 //! - `json`: the library `cjson`.
 //! - `library`: every function that a script can reach.
 //! - `limits`: when a script has to end, and what it may take.
+//! - `locale`: the locale in which scripts run.
 //! - `machine`: one thread's interpreter, and a run of a script in it.
 //! - `numbers`: numbers as C prints them, and as it makes integers of them.
 //! - `packs`: the library `cmsgpack`.
@@ -31,6 +32,7 @@ mod heard;
 mod json;
 mod library;
 mod limits;
+mod locale;
 mod machine;
 mod numbers;
 mod packs;
@@ -51,6 +53,7 @@ use undercroft_commands::script::{
 };
 
 pub use library::Row;
+use locale::CLocale;
 use machine::Machine;
 
 thread_local! {
@@ -89,8 +92,10 @@ pub fn functions() -> Vec<Row> {
 /// # Errors
 /// Where there is no memory for one.
 fn with_machine<R>(body: impl FnOnce(&mut Machine) -> R) -> Result<R, CommandError> {
-    let kept = MACHINE.with(|machine| machine.borrow_mut().take());
-    let mut machine = match kept {
+    let _locale = CLocale::begin();
+    // A thread that ends has none any more: destructors of its own may still run scripts.
+    let kept = MACHINE.try_with(|machine| machine.borrow_mut().take());
+    let mut machine = match kept.ok().flatten() {
         Some(machine) => machine,
         None => Machine::new().ok_or(CommandError::fixed(
             "OOM no memory for an interpreter of scripts",
@@ -99,7 +104,7 @@ fn with_machine<R>(body: impl FnOnce(&mut Machine) -> R) -> Result<R, CommandErr
     let result = body(&mut machine);
     machine.memory.tell();
     if machine.is_worth_keeping() {
-        MACHINE.with(|kept| *kept.borrow_mut() = Some(machine));
+        let _ = MACHINE.try_with(|kept| *kept.borrow_mut() = Some(machine));
     }
     Ok(result)
 }

@@ -4,7 +4,9 @@
 //! other byte is a copy from what was already written: its upper three bits are the length less two (seven: the
 //! next byte is added), its lower five bits and the byte behind are the distance less one.
 
-use std::cell::RefCell;
+use std::cell::Cell;
+
+use undercroft_memory::Lent;
 
 /// The longest run of literal bytes in one instruction.
 const LONGEST_LITERAL: usize = 32;
@@ -22,12 +24,14 @@ const TABLE_BITS: u32 = 16;
 /// that compresses keeps a table of 256 KiB.
 pub(super) fn compress(data: &[u8], limit: usize) -> Option<Vec<u8>> {
     thread_local! {
-        static POSITIONS: RefCell<Positions> = RefCell::default();
+        static POSITIONS: Cell<Positions> = Cell::default();
     }
-    POSITIONS.with_borrow_mut(|positions| {
-        positions.begin(data.len())?;
-        compress_with(positions, data, limit)
-    })
+    let mut positions = POSITIONS.lent();
+    let compressed = positions
+        .begin(data.len())
+        .and_then(|()| compress_with(&mut positions, data, limit));
+    POSITIONS.returned(positions);
+    compressed
 }
 
 /// Where each hash was met last. The table is not cleared for each of many short strings: positions are counted on from

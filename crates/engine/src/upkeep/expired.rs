@@ -6,11 +6,11 @@
 //! command layer has them removed once it has replied. A writer removes those that
 //! it meets; where its change is undone they are there again, and remembered, too.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use undercroft_memory::{View, defer_signals, limit_patience, unix_milliseconds};
+use undercroft_memory::{Lent, View, defer_signals, limit_patience, unix_milliseconds};
 
 use crate::error::Error;
 use crate::store::{Key, Store};
@@ -29,7 +29,9 @@ const MOMENT: Duration = Duration::from_micros(100);
 thread_local! {
     /// Database and name of each. They need not be true: every one is looked up
     /// again before it is removed.
-    static MET: RefCell<Vec<(usize, Vec<u8>)>> = const { RefCell::new(Vec::new()) };
+    static MET: Cell<Vec<(usize, Vec<u8>)>> = const { Cell::new(Vec::new()) };
+    /// Whether there are any.
+    static HAS_MET: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Remembers a key that a read took for expired.
@@ -45,19 +47,20 @@ pub(crate) fn remember(view: &View<'_>, database: usize, entry: &Entry) {
 /// Remembers an expired key whose removal was undone with the change that met it.
 #[cold]
 pub(crate) fn remember_key(database: usize, key: Vec<u8>) {
-    MET.with_borrow_mut(|met| {
-        let met_key = (database, key);
-        if met.len() < KEYS_MAX && !met.contains(&met_key) {
-            met.push(met_key);
-        }
-    });
+    let mut met = MET.lent();
+    let met_key = (database, key);
+    if met.len() < KEYS_MAX && !met.contains(&met_key) {
+        met.push(met_key);
+    }
+    MET.returned(met);
+    HAS_MET.set(true);
 }
 
 impl Store {
     /// Whether this thread met expired keys that are still there.
     #[inline]
     pub fn met_expired() -> bool {
-        MET.with_borrow(|met| !met.is_empty())
+        HAS_MET.get()
     }
 
     /// Ends a typed call that looked for a key, as a command ends that looked for it.
@@ -147,7 +150,8 @@ impl Access<'_> {
     /// [`Store::remove_met`]. Within a transaction only those whose shards it
     /// has locked, and where that fails nothing of it stays.
     pub fn remove_met(&self) -> Result<u64, Error> {
-        let met = MET.take();
+        let met = MET.lent();
+        HAS_MET.set(false);
         // Done behind a command, whose reply stands.
         let _deferred = defer_signals();
         if met.is_empty() || !self.store.writable() || self.store.keeps_expired() {

@@ -1,7 +1,9 @@
 //! Reading on where the last read of a thread has ended.
 
 use std::cell::Cell;
+
 use std::ops::Range;
+use undercroft_memory::Lent;
 
 use super::id::StreamId;
 use super::image::Image;
@@ -41,10 +43,10 @@ thread_local! {
 /// Calls `body` with this thread's finger.
 #[inline]
 pub(super) fn with_finger<R>(body: impl FnOnce(&mut Finger) -> R) -> R {
-    let mut finger = FINGER.take();
+    let mut finger = FINGER.lent();
     let result = body(&mut finger);
     if finger.bytes.capacity() <= KEPT {
-        FINGER.set(finger);
+        FINGER.returned(finger);
     }
     result
 }

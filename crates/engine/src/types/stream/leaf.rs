@@ -24,7 +24,7 @@
 
 use std::cell::Cell;
 
-use undercroft_memory::{Fault, Offset, Pool, Transaction, View, block_size};
+use undercroft_memory::{Fault, Lent, Offset, Pool, Transaction, View, block_size};
 
 use super::StreamLimits;
 use super::code::{DAMAGED, listpack_number, listpack_text, push_number, push_text};
@@ -523,12 +523,12 @@ thread_local! {
 /// Calls `body` with this thread's buffers, which are empty.
 #[inline]
 pub(super) fn with_buffers<R>(body: impl FnOnce(&mut Buffers) -> R) -> R {
-    let mut buffers = BUFFERS.take();
+    let mut buffers = BUFFERS.lent();
     buffers.leaf.clear();
     buffers.entry.clear();
     let result = body(&mut buffers);
     if buffers.leaf.capacity() <= KEPT && buffers.entry.capacity() <= KEPT {
-        BUFFERS.set(buffers);
+        BUFFERS.returned(buffers);
     }
     result
 }
