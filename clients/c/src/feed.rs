@@ -13,7 +13,7 @@ use undercroft_engine::{End, Error, FeedRange, FeedType, FoundItems, Schema, See
 use crate::border::{array, bytes, check_place, give, memory, numbers};
 use crate::feed_values::check_attributes;
 use crate::feed_words::{Heard, add_words};
-use crate::options::check_size;
+use crate::options::Growing;
 use crate::status::{Outcome, Refused, Status};
 use crate::store::{Database, StoreHandle, call_on};
 
@@ -40,6 +40,12 @@ pub(crate) struct Query {
 
 const _: () = assert!(size_of::<Query>() == 64);
 
+// SAFETY: plain numbers and pointers, the size first.
+unsafe impl Growing for Query {
+    const NAME: &'static str = "uc_feed_query";
+    const FIRST: usize = 32;
+}
+
 /// What a [`Query`] says.
 pub(crate) struct Asked<'a> {
     /// Its filter is none where it is empty.
@@ -53,11 +59,8 @@ pub(crate) unsafe fn read_query<'a>(query: *const Query) -> Outcome<Asked<'a>> {
     if query.is_null() {
         return read_flags(0, 0);
     }
-    // SAFETY: the caller's promise; `size` comes first in each version of it.
-    let query = unsafe {
-        check_size(query.cast(), size_of::<Query>(), "uc_feed_query")?;
-        &*query
-    };
+    // SAFETY: the caller's promise.
+    let query = unsafe { Query::read_from(query) }?;
     // SAFETY: the caller's promise.
     let (filter, low, high) = unsafe {
         (

@@ -8,7 +8,7 @@ use undercroft_engine::{ATTRIBUTES_MAX, Ranges, Seen};
 
 use crate::border::{bytes, check_place, give, text};
 use crate::feed::{Query, read_query, values_of};
-use crate::options::check_size;
+use crate::options::Growing;
 use crate::status::{Outcome, Refused, Status};
 use crate::store::{Database, StoreHandle, call_on};
 
@@ -37,6 +37,12 @@ pub(crate) struct Info {
 }
 
 const _: () = assert!(size_of::<Info>() == 128);
+
+// SAFETY: plain numbers, the size first.
+unsafe impl Growing for Info {
+    const NAME: &'static str = "uc_feed_facts";
+    const FIRST: usize = 104;
+}
 
 /// The words of a command, which belong to the call or to the caller.
 pub(crate) struct Words(Vec<Vec<u8>>);
@@ -303,16 +309,16 @@ unsafe extern "C" fn uc_feed_info(
 ) -> c_int {
     let body = |on: &Database<'_>| {
         check_place(info)?;
-        // SAFETY: the caller's promises; `size` comes first in each version of it.
+        // SAFETY: the caller's promises.
         let key = unsafe {
-            check_size(info.cast(), size_of::<Info>(), "uc_feed_facts")?;
+            Info::common(info)?;
             bytes(key, key_length)?
         };
         let Some(heard) = ask_there(on, &Words::new("FEED.INFO", key))? else {
             return Ok(Status::None);
         };
         // SAFETY: the place is there.
-        unsafe { info.write(read_info(&heard.items)) };
+        unsafe { read_info(&heard.items).write_to(info) }?;
         Ok(Status::Ok)
     };
     // SAFETY: the caller's promises.

@@ -28,9 +28,6 @@ pub(crate) struct Options {
 
 const _: () = assert!(size_of::<Options>() == 56 && size_of::<SetOptions>() == 32);
 
-/// The size of the first `uc_options` of this interface.
-const FIRST_OPTIONS: usize = 48;
-
 /// What an [`Options`] says.
 #[derive(Default)]
 pub(crate) struct Wanted {
@@ -46,7 +43,7 @@ pub(crate) unsafe fn read_options(options: *const Options) -> Outcome<Wanted> {
         return Ok(Wanted::default());
     }
     // SAFETY: the caller's promise; `size` comes first in each version of it.
-    let options = unsafe { read_options_of_any_size(options) }?;
+    let options = unsafe { Options::read_from(options) }?;
     let given = |value: u64| (value != 0).then_some(value);
     let policy = match options.policy.is_null() {
         true => None,
@@ -76,26 +73,86 @@ pub(crate) unsafe fn read_options(options: *const Options) -> Outcome<Wanted> {
     })
 }
 
-/// The options of a program that was built with this header or an older one, whose structure lacks the last fields: they
-/// are zero.
+/// A structure of the interface that begins with its size and only ever grows at its end.
 ///
 /// # Safety
-/// There is a `uc_options` as large as its own `size` says.
-unsafe fn read_options_of_any_size(options: *const Options) -> Outcome<Options> {
-    // SAFETY: the caller's promise; `size` comes first in each version of it.
-    let size = unsafe { options.cast::<usize>().read() };
-    let known = (FIRST_OPTIONS..=size_of::<Options>()).contains(&size);
-    if !known || !size.is_multiple_of(size_of::<u64>()) {
-        // SAFETY: as above.
-        unsafe { check_size(options.cast(), size_of::<Options>(), "uc_options") }?;
+/// The first field is a `usize`, and zero is a value of every field.
+pub(crate) unsafe trait Growing: Copy {
+    /// What the header calls it.
+    const NAME: &'static str;
+    /// The size of its first version.
+    const FIRST: usize;
+
+    /// How many bytes a program and this library both know: the program may have been built with this header, an older one,
+    /// whose structure lacks the last fields, or a newer one.
+    ///
+    /// # Safety
+    /// There is a structure as large as its own `size` says.
+    unsafe fn common(at: *const Self) -> Outcome<usize> {
+        // SAFETY: the caller's promise; the size comes first in each version.
+        let size = unsafe { at.cast::<usize>().read() };
+        let known = size_of::<Self>();
+        // What a newer program says beyond what is known here must not be passed over.
+        let most = known + NEWER;
+        let is_sound = (Self::FIRST..=most).contains(&size) && size.is_multiple_of(8);
+        // SAFETY: as above, a byte of it.
+        let is_zero = |byte: usize| unsafe { at.cast::<u8>().add(byte).read() == 0 };
+        if is_sound && (known..size).all(is_zero) {
+            return Ok(size.min(known));
+        }
+        Err(Refused::misuse(&format!(
+            "expected a {} whose size is {} to {known}, got {size}: it is to begin as its macro says, and with a newer \
+             header fields that this library does not know are to be zero",
+            Self::NAME,
+            Self::FIRST
+        )))
     }
-    let mut read = MaybeUninit::<Options>::zeroed();
-    // SAFETY: the caller's structure has `size` bytes, which are no more than there is room for; zero is a value of every
-    // field.
-    unsafe {
-        ptr::copy_nonoverlapping(options.cast::<u8>(), read.as_mut_ptr().cast(), size);
-        Ok(read.assume_init())
+
+    /// Reads one; the fields that the caller's lacks are zero.
+    ///
+    /// # Safety
+    /// As for [`common`](Self::common).
+    unsafe fn read_from(at: *const Self) -> Outcome<Self> {
+        // SAFETY: the caller's promise.
+        let size = unsafe { Self::common(at) }?;
+        let mut read = MaybeUninit::<Self>::zeroed();
+        // SAFETY: the caller's structure has `size` bytes, which are no more than there is room for; zero is a value of
+        // every field.
+        unsafe {
+            ptr::copy_nonoverlapping(at.cast::<u8>(), read.as_mut_ptr().cast(), size);
+            Ok(read.assume_init())
+        }
     }
+
+    /// Writes one: as many of its fields as the caller's has, which keeps its size.
+    ///
+    /// # Safety
+    /// As for [`common`](Self::common), and it is writable.
+    unsafe fn write_to(&self, at: *mut Self) -> Outcome<()> {
+        let begins = size_of::<usize>();
+        // SAFETY: the caller's promises; neither is longer than `size` says.
+        unsafe {
+            let size = Self::common(at)?;
+            let from = ptr::from_ref(self).cast::<u8>().add(begins);
+            ptr::copy_nonoverlapping(from, at.cast::<u8>().add(begins), size - begins);
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that a newer structure may have more.
+const NEWER: usize = 1024;
+
+// SAFETY: plain numbers and pointers, the size first.
+unsafe impl Growing for Options {
+    const NAME: &'static str = "uc_options";
+    const FIRST: usize = 48;
+}
+
+// SAFETY: as above.
+unsafe impl Growing for SetOptions {
+    const NAME: &'static str = "uc_set_options";
+    const FIRST: usize = 32;
 }
 
 fn policy(name: &str) -> Outcome<EvictionPolicy> {
@@ -103,20 +160,6 @@ fn policy(name: &str) -> Outcome<EvictionPolicy> {
         let names = EvictionPolicy::ALL.map(EvictionPolicy::name).join(", ");
         Refused::misuse(&format!("expected a policy among {names}; got {name}"))
     })
-}
-
-/// # Safety
-/// There is a `size_t` at `size`.
-pub(crate) unsafe fn check_size(size: *const usize, expected: usize, what: &str) -> Outcome<()> {
-    // SAFETY: the caller's promise.
-    let found = unsafe { size.read() };
-    match found == expected {
-        true => Ok(()),
-        false => Err(Refused::misuse(&format!(
-            "expected a {what} whose size is {expected}, got {found}: it is to begin as its macro says, and the header \
-             must be that of this library"
-        ))),
-    }
 }
 
 const IF_MISSING: u64 = 1;
@@ -159,11 +202,8 @@ pub(crate) unsafe fn read_set_options(options: *const SetOptions) -> Outcome<Set
             time: Time::Never,
         });
     }
-    // SAFETY: the caller's promise; `size` comes first in each version of it.
-    let options = unsafe {
-        check_size(options.cast(), size_of::<SetOptions>(), "uc_set_options")?;
-        &*options
-    };
+    // SAFETY: the caller's promise.
+    let options = unsafe { SetOptions::read_from(options) }?;
     let condition = match options.flags & (IF_MISSING | IF_PRESENT) {
         0 => Condition::Always,
         IF_MISSING => Condition::IfMissing,
