@@ -52,7 +52,7 @@ sed -n 's/^SAME([^,]*, \(uc_[a-z_]*\),.*/\1/p' clients/c/tests/signatures.c | LC
     diff "$wanted" - || fail "clients/c/tests/signatures.c checks others than $wanted names"
 readelf --dynamic "$library" | grep -q 'SONAME.*\[libundercroft\.so\.0\]' || fail "expected the soname libundercroft.so.0"
 
-tests=(signatures strings feeds objects commands misuse messages limits removed busy fork threads waiting taking)
+tests=(signatures strings feeds objects commands misuse messages limits removed busy fork threads waiting taking abi)
 say "as C11, as C++17, with sanitizers"
 have c++ || skip "the C tests as C++: no c++ here"
 for test in "${tests[@]}"; do
@@ -66,6 +66,26 @@ for test in "${tests[@]}"; do
         try "$test-c++"
     fi
 done
+
+say "at the end of a thread and of the process"
+build "${c[@]}" -- clients/c/tests/ends.c ends
+try ends
+build "${c[@]}" -- clients/c/tests/ends.c ends-sanitized -fsanitize=address,undefined -fno-sanitize-recover=all
+# What a thread allocates for itself after its destructors have run stays.
+ASAN_OPTIONS=detect_leaks=0 try ends-sanitized
+
+say "children that are forked under load"
+# Without the address sanitizer, whose own locks a fork in the midst of other threads' calls may copy.
+build "${c[@]}" -- clients/c/tests/fork_load.c fork_load
+try fork_load
+
+say "with German numbers"
+if have localedef && localedef --no-archive -i de_DE -f UTF-8 "$place/de_DE.UTF-8" 2>/dev/null; then
+    build "${c[@]}" -- clients/c/tests/locale.c locale
+    LOCPATH=$place LC_ALL=de_DE.UTF-8 try locale
+else
+    skip "the C library in a program with German numbers: no localedef, or no de_DE"
+fi
 
 say "with the static library"
 static=("${flags[@]/-lundercroft/-l:libundercroft.a}")

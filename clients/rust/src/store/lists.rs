@@ -5,6 +5,9 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::store::Store;
 
+/// A wait of a hundred years or more has no end.
+const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
 impl Store {
     /// Adds items in front, one after another. Returns the list's length.
     ///
@@ -83,8 +86,11 @@ impl Store {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn blpop(&self, key: impl AsRef<[u8]>, timeout: Duration) -> Result<Option<Vec<u8>>> {
-        // Redis takes a timeout of 0 for none at all.
-        let seconds = timeout.as_secs_f64().max(0.001).to_string();
+        // Redis takes a timeout of 0 for none at all, and refuses those that end behind all its time.
+        let seconds = match timeout {
+            FOREVER.. => "0".to_owned(),
+            timeout => timeout.as_secs_f64().max(0.001).to_string(),
+        };
         let popped: Option<Vec<Vec<u8>>> =
             self.ask(&[b"BLPOP", key.as_ref(), seconds.as_bytes()])?;
         Ok(popped.and_then(|mut pair| pair.pop()))

@@ -5,6 +5,7 @@
 //! - `computed`: values that are computed where they are missing.
 //! - `contract`: every cache does the same.
 //! - `dropped`: calls that take something and are dropped before they return.
+//! - `ends`: calls of a thread that ends.
 //! - `faults`: what servers do wrong, and what callers are told.
 //! - `removed`: a store whose file is removed or replaced.
 //! - `storm`: readers beside writers that are killed.
@@ -19,6 +20,7 @@ mod cluster;
 mod computed;
 mod contract;
 mod dropped;
+mod ends;
 mod faults;
 mod removed;
 mod storm;
