@@ -21,7 +21,7 @@ spl_autoload_register(static function (string $class): void {
         'Resp/Slot' => true, 'Resp/Source' => true, 'Script' => true, 'Serializer/Named' => true,
         'Serializer/Serializer' => true, 'SerializerException' => true, 'ServerException' => true,
         'Session/Handler' => true, 'StoreException' => true, 'StoredObject' => true, 'Table' => true,
-        'TimeoutException' => true, 'UndercroftException' => true, 'Words' => true,
+        'TimeoutException' => true, 'UndercroftException' => true, 'Watches' => true, 'Words' => true,
     ];
     if (str_starts_with($class, 'Undercroft\\')) {
         $file = strtr(substr($class, 11), '\\', '/');

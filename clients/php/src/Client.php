@@ -43,7 +43,7 @@ class Client
     private readonly bool $hasMaps;
 
     /** The same connection where it is a store, whose most frequent calls need no words. */
-    private readonly ?EmbeddedConnection $embedded;
+    private ?EmbeddedConnection $embedded;
 
     /**
      * @param string|array<string, mixed>|Connection $place `undercroft://name`, `tcp://host:port/database`,
@@ -107,9 +107,7 @@ class Client
         $name = strtoupper((string) ($words[0] ?? throw new ArgumentException('expected a command, got no words')));
         Words::check($name);
         if ($name === 'WATCH' || $name === 'UNWATCH') {
-            $reply = $this->connection->execute($words);
-            $this->connection->pin($name === 'WATCH');
-            return $reply;
+            return $this->watching($words);
         }
         $wait = Table::WAITS[$name] ?? null;
         if ($wait === null) {
@@ -145,7 +143,8 @@ class Client
      * `transaction()` a Pipeline, whose execute() does.
      *
      * With keys to watch, what the function reads by $client is still true when its commands run: where one of the keys
-     * was changed meanwhile, nothing runs and the function is called again, so many times.
+     * was changed meanwhile, nothing runs and the function is called again, so many times. A transaction() inside of
+     * such a function, or in another fiber meanwhile, has a connection of its own and ends first.
      *
      * @param string|list<string> $watch
      *
@@ -157,6 +156,9 @@ class Client
         int $retry = 0,
         bool $throws = true,
     ): Pipeline|array|null {
+        if ($body !== null && Watches::areOthers($this->connection)) {
+            return $this->apart()->transaction($body, $watch, $retry, $throws);
+        }
         $queue = new Pipeline($this->connection, $this->prefix, $this->serializer, $this->custom, true);
         if ($body === null) {
             if ($watch !== []) {
@@ -165,22 +167,51 @@ class Client
             return $queue;
         }
         for (; ; $retry--) {
-            if ($watch !== []) {
-                $this->watch($watch);
-            }
-            try {
-                $body($queue, $this);
-            } catch (\Throwable $error) {
-                if ($watch !== []) {
-                    $this->unwatch();
-                }
-                throw $error;
-            }
-            $results = $queue->execute($throws);
+            $results = $this->attempt($queue, $body, $watch, $throws);
             if ($results !== null || $retry <= 0) {
                 return $results;
             }
         }
+    }
+
+    /** @return list<mixed>|null null where a watched key was changed */
+    private function attempt(Pipeline $queue, callable $body, string|array $watch, bool $throws): ?array
+    {
+        if ($watch !== []) {
+            $this->watch($watch);
+        }
+        if (!$this->connection->isPinned()) {
+            $body($queue, $this);
+            return $queue->execute($throws);
+        }
+        Watches::begin($this->connection, $queue);
+        try {
+            $body($queue, $this);
+            if (!$this->connection->isPinned()) {
+                throw new ConnectionException('the connection was lost or closed that watched keys for a transaction, '
+                    . 'which did not run');
+            }
+            return $queue->execute($throws);
+        } catch (\Throwable $error) {
+            Watches::end($this->connection);
+            if ($watch !== [] && $this->connection->isPinned()) {
+                $this->unwatch();
+            }
+            throw $error;
+        } finally {
+            Watches::end($this->connection);
+            // Keys of watch() stay watched where nothing ran.
+            $this->connection->isPinned() && Watches::begin($this->connection);
+        }
+    }
+
+    /** The same client on a connection of its own. */
+    private function apart(): self
+    {
+        $client = clone $this;
+        $client->connection = $this->connection->another();
+        $client->embedded = $client->connection instanceof EmbeddedConnection ? $client->connection : null;
+        return $client;
     }
 
     /** The same as transaction(), as phpredis calls it. */
@@ -192,15 +223,28 @@ class Client
     /** Has the next transaction run only where none of these keys is changed before it. */
     public function watch(string|array ...$keys): bool
     {
-        $reply = $this->connection->execute(['WATCH', ...$this->prefixed($keys)]);
-        $this->connection->pin(true);
-        return $reply === 'OK';
+        return $this->watching(['WATCH', ...$this->prefixed($keys)]) === 'OK';
     }
 
     public function unwatch(): bool
     {
-        $this->connection->pin(false);
-        return $this->connection->execute(['UNWATCH']) === 'OK';
+        return $this->watching(['UNWATCH']) === 'OK';
+    }
+
+    private function watching(array $words): mixed
+    {
+        $isWatch = strtoupper((string) $words[0]) === 'WATCH';
+        $isInside = Watches::isInside($this->connection);
+        $isWatch && $isInside || Watches::check($this->connection, (string) $words[0]);
+        $isWatch || $this->connection->pin(false);
+        $reply = $this->connection->execute($words);
+        if ($isWatch) {
+            $this->connection->pin(true);
+            $isInside || Watches::begin($this->connection);
+        } else {
+            Watches::end($this->connection);
+        }
+        return $reply;
     }
 
     /**

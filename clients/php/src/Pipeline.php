@@ -80,11 +80,16 @@ final class Pipeline
      */
     public function execute(bool $throws = true): ?array
     {
+        $this->isTransaction && Watches::check($this->connection, 'EXEC', $this);
         [$commands, $shapes] = [$this->commands, $this->shapes];
         $this->commands = $this->shapes = [];
-        $replies = $this->isTransaction
-            ? $this->connection->transaction($commands)
-            : $this->connection->pipeline($commands);
+        try {
+            $replies = $this->isTransaction
+                ? $this->connection->transaction($commands)
+                : $this->connection->pipeline($commands);
+        } finally {
+            $this->isTransaction && Watches::end($this->connection);
+        }
         if ($replies === null) {
             return null;
         }

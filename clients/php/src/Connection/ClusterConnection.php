@@ -34,6 +34,9 @@ final class ClusterConnection implements Connection
 
     private ?StreamConnection $listening = null;
 
+    /** @var list<StreamConnection> those that were told that the server remembers something */
+    private array $pinned = [];
+
     public function __construct(private readonly Address $address, private readonly Options $options)
     {
     }
@@ -115,15 +118,21 @@ final class ClusterConnection implements Connection
             throw new ArgumentException('expected keys of one hash slot in a transaction, got ' . count($slots)
                 . ' slots; a part of keys in braces puts them into one, as in {user:7}:name');
         }
-        $slot = array_key_first($slots) ?? 0;
+        $node = $this->owner(array_key_first($slots) ?? 0);
+        $isWatching = $this->pinned !== [];
+        $this->pinned = [];
         for ($try = 1; ; $try++) {
             try {
-                return $this->node($this->owner($slot))->transaction($commands);
+                return $this->node($node)->transaction($commands);
             } catch (ServerException $error) {
                 if ($error->kind() !== 'MOVED' || $try >= self::TRIES) {
                     throw $error;
                 }
-                $this->moved($error);
+                $node = $this->moved($error, $node);
+                if ($isWatching) {
+                    // The server that has the slot now does not watch its keys, so this counts as a change of them.
+                    return null;
+                }
             }
         }
     }
@@ -155,6 +164,17 @@ final class ClusterConnection implements Connection
         foreach ($this->nodes as $node) {
             $node->pin($isPinned);
         }
+        $this->pinned = $isPinned ? array_values($this->nodes) : [];
+    }
+
+    public function isPinned(): bool
+    {
+        foreach ($this->pinned as $node) {
+            if (!$node->isPinned()) {
+                return false;
+            }
+        }
+        return $this->pinned !== [];
     }
 
     public function close(): void
@@ -163,7 +183,7 @@ final class ClusterConnection implements Connection
             $node->close();
         }
         $this->listening?->close();
-        $this->nodes = $this->ranges = [];
+        $this->nodes = $this->ranges = $this->pinned = [];
         $this->listening = null;
     }
 

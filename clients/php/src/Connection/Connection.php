@@ -52,6 +52,9 @@ interface Connection
     /** Says whether the server remembers something for this connection: watched keys, an open transaction. */
     public function pin(bool $isPinned): void;
 
+    /** Whether it still remembers that: false after the connection was lost or closed. */
+    public function isPinned(): bool;
+
     /** Another connection to the same place with the same options. */
     public function another(): Connection;
 

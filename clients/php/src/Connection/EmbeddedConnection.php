@@ -21,6 +21,9 @@ final class EmbeddedConnection implements Connection
     /** @var list<list<mixed>> what is told of subscriptions before the next message */
     private array $told = [];
 
+    /** Whether keys are watched, which close() ends. */
+    private bool $isPinned = false;
+
     public function __construct(private readonly Address $address, private readonly Options $options)
     {
         $this->open();
@@ -55,9 +58,16 @@ final class EmbeddedConnection implements Connection
         if ($commands === []) {
             // What is watched is still looked at.
             $this->execute(['MULTI']);
+            $this->isPinned = false;
             return $this->execute(['EXEC']);
         }
-        return ($this->store ?? $this->open())->transaction($commands);
+        try {
+            return ($this->store ?? $this->open())->transaction($commands);
+        } catch (\TypeError | \ValueError $error) {
+            throw new ArgumentException("expected strings and numbers as words of a command: {$error->getMessage()}");
+        } finally {
+            $this->isPinned = false;
+        }
     }
 
     public function send(array $words): void
@@ -97,7 +107,12 @@ final class EmbeddedConnection implements Connection
 
     public function pin(bool $isPinned): void
     {
-        // A store is never lost, and remembers what is watched.
+        $this->isPinned = $isPinned;
+    }
+
+    public function isPinned(): bool
+    {
+        return $this->isPinned;
     }
 
     public function another(): Connection
@@ -114,6 +129,7 @@ final class EmbeddedConnection implements Connection
     {
         $this->store?->close();
         $this->store = null;
+        $this->isPinned = false;
         $this->told = [];
         $this->subscribed = ['subscribe' => [], 'psubscribe' => []];
     }

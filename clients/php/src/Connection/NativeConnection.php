@@ -88,6 +88,11 @@ final class NativeConnection implements Connection
         $this->isPinned = $isPinned;
     }
 
+    public function isPinned(): bool
+    {
+        return $this->isPinned;
+    }
+
     public function another(): Connection
     {
         return new self($this->address, $this->options);

@@ -227,6 +227,11 @@ final class StreamConnection implements Connection
         $this->isPinned = $isPinned;
     }
 
+    public function isPinned(): bool
+    {
+        return $this->isPinned;
+    }
+
     /** Connects where there is no connection, or where the server closed it while it rested. */
     private function ready(): void
     {

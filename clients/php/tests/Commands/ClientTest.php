@@ -6,6 +6,7 @@ namespace Undercroft\Tests\Commands;
 
 use Undercroft\ArgumentException;
 use Undercroft\Command;
+use Undercroft\ConnectionException;
 use Undercroft\Script;
 use Undercroft\SerializerException;
 use Undercroft\ServerException;
@@ -77,6 +78,98 @@ final class ClientTest extends EngineCase
         self::assertInstanceOf(ServerException::class, $mixed[1]);
         self::assertSame('x', $mixed[2]);
         self::assertSame([], $c->transaction(static fn () => null));
+    }
+
+    public function testANestedTransactionLeavesTheOuterWatch(): void
+    {
+        $c = $this->client;
+        $other = self::connect();
+        $c->set('a', 1);
+        $inner = null;
+        $ran = $c->transaction(function ($queue, $client) use ($other, &$inner): void {
+            $client->get('a');
+            $inner = [
+                $client->transaction(static fn ($own) => $own->set('b', 1)),
+                $client->transaction(static fn ($own, $client) => $own->set('c', $client->get('b')), watch: 'b'),
+            ];
+            foreach ([
+                static fn () => $client->transaction()->set('d', 1)->execute(),
+                static fn () => $client->multi()->set('d', 1)->exec(),
+                static fn () => $client->unwatch(),
+                static fn () => $client->execute(['unwatch']),
+            ] as $call) {
+                try {
+                    $call();
+                    self::fail('expected an error');
+                } catch (ArgumentException $error) {
+                    self::assertStringContainsString('expected no', $error->getMessage());
+                }
+            }
+            $other->set('a', 'of another');
+            $queue->set('a', 'lost');
+        }, watch: 'a');
+        self::assertSame([[[true], [true]], null], [$inner, $ran]);
+        self::assertSame(['of another', '1', '1', null], $c->mGet('a', 'b', 'c', 'd'));
+        // Without such a function all of that goes on as before.
+        $c->watch('a');
+        self::assertSame([true], $c->transaction()->set('a', 2)->execute());
+        $c->watch('a');
+        self::assertSame([3], $c->transaction(static fn ($queue) => $queue->incr('a')));
+        self::assertTrue($c->unwatch());
+    }
+
+    public function testTransactionsOfFibers(): void
+    {
+        $c = $this->client;
+        $c->mSet(['a' => 1, 'b' => 1]);
+        $raise = static fn (string $key): \Fiber => new \Fiber(static fn () => $c->transaction(
+            static function ($queue, $client) use ($key): void {
+                $value = (int) $client->get($key);
+                \Fiber::suspend();
+                $queue->set($key, $value + 1);
+            }, watch: $key));
+        [$first, $second] = [$raise('a'), $raise('b')];
+        $first->start();
+        $second->start();
+        self::connect()->set('a', 'of another');
+        $second->resume();
+        self::assertSame([true], $second->getReturn());
+        $first->resume();
+        self::assertNull($first->getReturn(), 'the watch of the first fiber lasted');
+        self::assertSame(['of another', '2'], $c->mGet('a', 'b'));
+        // watch() of one fiber, and a transaction of another one.
+        $watching = new \Fiber(static function () use ($c): ?array {
+            $c->watch('a');
+            \Fiber::suspend();
+            return $c->transaction()->set('a', 'lost')->execute();
+        });
+        $watching->start();
+        self::assertSame([3], $c->transaction(static fn ($queue) => $queue->incr('b')));
+        try {
+            $c->watch('b');
+            self::fail('expected an error');
+        } catch (ArgumentException) {
+        }
+        self::connect()->set('a', 'of another one');
+        $watching->resume();
+        self::assertNull($watching->getReturn());
+        self::assertTrue($c->watch('b'));
+        self::assertTrue($c->unwatch());
+    }
+
+    public function testATransactionWhoseConnectionWasClosedDoesNotRun(): void
+    {
+        $c = $this->client;
+        try {
+            $c->transaction(static function ($queue, $client): void {
+                $client->close();
+                $queue->set('a', 'lost');
+            }, watch: 'a');
+            self::fail('expected an error');
+        } catch (ConnectionException $error) {
+            self::assertStringContainsString('did not run', $error->getMessage());
+        }
+        self::assertNull($c->get('a'));
     }
 
     public function testPrefix(): void
