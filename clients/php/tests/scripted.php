@@ -3,11 +3,12 @@
 declare(strict_types=1);
 
 /**
- * A server that answers as it is told, whatever it is asked: `php scripted.php JSON`, a list of connections, each a
- * list of steps. A step is text in base64 that is sent when something was read; `close`; `reset`; `silent`, which waits
- * for the client's end; `now:` before a text sends it without being asked. It prints its port and then each request.
+ * A server that answers as it is told, whatever it is asked: `php scripted.php JSON [HOST:PORT]`, a list of
+ * connections, each a list of steps. A step is text in base64 that is sent when something was read; `close`; `reset`;
+ * `silent`, which waits for the client's end; `now:` before a text sends it without being asked. It prints its port and
+ * then each request.
  */
-$server = stream_socket_server('tcp://127.0.0.1:0');
+$server = stream_socket_server('tcp://' . ($argv[2] ?? '127.0.0.1:0'));
 $name = stream_socket_get_name($server, false);
 echo substr($name, strrpos($name, ':') + 1), "\n";
 foreach (json_decode($argv[1], true) as $steps) {

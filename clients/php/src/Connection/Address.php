@@ -102,7 +102,7 @@ final class Address
         }
         return new self(
             $scheme,
-            (string) ($parts['host'] ?? '127.0.0.1'),
+            self::bracketed((string) ($parts['host'] ?? '127.0.0.1')),
             self::number($parts['port'] ?? 6379, 'port'),
             (string) ($parts['path'] ?? ''),
             $parts['username'] ?? null,
@@ -114,7 +114,7 @@ final class Address
     /** @return array{string, int} */
     public static function hostAndPort(string $text): array
     {
-        if (!preg_match('~^(\[[0-9a-fA-F:.]+\]|[^:\[\]]*)(?::(\d{1,5}))?$~D', $text, $found)) {
+        if (!preg_match('~^(\[[0-9a-fA-F:.]+(?:%[\w.-]+)?\]|[^:\[\]]*)(?::(\d{1,5}))?$~D', $text, $found)) {
             throw new ArgumentException("expected host:port, got '$text'");
         }
         $port = (int) ($found[2] ?? 6379);
@@ -122,6 +122,12 @@ final class Address
             throw new ArgumentException("expected a port of 1 to 65535, got $port");
         }
         return [$found[1] === '' ? '127.0.0.1' : $found[1], $port];
+    }
+
+    /** A host as it stands before a port: an address of IPv6 in brackets. */
+    public static function bracketed(string $host): string
+    {
+        return str_contains($host, ':') && $host[0] !== '[' ? "[$host]" : $host;
     }
 
     private static function number(mixed $text, string $what): int

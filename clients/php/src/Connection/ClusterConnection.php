@@ -7,6 +7,7 @@ namespace Undercroft\Connection;
 use Undercroft\ArgumentException;
 use Undercroft\ConnectionException;
 use Undercroft\KeyWords;
+use Undercroft\ProtocolException;
 use Undercroft\Resp\Slot;
 use Undercroft\ServerException;
 use Undercroft\TimeoutException;
@@ -256,11 +257,8 @@ final class ClusterConnection implements Connection
                 continue;
             }
             $ranges = [];
-            [$host] = Address::hostAndPort($node);
             foreach ($reply as [$from, $to, $owner]) {
-                $name = $owner[0] === '' || $owner[0] === null ? $host : $owner[0];
-                $name = str_contains($name, ':') && $name[0] !== '[' ? "[$name]" : $name;
-                $ranges[] = [$from, $to, "$name:$owner[1]"];
+                $ranges[] = [$from, $to, self::place((string) $owner[0], (string) $owner[1], $node)];
             }
             sort($ranges);
             $this->ranges = $ranges;
@@ -269,15 +267,45 @@ final class ClusterConnection implements Connection
         throw $error ?? new ConnectionException("no server of $this->address answers");
     }
 
-    private function moved(ServerException $error): string
+    private function moved(ServerException $error, string $from): string
     {
-        [, , $node] = explode(' ', $error->getMessage()) + [2 => ''];
+        $node = self::redirected($error, $from);
         try {
             $this->refresh();
         } catch (ConnectionException) {
             // The server that is named may still answer.
         }
         return $node;
+    }
+
+    /** The server that `MOVED slot host:port` or `ASK slot host:port` names; the port stands after the last colon. */
+    private static function redirected(ServerException $error, string $from): string
+    {
+        $words = explode(' ', $error->getMessage());
+        $colon = strrpos($words[2] ?? '', ':');
+        if (count($words) !== 3 || $colon === false) {
+            throw self::wrongPlace($error->getMessage(), $from);
+        }
+        return self::place(substr($words[2], 0, $colon), substr($words[2], $colon + 1), $from);
+    }
+
+    /**
+     * A server as the server at `$from` names it. Addresses of IPv6 come without brackets. A server that does not know
+     * its host, or the preferred name of it, sends '' or '?': that is the host which answered.
+     */
+    private static function place(string $host, string $port, string $from): string
+    {
+        try {
+            $host = $host === '' || $host === '?' ? Address::hostAndPort($from)[0] : Address::bracketed($host);
+            return implode(':', Address::hostAndPort("$host:$port"));
+        } catch (ArgumentException) {
+            throw self::wrongPlace("$host:$port", $from);
+        }
+    }
+
+    private static function wrongPlace(string $got, string $from): ProtocolException
+    {
+        return new ProtocolException("expected the host and the port of a server from $from, got '$got'");
     }
 
     private function atSlot(int $slot, array $words, ?float $wait): mixed
@@ -297,9 +325,9 @@ final class ClusterConnection implements Connection
                     throw $error;
                 }
                 if ($kind === 'MOVED') {
-                    [$node, $isAsked] = [$this->moved($error), false];
+                    [$node, $isAsked] = [$this->moved($error, $node), false];
                 } elseif ($kind === 'ASK') {
-                    [$node, $isAsked] = [explode(' ', $error->getMessage())[2] ?? $node, true];
+                    [$node, $isAsked] = [self::redirected($error, $node), true];
                 } else {
                     usleep(self::PAUSE);
                     $kind === 'CLUSTERDOWN' && $this->refresh();

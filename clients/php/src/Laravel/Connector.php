@@ -6,6 +6,7 @@ namespace Undercroft\Laravel;
 
 use Illuminate\Contracts\Redis\Connector as Contract;
 use Undercroft\Client;
+use Undercroft\Connection\Address;
 use Undercroft\Connection\Options;
 
 /**
@@ -26,7 +27,10 @@ final class Connector implements Contract
 
     public function connectToCluster(array $config, array $clusterOptions, array $options): Connection
     {
-        $nodes = array_map(static fn (array $node): string => $node['host'] . ':' . ($node['port'] ?? 6379), $config);
+        $nodes = array_map(
+            static fn (array $node): string => Address::bracketed($node['host']) . ':' . ($node['port'] ?? 6379),
+            $config,
+        );
         $first = reset($config) ?: [];
         $login = isset($first['password'])
             ? rawurlencode((string) ($first['username'] ?? '')) . ':' . rawurlencode((string) $first['password']) . '@'
