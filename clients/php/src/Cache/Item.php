@@ -59,7 +59,7 @@ final class Item implements CacheItemInterface
     /** How long it has left in milliseconds; null is without end. */
     public function left(): ?int
     {
-        return $this->end === null ? null : (int) ceil(($this->end - microtime(true)) * 1000);
+        return $this->end === null ? null : Store::bounded(($this->end - microtime(true)) * 1000);
     }
 
     /** The item as another getItem() finds it before it is committed. */

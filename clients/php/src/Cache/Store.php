@@ -8,12 +8,17 @@ use Undercroft\ArgumentException;
 use Undercroft\Client;
 use Undercroft\Serializer\Named;
 use Undercroft\Serializer\Serializer;
+use Undercroft\SerializerException;
+use Undercroft\UndercroftException;
 
 /** What both kinds of caches share: values under keys of a prefix, with a time to live. */
 final class Store
 {
     /** So many keys are removed by one command. */
     private const CHUNK = 1000;
+
+    /** A longer time to live, of some 3,000 years, is without end: servers refuse what their clocks cannot hold. */
+    private const FOREVER = 100_000_000_000_000;
 
     private readonly Serializer $serializer;
 
@@ -35,12 +40,15 @@ final class Store
      */
     public function fetch(array $keys): array
     {
+        $texts = $keys === [] ? [] : $this->guarded(fn (): array => $this->client->mGet($this->names($keys)), []);
         $found = [];
-        if ($keys !== []) {
-            foreach ($this->client->mGet($this->names($keys)) as $at => $text) {
+        foreach ($texts as $at => $text) {
+            try {
                 if ($text !== null) {
                     $found[$keys[$at]] = [$this->serializer->decode($text)];
                 }
+            } catch (SerializerException) {
+                // Of another version of the program, or of another serializer: a miss.
             }
         }
         return $found;
@@ -56,34 +64,60 @@ final class Store
     public function putMany(array $items): bool
     {
         $pipe = $this->client->pipeline();
+        $isWritten = true;
         foreach ($items as [$key, $value, $milliseconds]) {
             if ($milliseconds !== null && $milliseconds <= 0) {
                 $pipe->unlink($this->prefix . $key);
-            } elseif ($milliseconds === null) {
-                $pipe->set($this->prefix . $key, $this->serializer->encode($value));
-            } else {
-                $pipe->set($this->prefix . $key, $this->serializer->encode($value), ['px' => $milliseconds]);
+                continue;
             }
+            try {
+                $text = $this->serializer->encode($value);
+            } catch (SerializerException) {
+                $isWritten = false;
+                continue;
+            }
+            $pipe->set($this->prefix . $key, $text, $milliseconds === null ? [] : ['px' => $milliseconds]);
         }
-        return !in_array(false, $pipe->execute() ?? [], true);
+        $isStored = $this->guarded(static fn (): bool => !in_array(false, $pipe->execute() ?? [], true), false);
+        return $isStored && $isWritten;
     }
 
     public function has(string $key): bool
     {
-        return $this->client->exists($this->prefix . $key) === 1;
+        return $this->guarded(fn (): bool => $this->client->exists($this->prefix . $key) === 1, false);
     }
 
     /** @param list<string> $keys */
     public function remove(array $keys): bool
     {
-        foreach (array_chunk($this->names($keys), self::CHUNK) as $chunk) {
-            $this->client->unlink($chunk);
+        return $this->guarded(function () use ($keys): bool {
+            foreach (array_chunk($this->names($keys), self::CHUNK) as $chunk) {
+                $this->client->unlink($chunk);
+            }
+            return true;
+        }, false);
+    }
+
+    /**
+     * What a call returns; where the server or the store is down, or refuses it, this instead. The interfaces of caches
+     * forbid exceptions of what is below: a program runs on without its cache.
+     */
+    private function guarded(callable $call, mixed $otherwise): mixed
+    {
+        try {
+            return $call();
+        } catch (UndercroftException) {
+            return $otherwise;
         }
-        return true;
     }
 
     /** Removes all keys of the prefix. */
     public function clear(): bool
+    {
+        return $this->guarded($this->removeAll(...), false);
+    }
+
+    private function removeAll(): bool
     {
         $pattern = addcslashes($this->prefix, '*?[]\\') . '*';
         $keys = [];
@@ -121,6 +155,12 @@ final class Store
             $now = new \DateTimeImmutable();
             $time = $now->add($time)->getTimestamp() - $now->getTimestamp();
         }
-        return $time === null ? null : $time * 1000;
+        return $time === null ? null : self::bounded($time * 1000.0);
+    }
+
+    /** A time to live in whole milliseconds: null where it has no end that a server knows. */
+    public static function bounded(float $milliseconds): ?int
+    {
+        return $milliseconds >= self::FOREVER ? null : (int) ceil(max($milliseconds, -1.0));
     }
 }

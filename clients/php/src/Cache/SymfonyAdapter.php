@@ -59,10 +59,11 @@ final class SymfonyAdapter extends AbstractAdapter
 
     protected function doSave(array $values, int $lifetime): array|bool
     {
+        $time = Store::milliseconds($lifetime > 0 ? $lifetime : null);
         $texts = $this->marshaller->marshall($values, $failed);
         $pipe = $this->client->pipeline();
         foreach ($texts as $id => $text) {
-            $lifetime > 0 ? $pipe->set((string) $id, $text, ['ex' => $lifetime]) : $pipe->set((string) $id, $text);
+            $pipe->set((string) $id, $text, $time === null ? [] : ['px' => $time]);
         }
         $pipe->execute();
         return $failed;

@@ -31,6 +31,67 @@ final class CachesTest extends EngineCase
         new Pool($client, 'json', '');
     }
 
+    public function testACacheThatIsDownMissesAndStoresNothing(): void
+    {
+        $down = new Client('tcp://127.0.0.1:1', ['native' => self::engine() === 'native']);
+        $simple = new SimpleCache($down, 'php');
+        self::assertSame('default', $simple->get('k', 'default'));
+        self::assertSame(['k' => 'default'], $simple->getMultiple(['k'], 'default'));
+        $pool = new Pool($down, 'php');
+        $item = $pool->getItem('k');
+        self::assertFalse($item->isHit());
+        self::assertTrue($pool->saveDeferred($item->set(1)));
+        self::assertCount(2, [...$pool->getItems(['k2', 'k3'])]);
+        self::assertSame(array_fill(0, 12, false), [
+            $simple->set('k', 1), $simple->setMultiple(['k' => 1]), $simple->has('k'), $simple->delete('k'),
+            $simple->deleteMultiple(['k']), $simple->clear(), $pool->commit(), $pool->save($item), $pool->hasItem('k'),
+            $pool->deleteItem('k'), $pool->deleteItems(['k']), $pool->clear(),
+        ]);
+    }
+
+    public function testAnUnreadableValueIsAMiss(): void
+    {
+        foreach (['php' => 'O:9:"Undefined', 'json' => '{"half":'] as $serializer => $text) {
+            $cache = new SimpleCache($this->client, $serializer);
+            $cache->set('good', [1]);
+            $this->client->set('cache:bad', $text);
+            $this->client->rPush('cache:list', 'of another type');
+            self::assertSame(['bad' => 'd', 'good' => [1], 'list' => 'd'],
+                $cache->getMultiple(['bad', 'good', 'list'], 'd'));
+            self::assertFalse((new Pool($this->client, $serializer))->getItem('bad')->isHit());
+            $this->client->flushAll();
+        }
+        // One value that cannot be written does not keep the others out.
+        $cache = new SimpleCache($this->client, 'php');
+        self::assertFalse($cache->setMultiple(['a' => 1, 'b' => static fn () => 1, 'c' => 3]));
+        self::assertSame(['a' => 1, 'b' => null, 'c' => 3], $cache->getMultiple(['a', 'b', 'c']));
+    }
+
+    public function testTimesToLive(): void
+    {
+        $cache = new SimpleCache($this->client, 'php');
+        $pool = new Pool($this->client, 'php');
+        $symfony = new SymfonyAdapter($this->client, 'app');
+        $far = new \DateTimeImmutable('+200000 years');
+        foreach ([PHP_INT_MAX, intdiv(PHP_INT_MAX, 1000), new \DateInterval('P200000Y')] as $ttl) {
+            self::assertTrue($cache->set('k', 1, $ttl));
+            self::assertTrue($cache->setMultiple(['l' => 1], $ttl));
+            self::assertTrue($pool->save($pool->getItem('m')->set(1)->expiresAfter($ttl)));
+            self::assertTrue($pool->save($pool->getItem('n')->set(1)->expiresAt($far)));
+            // Symfony's own sum of now and the largest integer is no integer any more.
+            $lifetime = $ttl === PHP_INT_MAX ? intdiv($ttl, 4) : $ttl;
+            self::assertTrue($symfony->save($symfony->getItem('o')->set(1)->expiresAfter($lifetime)));
+            self::assertSame([1, 1, 1, 1], [$cache->get('k'), $cache->get('l'), $cache->get('m'), $cache->get('n')]);
+            self::assertTrue($symfony->hasItem('o'));
+        }
+        foreach ([PHP_INT_MIN, -1, 0] as $ttl) {
+            self::assertTrue($cache->set('k', 1, $ttl));
+            self::assertFalse($cache->has('k'));
+        }
+        self::assertTrue($cache->set('k', 1, 100));
+        self::assertGreaterThan(98, $this->client->ttl('cache:k'));
+    }
+
     public function testSymfony(): void
     {
         $cache = new SymfonyAdapter($this->client, 'app', 60);
