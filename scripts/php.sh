@@ -49,7 +49,7 @@ if [[ -f $extension ]]; then
     UNDERCROFT_EXTENSION=$extension suite commands embedded
     if have redis-server; then
         UNDERCROFT_EXTENSION=$extension suite commands native
-        UNDERCROFT_EXTENSION=$extension suite once native --filter 'BrokenServer|Persistent|testTls|testTheOtherPages'
+        UNDERCROFT_EXTENSION=$extension suite once native --filter 'BrokenServer|Persistent|Fork|Descriptors|testTls|testTheOtherPages'
     fi
 else
     skip "the PHP client with the extension: it is not built"

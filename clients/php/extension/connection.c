@@ -15,8 +15,20 @@
 #define LEAST (16 * 1024)
 #define MOST (1024 * 1024)
 
+/* Codes of exceptions of calls of which nothing was sent: a child has its parent's connection, the program ended in the
+ * midst of a call, or the connection was closed before. */
+#define INHERITED 1
+#define ABANDONED 2
+#define CLOSED 3
+
 typedef struct connection {
     int descriptor;
+    /* undercroft_forks of the process that opened it. */
+    unsigned int forks;
+    /* Of PHP's call while one is running. */
+    const zend_execute_data *frame;
+    /* Whether that call began after the program's end, in a function of the shutdown. */
+    bool is_late;
     /* A call is running, which a signal's handler may interrupt. */
     bool is_busy;
     /* Replies may come that nobody has read: of what was sent for receive(). */
@@ -65,7 +77,8 @@ static void hang_up(connection *this)
  * that ended in the midst of a call, as by a fatal error, was busy. */
 static void leave(connection *this)
 {
-    bool is_clean = !this->is_busy && !this->is_unread && this->input.start == this->input.end;
+    bool is_clean = !this->is_busy && !this->is_unread && this->input.start == this->input.end &&
+                    this->forks == undercroft_forks;
     if (this->name != NULL && this->descriptor >= 0 && is_clean) {
         undercroft_leave_idle(this->address, this->name, this->descriptor);
         this->descriptor = -1;
@@ -106,13 +119,48 @@ static ZEND_COLD bool late(connection *this, double seconds)
     return false;
 }
 
+static bool is_shutdown(void)
+{
+    return (EG(flags) & EG_FLAGS_IN_SHUTDOWN) != 0;
+}
+
+/* Whether a fatal error, of memory or of time, ended the call that is running: PHP left it by longjmp, and goes on with
+ * functions of the shutdown. A call that a signal's handler interrupted is on PHP's stack. */
+static bool is_abandoned(const connection *this)
+{
+    const zend_execute_data *frame;
+    if (!is_shutdown()) {
+        return false;
+    }
+    for (frame = EG(current_execute_data)->prev_execute_data; this->is_late && frame != NULL;
+         frame = frame->prev_execute_data) {
+        if (frame == this->frame) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Begins a call. False: an exception was thrown. */
 static bool begin(connection *this)
 {
+    if (UNEXPECTED(this->is_busy) && is_abandoned(this)) {
+        hang_up(this);
+        this->is_busy = false;
+        zend_throw_exception_ex(undercroft_connection_exception, ABANDONED, "a fatal error ended a call to %s",
+                                ZSTR_VAL(this->address));
+        return false;
+    }
     if (UNEXPECTED(this->descriptor < 0)) {
-        zend_throw_exception_ex(undercroft_connection_exception, 0, "the connection%s%s is closed",
+        zend_throw_exception_ex(undercroft_connection_exception, is_shutdown() ? ABANDONED : CLOSED,
+                                "the connection%s%s is closed",
                                 this->address == NULL ? "" : " to ",
                                 this->address == NULL ? "" : ZSTR_VAL(this->address));
+        return false;
+    }
+    if (UNEXPECTED(this->forks != undercroft_forks)) {
+        zend_throw_exception_ex(undercroft_connection_exception, INHERITED,
+                                "the connection to %s is of the process that forked this one", ZSTR_VAL(this->address));
         return false;
     }
     if (UNEXPECTED(this->is_busy)) {
@@ -122,13 +170,19 @@ static bool begin(connection *this)
         return false;
     }
     this->is_busy = true;
+    this->frame = EG(current_execute_data);
+    this->is_late = is_shutdown();
     return true;
 }
 
 /* After a call of the system was interrupted. False: PHP has thrown something. */
 static bool go_on(connection *this)
 {
-    return EXPECTED(undercroft_interrupt()) || lost(this, "a signal's handler has thrown");
+    if (UNEXPECTED(!undercroft_interrupt())) {
+        return lost(this, "a signal's handler has thrown");
+    }
+    return EXPECTED(this->forks == undercroft_forks) ||
+           lost(this, "a signal's handler has forked, and the reply is of the parent's call");
 }
 
 static bool read_some(connection *this, int flags)
@@ -298,6 +352,7 @@ static ZEND_METHOD(Undercroft_Native_Connection, __construct)
         RETURN_THROWS();
     }
     this->address = zend_string_copy(address);
+    this->forks = undercroft_forks;
     this->timeout = timeout;
     this->spin = (double)spin / 1e6;
     if (name != NULL) {
@@ -500,42 +555,19 @@ static ZEND_METHOD(Undercroft_Native_Connection, close)
 {
     connection *this = connection_of(Z_OBJ_P(ZEND_THIS));
     ZEND_PARSE_PARAMETERS_NONE();
-    if (this->is_busy && !begin(this)) {
+    /* In a child the descriptor ends with the object, as a call below may still use what it has read. */
+    if (this->is_busy && this->forks != undercroft_forks) {
+        return;
+    }
+    if (this->is_busy && !is_abandoned(this)) {
+        begin(this);
         RETURN_THROWS();
     }
     hang_up(this);
+    this->is_busy = false;
 }
 
-ZEND_BEGIN_ARG_INFO_EX(construct_arguments, 0, 0, 1)
-    ZEND_ARG_TYPE_INFO(0, address, IS_STRING, 0)
-    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, connect_timeout, IS_DOUBLE, 0, "5.0")
-    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, timeout, IS_DOUBLE, 0, "0.0")
-    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, persistent, IS_STRING, 1, "null")
-    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, spin, IS_LONG, 0, "0")
-ZEND_END_ARG_INFO()
-
-ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(execute_arguments, 0, 1, IS_MIXED, 0)
-    ZEND_ARG_TYPE_INFO(0, words, IS_ARRAY, 0)
-    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, timeout, IS_DOUBLE, 1, "null")
-ZEND_END_ARG_INFO()
-
-ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(pipeline_arguments, 0, 1, IS_ARRAY, 0)
-    ZEND_ARG_TYPE_INFO(0, commands, IS_ARRAY, 0)
-ZEND_END_ARG_INFO()
-
-ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(send_arguments, 0, 1, IS_VOID, 0)
-    ZEND_ARG_TYPE_INFO(0, commands, IS_ARRAY, 0)
-ZEND_END_ARG_INFO()
-
-ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(receive_arguments, 0, 0, IS_MIXED, 0)
-    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, timeout, IS_DOUBLE, 1, "null")
-ZEND_END_ARG_INFO()
-
-ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(bool_arguments, 0, 0, _IS_BOOL, 0)
-ZEND_END_ARG_INFO()
-
-ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(close_arguments, 0, 0, IS_VOID, 0)
-ZEND_END_ARG_INFO()
+#include "connection_arginfo.h"
 
 static const zend_function_entry methods[] = {
     ZEND_ME(Undercroft_Native_Connection, __construct, construct_arguments, ZEND_ACC_PUBLIC)
@@ -556,6 +588,9 @@ void undercroft_register_connection(void)
     INIT_CLASS_ENTRY(entry, "Undercroft\\Native\\Connection", methods);
     class = zend_register_internal_class(&entry);
     class->ce_flags |= ZEND_ACC_FINAL | ZEND_ACC_NO_DYNAMIC_PROPERTIES | ZEND_ACC_NOT_SERIALIZABLE;
+    zend_declare_class_constant_long(class, "INHERITED", strlen("INHERITED"), INHERITED);
+    zend_declare_class_constant_long(class, "ABANDONED", strlen("ABANDONED"), ABANDONED);
+    zend_declare_class_constant_long(class, "CLOSED", strlen("CLOSED"), CLOSED);
     class->create_object = create;
     memcpy(&handlers, &std_object_handlers, sizeof(handlers));
     handlers.offset = XtOffsetOf(connection, std);

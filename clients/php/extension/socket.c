@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,19 @@
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+unsigned int undercroft_forks;
+
+static void count_fork(void)
+{
+    undercroft_forks++;
+}
+
+void undercroft_count_forks(void)
+{
+    /* Without memory for it there is none for a fork, either. */
+    (void)pthread_atfork(NULL, NULL, count_fork);
+}
 
 double undercroft_clock(void)
 {

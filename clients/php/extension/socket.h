@@ -22,6 +22,10 @@ void undercroft_limit_reads(int descriptor, double seconds);
  * the time is up; -1: errno says why not. */
 int undercroft_wait(int descriptor, bool for_writing, double seconds);
 
+/* How many forks lie between the module's start and this process. Every fork of glibc's counts, not pcntl's alone. */
+extern unsigned int undercroft_forks;
+void undercroft_count_forks(void);
+
 /* Seconds of a clock that only goes forward. */
 double undercroft_clock(void);
 

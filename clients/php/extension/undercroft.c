@@ -1,5 +1,6 @@
 /* The module: its beginning and end, what a thread keeps, and how PHP interrupts a wait. */
 #include "php_undercroft.h"
+#include "socket.h"
 #include "SAPI.h"
 #include "ext/standard/info.h"
 
@@ -83,7 +84,8 @@ static bool is_on_its_way(const zend_execute_data *frame)
 {
     const undercroft_result *result = &UNDERCROFT_G(result);
     size_t depth = 0, level = 0;
-    if (result->owner == NULL) {
+    /* Functions of the shutdown are called from no frame, and a fatal error may have ended the call with the result. */
+    if (result->owner == NULL || frame == NULL) {
         return false;
     }
     /* The native method itself, in versions of PHP that look before they leave its frame. */
@@ -206,6 +208,7 @@ static PHP_MINIT_FUNCTION(undercroft)
     uc_set_interrupt(check, NULL);
     next_interrupt = zend_interrupt_function;
     zend_interrupt_function = interrupt;
+    undercroft_count_forks();
     undercroft_register_exceptions();
     undercroft_register_store();
     undercroft_register_parser();

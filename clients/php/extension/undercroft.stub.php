@@ -156,6 +156,15 @@ namespace Undercroft\Native {
      */
     final class Connection
     {
+        /** The code of an exception in a forked child that uses its parent's connection: nothing was sent. */
+        public const INHERITED = 1;
+
+        /** The code in functions of the shutdown, after the program ended in the midst of a call: nothing was sent. */
+        public const ABANDONED = 2;
+
+        /** The code after an error, or the exception of a signal's handler, closed the connection: nothing was sent. */
+        public const CLOSED = 3;
+
         /**
          * @param string $address `tcp://host:port` or `unix:///path`; times are seconds, 0 is without end
          * @param string|null $persistent what it is called among connections that outlive their request: the process

@@ -29,6 +29,9 @@ final class NativeConnection implements Connection
         try {
             return $wait === null ? $link->execute($words) : $link->execute($words, $this->limit($wait));
         } catch (ConnectionException $error) {
+            if ($this->isUnsent($error)) {
+                return $this->execute($words, $wait);
+            }
             $mayRepeat = $this->options->retry && !$this->isPinned && !$error instanceof TimeoutException
                 && isset(Table::READS[strtoupper((string) $words[0])]);
             $this->close();
@@ -80,7 +83,13 @@ final class NativeConnection implements Connection
     {
         $link = $this->link
             ?? throw new ConnectionException("no connection to $this->address, so that nothing can come from it");
-        return $link->receive($timeout ?? -1.0);
+        try {
+            return $link->receive($timeout ?? -1.0);
+        } catch (ConnectionException $error) {
+            // In a child it throws that the subscriptions are the parent's.
+            $this->isUnsent($error);
+            throw $error;
+        }
     }
 
     public function pin(bool $isPinned): void
@@ -121,9 +130,39 @@ final class NativeConnection implements Connection
         try {
             return $call($this->link ?? $this->connect());
         } catch (ConnectionException $error) {
+            if ($this->isUnsent($error)) {
+                return $this->guarded($call);
+            }
             $this->close();
             throw $error;
         }
+    }
+
+    /**
+     * Whether nothing was sent, as the connection is of the process that forked this one, or ended with the call
+     * before, by a fatal error or an exception of a signal's handler. The next call connects.
+     */
+    private function isUnsent(ConnectionException $error): bool
+    {
+        $code = $error->getCode();
+        if (!in_array($code, [Link::INHERITED, Link::ABANDONED, Link::CLOSED], true)) {
+            return false;
+        }
+        $wasPinned = $this->isPinned;
+        $this->link = null;
+        $this->isPinned = false;
+        // After the program's end no code is left that relies on what the server remembered.
+        if ($wasPinned && $code !== Link::ABANDONED) {
+            throw $code === Link::INHERITED ? self::ofParent($this->address) : $error;
+        }
+        return true;
+    }
+
+    /** The error of a forked child that goes on with what its parent watches or is subscribed to. */
+    public static function ofParent(Address $address): ConnectionException
+    {
+        return new ConnectionException("the connection to $address is of the process that forked this one, and with it "
+            . 'what it watches and is subscribed to; watch and subscribe after the fork');
     }
 
     private function connect(): Link

@@ -18,6 +18,7 @@ use Undercroft\TimeoutException;
 use function count;
 use function fread;
 use function fwrite;
+use function getmypid;
 use function socket_recv;
 use function socket_send;
 use function is_string;
@@ -36,6 +37,8 @@ use function time;
  *
  * Whatever ends a call between its command and its reply, such as an exception of a signal's handler, ends the
  * connection as well: the reply may still come, and must not be taken for the next one.
+ *
+ * A child that was forked leaves the connection to its parent, and makes its own one when its first command runs.
  */
 final class StreamConnection implements Connection
 {
@@ -63,9 +66,14 @@ final class StreamConnection implements Connection
 
     private readonly int $spin;
 
+    /** So many seconds it may rest; -1 where it is looked at before every use. */
+    private readonly int $rests;
+
     public function __construct(private readonly Address $address, private readonly Options $options)
     {
         $this->spin = $options->spin;
+        // The end of a forked child closes its parent's connection of TLS for both.
+        $this->rests = $address->scheme === 'tls' && function_exists('pcntl_fork') ? -1 : self::RESTED;
     }
 
     public function __destruct()
@@ -97,7 +105,7 @@ final class StreamConnection implements Connection
             $request = Encoder::command($words);
         }
         $now = time();
-        if ($this->wire === null || $now - $this->used > self::RESTED) {
+        if ($this->wire === null || $now - $this->used > $this->rests || $this->wire->process !== getmypid()) {
             $this->ready();
         }
         if ($wait !== null) {
@@ -192,6 +200,9 @@ final class StreamConnection implements Connection
         if ($this->wire === null) {
             throw new ConnectionException("no connection to $this->address, so that nothing can come from it");
         }
+        if (!$this->wire->isOurs()) {
+            $this->leaveToParent();
+        }
         if (!$this->parser->hasBytes() && !$this->wire->waits($timeout)) {
             throw new TimeoutException("no message from $this->address in $timeout s");
         }
@@ -235,6 +246,12 @@ final class StreamConnection implements Connection
     /** Connects where there is no connection, or where the server closed it while it rested. */
     private function ready(): void
     {
+        if ($this->wire !== null && !$this->wire->isOurs()) {
+            $this->leaveToParent();
+        }
+        if ($this->wire !== null && $this->used === 0 && $this->isAbandoned()) {
+            $this->close();
+        }
         if ($this->wire !== null) {
             if ($this->used === 0) {
                 throw new ConnectionException(
@@ -253,6 +270,33 @@ final class StreamConnection implements Connection
         $this->connect();
     }
 
+    /** In a forked child: closes the child's descriptor of the parent's connection, over which nothing is sent. */
+    private function leaveToParent(): void
+    {
+        $wasPinned = $this->isPinned;
+        $this->close();
+        if ($wasPinned) {
+            throw NativeConnection::ofParent($this->address);
+        }
+    }
+
+    /**
+     * Whether a fatal error, of memory or of time, or exit in a signal's handler ended the call that is under way, so
+     * that no code waits for its reply. A call that a handler interrupted is on PHP's stack below the handler.
+     */
+    private function isAbandoned(): bool
+    {
+        $isOutside = false;
+        foreach (debug_backtrace(DEBUG_BACKTRACE_PROVIDE_OBJECT | DEBUG_BACKTRACE_IGNORE_ARGS) as $frame) {
+            $isInside = ($frame['object'] ?? null) === $this;
+            if ($isInside && $isOutside) {
+                return false;
+            }
+            $isOutside = $isOutside || !$isInside;
+        }
+        return true;
+    }
+
     /**
      * Sends once more what may be sent once more, and returns the bytes that come.
      *
@@ -260,7 +304,7 @@ final class StreamConnection implements Connection
      */
     private function again(string $request, array $words, bool $isWaiting): string
     {
-        if ($isWaiting && $this->wire->isInterrupted()) {
+        if ($isWaiting && $this->wire->isInterrupted() && $this->wire->isOurs()) {
             return $this->wire->read($this->asked);
         }
         $error = $this->wire->lost($isWaiting && $this->wire->isLate());
@@ -287,7 +331,7 @@ final class StreamConnection implements Connection
 
     private function write(string $request): void
     {
-        if ($this->wire === null || time() - $this->used > self::RESTED) {
+        if ($this->wire === null || time() - $this->used > $this->rests || $this->wire->process !== getmypid()) {
             $this->ready();
         }
         $this->used = 0;
@@ -352,7 +396,8 @@ final class StreamConnection implements Connection
         if ($isReused) {
             array_unshift($commands, ['RESET']);
         }
-        $this->used = time();
+        // It is new, so it is not looked at: over TLS the server has sent tickets, which are no reply.
+        $this->used = PHP_INT_MAX;
         if ($commands === []) {
             return true;
         }

@@ -10,6 +10,7 @@ use Undercroft\TimeoutException;
 
 use function fread;
 use function fwrite;
+use function getmypid;
 use function socket_recv;
 use function socket_send;
 use function strlen;
@@ -21,6 +22,9 @@ use function strlen;
  * One that is persistent outlives its request, in the PHP process. A mark that PHP keeps with it, as its chunk size,
  * says whether the last request left it between two replies. A request that was killed, or ended in the midst of a
  * reply, has not set that mark, and what it left is closed. Nor do two objects ever have the same one.
+ *
+ * A forked child inherits its parent's connections, and must neither send nor read over them: each process would get
+ * replies of the other one. So a Wire remembers its process.
  */
 final class Wire implements Source
 {
@@ -32,6 +36,12 @@ final class Wire implements Source
 
     /** @var array<string, true> persistent connections that objects of this request have */
     private static array $taken = [];
+
+    /** @var list<resource> streams of TLS of the process that forked this one, as closing them ends them for both */
+    private static array $inherited = [];
+
+    /** The process that made it, or took it from an earlier request. */
+    public readonly int $process;
 
     /**
      * @param resource $stream
@@ -46,6 +56,7 @@ final class Wire implements Source
         private readonly string $kept,
         public readonly bool $isReused,
     ) {
+        $this->process = getmypid();
     }
 
     /** Connects, or takes a connection that an earlier request has left in good order. */
@@ -144,7 +155,7 @@ final class Wire implements Source
     public function sendRest(string $request, int|false $sent): bool
     {
         while ($sent !== strlen($request)) {
-            if ($sent === false && !$this->isInterrupted()) {
+            if ($sent === false && !($this->isInterrupted() && $this->isOurs())) {
                 return false;
             }
             $request = substr($request, (int) $sent);
@@ -171,8 +182,14 @@ final class Wire implements Source
         }
         do {
             $got = @socket_recv($this->socket, $bytes, $wanted, 0);
-        } while ($got === false && $this->isInterrupted());
+        } while ($got === false && $this->isInterrupted() && $this->isOurs());
         return $got ? $bytes : throw $this->lost($got === false && $this->isLate());
+    }
+
+    /** Whether this process made it, rather than one that forked this one. */
+    public function isOurs(): bool
+    {
+        return $this->process === getmypid();
     }
 
     /** Whether something can be read within so many seconds; null is without end. */
@@ -198,6 +215,10 @@ final class Wire implements Source
     /** How long a read waits; 0 is without end. */
     public function limit(float $seconds): void
     {
+        if (!$this->isOurs()) {
+            // It is a property of the socket, and so of the parent's waits as well.
+            return;
+        }
         $time = ['sec' => (int) $seconds, 'usec' => (int) (($seconds - (int) $seconds) * 1e6)];
         if ($this->socket !== null) {
             socket_set_option($this->socket, SOL_SOCKET, SO_RCVTIMEO, $time);
@@ -223,6 +244,10 @@ final class Wire implements Source
     /** The exception that says how the connection was lost. */
     public function lost(bool $isLate = false): ConnectionException
     {
+        if (!$this->isOurs()) {
+            return new ConnectionException("the connection to $this->address is of the process that forked this one, "
+                . 'and so is the reply to the call that the fork interrupted');
+        }
         $state = is_resource($this->stream) ? stream_get_meta_data($this->stream) : [];
         return $isLate || ($state['timed_out'] ?? false)
             ? new TimeoutException("no answer from $this->address in {$this->options->timeout} s")
@@ -232,7 +257,7 @@ final class Wire implements Source
     /** Leaves the connection to the next request, where it is persistent; otherwise it is closed. */
     public function leave(): void
     {
-        if ($this->kept === '' || !is_resource($this->stream)) {
+        if ($this->kept === '' || !is_resource($this->stream) || !$this->isOurs()) {
             $this->close();
             return;
         }
@@ -243,8 +268,14 @@ final class Wire implements Source
     public function close(): void
     {
         unset(self::$taken[$this->kept]);
-        if (is_resource($this->stream)) {
-            fclose($this->stream);
+        if (!is_resource($this->stream)) {
+            return;
         }
+        if ($this->address->scheme === 'tls' && !$this->isOurs()) {
+            self::$inherited[] = $this->stream;
+            return;
+        }
+        // Without TLS this closes a child's descriptor alone.
+        fclose($this->stream);
     }
 }

@@ -9,6 +9,7 @@ use Undercroft\ArgumentException;
 use Undercroft\Client;
 use Undercroft\ConnectionException;
 use Undercroft\Resp\Slot;
+use Undercroft\Tests\Forked;
 use Undercroft\Tests\Servers;
 
 /** A client of a cluster of three real servers, whose slots move. */
@@ -151,6 +152,12 @@ final class ClusterTest extends TestCase
         self::assertSame('subscribe', $loop->next(5.0)?->kind);
         $this->client->publish('news', 'x');
         self::assertSame('x', $loop->next(5.0)?->payload);
+    }
+
+    public function testEachProcessOfAForkGetsItsOwnReplies(): void
+    {
+        $told = Forked::run('reads', 'redis+cluster://127.0.0.1:' . self::$ports[0]);
+        self::assertSame(['parent' => 0, 'child' => 0, 'status' => 0, 'set' => true], $told);
     }
 
     public function testNobodyThere(): void

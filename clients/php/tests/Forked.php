@@ -1,0 +1,29 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Undercroft\Tests;
+
+/** Runs forked.php, whose process forks while its client has a connection. */
+final class Forked
+{
+    /**
+     * @param array<string, mixed> $options of the client
+     *
+     * @return array<string, mixed> what the program tells
+     */
+    public static function run(string $what, string $url, array $options = []): array
+    {
+        $extension = getenv('UNDERCROFT_EXTENSION');
+        $command = [PHP_BINARY, ...($extension ? ['-d', "extension=$extension"] : []), __DIR__ . '/forked.php', $what,
+            $url, json_encode($options)];
+        $process = proc_open($command, [['file', '/dev/null', 'r'], ['pipe', 'w'], ['redirect', 1]], $pipes);
+        $text = stream_get_contents($pipes[1]);
+        $status = proc_close($process);
+        $told = json_decode($text, true);
+        if ($status !== 0 || !is_array($told)) {
+            throw new \RuntimeException("forked.php $what ended with $status: $text");
+        }
+        return $told;
+    }
+}
