@@ -71,7 +71,7 @@ final class Wire implements Source
             $stream = self::connect($kept, $address, $options, STREAM_CLIENT_PERSISTENT);
             $mark = stream_set_chunk_size($stream, self::mark(isTaken: true));
             $isReused = $mark === self::mark(isTaken: false);
-            if ($mark >= self::MARK && (!$isReused || self::isReadable($stream, 0.0))) {
+            if ($mark >= self::MARK && (!$isReused || self::select($stream, 0.0) !== false)) {
                 // Of a request that did not end well, or of the process that forked this one; or bytes came unasked.
                 fclose($stream);
                 $stream = self::connect($kept, $address, $options, STREAM_CLIENT_PERSISTENT);
@@ -192,24 +192,75 @@ final class Wire implements Source
         return $this->process === getmypid();
     }
 
-    /** Whether something can be read within so many seconds; null is without end. */
+    /**
+     * Whether something can be read within so many seconds; null is without end.
+     *
+     * @throws ConnectionException where PHP cannot wait for this stream
+     */
     public function waits(?float $timeout): bool
     {
-        return self::isReadable($this->stream, $timeout);
+        if ($this->socket === null) {
+            $isReadable = self::select($this->stream, $timeout);
+            if (!$this->isOurs()) {
+                throw $this->lost();
+            }
+            return $isReadable ?? ($timeout === 0.0 ? false : throw new ConnectionException(
+                "cannot wait for $this->address: PHP's stream_select() takes no file descriptor above 1,023; open "
+                . "fewer files, or load PHP's extension sockets where the connection has no TLS"));
+        }
+        // The socket's own time limit, as it holds for every descriptor.
+        $end = $timeout === null ? INF : microtime(true) + $timeout;
+        $flags = MSG_PEEK | ($timeout === null || $timeout > 0.0 ? 0 : MSG_DONTWAIT);
+        try {
+            do {
+                $flags & MSG_DONTWAIT || $this->limit($timeout === null ? 0.0 : max(1e-6, $end - microtime(true)));
+                if (@socket_recv($this->socket, $byte, 1, $flags) !== false) {
+                    return true;
+                }
+                if (!$this->isLate() && !$this->isInterrupted()) {
+                    // The read that follows says why it was lost.
+                    return true;
+                }
+                if (!$this->isOurs()) {
+                    throw $this->lost();
+                }
+            } while (microtime(true) < $end);
+            return false;
+        } finally {
+            $flags & MSG_DONTWAIT || $this->limit($this->options->timeout);
+        }
     }
 
-    /** @param resource $stream */
-    private static function isReadable(mixed $stream, ?float $timeout): bool
+    /**
+     * Whether a stream can be read within so many seconds; null where PHP cannot tell, as its descriptor's number is
+     * too large.
+     *
+     * @param resource $stream
+     */
+    private static function select(mixed $stream, ?float $timeout): ?bool
     {
-        $end = $timeout === null ? null : microtime(true) + $timeout;
-        do {
-            $read = [$stream];
-            $none = null;
-            $left = $end === null ? 3600.0 : max(0.0, $end - microtime(true));
-            $ready = @stream_select($read, $none, $none, (int) $left, (int) (($left - (int) $left) * 1e6));
-            // A signal ends it early.
-        } while (!$ready && ($end === null || microtime(true) < $end));
-        return $ready > 0;
+        $end = $timeout === null ? INF : microtime(true) + $timeout;
+        $process = getmypid();
+        $isTooLarge = false;
+        set_error_handler(static function (int $level, string $text) use (&$isTooLarge): bool {
+            $isLimit = str_contains($text, 'FD_SETSIZE');
+            $isTooLarge = $isTooLarge || $isLimit;
+            return $isLimit;
+        });
+        try {
+            // First without waiting, as PHP waits in vain for a descriptor that it leaves out.
+            $left = 0.0;
+            do {
+                $read = [$stream];
+                $none = null;
+                $ready = @stream_select($read, $none, $none, (int) $left, (int) (($left - (int) $left) * 1e6));
+                $left = min(3600.0, max(0.0, $end - microtime(true)));
+                // A signal ends it early.
+            } while (!$ready && !$isTooLarge && $left > 0.0 && $process === getmypid());
+        } finally {
+            restore_error_handler();
+        }
+        return $isTooLarge ? null : $ready > 0;
     }
 
     /** How long a read waits; 0 is without end. */

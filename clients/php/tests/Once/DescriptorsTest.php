@@ -1,0 +1,46 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Undercroft\Tests\Once;
+
+use PHPUnit\Framework\TestCase;
+use Undercroft\Tests\Servers;
+
+/** Waits in processes that have more files open than PHP's stream_select() can tell of. */
+final class DescriptorsTest extends TestCase
+{
+    private static function subscribed(string $url, string $options = '', string $cafile = ''): string
+    {
+        $isNative = getenv('UNDERCROFT_ENGINE') === 'native';
+        $extension = getenv('UNDERCROFT_EXTENSION');
+        $options .= $extension ? ' -d extension=' . escapeshellarg($extension) : '';
+        $script = escapeshellarg(dirname(__DIR__) . '/descriptors.php');
+        $arguments = "$script $url " . (int) $isNative . ' ' . escapeshellarg($cafile);
+        exec('ulimit -n 4096 2>/dev/null; exec ' . PHP_BINARY . "$options $arguments 2>&1", $lines, $status);
+        $text = implode("\n", $lines);
+        if (str_starts_with($text, 'no more than')) {
+            self::markTestSkipped("ulimit -n is too low: $text");
+        }
+        self::assertSame(0, $status, $text);
+        return $text;
+    }
+
+    public function testMessagesCome(): void
+    {
+        [$port, $socket] = Servers::redis();
+        self::assertSame("subscribe\nnothing\ntext", self::subscribed("tcp://127.0.0.1:$port"));
+        self::assertSame("subscribe\nnothing\ntext", self::subscribed("unix://$socket"));
+    }
+
+    public function testTheLimitIsNamedWhereMessagesCannotCome(): void
+    {
+        if (getenv('UNDERCROFT_ENGINE') === 'native') {
+            self::markTestSkipped('the extension has no such limit');
+        }
+        [$port] = Servers::redis();
+        // Without any of PHP's extensions that are not built in, as is that for sockets.
+        $text = self::subscribed("tcp://127.0.0.1:$port", ' -n');
+        self::assertStringContainsString('no file descriptor above 1,023', $text);
+    }
+}
