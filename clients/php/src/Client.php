@@ -65,14 +65,17 @@ class Client
         $this->prefix = (string) ($options['prefix'] ?? '');
         $serializer = $options['serializer'] ?? null;
         $this->serializer = is_string($serializer) ? new Named($serializer) : $serializer;
-        $this->connection = $place instanceof Connection
-            ? $place
-            : Factory::connection(Address::of($place), Options::of($options));
+        $this->connection = $place instanceof Connection ? $place : self::connected(Address::of($place), $options);
         $this->hasMaps = $this->connection->hasMaps();
         $this->embedded = $this->connection instanceof EmbeddedConnection ? $this->connection : null;
         foreach ($options['commands'] ?? [] as $name => $command) {
             $this->register($name, is_string($command) ? new $command() : $command);
         }
+    }
+
+    private static function connected(Address $address, array $options): Connection
+    {
+        return Factory::connection($address, Options::of($options + $address->options));
     }
 
     public function get(string $key): mixed

@@ -71,14 +71,70 @@ final class Words
                     } else {
                         $words[] = $value;
                     }
-                } elseif ($value === true) {
-                    $words[] = strtoupper($option);
                 } elseif ($value !== false && $value !== null) {
-                    array_push($words, strtoupper($option), ...self::flat([$value]));
+                    array_push($words, ...self::option(strtoupper($option), $value));
                 }
             }
         }
         return $words;
+    }
+
+    /**
+     * The words of one option, as Predis and phpredis write it as well: `'limit' => ['offset' => 1, 'count' => 2]`,
+     * `'sort' => 'desc'`, `'weights' => ['key' => 2]`.
+     *
+     * @return list<string|int|float>
+     */
+    private static function option(string $name, mixed $value): array
+    {
+        if ($value === true) {
+            return [$name];
+        }
+        if ($name === 'SORT') {
+            $order = is_string($value) ? strtoupper($value) : '';
+            return $order === 'ASC' || $order === 'DESC' ? [$order] : throw new ArgumentException(
+                "expected 'asc' or 'desc' as option sort, got " . (is_string($value) ? "'$value'" : gettype($value)));
+        }
+        if ($name === 'LIMIT' && is_array($value) && !array_is_list($value)) {
+            $parts = array_change_key_case($value);
+            if (count($parts) !== 2 || !isset($parts['offset'], $parts['count'])) {
+                throw new ArgumentException("expected 'offset' and 'count' in the option limit, got "
+                    . implode(', ', array_keys($value)));
+            }
+            $value = [$parts['offset'], $parts['count']];
+        }
+        return [$name, ...self::flat([$name === 'WEIGHTS' && is_array($value) ? array_values($value) : $value])];
+    }
+
+    /**
+     * The words of options of ZUNION and its like. phpredis has the weights and what becomes of scores as arguments:
+     * `zUnionStore($to, $keys, [2, 1], 'max')`.
+     *
+     * @param array<mixed> $arguments
+     *
+     * @return list<string|int|float>
+     */
+    public static function weighed(array $arguments): array
+    {
+        $words = [];
+        $weights = $arguments[0] ?? null;
+        if (is_array($weights) && $weights !== [] && array_filter($weights, is_numeric(...)) === $weights
+            && array_filter(array_keys($weights), self::isOfWeights(...)) === []) {
+            array_push($words, 'WEIGHTS', ...array_values($weights));
+            $arguments[0] = null;
+        }
+        $kind = $arguments[1] ?? null;
+        if (($arguments[0] ?? null) === null && is_string($kind)
+            && in_array(strtoupper($kind), ['SUM', 'MIN', 'MAX'], true)) {
+            array_push($words, 'AGGREGATE', $kind);
+            $arguments[1] = null;
+        }
+        return [...$words, ...self::options($arguments)];
+    }
+
+    private static function isOfWeights(int|string $name): bool
+    {
+        return is_string($name) && in_array(strtoupper($name), ['WEIGHTS', 'AGGREGATE', 'WITHSCORES'], true);
     }
 
     /** @return list<string|int|float> with lists in their places, keys before the items that have some */

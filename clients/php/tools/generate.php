@@ -126,7 +126,8 @@ final class Maker
             $name === 'keys' => ['string|array $keys', '...$this->prefixed((array) $keys)'],
             $name === 'keys...' => ['string|array ...$keys', '...$this->prefixed($keys)'],
             $name === '#keys' => ['string|array $keys', '...Words::counted($this->prefixed((array) $keys))'],
-            $name === 'options' => ['mixed ...$options', '...Words::options($options)'],
+            $name === 'options' => ['mixed ...$options', preg_match('~^Z(UNION|INTER)(STORE)?$~D', $command)
+                ? '...Words::weighed($options)' : '...Words::options($options)'],
             $name === 'keyOptions' => ['mixed ...$options', "...\$this->keyOptions(\$options, "
                 . (str_starts_with($command, 'SORT') ? "'BY', 'GET', 'STORE')" : "'STORE', 'STOREDIST')")],
             $name === 'pairs' => ['array $pairs', '...$this->pairs($pairs)'],

@@ -140,7 +140,7 @@ trait SortedSets
         return $this->call([
             'ZINTER',
             ...Words::counted($this->prefixed((array) $keys)),
-            ...Words::options($options),
+            ...Words::weighed($options),
         ], 'members');
     }
 
@@ -173,7 +173,7 @@ trait SortedSets
             'ZINTERSTORE',
             $this->prefix . $destination,
             ...Words::counted($this->prefixed((array) $keys)),
-            ...Words::options($options),
+            ...Words::weighed($options),
         ]);
     }
 
@@ -470,7 +470,7 @@ trait SortedSets
         return $this->call([
             'ZUNION',
             ...Words::counted($this->prefixed((array) $keys)),
-            ...Words::options($options),
+            ...Words::weighed($options),
         ], 'members');
     }
 
@@ -487,7 +487,7 @@ trait SortedSets
             'ZUNIONSTORE',
             $this->prefix . $destination,
             ...Words::counted($this->prefixed((array) $keys)),
-            ...Words::options($options),
+            ...Words::weighed($options),
         ]);
     }
 

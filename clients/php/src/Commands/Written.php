@@ -238,6 +238,11 @@ trait Written
     /** The words of options that may name keys and patterns of keys. */
     private function keyOptions(array $options, string ...$names): array
     {
+        foreach ($options as $at => $option) {
+            if (is_array($option) && in_array('GET', $names, true)) {
+                $options[$at] = self::eachGet($option);
+            }
+        }
         $words = Words::options($options);
         if ($this->prefix !== '') {
             for ($at = 1; $at < count($words); $at++) {
@@ -248,6 +253,21 @@ trait Written
             }
         }
         return $words;
+    }
+
+    /** A list of patterns of SORT's GET as one option each. */
+    private static function eachGet(array $option): array
+    {
+        $gets = [];
+        foreach ($option as $name => $value) {
+            if (is_string($name) && strtoupper($name) === 'GET' && is_array($value)) {
+                unset($option[$name]);
+                foreach ($value as $pattern) {
+                    array_push($gets, 'GET', $pattern);
+                }
+            }
+        }
+        return [...$option, ...$gets];
     }
 
     private static function capitals(mixed $word): string

@@ -21,8 +21,12 @@ final class Address
         'rediss+cluster' => 'cluster',
     ];
 
+    /** Options of connections that a URL may have; others, and the URL's own, are told to Client. */
+    private const OPTIONS = ['timeout', 'connect_timeout', 'protocol', 'client_name'];
+
     /**
      * @param list<string> $nodes of a cluster: host:port of each
+     * @param array<string, string> $options of connections, which the URL has
      */
     public function __construct(
         public readonly string $scheme,
@@ -34,6 +38,7 @@ final class Address
         public readonly int $database = 0,
         public readonly array $nodes = [],
         public readonly bool $isEncrypted = false,
+        public readonly array $options = [],
     ) {
     }
 
@@ -57,6 +62,13 @@ final class Address
         [, $scheme, $rest] = $found;
         [$rest, $query] = explode('?', $rest, 2) + [1 => ''];
         parse_str($query, $options);
+        $known = ['username', 'password', 'db', 'database', ...self::OPTIONS];
+        foreach ($options as $name => $value) {
+            if (!in_array($name, $known, true) || !is_string($value)) {
+                throw new ArgumentException('expected ' . implode(', ', $known) . " in the URL's query, got '$name'");
+            }
+        }
+        $more = array_intersect_key($options, array_flip(self::OPTIONS));
         $username = $password = null;
         $at = strrpos($rest, '@');
         if ($at !== false) {
@@ -67,12 +79,12 @@ final class Address
                 [$username, $password] = [null, $username];
             }
         }
-        $username = $options['username'] ?? ($username === '' ? null : $username);
-        $password = $options['password'] ?? $password;
+        $username = self::login($options['username'] ?? $username, 'username');
+        $password = self::login($options['password'] ?? $password, 'password');
         $database = $options['db'] ?? $options['database'] ?? '';
         if (self::SCHEMES[$scheme] === 'unix') {
             return new self('unix', path: $rest, username: $username, password: $password,
-                database: self::number($database, 'database'));
+                database: self::number($database, 'database'), options: $more);
         }
         [$hosts, $path] = explode('/', $rest, 2) + [1 => ''];
         $database = $path !== '' ? $path : $database;
@@ -85,16 +97,21 @@ final class Address
                 throw new ArgumentException("expected database 0, the only one of a cluster; got $database");
             }
             return new self('cluster', username: $username, password: $password, nodes: $nodes,
-                isEncrypted: $scheme === 'rediss+cluster');
+                isEncrypted: $scheme === 'rediss+cluster', options: $more);
         }
         [$host, $port] = self::hostAndPort($hosts);
         return new self(self::SCHEMES[$scheme], $host, $port, '', $username, $password,
-            self::number($database, 'database'));
+            self::number($database, 'database'), options: $more);
     }
 
     /** @param array<string, mixed> $parts */
     private static function fromParts(array $parts): self
     {
+        foreach (['scheme', 'host', 'path'] as $name) {
+            if (!is_string($parts[$name] ?? '')) {
+                throw new ArgumentException("expected a string as $name, got " . get_debug_type($parts[$name]));
+            }
+        }
         $scheme = self::SCHEMES[$parts['scheme'] ?? (isset($parts['path']) ? 'unix' : 'tcp')]
             ?? throw new ArgumentException("expected a known scheme, got '{$parts['scheme']}'");
         if ($scheme === 'cluster' || $scheme === 'undercroft') {
@@ -105,10 +122,19 @@ final class Address
             self::bracketed((string) ($parts['host'] ?? '127.0.0.1')),
             self::number($parts['port'] ?? 6379, 'port'),
             (string) ($parts['path'] ?? ''),
-            $parts['username'] ?? null,
-            $parts['password'] ?? null,
+            self::login($parts['username'] ?? null, 'username'),
+            self::login($parts['password'] ?? null, 'password'),
             self::number($parts['database'] ?? 0, 'database'),
         );
+    }
+
+    /** A name or a password as a string; null where it is empty, so that no AUTH is sent. */
+    private static function login(mixed $text, string $what): ?string
+    {
+        if ($text !== null && !is_string($text) && !is_int($text) && !$text instanceof \Stringable) {
+            throw new ArgumentException("expected a string or null as $what, got " . get_debug_type($text));
+        }
+        return $text === null || (string) $text === '' ? null : (string) $text;
     }
 
     /** @return array{string, int} */
@@ -135,8 +161,9 @@ final class Address
         if ($text === '' || $text === null) {
             return 0;
         }
-        if (!is_int($text) && !preg_match('~^\d{1,9}$~D', (string) $text)) {
-            throw new ArgumentException("expected a number for $what, got '$text'");
+        if (!is_int($text) && !(is_string($text) && preg_match('~^\d{1,9}$~D', $text)) || $text < 0) {
+            throw new ArgumentException("expected a number for $what, got "
+                . (is_scalar($text) ? var_export($text, true) : get_debug_type($text)));
         }
         return (int) $text;
     }

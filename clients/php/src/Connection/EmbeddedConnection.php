@@ -50,7 +50,11 @@ final class EmbeddedConnection implements Connection
 
     public function pipeline(array $commands): array
     {
-        return $commands === [] ? [] : ($this->store ?? $this->open())->pipeline($commands);
+        try {
+            return $commands === [] ? [] : ($this->store ?? $this->open())->pipeline($commands);
+        } catch (\TypeError | \ValueError $error) {
+            throw new ArgumentException("expected strings and numbers as words of a command: {$error->getMessage()}");
+        }
     }
 
     public function transaction(array $commands): ?array

@@ -135,6 +135,8 @@ final class NativeConnection implements Connection
             }
             $this->close();
             throw $error;
+        } catch (\TypeError | \ValueError $error) {
+            throw new ArgumentException("expected strings and numbers as words of a command: {$error->getMessage()}");
         }
     }
 

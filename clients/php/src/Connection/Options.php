@@ -41,7 +41,7 @@ final class Options
         if ($protocol !== 2 && $protocol !== 3) {
             throw new ArgumentException("expected protocol 2 or 3, got $protocol");
         }
-        if ($timeout < 0 || $connectTimeout <= 0) {
+        if (!($timeout >= 0) || !($connectTimeout > 0)) {
             throw new ArgumentException("expected time limits of seconds, got $timeout and $connectTimeout");
         }
         if ($spin < 0 || $spin > 1_000) {
@@ -57,17 +57,27 @@ final class Options
         }
         $known = array_intersect_key($options, array_flip(self::NAMES));
         return new self(
-            timeout: (float) ($known['timeout'] ?? 5.0),
-            connectTimeout: (float) ($known['connect_timeout'] ?? 5.0),
-            protocol: (int) ($known['protocol'] ?? 2),
+            timeout: (float) self::number($known['timeout'] ?? 5.0, 'timeout'),
+            connectTimeout: (float) self::number($known['connect_timeout'] ?? 5.0, 'connect_timeout'),
+            protocol: (int) self::number($known['protocol'] ?? 2, 'protocol'),
             persistent: $known['persistent'] ?? false,
             clientName: (string) ($known['client_name'] ?? ''),
             ssl: $known['ssl'] ?? [],
             native: (bool) ($known['native'] ?? true),
             retry: (bool) ($known['retry'] ?? true),
             store: $known['store'] ?? [],
-            spin: (int) ($known['spin'] ?? 0),
+            spin: (int) self::number($known['spin'] ?? 0, 'spin'),
         );
+    }
+
+    /** A number, also in digits. Words are refused, as PHP takes them for 0, which is a timeout without end. */
+    private static function number(mixed $value, string $name): int|float
+    {
+        if (!is_int($value) && !is_float($value) && !(is_string($value) && is_numeric($value))) {
+            throw new ArgumentException("expected a number as option $name, got "
+                . (is_scalar($value) ? var_export($value, true) : get_debug_type($value)));
+        }
+        return $value + 0;
     }
 
     /** @return list<string> */

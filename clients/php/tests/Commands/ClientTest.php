@@ -172,6 +172,35 @@ final class ClientTest extends EngineCase
         self::assertNull($c->get('a'));
     }
 
+    /** @return iterable<string, array{mixed}> */
+    public function words(): iterable
+    {
+        foreach (['true' => true, 'false' => false, 'null' => null, 'an object' => new \stdClass()] as $name => $word) {
+            yield $name => [$word];
+        }
+    }
+
+    /** @dataProvider words */
+    public function testWordsOfOtherTypesAreRefused(mixed $word): void
+    {
+        $c = $this->client;
+        foreach ([
+            static fn () => $c->set('k', $word),
+            static fn () => $c->rPush('k', $word),
+            static fn () => $c->execute(['SET', 'k', $word]),
+            static fn () => $c->pipeline()->set('other', 1)->set('k', $word)->execute(),
+            static fn () => $c->transaction(static fn ($queue) => $queue->set('other', 1)->set('k', $word)),
+        ] as $call) {
+            try {
+                $call();
+                self::fail('expected an error');
+            } catch (ArgumentException $error) {
+                self::assertStringContainsString('expected strings and numbers', $error->getMessage());
+            }
+        }
+        self::assertSame(0, $c->dbSize(), 'nothing was sent');
+    }
+
     public function testPrefix(): void
     {
         $c = self::connect(['prefix' => 'app*:']);

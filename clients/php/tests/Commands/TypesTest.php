@@ -270,6 +270,45 @@ final class TypesTest extends EngineCase
         self::assertTrue($c->move('d', 1));
     }
 
+    /** The same options as Predis and phpredis write them. */
+    public function testOptionsOfOtherClients(): void
+    {
+        $c = self::connect(['prefix' => 'p:']);
+        $c->zAdd('z', ['a' => 1, 'b' => 2, 'c' => 3]);
+        $c->zAdd('y', ['a' => 10]);
+        foreach ([['offset' => 1, 'count' => 1], ['count' => 1, 'offset' => 1], [1, 1]] as $limit) {
+            self::assertSame(['b'], $c->zRangeByScore('z', 0, 9, ['limit' => $limit]));
+            self::assertSame(['b'], $c->zRevRangeByScore('z', 9, 0, ['LIMIT' => $limit]));
+            self::assertSame(['b'], $c->zRange('z', 0, 9, ['byscore', 'limit' => $limit]));
+        }
+        foreach ([[[2, 1], 'max'], [['z' => 2, 'y' => 1], 'MAX'], [['weights' => ['z' => 2, 'y' => 1],
+            'aggregate' => 'max']], ['WEIGHTS', 2, 1, 'AGGREGATE', 'MAX']] as $options) {
+            self::assertSame(3, $c->zUnionStore('u', ['z', 'y'], ...$options));
+            self::assertSame(['b' => 4.0, 'c' => 6.0, 'a' => 10.0], $c->zRange('u', 0, -1, true));
+            self::assertSame(1, $c->zInterStore('u', ['z', 'y'], ...$options));
+            self::assertSame(['a' => 10.0], $c->zRange('u', 0, -1, true));
+        }
+        self::assertSame(3, $c->zUnionStore('u', ['z', 'y'], null, 'min'));
+        self::assertSame(1.0, $c->zScore('u', 'a'));
+        self::assertSame(['a' => 12.0], $c->zInter(['z', 'y'], [2, 1], ['withscores' => true]));
+        $c->rPush('l', 3, 1, 2);
+        $c->mSet(['w1' => 'x', 'w2' => 'y', 'v1' => 'X', 'v2' => 'Y']);
+        self::assertSame(['3', '2', '1'], $c->sort('l', ['sort' => 'desc']));
+        self::assertSame(['3', '2'], $c->sort('l', ['sort' => 'DESC', 'limit' => [0, 2], 'alpha' => true]));
+        self::assertSame(['1', '2', '3'], $c->sortRo('l', ['SORT' => 'asc']));
+        self::assertSame(['x', 'X', 'y', 'Y'],
+            $c->sort('l', ['limit' => ['offset' => 0, 'count' => 2], 'get' => ['w*', 'v*']]));
+        $all = [['sort' => 'down'], ['sort' => 1], ['limit' => ['offset' => 1]], ['limit' => ['from' => 1, 'to' => 2]]];
+        foreach ($all as $wrong) {
+            try {
+                $c->sort('l', $wrong);
+                self::fail('expected an error of ' . json_encode($wrong));
+            } catch (ArgumentException $error) {
+                self::assertStringContainsString('expected', $error->getMessage());
+            }
+        }
+    }
+
     public function testServer(): void
     {
         $c = $this->client;

@@ -58,6 +58,31 @@ final class ConnectionTest extends TestCase
                 self::assertStringContainsString('expected', $error->getMessage());
             }
         }
+        $wrong = ['tcp://h?timeout=abc', 'unix:///a?timeout=', 'tcp://h?connect_timeout=1s', 'tcp://h?time=1',
+            'redis+cluster://h?timeout=-1', 'tcp://h?db[]=1', ['password' => []], ['username' => true], ['host' => 1],
+            ['host' => ['h']], ['port' => []], ['port' => -1], ['database' => true]];
+        foreach ($wrong as $place) {
+            try {
+                self::client($place);
+                self::fail('expected an error of ' . json_encode($place));
+            } catch (ArgumentException $error) {
+                self::assertStringContainsString('expected', $error->getMessage());
+            }
+        }
+        foreach ([['timeout' => 'abc'], ['timeout' => NAN], ['connect_timeout' => []], ['spin' => '5x'],
+            ['protocol' => 'three']] as $options) {
+            try {
+                self::client('tcp://h', $options);
+                self::fail('expected an error of ' . array_key_first($options));
+            } catch (ArgumentException $error) {
+                self::assertStringContainsString('expected', $error->getMessage());
+            }
+        }
+        self::assertSame('[::1]', Address::of(['host' => '::1'])->host);
+        self::assertSame('123', Address::of(['password' => 123])->password);
+        foreach ([['password' => ''], 'tcp://:@h', 'tcp://h?password='] as $place) {
+            self::assertNull(Address::of($place)->password, 'an empty password is none');
+        }
         self::assertStringNotContainsString('secret', (string) Address::of('tcp://u:secret@h'));
     }
 
@@ -77,6 +102,9 @@ final class ConnectionTest extends TestCase
         self::client("tcp://127.0.0.1:$port/5")->set('k', 'five');
         self::assertSame('five', self::client('unix://' . self::$socket . '?db=5')->get('k'));
         self::assertSame('five', self::client(['host' => '127.0.0.1', 'port' => $port, 'database' => 5])->get('k'));
+        self::assertSame('five', self::client("tcp://127.0.0.1:$port/5?timeout=2.5&protocol=3")->get('k'));
+        self::assertSame('five', self::client(['host' => '127.0.0.1', 'port' => $port, 'database' => 5,
+            'password' => ''])->get('k'));
         self::assertSame('five', self::client(['path' => self::$socket, 'database' => 5])->get('k'));
         $ada = self::client("redis://ada:pass%2Fw%40rd@127.0.0.1:$port/5", ['protocol' => 3, 'client_name' => 'tests']);
         self::assertSame('five', $ada->get('k'));
