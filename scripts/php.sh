@@ -60,6 +60,7 @@ if [[ -d /usr/share/php/Cache/IntegrationTests && -d /usr/share/php/Symfony/Comp
     # What php-cache's suites wait for is no different there.
     if [[ -f $extension ]]; then
         UNDERCROFT_EXTENSION=$extension suite ecosystem embedded --filter 'Laravel|Session|CachesTest'
+        ! have redis-server || UNDERCROFT_EXTENSION=$extension suite ecosystem native --filter Session
     fi
 else
     skip "the PHP client's caches, sessions and Laravel: Debian's php-cache-integration-tests, php-symfony-cache or" \

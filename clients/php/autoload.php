@@ -20,7 +20,7 @@ spl_autoload_register(static function (string $class): void {
         'Resp/NativeParser' => true, 'Resp/Parser' => true, 'Resp/Push' => true, 'Resp/Reader' => true,
         'Resp/Slot' => true, 'Resp/Source' => true, 'Script' => true, 'Serializer/Named' => true,
         'Serializer/Serializer' => true, 'SerializerException' => true, 'ServerException' => true,
-        'Session/Handler' => true, 'StoreException' => true, 'StoredObject' => true, 'Table' => true,
+        'Session/Handler' => true, 'Session/Holder' => true, 'StoreException' => true, 'StoredObject' => true, 'Table' => true,
         'TimeoutException' => true, 'UndercroftException' => true, 'Watches' => true, 'Words' => true,
     ];
     if (str_starts_with($class, 'Undercroft\\')) {

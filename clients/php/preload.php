@@ -11,7 +11,7 @@ require_once __DIR__ . '/autoload.php';
 
 $names = ['Client', 'Pipeline', 'Replies', 'Words', 'KeyWords', 'Table', 'Connection/Address', 'Connection/Options',
     'Connection/Factory', 'Connection/StreamConnection', 'Connection/Wire', 'Resp/Encoder', 'Resp/Parser', 'Resp/Push',
-    'Serializer/Named', 'Session/Handler', 'Watches', 'ArgumentException', 'ServerException', 'TimeoutException',
+    'Serializer/Named', 'Session/Handler', 'Session/Holder', 'Watches', 'ArgumentException', 'ServerException', 'TimeoutException',
     'ProtocolException', 'SerializerException', 'StoreException'];
 if (extension_loaded('undercroft')) {
     array_push($names, 'Connection/EmbeddedConnection', 'Connection/NativeConnection', 'Resp/NativeParser');

@@ -202,6 +202,12 @@ final class ClusterConnection implements Connection
             ??= new StreamConnection($this->address->at(...Address::hostAndPort($node)), $this->options);
     }
 
+    /** The connection to the server that has a key, for questions about that server's connections. */
+    public function nodeOf(string $key): StreamConnection
+    {
+        return $this->node($this->owner(Slot::of($key)));
+    }
+
     /** @return list<int> */
     private function keys(array $words): array
     {

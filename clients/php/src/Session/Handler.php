@@ -5,7 +5,9 @@ declare(strict_types=1);
 namespace Undercroft\Session;
 
 use Undercroft\Client;
+use Undercroft\Connection\ClusterConnection;
 use Undercroft\TimeoutException;
+use Undercroft\UndercroftException;
 
 /**
  * Sessions of PHP, one request of a session at a time:
@@ -13,8 +15,14 @@ use Undercroft\TimeoutException;
  *     session_set_save_handler(new Undercroft\Session\Handler($client), true);
  *     session_start();
  *
- * A request holds its session's lock from session_start() to its end. The lock ends by itself after $hold seconds, so
- * that a request that was killed does not keep others out; a request that has lost it so does not write any more.
+ * A request holds its session's lock from session_start() to its end, and releases it also after a fatal error. The
+ * lock names its holder. A request that waits asks every half second whether the holder is still there, and takes the
+ * lock over where it is not: on a server the holder is its connection, which ends with a killed process; on a store it
+ * is the process. Where that cannot be known the lock ends by itself after $hold seconds. A request that has lost its
+ * lock does not write any more.
+ *
+ * A session that ends while a request waits for its lock stays ended: that request gets a new session with
+ * `session.use_strict_mode`, and otherwise an empty one that it does not store.
  * The client has no serializer: PHP's `session.serialize_handler` says how sessions are written.
  */
 final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestampHandlerInterface
@@ -23,9 +31,30 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
     private const FIRST = 1_000;
     private const MOST = 50_000;
 
+    /** So often a waiting request looks for the lock's holder, in seconds. */
+    private const LOOK = 0.5;
+
+    /** Stores a session, or removes a lock, where the lock is ours. */
+    private const WRITE = 'if redis.call("GET", KEYS[1]) ~= ARGV[1] then return 0 end '
+        . 'redis.call("SETEX", KEYS[2], ARGV[2], ARGV[3]) return 1';
+    private const RELEASE = 'if redis.call("GET", KEYS[1]) ~= ARGV[1] then return 0 end '
+        . 'return redis.call("DEL", KEYS[1])';
+
     private string $token = '';
 
     private string $locked = '';
+
+    /** The process that has the lock, rather than one that it forks. */
+    private int $process = 0;
+
+    /** The session that ended while this request waited for its lock; it is not stored again. */
+    private string $ended = '';
+
+    /** How long this request waits at most for a session, also where PHP asks for it twice. */
+    private float $end = 0.0;
+    private string $wanted = '';
+
+    private bool $isAtShutdown = false;
 
     /**
      * @param int|null $lifetime seconds that a session lives without being used; session.gc_maxlifetime where null
@@ -48,10 +77,13 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
 
     public function close(): bool
     {
-        if ($this->locked !== '') {
-            $lock = $this->lockOf($this->locked);
-            $this->locked = '';
-            $this->whileOurs($lock, static fn ($queue) => $queue->del($lock));
+        $this->wanted = $this->ended = '';
+        $locked = $this->locked;
+        $this->locked = '';
+        if ($locked !== '' && $this->process === getmypid()) {
+            $this->client->connection() instanceof ClusterConnection
+                ? $this->isOurs($locked) && $this->client->del($this->lockOf($locked))
+                : $this->client->eval(self::RELEASE, 1, $this->lockOf($locked), $this->token);
         }
         return true;
     }
@@ -65,8 +97,18 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
 
     public function write(string $id, string $data): bool
     {
-        $set = fn ($queue) => $queue->setEx($this->prefix . $id, $this->life(), $data);
-        return $this->whileOurs($this->lockOf($id), $set);
+        if ($this->ended === $id) {
+            return true;
+        }
+        if ($this->locked !== $id || $this->process !== getmypid()) {
+            return false;
+        }
+        if ($this->client->connection() instanceof ClusterConnection) {
+            // The lock and the session may be of two servers.
+            return $this->isOurs($id) && $this->client->setEx($this->prefix . $id, $this->life(), $data);
+        }
+        $keys = [$this->lockOf($id), $this->prefix . $id];
+        return $this->client->eval(self::WRITE, 2, ...$keys, ...[$this->token, $this->life(), $data]) === 1;
     }
 
     public function destroy(string $id): bool
@@ -81,8 +123,14 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
         return 0;
     }
 
+    /** PHP asks before read(), with `session.use_strict_mode`: after the wait, as the session may end meanwhile. */
     public function validateId(string $id): bool
     {
+        try {
+            $this->lock($id);
+        } catch (TimeoutException) {
+            // read() says so.
+        }
         return $this->client->exists($this->prefix . $id) === 1;
     }
 
@@ -95,7 +143,8 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
 
     private function life(): int
     {
-        return max(1, $this->lifetime ?? (int) ini_get('session.gc_maxlifetime'));
+        // Servers refuse a time that their clocks cannot hold; this one is of 3,000 years.
+        return min(max(1, $this->lifetime ?? (int) ini_get('session.gc_maxlifetime')), 100_000_000_000);
     }
 
     private function lockOf(string $id): string
@@ -103,31 +152,77 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
         return $this->prefix . $id . ':lock';
     }
 
+    private function isOurs(string $id): bool
+    {
+        return $this->client->get($this->lockOf($id)) === $this->token;
+    }
+
     private function lock(string $id): void
     {
-        $token = bin2hex(random_bytes(16));
-        $end = microtime(true) + $this->patience;
+        if ($this->locked === $id) {
+            return;
+        }
+        // PHP has given this request a new id.
+        $this->locked === '' || $this->close();
+        if ($this->wanted !== $id) {
+            [$this->wanted, $this->end] = [$id, microtime(true) + $this->patience];
+        }
+        $lock = $this->lockOf($id);
+        $token = bin2hex(random_bytes(16)) . ' ' . Holder::name($this->client, $lock);
         $pause = self::FIRST;
-        while (!$this->client->set($this->lockOf($id), $token, ['nx', 'px' => $this->hold * 1000])) {
-            if (microtime(true) >= $end) {
+        $look = microtime(true) + self::LOOK;
+        $wasThere = null;
+        while (!$this->client->set($lock, $token, ['nx', 'px' => $this->hold * 1000])) {
+            $wasThere = $wasThere || $this->client->exists($this->prefix . $id) === 1;
+            $now = microtime(true);
+            if ($now >= $look) {
+                $look = $now + self::LOOK;
+                if ($this->takesOver($lock, $token)) {
+                    break;
+                }
+            }
+            if ($now >= $this->end) {
                 throw new TimeoutException("another request holds this session for more than $this->patience s");
             }
             usleep(random_int(intdiv($pause, 2), $pause));
             $pause = min(2 * $pause, self::MOST);
         }
-        [$this->token, $this->locked] = [$token, $id];
+        [$this->token, $this->locked, $this->process] = [$token, $id, getmypid()];
+        $this->ended = $wasThere && $this->client->exists($this->prefix . $id) === 0 ? $id : '';
+        if (!$this->isAtShutdown) {
+            $this->isAtShutdown = true;
+            register_shutdown_function($this->shutDown(...));
+        }
     }
 
-    /** Runs commands where the lock is still ours, all at one moment with that look. */
-    private function whileOurs(string $lock, callable $body): bool
+    /** Takes the lock of a holder that is gone. */
+    private function takesOver(string $lock, string $token): bool
     {
-        $this->client->watch($lock);
-        if ($this->client->get($lock) !== $this->token) {
-            $this->client->unwatch();
+        $held = $this->client->get($lock);
+        $holder = explode(' ', (string) $held, 2)[1] ?? '';
+        if ($holder === '' || Holder::isThere($this->client, $lock, $holder)) {
             return false;
         }
-        $queue = $this->client->transaction();
-        $body($queue);
-        return $queue->execute() !== null;
+        return $this->client->transaction(function ($queue, $client) use ($lock, $token, $held): void {
+            if ($client->get($lock) === $held) {
+                $queue->set($lock, $token, ['px' => $this->hold * 1000]);
+            }
+        }, watch: $lock) === [true];
+    }
+
+    /** After a fatal error or an exception in write() PHP does not close the session, so its lock is still there. */
+    private function shutDown(): void
+    {
+        if ($this->locked === '' || $this->process !== getmypid()) {
+            return;
+        }
+        try {
+            if (session_status() === PHP_SESSION_ACTIVE) {
+                session_write_close();
+            }
+            $this->close();
+        } catch (UndercroftException) {
+            // The server is down, or the store is gone, and the lock with this request's connection.
+        }
     }
 }

@@ -51,6 +51,7 @@ final class SessionTest extends EngineCase
         self::assertSame('data', $this->client->get('session:s'));
         self::assertTrue($first->validateId('s'));
         self::assertTrue($first->updateTimestamp('s', 'data'));
+        self::assertFalse((new Handler($this->client, lifetime: PHP_INT_MAX))->write('s', 'without a lock'));
         self::assertTrue($first->destroy('s'));
         self::assertFalse($first->validateId('s'));
     }

@@ -9,6 +9,7 @@ use Undercroft\ArgumentException;
 use Undercroft\Client;
 use Undercroft\ConnectionException;
 use Undercroft\Resp\Slot;
+use Undercroft\Session\Handler;
 use Undercroft\Tests\Forked;
 use Undercroft\Tests\Servers;
 
@@ -158,6 +159,21 @@ final class ClusterTest extends TestCase
     {
         $told = Forked::run('reads', 'redis+cluster://127.0.0.1:' . self::$ports[0]);
         self::assertSame(['parent' => 0, 'child' => 0, 'status' => 0, 'set' => true], $told);
+    }
+
+    public function testSessions(): void
+    {
+        $first = new Handler($this->client, patience: 0.05);
+        self::assertSame('', $first->read('s'));
+        self::assertTrue($first->write('s', 'data'));
+        $second = new Handler(new Client('redis+cluster://127.0.0.1:' . self::$ports[0]), patience: 3.0);
+        $this->client->close();
+        self::assertSame('data', $second->read('s'), 'the lock of a holder whose connection ended is taken over');
+        self::assertFalse($first->write('s', 'late'));
+        self::assertTrue($second->write('s', 'new'));
+        self::assertTrue($second->close());
+        self::assertNull($this->client->get('session:s:lock'));
+        self::assertSame('new', $this->client->get('session:s'));
     }
 
     public function testNobodyThere(): void
