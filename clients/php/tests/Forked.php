@@ -15,8 +15,9 @@ final class Forked
     public static function run(string $what, string $url, array $options = []): array
     {
         $extension = getenv('UNDERCROFT_EXTENSION');
-        $command = [PHP_BINARY, ...($extension ? ['-d', "extension=$extension"] : []), __DIR__ . '/forked.php', $what,
-            $url, json_encode($options)];
+        // Processes that take each other's replies may wait for ever.
+        $command = ['timeout', '60', PHP_BINARY, ...($extension ? ['-d', "extension=$extension"] : []),
+            __DIR__ . '/forked.php', $what, $url, json_encode($options)];
         $process = proc_open($command, [['file', '/dev/null', 'r'], ['pipe', 'w'], ['redirect', 1]], $pipes);
         $text = stream_get_contents($pipes[1]);
         $status = proc_close($process);

@@ -38,7 +38,7 @@ function both(callable $parent, callable $child): array
     return $told;
 }
 
-/** What a call throws; '' where it throws nothing. */
+/** The message of the exception of a call; '' where it throws none. */
 function thrown(callable $call): string
 {
     try {

@@ -99,8 +99,8 @@ final class Store
     }
 
     /**
-     * What a call returns; where the server or the store is down, or refuses it, this instead. The interfaces of caches
-     * forbid exceptions of what is below: a program runs on without its cache.
+     * Returns the call's result, or `$otherwise` where the server or the store is down or refuses the call. The
+     * interfaces of caches forbid exceptions of the layers below: a program runs on without its cache.
      */
     private function guarded(callable $call, mixed $otherwise): mixed
     {

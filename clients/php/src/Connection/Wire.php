@@ -23,8 +23,8 @@ use function strlen;
  * says whether the last request left it between two replies. A request that was killed, or ended in the midst of a
  * reply, has not set that mark, and what it left is closed. Nor do two objects ever have the same one.
  *
- * A forked child inherits its parent's connections, and must neither send nor read over them: each process would get
- * replies of the other one. So a Wire remembers its process.
+ * A forked child inherits its parent's connections, and must neither send nor read over them, as each process then
+ * gets replies of the other one. So a Wire remembers its process.
  */
 final class Wire implements Source
 {
@@ -90,8 +90,9 @@ final class Wire implements Source
         if ($address->scheme === 'unix') {
             return 'unix://' . str_repeat(str_starts_with($address->path, '/') ? '/' : './', $number) . $address->path;
         }
-        // Who has not looked at a server's certificate does not leave a connection to who does.
-        $ssl = $address->scheme === 'tls' ? '-' . hash('xxh128', serialize($options->ssl)) : '';
+        // A client that checked no certificate leaves its connection to none that checks it. A child has names of its
+        // own, as it can only close its parent's encrypted streams for both processes.
+        $ssl = $address->scheme === 'tls' ? '-' . hash('xxh128', serialize([$options->ssl, getmypid()])) : '';
         return "$target/" . rawurlencode((string) $options->persistent) . "-$number$ssl";
     }
 

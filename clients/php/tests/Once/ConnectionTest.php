@@ -165,8 +165,11 @@ final class ConnectionTest extends TestCase
             self::markTestSkipped('this redis-server has no TLS');
         }
         $client = self::client("tls://127.0.0.1:$tls", ['ssl' => ['cafile' => "$folder/cert.pem"]]);
-        $told = Forked::run('reads', "tls://127.0.0.1:$tls", ['ssl' => ['cafile' => "$folder/cert.pem"]]);
-        self::assertSame(['parent' => 0, 'child' => 0, 'status' => 0, 'set' => true], $told, 'a fork');
+        foreach ([false, true] as $persistent) {
+            $told = Forked::run('reads', "tls://127.0.0.1:$tls",
+                ['ssl' => ['cafile' => "$folder/cert.pem"], 'persistent' => $persistent]);
+            self::assertSame(['parent' => 0, 'child' => 0, 'status' => 0, 'set' => true], $told, 'a fork');
+        }
         $value = random_bytes(300_000);
         self::assertTrue($client->set('k', $value));
         self::assertSame($value, $client->get('k'));
