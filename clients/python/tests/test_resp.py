@@ -146,6 +146,29 @@ def test_what_is_no_reply_is_told(reader: Make, data: bytes) -> None:
         replies.gets()
 
 
+# 2^32, and more than any machine word holds.
+HUGE = [b"4294967296", b"99999999999", b"9" * 30]
+
+
+@pytest.mark.parametrize("kind", [b"*", b"$", b"%", b"~", b">", b"|", b"=", b"!"])
+@pytest.mark.parametrize("length", HUGE)
+def test_a_length_that_no_server_means_is_refused_at_once(
+    reader: Make, kind: bytes, length: bytes
+) -> None:
+    for before in (b"", b"*2\r\n:1\r\n"):
+        replies = reader()
+        replies.feed(before + kind + length + b"\r\n")
+        with pytest.raises(InvalidResponse):
+            replies.gets()
+
+
+def test_the_longest_length_that_a_server_means_is_waited_for(reader: Make) -> None:
+    for kind in (b"*", b"$"):
+        replies = reader()
+        replies.feed(kind + b"4294967295\r\n")
+        assert replies.gets() is MISSING
+
+
 def test_a_large_value_comes_in_many_pieces(reader: Make) -> None:
     value = random.randbytes(3_000_000)
     stream = b"*2\r\n$%d\r\n%b\r\n:1\r\n" % (len(value), value)

@@ -18,6 +18,8 @@ _LONG = 65536
 # Nothing nests deeper than this in a reply that a server means.
 _DEPTH = 512
 _NAMES_KEPT = 1024
+# Nothing that a server means is longer, in bytes or items: more is refused when it is announced.
+_LONGEST = (1 << 32) - 1
 
 _ERROR, _STATUS, _INTEGER, _BULK, _ARRAY = b"-+:$*"
 _NULL, _DOUBLE, _BOOLEAN, _BIG, _BULK_ERROR, _VERBATIM = b"_,#(!="
@@ -89,6 +91,16 @@ class Packer:
         if short:
             pieces.append(b"".join(short))
         return pieces
+
+
+def _size(digits: bytes) -> int:
+    """Return the announced length of a string or a collection."""
+    size = int(digits)
+    if size > _LONGEST:
+        raise InvalidResponse(
+            f"Protocol Error: expected a length of at most {_LONGEST}, got {size}"
+        )
+    return size
 
 
 class _Open:
@@ -183,7 +195,7 @@ class Reader:
             kind = buffer[at]
             try:
                 if kind == _BULK:
-                    size = int(buffer[at + 1 : end])
+                    size = _size(buffer[at + 1 : end])
                     start = end + 2
                     at_next = start + size + 2
                     if size < 0:
@@ -207,7 +219,7 @@ class Reader:
                         value = value.decode(encoding, errors)
                     at = end + 2
                 elif kind in (_ARRAY, _MAP, _SET, _PUSH, _ATTRIBUTE):
-                    size = int(buffer[at + 1 : end])
+                    size = _size(buffer[at + 1 : end])
                     at = end + 2
                     if kind in (_MAP, _ATTRIBUTE):
                         size *= 2
@@ -233,7 +245,7 @@ class Reader:
                     at = end + 2
                 elif kind in (_BULK_ERROR, _VERBATIM):
                     start = end + 2
-                    at_next = start + int(buffer[at + 1 : end]) + 2
+                    at_next = start + _size(buffer[at + 1 : end]) + 2
                     if at_next > length:
                         self._at = at
                         self._wanted = at_next - length

@@ -13,12 +13,13 @@ use super::names;
 
 import_exception!(redis.exceptions, InvalidResponse);
 
-/// What a server may send: the client believes the one that it was told to use, but in how deep
-/// a reply nests, which nobody means to be deeper.
+/// The longest string and the longest collection that a server can mean, which are those of hiredis for collections.
+/// A longer one is refused as soon as it is announced: its bytes would be waited for in vain.
+const LONGEST: u32 = u32::MAX;
 const LIMITS: ReplyLimits = ReplyLimits {
-    max_bulk: usize::MAX,
+    max_bulk: LONGEST as usize,
     max_line: usize::MAX,
-    max_elements: u64::MAX,
+    max_elements: LONGEST as u64,
     max_depth: 512,
 };
 /// Room for what the socket has next.
