@@ -236,7 +236,7 @@ def test_a_peer_that_answers_whom_nobody_waits_for_is_not_silent(run: Run) -> No
             pipe.get(number)
         batch = asyncio.create_task(pipe.execute())
         other = asyncio.create_task(client.get("k"))
-        while not peers or len(client._link._line) < 2:
+        while not peers or client._link is None or len(client._link._line) < 2:
             await asyncio.sleep(0)
         batch.cancel()
         for answered in range(1, 22):
@@ -642,7 +642,7 @@ def test_each_loop_has_a_connection_of_its_own(run: Run) -> None:
         # Another loop in another thread, while this one runs and has a connection.
         await asyncio.to_thread(run, elsewhere())
         await elsewhere()
-        assert len(met) == 3
+        assert len(met) == 2
         await client.aclose()
         server.close()
 

@@ -19,6 +19,7 @@ does not wait for redis-py.
 - `feed`: the object that a client's `feed(key)` is.
 - `flask_caching`: a cache for Flask-Caching, on a store in shared memory or on a server.
 - `joblib`: a backend of joblib whose workers get and return arrays through a store.
+- `kinds`: which connection a command takes: by what it leaves on one, or needs of one.
 - `lock`: locks of a store in this process: redis-py's, which tell each other when they are
   released.
 - `missing`: what redis-py has for the modules of a Redis server, none of which is in a store.

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import redis
 from redis.client import Pipeline as RedisPipeline
-from redis.exceptions import ConnectionError, ResponseError
+from redis.exceptions import ConnectionError, ResponseError, TimeoutError
 
 from undercroft.base import Redis
 from undercroft.connection import NATIVE, ConnectionPool, _Plugged, fatal
 from undercroft.feed import PipelineFeeds
+from undercroft.kinds import smallest, words_of
 from undercroft.lock import Locks, RemoteLock
 from undercroft.replies import (
     EMPTY_RESPONSE,
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from typing import Self
 
 
+# Commands that ask for the last write of their connection.
+_REPLICATED = (["WAIT"], ["WAITAOF"])
 # Commands that redis-py sends with others that it finds necessary.
 _ACCOMPANIED = frozenset({"HIMPORT SET", "HIMPORT", b"HIMPORT SET", b"HIMPORT"})
 
@@ -99,6 +103,44 @@ class RemoteRedis(Locks, redis.Redis, Redis):  # type: ignore[misc]
 
     def _by_steps(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run a command that is none for the shortest way."""
+        if self._short and words_of(args[:1])[:1] in _REPLICATED:
+            return self._replicated(args, options)
+        return self._on_one(args, options)
+
+    def _replicated(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Run WAIT or WAITAOF on all idle connections, and return the smallest reply.
+
+        A server knows the last write of the connection only, and each of them may have carried
+        the caller's while other threads had the rest.
+        """
+        pool: Any = self.connection_pool
+        idle: Any = pool._available_connections
+        # The last one is for the call itself.
+        others = list(reversed(idle[:-1]))
+        asked = []
+        try:
+            for each in others:
+                with suppress(ValueError):
+                    idle.remove(each)
+                    pool._in_use_connections.add(each)
+                    asked.append(each)
+            sent = [each for each in asked if each._sock is not None and _is_sent(each, args)]
+            replies = [self._on_one(args, options)]
+            for each in sent:
+                with suppress(ConnectionError):
+                    replies.append(each.read_response())
+            return smallest(replies)
+        except BaseException:
+            # Replies that were not read are not for the next one to find.
+            for each in asked:
+                each.disconnect()
+            raise
+        finally:
+            for each in reversed(asked):
+                pool.give(each)
+
+    def _on_one(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Run a command on one connection."""
         name = args[0]
         measured = observability._provider_manager is not None
         if measured or not self._short or name in _ACCOMPANIED:
@@ -155,6 +197,15 @@ class RemoteRedis(Locks, redis.Redis, Redis):  # type: ignore[misc]
                 disconnect_raise(connection, error)
 
         return connection.retry.call_with_retry(attempt, fail)
+
+
+def _is_sent(connection: Any, args: tuple[Any, ...]) -> bool:
+    """Send a command over a connection; return False if that was lost, with its writes."""
+    try:
+        connection.send_command(*args, check_health=False)
+    except (ConnectionError, TimeoutError):
+        return False
+    return True
 
 
 if NATIVE is not None:

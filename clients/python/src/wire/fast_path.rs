@@ -18,6 +18,9 @@ use super::pipeline::{self, ACCOMPANIED};
 use super::plug::{self, Fields};
 use super::{Wire, pack};
 
+/// Prefix of WAIT and WAITAOF, which ask for the last write of their connection: other connections may have carried one.
+const REPLICATED: &[u8] = b"WAIT";
+
 /// `undercroft.remote.RemoteRedis.execute_command` does the same, and is where it is described.
 pub(super) unsafe extern "C-unwind" fn execute_command(
     client: *mut ffi::PyObject,
@@ -115,7 +118,8 @@ fn is_usual(args: &Bound<'_, PyTuple>, options: Option<&Bound<'_, PyDict>>) -> P
     // redis-py's dictionary of callbacks finds names however they are written.
     let small = text.bytes().any(|byte| byte.is_ascii_lowercase());
     let text = text.as_bytes();
-    if small || text.starts_with(ACCOMPANIED) || pack::streams(text) {
+    if small || text.starts_with(ACCOMPANIED) || text.starts_with(REPLICATED) || pack::streams(text)
+    {
         return Ok(false);
     }
     match options {

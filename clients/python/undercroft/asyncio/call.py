@@ -27,8 +27,10 @@ class Call(asyncio.Future[Any]):
     is kept apart, for the link to call as soon as it has the reply.
     """
 
-    __slots__ = ("_steps", "request", "waiter")
+    __slots__ = ("_steps", "args", "request", "waiter")
 
+    # The command of a call without a request.
+    args: Any
     # None where the reply itself is the result.
     request: Request | None
     # Who is to be called with this first, in which context; None while there is nobody, and

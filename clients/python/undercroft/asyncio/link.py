@@ -8,9 +8,10 @@ import os
 import sys
 import weakref
 from collections import deque
+from contextlib import suppress
 from threading import get_ident
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from redis.asyncio.sentinel import SentinelManagedConnection
 from redis.exceptions import ConnectionError, ReadOnlyError, TimeoutError
@@ -18,12 +19,21 @@ from redis.exceptions import ConnectionError, ReadOnlyError, TimeoutError
 from undercroft.asyncio.call import Batch, Call, FirstCall
 from undercroft.asyncio.line import make_line
 from undercroft.connection import CLOSED, DEMOTED, PUSH_ARGUMENTS
+from undercroft.kinds import is_large
 from undercroft.replies import NEVER_DECODE, observability, shaped
 from undercroft.resp import Push
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # A peer that is silent is given up after so many looks without a reply in between.
 _LOOKS = 4
 _MARGIN = 0.001
+# A reply of twice this many bytes, in bytes, is large: others do not wait for its rest.
+_LARGE = 1 << 16
+_LARGE_KEPT = 1024
+# A reply that is the next one for this long, in seconds, is slow.
+_SLOW = 0.1
 
 # Gives a call its result, and lets whoever is kept apart as its waiter be.
 _settle = asyncio.Future.set_result
@@ -45,8 +55,18 @@ class Link(asyncio.Protocol):
     is cancelled leaves its place in the order to a reply that nobody gets.
     """
 
-    def __init__(self, connection: Any, timeout: float | None) -> None:
-        """Take over a connection that redis-py has made, on the running loop."""
+    def __init__(
+        self,
+        connection: Any,
+        timeout: float | None,
+        give: Callable[[Link], None],
+        large: dict[Any, None],
+    ) -> None:
+        """Take over a connection that redis-py has made, on the running loop.
+
+        ``give`` is called with the link once it is closed. Commands that had large replies are
+        added to ``large``.
+        """
         # An object with 30 attributes of its own and more is a slow one.
         self.loop = asyncio.get_running_loop()
         # In one that is asyncio's own, tasks may run the loop, once nest_asyncio allows it.
@@ -55,6 +75,22 @@ class Link(asyncio.Protocol):
         self.connection = connection
         # Why it can be used no more.
         self.failure: Exception | None = None
+        self._give = give
+        # Whether a call may be sent at once: the link is open, not full and not crowded.
+        self.ready = True
+        # Whether a reply keeps others waiting, so that new calls are to take another link.
+        self.crowded = False
+        self.large = large
+        # Bytes that have come since a reply was complete, and the call they are for.
+        self._come, self._partial = 0, cast("Any", None)
+        # Whether any have come since the last look, and the head of the line in that look.
+        self._is_heard, self._head = False, cast("Any", None)
+        self._slow: asyncio.TimerHandle | None = None
+        # Held by a call that waits for replicas on this link.
+        self.replicas = asyncio.Lock()
+        # Whether it closes once no call waits for a reply, whether that is to be looked for, and
+        # whether it takes no more calls.
+        self._retires = self._ends = self._is_shut = False
         self._name = connection._host_error() if hasattr(connection, "_host_error") else "server"
         # Whether its peer is the master only as long as the Sentinels say so.
         self._elected = (
@@ -112,6 +148,7 @@ class Link(asyncio.Protocol):
         """Send a command in this turn of the loop; its reply will be the call's result."""
         self._usable()
         call = self._leaving()
+        call.args = args
         self._line.put(call, args, decode)
         return call
 
@@ -128,7 +165,7 @@ class Link(asyncio.Protocol):
         call = Call(loop=self.loop) if self._unsent or self._waking else self._first()
         self._unsent = True
         call.waiter = None
-        call.request = None
+        call.request = call.args = None
         return call
 
     def _first(self) -> Call:
@@ -144,6 +181,7 @@ class Link(asyncio.Protocol):
         # To ask for the running loop is a system call until Python 3.12.
         return (
             self.failure is None
+            and not self.crowded
             and self._thread == get_ident()
             and self.loop.is_running()
             and not (self._interval and monotonic() >= self._due)
@@ -182,6 +220,8 @@ class Link(asyncio.Protocol):
             if leaving:
                 self._transport.write(leaving)
                 self._is_direct = self._is_attached and self._transport.get_write_buffer_size() == 0
+            if self._slow is None:
+                self._slow = self.loop.call_later(_SLOW, self._look_for_slow)
             if self._watch is None and self._timeout is not None:
                 self._watch = self.loop.call_later(self._timeout / _LOOKS + _MARGIN, self._look)
         except BaseException as error:
@@ -197,7 +237,7 @@ class Link(asyncio.Protocol):
         """Give replies to those who wait for them."""
         if self._interval:
             self._due = monotonic() + self._interval
-        line = self._line
+        line, self._is_heard = self._line, True
         try:
             came = line.receive(data, self._woken)
             while came is not None:
@@ -210,7 +250,53 @@ class Link(asyncio.Protocol):
             raise
         finally:
             if self._woken:
+                self._come = 0
                 self._wake()
+            elif (come := self._come + len(data)) < _LARGE:
+                self._come = come
+            else:
+                self._measure()
+            if self._ends:
+                self._look_for_end()
+
+    def _measure(self) -> None:
+        """Find out whether all that has come lately is a part of one reply."""
+        before, self._come = self._partial, 0
+        self._partial = first = self._line.first
+        if first is None or first is not before:
+            return
+        self.crowd()
+        if isinstance(first, Call):
+            args = first.args if first.request is None else first.request[1]
+            with suppress(TypeError):
+                self.large[args[:2]] = None
+            if len(self.large) > _LARGE_KEPT:
+                del self.large[next(iter(self.large))]
+
+    def _look_for_slow(self) -> None:
+        """Send new calls over another link while one reply keeps the others waiting."""
+        self._slow = None
+        first = None if self.failure is not None else self._line.first
+        if first is not None:
+            if first is self._head:
+                self.crowd()
+            self._slow = self.loop.call_later(_SLOW, self._look_for_slow)
+        self._head = first
+
+    def crowd(self) -> None:
+        """Send new calls over another link until all replies of this one have come."""
+        self.crowded, self.ready, self._ends = True, False, True
+
+    def _look_for_end(self) -> None:
+        """Once no call waits for a reply, close, or take calls again."""
+        if not self.idle:
+            if self._retires:
+                self.retire()
+        elif self._retires:
+            self.fail(ConnectionError(CLOSED))
+        else:
+            self.crowded, self._ends, self._partial = False, False, None
+            self.ready = self.failure is None and self._waiting is None
 
     def _take(self, call: Call | Batch | None, reply: Any) -> None:
         """Give the first in line a reply that the line has not, or a message to its handlers."""
@@ -349,7 +435,8 @@ class Link(asyncio.Protocol):
             return
         come = len(first.replies) if type(first) is Batch else 0
         before, come_before, times = self._watched
-        times = times + 1 if first is before and come == come_before else 0
+        heard, self._is_heard = self._is_heard, False
+        times = times + 1 if first is before and come == come_before and not heard else 0
         if times >= _LOOKS:
             self.fail(TimeoutError(f"Timeout reading from {self._name}"))
             return
@@ -361,21 +448,44 @@ class Link(asyncio.Protocol):
         """Whether the peer does not take what was sent, so that callers should wait."""
         return self._waiting is not None
 
+    @property
+    def idle(self) -> bool:
+        """Whether no call waits for a reply."""
+        return not len(self._line)
+
+    def retire(self) -> None:
+        """Take no more calls, and close the connection after the last reply."""
+        if self.idle:
+            self.fail(ConnectionError(CLOSED))
+            return
+        self._retires = self._ends = self._is_shut = True
+        self.ready = False
+        if self._waiting is None:
+            self._waiting = []
+
+    def retire_soon(self) -> None:
+        """Take the calls of those who have waited for the link, and retire after a reply."""
+        self._retires = self._ends = True
+
     async def writable(self) -> None:
-        """Wait until the peer takes what is sent."""
+        """Wait until the link takes calls again, or is closed."""
         while self._waiting is not None:
             future = self.loop.create_future()
             self._waiting.append(future)
             await future
-        self._usable()
 
     def pause_writing(self) -> None:
         """Let callers wait."""
-        self._waiting = []
+        self.ready = False
+        if self._waiting is None:
+            self._waiting = []
 
     def resume_writing(self) -> None:
         """Let callers go on."""
+        if self._is_shut and self.failure is None:
+            return
         waiting, self._waiting = self._waiting, None
+        self.ready = self.failure is None and not self.crowded
         for future in waiting or ():
             if not future.done():
                 future.set_result(None)
@@ -391,16 +501,21 @@ class Link(asyncio.Protocol):
         """Close the connection, and let what is in flight raise an error."""
         if self.failure is not None:
             return
-        self.failure = error
-        if self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
+        self.failure, self.ready = error, False
+        for timer in (self._watch, self._slow):
+            if timer is not None:
+                timer.cancel()
+        self._watch = self._slow = self._head = self._partial = None
         self._transport.abort()
         pending = self._line.close()
         self.resume_writing()
+        self._give(self)
         for each in pending:
             # Each caller gets an exception of its own, with a traceback of its own.
             own = type(error)(*error.args)
+            # A demoted master has refused what was sent to it.
+            if error.args != (DEMOTED,):
+                own.may_have_run = True  # type: ignore[attr-defined]
             if not each.done():
                 self._fail(each, own)
 
@@ -409,9 +524,18 @@ class Link(asyncio.Protocol):
         if self.failure is None and not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self.fail, ConnectionError("Connection closed"))
 
+    async def disconnect(self, *_: Any, **_options: Any) -> None:
+        """Close the connection, as the pool asks it to."""
+        if self.loop is asyncio.get_running_loop():
+            self.fail(ConnectionError("Connection closed by its client."))
+        else:
+            self.abandon()
+
     def _forked(self) -> None:
         """Be of no use in a forked child, whose parent goes on with the connection."""
         self.failure = ConnectionError("Connection belongs to the parent process")
+        self.ready = False
+        self._give(self)
 
 
 def execute_command(self: Any, *args: Any, **options: Any) -> Any:
@@ -429,11 +553,12 @@ def execute_command(self: Any, *args: Any, **options: Any) -> Any:
         or self._alone.get(name) is not False
         or observability._provider_manager is not None
         # What `usable` says, without the steps to get there.
-        or link.failure is not None
-        or link._waiting is not None
+        or not link.ready
         or link._thread != get_ident()
         or not (link._waking or link.loop.is_running())
         or (link._interval and monotonic() >= link._due)
+        # A command whose reply was large takes another link than the others.
+        or (link.large and is_large(link.large, args))
     ):
         return self._execute(args, options)
     # As in `Link._leaving`.

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import weakref
 from typing import TYPE_CHECKING, Any, cast
 
 import redis.asyncio
 from redis.asyncio.client import Pipeline as RedisPipeline
-from redis.exceptions import ConnectionError, ResponseError
+from redis.exceptions import ConnectionError, ResponseError, TimeoutError
 
 from undercroft.asyncio.base import Redis
 from undercroft.asyncio.connection import HINTING
-from undercroft.asyncio.link import Link, execute_command
+from undercroft.asyncio.link import execute_command
 from undercroft.asyncio.remote_lock import RemoteLock
 from undercroft.asyncio.remote_releases import RemoteReleases
+from undercroft.asyncio.share import Share
 from undercroft.connection import fatal
 from undercroft.feed import PipelineFeeds
+from undercroft.kinds import (
+    ALONE,
+    REPLICATED,
+    changes_nothing,
+    is_large,
+    is_told_by_name,
+    kind_of,
+)
 from undercroft.lock import Locks
 from undercroft.replies import (
     EMPTY_RESPONSE,
@@ -32,40 +40,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from undercroft.asyncio.call import Call, Request
+    from undercroft.asyncio.link import Link
 
-# Commands that keep the server from answering others, or that change the connection
-# for whoever uses it next. They take connections of their own from redis-py's pool.
-_ALONE = {
-    # They wait.
-    *("BLPOP", "BRPOP", "BLMOVE", "BRPOPLPUSH", "BLMPOP", "BZPOPMIN", "BZPOPMAX", "BZMPOP"),
-    *("WAIT", "WAITAOF", "XREAD", "XREADGROUP", "SHUTDOWN", "FAILOVER"),
-    # They make another kind of connection of it.
-    *("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE"),
-    *("MONITOR", "SYNC", "PSYNC", "QUIT", "RESET", "HELLO", "SELECT"),
-    *("MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH", "READONLY", "READWRITE", "ASKING"),
-    # redis-py sends it with others that it finds necessary.
-    "HIMPORT",
-}
-# A connection's user and name hold for all calls that share it.
-_ALONE_OF_CLIENT = {"REPLY", "TRACKING", "CACHING"}
 _NAMES_KEPT = 1024
 # redis-py's asyncio client takes them by name only.
 _PLACES = ("host", "port", "db")
-_CLOSED = "Connection closed by its client."
-
-# How long, in seconds, one waits at most before the next attempt to connect.
-_PATIENCE = 1.0
-
-
-def _is_alone(args: tuple[Any, ...]) -> bool:
-    """Return whether a command needs a connection of its own."""
-    words = []
-    for part in args[:2]:
-        text = bytes(part).decode("latin-1") if isinstance(part, bytes | bytearray) else str(part)
-        words += text.upper().split()
-    if words[:1] == ["CLIENT"]:
-        return words[1:2] != [] and words[1] in _ALONE_OF_CLIENT
-    return words[:1] != [] and words[0] in _ALONE
 
 
 class RemoteRedis(Locks, redis.asyncio.Redis, Redis):  # type: ignore[misc]
@@ -102,20 +81,18 @@ class RemoteRedis(Locks, redis.asyncio.Redis, Redis):  # type: ignore[misc]
             and not getattr(pool.connection_class, "is_within", False)
         )
         self._link: Link | None = None
-        self._linking: asyncio.Task[Link] | None = None
-        self._failures = 0
-        self._alone: dict[str, bool] = {}
+        # By name, False for commands that the shared connection carries.
+        self._alone: dict[str, str | bool] = {}
         # Calls that failed, until it is clear whether they are tried again.
         self._failed: set[asyncio.Task[None]] = set()
 
-    def _takes_own(self, args: tuple[Any, ...]) -> bool:
+    def _kind(self, args: tuple[Any, ...]) -> str | bool:
+        """Return which connection a command takes; False for the shared one."""
         name = args[0]
         known = self._alone.get(name) if type(name) is str else None
         if known is None:
-            known = _is_alone(args)
-            # The second word says what CLIENT means, in whatever case it is written.
-            said = type(name) is str and name.upper().split() not in ([], ["CLIENT"])
-            if said and len(self._alone) < _NAMES_KEPT:
+            known = kind_of(args) or False
+            if type(name) is str and is_told_by_name(name) and len(self._alone) < _NAMES_KEPT:
                 self._alone[name] = known
         return known
 
@@ -134,15 +111,25 @@ class RemoteRedis(Locks, redis.asyncio.Redis, Redis):  # type: ignore[misc]
     async def _execute(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run a command for which there may be no connection yet, or which takes its own."""
         measured = observability._provider_manager is not None
-        if measured or not self._short or self._takes_own(args):
+        kind = ALONE if measured or not self._short else self._kind(args)
+        if kind == ALONE:
             return await super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
+        if kind:
+            share = Share.of(self.connection_pool)
+            run = share.replicated if kind == REPLICATED else share.apply
+            return shaped(self.response_callbacks, args[0], await run(args), options)
         link = self._link
-        if link is None or not link.usable:
+        if link is None or not link.usable or link.full:
             link = await self._connected()
         try:
-            if link.full:
-                await link.writable()
-            reply = await link.send(args, NEVER_DECODE not in options)
+            if link.large and is_large(link.large, args):
+                link = await Share.of(self.connection_pool).aside()
+                call = link.send(args, NEVER_DECODE not in options)
+                # Only now, as a command that cannot be packed is not sent.
+                link.crowd()
+            else:
+                call = link.send(args, NEVER_DECODE not in options)
+            reply = await call
         except ResponseError as error:
             if EMPTY_RESPONSE in options:
                 return options[EMPTY_RESPONSE]
@@ -182,20 +169,22 @@ class RemoteRedis(Locks, redis.asyncio.Redis, Redis):  # type: ignore[misc]
         self, error: Exception, connection: Any, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
         """Raise an error, or try again where the client's way of retrying says so."""
-        failed: Exception | None = error
+        first: Exception | None = error
 
         async def attempt() -> Any:
-            nonlocal failed
-            if failed is not None:
-                first, failed = failed, None
-                raise first
+            nonlocal first
+            if first is not None:
+                failed, first = first, None
+                raise failed
             link = await self._connected()
             return await link.send(args, NEVER_DECODE not in options)
 
-        return await self._retrying(connection, attempt)
+        return await self._retrying(connection, attempt, [args])
 
-    async def _retrying(self, connection: Any, attempt: Callable[[], Awaitable[Any]]) -> Any:
-        """Try in the client's way of retrying."""
+    async def _retrying(
+        self, connection: Any, attempt: Callable[[], Awaitable[Any]], commands: list[Any]
+    ) -> Any:
+        """Try in the client's way of retrying, but not what may have run and changes something."""
 
         async def fail(error: Exception) -> None:
             # Until redis-py 6 a client retries only what it was told to.
@@ -203,73 +192,51 @@ class RemoteRedis(Locks, redis.asyncio.Redis, Redis):  # type: ignore[misc]
             if disconnect_raise is not None:
                 await disconnect_raise(connection, error)
 
-        return await connection.retry.call_with_retry(attempt, fail)
+        async def guarded() -> Any:
+            try:
+                return await attempt(), None
+            except (ConnectionError, TimeoutError) as error:
+                if hasattr(error, "may_have_run") and not all(map(changes_nothing, commands)):
+                    return None, error
+                raise
+
+        reply, error = await connection.retry.call_with_retry(guarded, fail)
+        if error is not None:
+            raise error
+        return reply
+
+    async def _completed(self, link: Link, args: tuple[Any, ...], kind: Any, reply: Any) -> Any:
+        """Return the reply to a command of a pipeline that concerns other connections as well."""
+        share = Share.of(self.connection_pool)
+        if kind == REPLICATED:
+            return await share.replicated_elsewhere(link, args, reply)
+        share.applied(link, args)
+        return reply
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
         """Return a collection of commands that are run together."""
         return Pipeline(self, transaction, shard_hint)
 
     async def _connected(self) -> Link:
-        """Return the link, checked or made anew by the first of those who find that due."""
-        loop = asyncio.get_running_loop()
-        link = self._link
-        if link is not None and link.usable:
-            return link
-        task = self._linking
-        if task is None or task.done() or task.get_loop() is not loop:
-            task = self._linking = loop.create_task(self._connect())
-            task.add_done_callback(_told)
-        try:
-            # A call that is cancelled meanwhile leaves the others their connection.
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            caller = asyncio.current_task()
-            is_own = caller is not None and caller.cancelling()
-            if task.cancelled() and task is not self._linking and not is_own:
-                raise ConnectionError(_CLOSED) from None
-            raise
-
-    async def _connect(self) -> Link:
-        if self._link is not None:
-            if await self._link.check():
-                return self._link
-            self._link.abandon()
-        if self._failures > 1:
-            longest = min(_PATIENCE, 0.01 * 2 ** min(self._failures, 10))
-            await asyncio.sleep(longest * random.uniform(0.5, 1))
-        pool: Any = self.connection_pool
-        connection = pool.make_connection()
-        try:
-            await connection.connect()
-        except BaseException:
-            self._failures += 1
-            await connection.disconnect(nowait=True)
-            raise
-        self._failures = 0
-        self._link = Link(connection, connection.socket_timeout)
-        return self._link
+        """Return the link of the pool on the running loop, usable and not full."""
+        share = Share.of(self.connection_pool)
+        while True:
+            link = self._link = await share.connected()
+            if not link.full:
+                return link
+            await link.writable()
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
-        """Close the connections; using the client again makes new ones."""
-        loop = asyncio.get_running_loop()
-        linking, self._linking = self._linking, None
-        if linking is not None and not linking.done() and linking.get_loop() is loop:
-            linking.cancel()
-            await asyncio.wait([linking])
-        link, self._link = self._link, None
-        if link is not None:
-            if link.loop is loop:
-                link.fail(ConnectionError(_CLOSED))
-            else:
-                link.abandon()
-        await super().aclose(close_connection_pool)
+        """Close the connections; using the client again makes new ones.
 
-    def __del__(self, *args: Any, **kwargs: Any) -> None:
-        """Close what nobody closed."""
-        link = self.__dict__.get("_link")
-        if link is not None:
-            link.abandon()
-        super().__del__(*args, **kwargs)
+        Those of a pool that other clients may use stay open, unless the argument says otherwise.
+        """
+        self._link = None
+        if close_connection_pool or (
+            close_connection_pool is None and self.auto_close_connection_pool
+        ):
+            await Share.of(self.connection_pool).stop()
+        await super().aclose(close_connection_pool)
 
 
 class Pipeline(PipelineFeeds, RedisPipeline):  # type: ignore[misc]
@@ -284,11 +251,13 @@ class Pipeline(PipelineFeeds, RedisPipeline):  # type: ignore[misc]
         """Run all commands and return their results."""
         client, commands = self._client, self.command_stack
         alone = self.watching or self.connection or self.scripts or not client._short
+        kinds = [client._kind(args) for args, _ in commands]
         if (
             alone
             or not commands
             or observability._provider_manager is not None
-            or any(NEVER_DECODE in more or client._takes_own(args) for args, more in commands)
+            or ALONE in kinds
+            or any(NEVER_DECODE in more for _, more in commands)
         ):
             return await super().execute(raise_on_error)
         whole: Any = self.is_transaction or self.explicit_transaction
@@ -296,10 +265,18 @@ class Pipeline(PipelineFeeds, RedisPipeline):  # type: ignore[misc]
         link = await client._connected()
 
         async def attempt() -> Any:
-            return await run(_Exchange(await client._connected()), commands, raise_on_error)
+            link = await client._connected()
+            results = await run(_Exchange(link, REPLICATED in kinds), commands, raise_on_error)
+            for place, kind in enumerate(kinds):
+                if kind and not isinstance(results[place], Exception):
+                    results[place] = await client._completed(
+                        link, commands[place][0], kind, results[place]
+                    )
+            return results
 
         try:
-            found: list[Any] = await client._retrying(link.connection, attempt)
+            sent = [args for args, _ in commands]
+            found: list[Any] = await client._retrying(link.connection, attempt, sent)
             return found
         finally:
             reset: Any = self.reset
@@ -328,8 +305,9 @@ class Pipeline(PipelineFeeds, RedisPipeline):  # type: ignore[misc]
 class _Exchange:
     """What redis-py's pipelines take for a connection: one exchange over the link."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, waits: bool) -> None:
         self._link = link
+        self._waits = waits
         self._replies: Iterator[Any] = iter(())
 
     def __getattr__(self, name: str) -> Any:
@@ -339,9 +317,10 @@ class _Exchange:
         return list(commands)
 
     async def replies(self, commands: list[Any]) -> list[Any]:
-        if self._link.full:
-            await self._link.writable()
-        found: list[Any] = await self._link.send_many(commands)
+        call = self._link.send_many(commands)
+        if self._waits:
+            self._link.crowd()
+        found: list[Any] = await call
         return found
 
     async def send_packed_command(self, commands: list[Any]) -> None:
@@ -354,9 +333,3 @@ class _Exchange:
         if (error := fatal(reply)) is not None:
             raise error
         return reply
-
-
-def _told(task: asyncio.Task[Link]) -> None:
-    # The call that waits raises it; that nobody waited any more is no news.
-    if not task.cancelled():
-        task.exception()
