@@ -18,6 +18,7 @@ does not wait for redis-py.
 - `factory`: which classes clients of stores and of servers are.
 - `feed`: the object that a client's `feed(key)` is.
 - `flask_caching`: a cache for Flask-Caching, on a store in shared memory or on a server.
+- `green`: waits that let other greenlets run, where gevent or eventlet has patched this process.
 - `joblib`: a backend of joblib whose workers get and return arrays through a store.
 - `kinds`: which connection a command takes: by what it leaves on one, or needs of one.
 - `lock`: locks of a store in this process: redis-py's, which tell each other when they are

@@ -15,6 +15,7 @@ from queue import Full
 from typing import TYPE_CHECKING, Any
 
 from undercroft._native import ChannelClosed, ChannelLink, Client, MovedError, new_id
+from undercroft.green import GreenLink, is_patched
 from undercroft.objects import (
     Objects,
     _decode,
@@ -217,6 +218,8 @@ class Channel(Messages):
             self._client = Store(**options) if store is None else Store(store, **options)
         self._run = functools.partial(_run_embedded, self._client)
         self._link = ChannelLink(self._client, encoded, most, pickle)
+        if is_patched():
+            self._link = GreenLink(self._client, self._link)
         self._prefix = self._items + b":object:"
         self._objects = Objects(self._client, pickle=pickle, prefix=self._prefix.decode())
 

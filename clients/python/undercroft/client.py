@@ -19,6 +19,7 @@ from undercroft.address import DEFAULT_STORE, SCHEME, told
 from undercroft.base import Redis
 from undercroft.connection import ConnectionPool
 from undercroft.feed import EmbeddedFeeds
+from undercroft.green import adapt, is_patched
 from undercroft.lock import Lock, Locks
 from undercroft.missing import Modules
 from undercroft.options import without_meaning
@@ -142,6 +143,8 @@ class EmbeddedRedis(  # type: ignore[misc]
             settings["decode_responses"], settings["encoding"], settings["encoding_errors"]
         )
         self.response_callbacks = self._remote.response_callbacks
+        if is_patched():
+            adapt(self, xread=redis.Redis.xread, xreadgroup=redis.Redis.xreadgroup)
         return self
 
     def __init__(self, *args: Any, **options: Any) -> None:

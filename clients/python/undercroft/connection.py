@@ -9,7 +9,6 @@ from __future__ import annotations
 import builtins
 import inspect
 import os
-import select
 import socket
 import sys
 import threading
@@ -22,6 +21,7 @@ from redis._parsers.resp3 import _RESP3Parser
 from redis.exceptions import ConnectionError, DataError, ResponseError, TimeoutError
 
 from undercroft.address import SCHEME
+from undercroft.green import is_patched, readable
 from undercroft.resp import MISSING, Packer, Push, Reader
 
 if TYPE_CHECKING:
@@ -91,7 +91,6 @@ class Parser(_RESP3Parser):
         """Make a parser that reads so many bytes at once."""
         super().__init__(socket_read_size)  # type: ignore[no-untyped-call]
         self._reader: Any = None
-        self._poller: select.poll | None = None
         # The native reader where it may use the socket itself, which TLS does not allow.
         self.wire: Any = None
         # Whether a message that nobody asked for is an answer, too.
@@ -102,12 +101,10 @@ class Parser(_RESP3Parser):
         sock = connection._sock
         encoder = connection.encoder
         self._reader = make_reader(encoder, self.parse_error)
-        if NATIVE is not None and type(sock) is socket.socket:
+        # Native code that waits for a socket stops the hub of patched ones.
+        if NATIVE is not None and type(sock) is socket.socket and not is_patched():
             self._reader.attach(sock.fileno(), sock.family == socket.AF_UNIX)
             self.wire = connection.wire = self._reader
-        else:
-            self._poller = select.poll()
-            self._poller.register(sock, select.POLLIN)
         self._sock = sock
         self.encoder = encoder
 
@@ -115,19 +112,18 @@ class Parser(_RESP3Parser):
         """Forget the socket, and what came from it."""
         self._sock = None
         self._reader = None
-        self._poller = None
         self.wire = None
         self.encoder = None
 
     def quiet(self) -> bool:
         """Return whether there is a connection, and nothing has come over it."""
-        replies, poller, wire = self._reader, self._poller, self.wire
+        replies, wire = self._reader, self.wire
         sock: Any = self._sock
         if wire is not None:
             return bool(wire.quiet())
-        if replies is None or poller is None or replies.has_data():
+        if replies is None or replies.has_data():
             return False
-        return not (poller.poll(0) or (hasattr(sock, "pending") and sock.pending()))
+        return not (readable([sock], 0) or (hasattr(sock, "pending") and sock.pending()))
 
     def can_read(self, timeout: float | None = 0) -> bool:
         """Return whether something has come, waiting for it so many seconds."""
@@ -137,11 +133,8 @@ class Parser(_RESP3Parser):
             raise ConnectionError(CLOSED)
         if replies.has_data():
             return True
-        if not (hasattr(sock, "pending") and sock.pending()):
-            poller = select.poll()
-            poller.register(sock, select.POLLIN)
-            if not poller.poll(None if timeout is None else timeout * 1000):
-                return False
+        if not (hasattr(sock, "pending") and sock.pending()) and not readable([sock], timeout):
+            return False
         return self._receive(replies, 0, patient=False)
 
     def _receive(self, replies: Any, timeout: Any, patient: bool = True) -> bool:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from redis.exceptions import RedisError
 from redis.lock import Lock as RedisLock
 
+from undercroft.green import read
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -95,7 +97,7 @@ class _Receiver:
 
     def wait(self, seconds: float) -> None:
         """Wait for a message, or what else comes, for so long at most."""
-        self._native.read(seconds)
+        read(self._native, seconds)
 
     def close(self) -> None:
         """Unsubscribe."""

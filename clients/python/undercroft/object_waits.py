@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from undercroft._native import Subscription
+from undercroft.green import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -127,7 +128,7 @@ def wait_in_place(
         messages.command(waiting.subscribing())
         waiting.look(exists)
         while not waiting.is_over and not waiting.is_late:
-            key = waiting.meant(messages.read(waiting.pause, decode=False))
+            key = waiting.meant(read(messages, waiting.pause, decode=False))
             if key is not None and exists(key):
                 waiting.found([key])
             if waiting.is_due:

@@ -9,10 +9,11 @@ import redis
 import redis.utils
 from redis.commands import CoreCommands
 
-from undercroft._native import Queue, errors, shape_replies
+from undercroft._native import Queue, errors, shape_replies, waits
 from undercroft.feed import PipelineFeeds
+from undercroft.green import is_patched, run
 from undercroft.missing import Modules
-from undercroft.replies import EMPTY_RESPONSE, shaped
+from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -169,6 +170,10 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
             return []
         try:
             try:
+                if is_patched() and not self.whole and self._may_wait():
+                    commands = self.command_stack
+                    replies = [self._reply(*command, taken) for command in commands]
+                    return self.results(replies, commands, taken, raise_on_error)
                 results = self._results(self.transaction, taken)
                 if results is not None:
                     return results
@@ -258,6 +263,19 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
         for at in unasked:
             results.insert(at, commands[at][1][EMPTY_RESPONSE])
         return results
+
+    def _may_wait(self) -> bool:
+        """Return whether a command may wait for keys."""
+        return any(waits(args[0]) for args, _ in self.command_stack)
+
+    def _reply(self, args: tuple[Any, ...], options: dict[str, Any], taken: list[Any]) -> Any:
+        """Run one command, which waits in the hub if it waits, and return its reply or error."""
+        if not waits(args[0]):
+            return self._run_these([(args, options)], taken)[0]
+        try:
+            return run(self._client, args, NEVER_DECODE not in options, taken)
+        except redis.ResponseError as error:
+            return error
 
     def _run_these(self, commands: list[Command], taken: list[Any] | None = None) -> list[Any]:
         """Run commands in one call, and return what they answer."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from redis.client import PubSub as RemotePubSub
 
 from undercroft._native import Subscription
+from undercroft.green import read
 
 if TYPE_CHECKING:
     from undercroft.client import EmbeddedRedis
@@ -64,7 +65,7 @@ class PubSub(RemotePubSub):
 
     def parse_response(self, block: bool = True, timeout: float = 0) -> Any:
         """Return what comes next, waiting for it if asked to."""
-        return self._receiver().read(None if block else timeout)
+        return read(self._receiver(), None if block else timeout)
 
     def handle_message(self, response: Any, ignore_subscribe_messages: bool = False) -> Any:
         """Return a message as a dictionary, or give it to its handler."""

@@ -6,6 +6,7 @@ from undercroft._native import Client, Queue
 from undercroft.address import DEFAULT_STORE, TYPE_CHECKING, told
 from undercroft.caches import Caches
 from undercroft.feed import EmbeddedFeeds, PipelineFeeds
+from undercroft.green import adapt, is_patched
 from undercroft.taking import Taking
 
 if TYPE_CHECKING:
@@ -132,7 +133,10 @@ class Store(Taking, Client, EmbeddedFeeds, Caches):
             },
             tuple,
         )
-        return super().__new__(cls, **settings)
+        self = super().__new__(cls, **settings)
+        if is_patched():
+            adapt(self)
+        return self
 
     def execute(self, *words: Any, decode: bool = True) -> Any:
         """Run any command, given by its words, and return its reply as Redis' protocol has it.

@@ -17,6 +17,7 @@ from redis.exceptions import ConnectionError, TimeoutError
 from undercroft._native import Client, Peer
 from undercroft.address import OPTIONS, SCHEME, database_of, told
 from undercroft.connection import _UNSET, CLOSED, Parser, _Plugged, make_reader, plugged
+from undercroft.green import is_patched, wait
 from undercroft.options import without_meaning
 
 # What a connection tells the store, beside which one it is.
@@ -111,7 +112,11 @@ class Socket:
 
     def recv(self, most: int, flags: int = 0) -> bytes:  # noqa: ARG002
         """Return so many bytes at most; none where the connection has ended."""
-        return self.peer.receive(most, self._timeout)
+        if not is_patched():
+            return self.peer.receive(most, self._timeout)
+        if not wait(self.peer, self._timeout):
+            raise TimeoutError("Timeout reading from socket")
+        return self.peer.receive(most, 0)
 
     def recv_into(self, buffer: Any, most: int = 0, flags: int = 0) -> int:
         """Put bytes into a buffer and return how many they are."""
@@ -172,7 +177,7 @@ class StoreParser(Parser):
             raise ConnectionError(CLOSED)
         if replies.has_data():
             return True
-        if not (peer.ready() if timeout == 0 else peer.wait(timeout)):
+        if not (peer.ready() if timeout == 0 else wait(peer, timeout)):
             return False
         return self._receive(replies, 0, patient=False)
 
@@ -185,7 +190,7 @@ class StoreParser(Parser):
         if data is None:
             sock: Any = self._sock
             seconds = sock.gettimeout() if timeout is _UNSET else timeout
-            if not peer.wait(seconds):
+            if not wait(peer, seconds):
                 if patient:
                     raise TimeoutError("Timeout reading from socket")
                 return False
