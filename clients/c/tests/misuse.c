@@ -153,7 +153,8 @@ static void sizes_and_kinds(const char *path)
 
     options.size -= 1;
     MISUSE(uc_open(path, &options, &made));
-    options.size += 9;
+    /* No later header's is so large. */
+    options.size = sizeof options + 4096;
     MISUSE(uc_open(path, &options, &made));
     EXPECT(strstr(uc_error_message(), "uc_options") != NULL);
     options.size = sizeof options;

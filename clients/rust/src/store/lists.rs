@@ -87,9 +87,10 @@ impl Store {
     /// ```
     pub fn blpop(&self, key: impl AsRef<[u8]>, timeout: Duration) -> Result<Option<Vec<u8>>> {
         // Redis takes a timeout of 0 for none at all, and refuses those that end behind all its time.
-        let seconds = match timeout {
-            FOREVER.. => "0".to_owned(),
-            timeout => timeout.as_secs_f64().max(0.001).to_string(),
+        let seconds = if timeout >= FOREVER {
+            "0".to_owned()
+        } else {
+            timeout.as_secs_f64().max(0.001).to_string()
         };
         let popped: Option<Vec<Vec<u8>>> =
             self.ask(&[b"BLPOP", key.as_ref(), seconds.as_bytes()])?;
