@@ -121,7 +121,9 @@ switch ($what) {
         $parent = getmypid();
         $signaller = pcntl_fork();
         if ($signaller === 0) {
-            while (($other->info('clients')['Clients']['blocked_clients'] ?? 1) < 1) {
+            // Waiting at the server, and asleep in the call that reads: PHP runs the handler behind that.
+            while (($other->info('clients')['Clients']['blocked_clients'] ?? 1) < 1
+                || !preg_match('~\) S ~', (string) file_get_contents("/proc/$parent/stat"))) {
                 usleep(1000);
             }
             posix_kill($parent, SIGUSR1);

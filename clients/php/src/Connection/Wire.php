@@ -177,6 +177,10 @@ final class Wire implements Source
 
     public function read(int $wanted): string
     {
+        // A signal's handler may have forked since the request was sent.
+        if (!$this->isOurs()) {
+            throw $this->lost();
+        }
         if ($this->socket === null) {
             $bytes = @fread($this->stream, $wanted);
             return $bytes === '' || $bytes === false ? throw $this->lost() : $bytes;
