@@ -28,6 +28,7 @@ fn make_calls(store: &Store) {
     run(&["DUMP", "text"]);
     run(&["GET", "short"]);
     assert!(store.command(&["LPUSH", "key", "item"]).is_err());
+    store.del(&["list"]).expect("removed");
     store.rpush("list", &["a", "b"]).expect("a push");
     assert_eq!(store.lpop("list").expect("a pop"), Some(b"a".to_vec()));
     // One of them would be a negative timeout for Redis.
