@@ -80,6 +80,8 @@ struct Holdings {
     found: Vec<Holding>,
     /// Each with its length; an arena counts as its first page.
     blocks: Vec<(Offset, u64)>,
+    /// An object of several blocks was met, which is looked at under the lock of its shard only.
+    is_partial: bool,
 }
 
 impl Scratch for Holdings {
@@ -87,6 +89,7 @@ impl Scratch for Holdings {
         self.entries.clear();
         self.found.clear();
         self.blocks.clear();
+        self.is_partial = false;
     }
 }
 
@@ -252,8 +255,8 @@ impl Store {
             .collect())
     }
 
-    /// Visits all keys of some shards that clients see, some buckets at a time, with the blocks that they take. `is_wanted` is asked of
-    /// each block with its length.
+    /// Visits all keys of some shards that clients see, some buckets at a time, with the blocks that they take. `is_wanted`
+    /// is asked of each block with its length. Keys whose shard stays locked by another process are left out.
     fn for_each_holding(
         &self,
         shards: ShardSet,
@@ -267,12 +270,27 @@ impl Store {
                 let root = Root { shard, database };
                 let mut position = 0;
                 loop {
-                    position =
+                    let read = |view: &View<'_>, out: &mut Holdings, buckets, is_locked| {
+                        let next = look_at_buckets(view, root, position, buckets, out)?;
+                        self.look_at_entries(view, root, terms, is_wanted, is_locked, out)?;
+                        Ok::<_, Error>(next)
+                    };
+                    let mut next =
                         self.read_into(ShardSet::one(shard), &mut holdings, |reader, out| {
-                            let next = look_at_buckets(reader.view(), root, position, out)?;
-                            self.look_at_entries(reader.view(), root, terms, is_wanted, out)?;
-                            Ok::<_, Error>(next)
+                            read(reader.view(), out, BUCKETS, false)
                         })?;
+                    if holdings.is_partial {
+                        // The walk over an object trusts what it reads, so nothing may change meanwhile (R3).
+                        let looked = self.write_to_free(shard, |writer| {
+                            holdings.clear();
+                            read(writer.view(), &mut holdings, 1, true)
+                        });
+                        match looked {
+                            Err(error) if error.is_busy() => holdings.clear(),
+                            looked => next = looked?,
+                        }
+                    }
+                    position = next;
                     visit(root, &holdings);
                     if position == 0 {
                         break;
@@ -290,26 +308,33 @@ impl Store {
         root: Root,
         terms: Terms,
         is_wanted: &(dyn Fn(Offset, u64) -> bool + Sync),
+        is_locked: bool,
         out: &mut Holdings,
     ) -> Result<(), Error> {
         for &(at, overflow) in &out.entries {
             let entry = Entry::load(view, at)?;
+            // R3: lengths of a torn entry may be of any size.
+            view.recheck()?;
             let start = out.blocks.len();
             out.blocks.push((at, entry.size()));
             let mut bytes = entry.size();
             if let Some(block) = entry.block(view)? {
                 out.blocks.push((block, entry.header.value_length()));
-                bytes += entry.header.value_length();
+                bytes = bytes.saturating_add(entry.header.value_length());
             }
             if entry.header.form() == Some(Form::Object) {
+                let pool = entry.object()?.pool(view, root.shard, &entry)?;
                 let blocks = &mut out.blocks;
-                let arena = for_each_block(self, view, root.shard, &entry, &mut |block| {
-                    blocks.push((block, 1));
-                })?;
-                view.recheck()?;
-                if arena != 0 {
-                    blocks.push((arena, 1));
-                    bytes = view.arena_bytes(arena)?;
+                if pool.arena() != 0 {
+                    blocks.push((pool.arena(), 1));
+                    bytes = view.arena_bytes(pool.arena())?;
+                } else if is_locked {
+                    for_each_block(self, view, root.shard, &entry, &mut |block| {
+                        blocks.push((block, 1));
+                    })?;
+                } else {
+                    out.is_partial = true;
+                    return Ok(());
                 }
             }
             let expiry = entry.expiry(view)?;
@@ -341,10 +366,11 @@ fn look_at_buckets(
     view: &View<'_>,
     root: Root,
     position: u64,
+    buckets: u64,
     out: &mut Holdings,
 ) -> Result<u64, Error> {
     let mut position = position;
-    for _ in 0..BUCKETS {
+    for _ in 0..buckets {
         position = scan_chain(view, root, position, |at, overflow| {
             view.prefetch(at);
             out.entries.push((at, overflow));

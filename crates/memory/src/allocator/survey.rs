@@ -30,6 +30,8 @@ pub struct Survey<'a> {
 #[derive(Debug, Default)]
 pub struct Stretches {
     heap: Offset,
+    /// Extents of the heap that were looked at.
+    extents: u64,
     count: usize,
     /// Which stretch an extent belongs to.
     by_extent: HashMap<u64, usize>,
@@ -82,6 +84,7 @@ impl Survey<'_> {
         let (usable, arenas) = self.usable_extents();
         let mut stretches = Stretches {
             heap: self.segment.mapping.layout().heap,
+            extents: usable.len() as u64,
             ..Stretches::default()
         };
         let extents = usable.len() as u64;
@@ -193,7 +196,9 @@ impl Stretches {
     /// The stretches that a block of so many bytes lies in, by number; all those of an arena, by the arena's offset.
     pub fn of(&self, block: Offset, bytes: u64) -> impl Iterator<Item = usize> + '_ {
         let extent = |at: Offset| at.wrapping_sub(self.heap) / EXTENT;
-        let extents = extent(block)..=extent(block.saturating_add(bytes.max(1) - 1));
+        // A damaged length leads no further than the heap.
+        let last = extent(block.saturating_add(bytes.max(1) - 1)).min(self.extents);
+        let extents = extent(block)..=last;
         let lies_in = extents.filter_map(|extent| self.by_extent.get(&extent));
         let arenas = self.by_arena.get(&block).into_iter().flatten();
         lies_in.chain(arenas).copied()
