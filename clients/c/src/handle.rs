@@ -125,7 +125,7 @@ impl<T: Kind> Handle<T> {
         Err(unsafe { Handle::refuse(handle) })
     }
 
-    /// What threads may read of it; null where it cannot be used.
+    /// The part that any thread may read; null where the handle cannot be used.
     ///
     /// # Safety
     /// As for [`exclusive`](Self::exclusive).

@@ -78,7 +78,7 @@ pub(crate) unsafe fn read_options(options: *const Options) -> Outcome<Wanted> {
 /// # Safety
 /// The first field is a `usize`, and zero is a value of every field.
 pub(crate) unsafe trait Growing: Copy {
-    /// What the header calls it.
+    /// The name in the header.
     const NAME: &'static str;
     /// The size of its first version.
     const FIRST: usize;
@@ -92,7 +92,7 @@ pub(crate) unsafe trait Growing: Copy {
         // SAFETY: the caller's promise; the size comes first in each version.
         let size = unsafe { at.cast::<usize>().read() };
         let known = size_of::<Self>();
-        // What a newer program says beyond what is known here must not be passed over.
+        // Fields of a newer program that this library does not know must not be ignored.
         let most = known + NEWER;
         let is_sound = (Self::FIRST..=most).contains(&size) && size.is_multiple_of(8);
         // SAFETY: as above, a byte of it.

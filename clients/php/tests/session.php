@@ -65,7 +65,7 @@ switch ($what) {
         }
         // no break
     case 'exception':
-        throw new Exception('nobody catches it');
+        throw new Exception('an exception that the program does not catch');
     case 'exit':
         pcntl_async_signals(true);
         pcntl_signal(SIGALRM, static fn () => exit(0));

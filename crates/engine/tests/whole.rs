@@ -85,7 +85,7 @@ fn usage(store: &Store, key: &[u8]) -> u64 {
     read.expect("a sound store")
 }
 
-/// What was made at once takes about as much memory as what grew, up to half more: pages of an arena that is begun, and a
+/// A value that was made at once takes about as much memory as one that grew, up to half more: pages of an arena that is begun, and a
 /// table that is twice as long where the other one is about to double.
 fn assert_compact(store: &Store, whole: &[u8], grown: &[u8]) {
     let (whole, grown) = (usage(store, whole), usage(store, grown));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use undercroft::Store;
 
-/// Makes calls when its thread ends, behind the destructors of what was used later in it.
+/// Makes calls when its thread ends, after the destructors of the values that the thread used later.
 struct Last(Store, Sender<bool>);
 
 thread_local! {

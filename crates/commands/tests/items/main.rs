@@ -22,7 +22,8 @@ use undercroft_memory::work::{self, Work};
 /// The smaller number of items; beyond every limit at which a value becomes a large one.
 const FEW: usize = 2000;
 const TIMES: usize = 10;
-/// How much more than ten times as much the work of a run may be: a tree is higher, and a table is about to double. Work that grows with the square would be ten times as much.
+/// How much more than ten times as much the work of a run may be: a tree is higher, and a table is about to double. Work
+/// that grows with the square would be ten times as much.
 const MORE: f64 = 2.0;
 /// Words that are counted for each item at most, in the log and in all.
 const LOGGED_MAX: u64 = 150;

@@ -42,7 +42,7 @@ pub struct Store {
     shard_mask: usize,
     /// Keys that may be evicted next.
     pub(crate) pool: ForkMutex<EvictionPool>,
-    /// What is known of where room could be made in a full store.
+    /// The places where room could be made in a full store.
     pub(crate) space: ForkMutex<Space>,
     /// Keys that this process evicted.
     pub(crate) evicted: AtomicU64,

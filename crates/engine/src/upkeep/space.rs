@@ -1,8 +1,8 @@
 //! Making room where the store itself is full, by its capacity or its file system (M1).
 //!
-//! What is wanted then is pages, most often several in one piece. Keys go by age at first, as at `maxmemory`: that serves
-//! whoever sets keys like those that went. Keys of one age lie anywhere, though, so that most of a store could go before two
-//! pages side by side are free. Where a round by age did not help, keys go by place: all keys are looked at for the
+//! A writer then needs pages, most often several in one piece. Keys go by age at first, as at `maxmemory`: that serves a
+//! writer whose keys are like those that went. Keys of one age lie anywhere, though, so that most of a store could go before
+//! two pages side by side are free. Where a round by age did not help, keys go by place: all keys are looked at for the
 //! stretches of the heap that hold nothing else, and of some of these, chosen by chance, those go whose keys are worth
 //! least. What one look finds serves the next shortages, too.
 
@@ -22,8 +22,8 @@ use crate::upkeep::reclaim::Locked;
 
 /// Bytes evicted at least.
 const AT_ONCE: u64 = 64 << 10;
-/// What one look at all keys finds room for: this part of what is in use, but no more bytes than these; or the run that is
-/// wanted.
+/// One look at all keys finds room for this part of the bytes in use, but for no more bytes than these; or for the run that
+/// is wanted.
 const PART: u64 = 64;
 const MOST: u64 = 16 << 20;
 /// Stretches that are compared for each that goes, where they are no longer than that.
@@ -35,7 +35,7 @@ const BUCKETS: u64 = 32;
 /// Steps of freeing what a stretch has left.
 const STEPS: usize = 256;
 
-/// What is known of where room could be made.
+/// The places where room could be made, as far as they are known.
 #[derive(Debug, Default)]
 pub(crate) struct Space {
     /// Bytes that the last round freed, and the bytes in use after it: if they are used by now, it helped.
@@ -184,7 +184,7 @@ impl Store {
     }
 
     /// The keys of stretches of the heap that hold nothing else than keys of these shards and have room for a run of so many
-    /// bytes each: some, the one whose keys are worth least last. O(keys of the shards), without a lock.
+    /// bytes each: some, the one whose keys are worth least last. O(keys of the shards), without a lock but for objects.
     fn find_stretches(
         &self,
         policy: EvictionPolicy,

@@ -19,7 +19,7 @@ use crate::views::view::Offset;
 /// The mask of an extent whose pages are all free.
 const ALL_FREE: u64 = 0xffff;
 
-/// What could come free, by page. Takes two bytes a page of the heap.
+/// The blocks that may go, by page. Takes two bytes a page of the heap.
 pub struct Survey<'a> {
     segment: &'a Segment,
     /// Blocks that may go, at the first page of their slab or run; at an arena's first page 1 where all of it may.
