@@ -166,7 +166,7 @@ impl Drop for Use<'_, '_> {
         if self.limited.take().is_some() && self.store.has_backlog() {
             self.client.tell_left_here(self.py);
         }
-        drop(self.client.open.with(self.py, Opened::leave));
+        self.client.leave(self.py);
     }
 }
 
@@ -192,14 +192,10 @@ impl Opened {
         }
     }
 
-    /// Ends a call. Returns the stores that are not in use any more.
+    /// Whether there are stores that are not in use any more.
     #[inline(always)]
-    fn leave(&mut self) -> Vec<Arc<OpenStore>> {
-        self.users -= 1;
-        match self.users == 0 && !self.retired.is_empty() {
-            true => std::mem::take(&mut self.retired),
-            false => Vec::new(),
-        }
+    fn has_unused(&self) -> bool {
+        self.users == 0 && !self.retired.is_empty()
     }
 
     /// Puts a store in the place of the one that is there.
@@ -283,10 +279,33 @@ impl Client {
                 Ok(pointer)
             }
             Err(error) => {
-                drop(self.open.with(py, Opened::leave));
+                self.leave(py);
                 Err(error::raise_opening(self.codec.raises, &error))
             }
         }
+    }
+
+    /// Ends a call.
+    #[inline(always)]
+    fn leave(&self, py: Python<'_>) {
+        let left = |open: &mut Opened| {
+            open.users -= 1;
+            open.has_unused()
+        };
+        if self.open.with(py, left) {
+            self.close_unused(py);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn close_unused(&self, py: Python<'_>) {
+        // Another thread may have begun a call.
+        let unused = |open: &mut Opened| match open.has_unused() {
+            true => std::mem::take(&mut open.retired),
+            false => Vec::new(),
+        };
+        drop(self.open.with(py, unused));
     }
 
     /// Whether the client leaves a store whose file was removed or replaced.

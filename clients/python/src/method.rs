@@ -40,15 +40,42 @@ pub(crate) struct Call<'a, 'py, C = Client> {
 }
 
 /// Why a method did not answer.
-pub(crate) enum Miss {
-    /// The arguments are redis-py's to handle.
-    Unusual,
+///
+/// It is one word, so that an [`Outcome`] is two, which stay in registers. One of nine words is copied through memory a
+/// few times in each call, by loads that are wider than the stores before them: a processor waits for these.
+pub(crate) struct Miss(Option<Box<Why>>);
+
+/// See [`Miss`], which without one says that the arguments are redis-py's to handle.
+enum Why {
     /// An exception.
     Raised(PyErr),
     /// An exception is set already.
     Set,
     /// An exception, of a store whose file was removed: the same call may find another one.
     Again(PyErr),
+}
+
+impl Miss {
+    /// The arguments are redis-py's to handle.
+    pub(crate) const UNUSUAL: Miss = Miss(None);
+
+    #[inline(always)]
+    pub(crate) fn is_unusual(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// An exception is set already.
+    #[cold]
+    pub(crate) fn set() -> Miss {
+        Miss(Some(Box::new(Why::Set)))
+    }
+}
+
+impl From<PyErr> for Miss {
+    #[cold]
+    fn from(error: PyErr) -> Miss {
+        Miss(Some(Box::new(Why::Raised(error))))
+    }
 }
 
 /// A new reference, or why there is none.
@@ -71,9 +98,9 @@ impl<'a, 'py, C> Call<'a, 'py, C> {
     #[inline(always)]
     pub(crate) fn exactly<const N: usize>(&self) -> Result<&'a [*mut ffi::PyObject; N], Miss> {
         if !self.names.is_null() {
-            return Err(Miss::Unusual);
+            return Err(Miss::UNUSUAL);
         }
-        self.arguments.try_into().map_err(|_| Miss::Unusual)
+        self.arguments.try_into().map_err(|_| Miss::UNUSUAL)
     }
 
     /// All arguments, where none came by name.
@@ -82,7 +109,7 @@ impl<'a, 'py, C> Call<'a, 'py, C> {
         if self.names.is_null() {
             Ok(self.arguments)
         } else {
-            Err(Miss::Unusual)
+            Err(Miss::UNUSUAL)
         }
     }
 
@@ -132,11 +159,11 @@ impl<'a, 'py, C> Call<'a, 'py, C> {
         let (Some((&first, arguments)), Some(positional)) =
             (self.arguments.split_first(), self.positional.checked_sub(1))
         else {
-            return Err(Miss::Unusual);
+            return Err(Miss::UNUSUAL);
         };
         // SAFETY: the caller of the method keeps its arguments alive until it returns, and `'a` ends before.
         let list = unsafe { Borrowed::from_ptr(self.py, first) };
-        let list = list.cast::<PyList>().map_err(|_| Miss::Unusual)?;
+        let list = list.cast::<PyList>().map_err(|_| Miss::UNUSUAL)?;
         let call = Call {
             arguments,
             positional,
@@ -158,14 +185,14 @@ impl<'a, 'py> Call<'a, 'py> {
     pub(crate) fn bytes(&self, argument: *mut ffi::PyObject) -> Result<&'a [u8], Miss> {
         // SAFETY: the caller of the method keeps its arguments alive until it
         // returns, and `'a` ends before.
-        unsafe { self.client.codec.bytes(argument) }.ok_or(Miss::Unusual)
+        unsafe { self.client.codec.bytes(argument) }.ok_or(Miss::UNUSUAL)
     }
 
     /// An argument that is exactly an `int` of 64 bits.
     #[inline(always)]
     pub(crate) fn integer(&self, argument: *mut ffi::PyObject) -> Result<i64, Miss> {
         // SAFETY: the arguments are valid objects.
-        unsafe { codec::integer(argument) }.ok_or(Miss::Unusual)
+        unsafe { codec::integer(argument) }.ok_or(Miss::UNUSUAL)
     }
 
     /// An argument as a word of a command: exactly a `bytes`, a `str`, an `int` of 64 bits or a `float`, unless there is
@@ -181,9 +208,9 @@ impl<'a, 'py> Call<'a, 'py> {
     #[inline(always)]
     pub(crate) fn enter(&self) -> Result<Use<'a, 'py>, Miss> {
         if self.client.is_shaped() {
-            return Err(Miss::Unusual);
+            return Err(Miss::UNUSUAL);
         }
-        self.client.enter(self.py).map_err(Miss::Raised)
+        self.client.enter(self.py).map_err(Miss::from)
     }
 
     #[inline(always)]
@@ -197,8 +224,8 @@ impl<'a, 'py> Call<'a, 'py> {
         let raises = self.client.codec.raises;
         let raised = error::raise(self.py, raises, &shared.store, error);
         match self.client.leaves(self.py, shared) {
-            true => Miss::Again(raised),
-            false => Miss::Raised(raised),
+            true => Miss(Some(Box::new(Why::Again(raised)))),
+            false => raised.into(),
         }
     }
 
@@ -245,12 +272,12 @@ pub(crate) unsafe fn word<'a>(
         let object: Borrowed<'_, '_, PyAny> = Borrowed::from_ptr(py, argument);
         if ffi::PyFloat_CheckExact(argument) == 0 {
             return match codec.raises {
-                Raises::RedisPys => Err(Miss::Unusual),
-                Raises::Own => encode_any(codec, object).map_err(Miss::Raised),
+                Raises::RedisPys => Err(Miss::UNUSUAL),
+                Raises::Own => encode_any(codec, object).map_err(Miss::from),
             };
         }
-        let text = object.repr().map_err(Miss::Raised)?;
-        let text = text.to_cow().map_err(Miss::Raised)?;
+        let text = object.repr().map_err(Miss::from)?;
+        let text = text.to_cow().map_err(Miss::from)?;
         Ok(Argument::Own(text.into_owned().into_bytes()))
     }
 }
@@ -259,7 +286,7 @@ pub(crate) unsafe fn word<'a>(
 #[inline(always)]
 pub(crate) fn made(object: *mut ffi::PyObject) -> Outcome {
     if object.is_null() {
-        Err(Miss::Set)
+        Err(Miss::set())
     } else {
         Ok(object)
     }
@@ -355,17 +382,17 @@ where
     }
 }
 
-/// What a method written in Rust gives back to its C function, which owns nothing itself.
-#[derive(Clone, Copy)]
+/// What a method written in Rust gives back to its C function. Two words, as [`Miss`] says.
 pub(crate) enum Step {
     /// A new reference; null where an exception is set.
     Done(*mut ffi::PyObject),
     /// Python code that is to be run in its place.
-    Next(Next),
+    Next(Box<Next>),
 }
 
+const _: () = assert!(size_of::<Outcome>() == 16 && size_of::<Step>() == 16);
+
 /// A call of a Python function: references that [`Next::run`] gives up.
-#[derive(Clone, Copy)]
 pub(crate) struct Next {
     function: *mut ffi::PyObject,
     arguments: *mut ffi::PyObject,
@@ -378,26 +405,34 @@ impl Next {
         function: Bound<'_, PyAny>,
         arguments: Bound<'_, PyTuple>,
         keywords: Option<Bound<'_, PyDict>>,
-    ) -> Next {
-        Next {
+    ) -> Box<Next> {
+        Box::new(Next {
             function: function.into_ptr(),
             arguments: arguments.into_ptr(),
             keywords: keywords.map_or(ptr::null_mut(), Bound::into_ptr),
-        }
+        })
     }
 
-    /// Calls the function.
+    /// Calls the function. The frames of the call own nothing by then, so that they may be unwound.
     ///
     /// # Safety
-    /// The thread is attached, and this is done once.
+    /// The thread is attached.
     #[inline(always)]
-    pub(crate) unsafe fn run(self) -> *mut ffi::PyObject {
-        // SAFETY: these are references of our own (the caller's promise).
+    pub(crate) unsafe fn run(self: Box<Next>) -> *mut ffi::PyObject {
+        let Next {
+            function,
+            arguments,
+            keywords,
+        } = {
+            let boxed = self;
+            *boxed
+        };
+        // SAFETY: these are references of our own.
         unsafe {
-            let result = call_object()(self.function, self.arguments, self.keywords);
-            ffi::Py_DECREF(self.function);
-            ffi::Py_DECREF(self.arguments);
-            ffi::Py_XDECREF(self.keywords);
+            let result = call_object()(function, arguments, keywords);
+            ffi::Py_DECREF(function);
+            ffi::Py_DECREF(arguments);
+            ffi::Py_XDECREF(keywords);
             result
         }
     }
@@ -429,17 +464,12 @@ impl From<PyErr> for Step {
 /// What `body` gives; an exception where it panics.
 #[inline(always)]
 pub(crate) fn guarded(body: impl FnOnce() -> Step) -> Step {
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(step) => step,
+    // Not by the value of `catch_unwind`, which goes through memory as a whole, see `Miss`.
+    let mut step = Step::Done(ptr::null_mut());
+    match catch_unwind(AssertUnwindSafe(|| step = body())) {
+        Ok(()) => step,
         Err(panic) => panicked(&*panic).into(),
     }
-}
-
-/// The call again: it has changed nothing, and the client opens the store again for it.
-#[cold]
-#[inline(never)]
-fn once_more<C, M: Method<C>>(call: &Call<'_, '_, C>) -> Outcome {
-    M::call(call)
 }
 
 /// What a method of ours answers, or the call of the next in order.
@@ -449,16 +479,33 @@ where
     C: PyClass<Frozen = True> + Sync,
     M: Method<C>,
 {
-    let called = || match M::call(call) {
-        Err(Miss::Again(_)) => once_more::<C, M>(call),
-        outcome => outcome,
-    };
-    guarded(|| match called() {
+    guarded(|| match M::call(call) {
         Ok(object) => Step::Done(object),
-        Err(Miss::Set) => Step::Done(ptr::null_mut()),
-        Err(Miss::Unusual) => next_in_order::<C, M>(call).map_or_else(Step::from, Step::Next),
-        Err(Miss::Raised(error) | Miss::Again(error)) => error.into(),
+        Err(miss) => missed::<C, M>(call, miss),
     })
+}
+
+/// What follows where a method did not answer.
+#[cold]
+#[inline(never)]
+fn missed<C, M>(call: &Call<'_, '_, C>, miss: Miss) -> Step
+where
+    C: PyClass<Frozen = True> + Sync,
+    M: Method<C>,
+{
+    let why = match miss.0.map(|why| *why) {
+        // The call has changed nothing, and the client opens the store again for it.
+        Some(Why::Again(_)) => match M::call(call) {
+            Ok(object) => return Step::Done(object),
+            Err(miss) => miss.0.map(|why| *why),
+        },
+        why => why,
+    };
+    match why {
+        None => next_in_order::<C, M>(call).map_or_else(Step::from, Step::Next),
+        Some(Why::Set) => Step::Done(ptr::null_mut()),
+        Some(Why::Raised(error) | Why::Again(error)) => error.into(),
+    }
 }
 
 /// The exception for a panic.
@@ -474,7 +521,7 @@ fn panicked(panic: &(dyn Any + Send)) -> PyErr {
 
 /// `super(C, self).NAME(...)` with the arguments of the call, where there is such a method.
 #[cold]
-fn next_in_order<C: PyClass, M: Method<C>>(call: &Call<'_, '_, C>) -> PyResult<Next> {
+fn next_in_order<C: PyClass, M: Method<C>>(call: &Call<'_, '_, C>) -> PyResult<Box<Next>> {
     let py = call.py;
     let order = PySuper::new(&py.get_type::<C>(), &call.receiver())?;
     let Some(next) = order.getattr_opt(M::NAME)? else {

@@ -136,7 +136,7 @@ impl Row {
     pub(crate) fn queue(&self, call: &Call<'_, '_, Queue>) -> Outcome {
         let (py, queue) = (call.py, call.client);
         if queue.shaped || queue.watching.load(Ordering::Relaxed) && !queue.is_explicit() {
-            return Err(Miss::Unusual);
+            return Err(Miss::UNUSUAL);
         }
         let codec = &queue.client.get().codec;
         let mut held = Held::default();
@@ -149,7 +149,7 @@ impl Row {
                 // alive.
                 Word::Object(object) => unsafe {
                     if !is_word(object) {
-                        return Err(Miss::Unusual);
+                        return Err(Miss::UNUSUAL);
                     }
                     let object: Borrowed<'_, '_, PyAny> = Borrowed::from_ptr(py, object);
                     Kept::Object(object.to_owned().unbind())

@@ -137,7 +137,7 @@ impl Row {
         }
         // redis-py refuses some options together, which a server might take or refuse with other words.
         match raises == Raises::RedisPys && spread.options > 1 {
-            true => Err(Miss::Unusual),
+            true => Err(Miss::UNUSUAL),
             false => Ok(spread),
         }
     }
@@ -180,13 +180,13 @@ impl Row {
                         spread.options += 1;
                     }
                     (None, None) => {}
-                    _ => return Err(Miss::Unusual),
+                    _ => return Err(Miss::UNUSUAL),
                 },
                 (Becomes::Named(literal), _) => {
                     if let Some(value) = told {
                         // redis-py takes times and numbers as texts, too, or refuses them.
                         if raises == Raises::RedisPys && !is_integer(value) {
-                            return Err(Miss::Unusual);
+                            return Err(Miss::UNUSUAL);
                         }
                         words.extend([Word::Literal(literal), Word::Object(value)]);
                         spread.options += 1;
@@ -202,7 +202,7 @@ impl Row {
                     }
                 }
                 (Becomes::Float, Some(value)) if !is_float_type(value) => {
-                    return Err(Miss::Unusual);
+                    return Err(Miss::UNUSUAL);
                 }
                 (Becomes::Float, _) => {}
                 (Becomes::Words, _) => {
@@ -217,14 +217,14 @@ impl Row {
                 (Becomes::Listed | Becomes::List | Becomes::MaybeList, Some(value)) => {
                     // As redis-py's methods take them.
                     if *becomes != Becomes::Listed && told.is_some() && !is_list(value) {
-                        return Err(Miss::Unusual);
+                        return Err(Miss::UNUSUAL);
                     }
                     // SAFETY: the thread is attached and the argument is a valid object.
                     match unsafe { items(value) } {
                         Some(items) => {
                             // Without any, redis-py has answers of its own.
                             if items.is_empty() && raises == Raises::RedisPys {
-                                return Err(Miss::Unusual);
+                                return Err(Miss::UNUSUAL);
                             }
                             for item in items {
                                 // SAFETY: it is valid now; another thread may take it out of the list later.
@@ -234,7 +234,7 @@ impl Row {
                         }
                         None if *becomes == Becomes::Listed => words.push(Word::Object(value)),
                         None if *becomes == Becomes::MaybeList && told.is_none() => {}
-                        None => return Err(Miss::Unusual),
+                        None => return Err(Miss::UNUSUAL),
                     }
                     spread.options += usize::from(*becomes == Becomes::MaybeList && told.is_some());
                 }
@@ -243,7 +243,7 @@ impl Row {
                     if last.is_none() && pairs(value, false, held, words)? == 0 {
                         // redis-py has answers of its own.
                         if raises == Raises::RedisPys {
-                            return Err(Miss::Unusual);
+                            return Err(Miss::UNUSUAL);
                         }
                     }
                 }
@@ -255,17 +255,17 @@ impl Row {
                 }
                 (Becomes::MaybeList, None) => {}
                 (Becomes::Word | Becomes::Listed | Becomes::List, None)
-                | (Becomes::Fields | Becomes::Scores, None) => return Err(Miss::Unusual),
+                | (Becomes::Fields | Becomes::Scores, None) => return Err(Miss::UNUSUAL),
             }
         }
         if place < given.len() || unused > 0 {
-            return Err(Miss::Unusual);
+            return Err(Miss::UNUSUAL);
         }
         if let Some(scores) = last {
             let count = pairs(scores, true, held, &mut spread.words)?;
             let is_one = count == 1 || count > 1 && spread.shape == self.shape;
             if !is_one && raises == Raises::RedisPys {
-                return Err(Miss::Unusual);
+                return Err(Miss::UNUSUAL);
             }
         }
         // Without keys, or fields and values, it is redis-py's to refuse.
@@ -275,7 +275,7 @@ impl Row {
             false => 1,
         };
         match spread.words.len() < least && raises == Raises::RedisPys {
-            true => Err(Miss::Unusual),
+            true => Err(Miss::UNUSUAL),
             false => Ok(()),
         }
     }
@@ -297,7 +297,7 @@ impl Row {
         taken: Option<&Bound<'py, PyList>>,
     ) -> Outcome {
         if call.client.is_shaped() {
-            return Err(Miss::Unusual);
+            return Err(Miss::UNUSUAL);
         }
         let mut held = Held::default();
         let spread = self.spread(call, call.client.codec.raises, &mut held)?;
@@ -312,7 +312,7 @@ impl Row {
         words.push(self.command.as_bytes());
         words.extend(given.iter().map(Argument::bytes));
         let result = ask(call.client, call.py, &words, true, spread.shape, taken);
-        result.map(Bound::into_ptr).map_err(Miss::Raised)
+        result.map(Bound::into_ptr).map_err(Miss::from)
     }
 
     /// The method's signature and what it does, as the interpreter wants to have it.
@@ -350,7 +350,7 @@ fn one(held: &mut Held) -> Result<*mut ffi::PyObject, Miss> {
     // SAFETY: the thread is attached; a new reference, or null with an exception set.
     let one = unsafe { ffi::PyLong_FromLong(1) };
     if one.is_null() {
-        return Err(Miss::Set);
+        return Err(Miss::set());
     }
     held.take(one);
     Ok(one)
@@ -384,7 +384,7 @@ pub(crate) fn truth(object: *mut ffi::PyObject) -> Result<bool, Miss> {
         } else if object == ffi::Py_False() {
             Ok(false)
         } else {
-            Err(Miss::Unusual)
+            Err(Miss::UNUSUAL)
         }
     }
 }
@@ -402,7 +402,7 @@ pub(crate) fn pairs(
     // What it holds is valid now; another thread may take it out later.
     unsafe {
         if ffi::PyDict_CheckExact(mapping) == 0 {
-            return Err(Miss::Unusual);
+            return Err(Miss::UNUSUAL);
         }
         while ffi::PyDict_Next(mapping, &mut position, &mut name, &mut value) != 0 {
             held.keep(name);

@@ -9,7 +9,7 @@ use pyo3::types::PyType;
 
 use crate::client::Client;
 use crate::hot::{Hot, Taking, counters, hashes, keys, lists, multi_key, pops, sets, strings};
-use crate::method::{Call, Method, Miss, Outcome, add};
+use crate::method::{Call, Method, Outcome, add};
 use crate::queue::Queue;
 
 /// A parameter: its name, and what it becomes if that is more than one word.
@@ -75,7 +75,7 @@ macro_rules! rows {
                 fn call(call: &Call<'_, '_>) -> Outcome {
                     $(
                         match <$room::$hot as Hot>::call(call) {
-                            Err(Miss::Unusual) => {}
+                            Err(miss) if miss.is_unusual() => {}
                             outcome => return outcome,
                         }
                     )?
@@ -137,7 +137,7 @@ macro_rules! taking_rows {
                     let (taken, call) = call.split_taken()?;
                     $(
                         match <$room::$hot as Taking>::take(&call, &taken) {
-                            Err(Miss::Unusual) => {}
+                            Err(miss) if miss.is_unusual() => {}
                             outcome => return outcome,
                         }
                     )?

@@ -15,7 +15,7 @@ use undercroft_embedded::{OpenStore, Taken, run_on, taking};
 
 use crate::client::Client;
 use crate::error::{self, StoreError};
-use crate::method::{Call, Miss, Outcome};
+use crate::method::{Call, Outcome};
 use crate::reply::Objects;
 
 /// What one command took.
@@ -143,7 +143,7 @@ impl Call<'_, '_> {
             // There is another exception to be raised.
             let _ = shared.give_back(&taken);
         }
-        Err(Miss::Raised(raised))
+        Err(raised.into())
     }
 }
 

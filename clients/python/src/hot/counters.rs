@@ -45,11 +45,11 @@ fn add(call: &Call<'_, '_>, negative: bool) -> Outcome {
     let (name, amount) = match *call.unnamed()? {
         [name] => (name, 1),
         [name, amount] => (name, call.integer(amount)?),
-        _ => return Err(Miss::Unusual),
+        _ => return Err(Miss::UNUSUAL),
     };
     let name = call.bytes(name)?;
     let change = if negative {
-        amount.checked_neg().ok_or(Miss::Unusual)?
+        amount.checked_neg().ok_or(Miss::UNUSUAL)?
     } else {
         amount
     };

@@ -30,7 +30,7 @@ impl Hot for Hset {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         let [name, field, value] = call.unnamed()? else {
-            return Err(Miss::Unusual);
+            return Err(Miss::UNUSUAL);
         };
         let (name, field) = (call.bytes(*name)?, call.bytes(*field)?);
         let mut digits = itoa::Buffer::new();

@@ -38,7 +38,7 @@ fn count(
 ) -> Outcome {
     let names = call.unnamed()?;
     if names.is_empty() {
-        return Err(Miss::Unusual);
+        return Err(Miss::UNUSUAL);
     }
     let mut keys: SmallVec<[&[u8]; 8]> = SmallVec::with_capacity(names.len());
     for &name in names {
@@ -65,7 +65,7 @@ impl Hot for Expire {
         let at = seconds
             .checked_mul(1000)
             .and_then(|milliseconds| milliseconds.checked_add(now))
-            .ok_or(Miss::Unusual)?;
+            .ok_or(Miss::UNUSUAL)?;
         let at = u64::try_from(at).unwrap_or(0);
         match shared.store.expire_at(call.database(), name, at) {
             Ok(done) => Ok(codec::boolean(call.py, done)),

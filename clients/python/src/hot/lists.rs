@@ -42,7 +42,7 @@ fn list(call: &Call<'_, '_>, items: &Ranges, raw: bool) -> Outcome {
     // SAFETY: the thread is attached.
     let list = unsafe { ffi::PyList_New(items.len() as ffi::Py_ssize_t) };
     if list.is_null() {
-        return Err(Miss::Set);
+        return Err(Miss::set());
     }
     for (index, item) in items.iter().enumerate() {
         let item = match raw {
@@ -54,7 +54,7 @@ fn list(call: &Call<'_, '_>, items: &Ranges, raw: bool) -> Outcome {
         unsafe {
             if item.is_null() {
                 ffi::Py_DECREF(list);
-                return Err(Miss::Set);
+                return Err(Miss::set());
             }
             ffi::PyList_SetItem(list, index as ffi::Py_ssize_t, item);
         }
@@ -65,10 +65,10 @@ fn list(call: &Call<'_, '_>, items: &Ranges, raw: bool) -> Outcome {
 #[inline(always)]
 fn push(call: &Call<'_, '_>, end: End) -> Outcome {
     let [name, values @ ..] = call.unnamed()? else {
-        return Err(Miss::Unusual);
+        return Err(Miss::UNUSUAL);
     };
     if values.is_empty() {
-        return Err(Miss::Unusual);
+        return Err(Miss::UNUSUAL);
     }
     let name = call.bytes(*name)?;
     let mut given: SmallVec<[Argument<'_>; FEW]> = SmallVec::new();
@@ -90,10 +90,10 @@ fn pop<'py>(call: &Call<'_, 'py>, taken: &Bound<'py, PyList>, end: End) -> Outco
         [name] => (name, None),
         [name, count] if is_none(count) => (name, None),
         [name, count] => {
-            let count = u64::try_from(call.integer(count)?).map_err(|_| Miss::Unusual)?;
+            let count = u64::try_from(call.integer(count)?).map_err(|_| Miss::UNUSUAL)?;
             (name, Some(count))
         }
-        _ => return Err(Miss::Unusual),
+        _ => return Err(Miss::UNUSUAL),
     };
     let name = call.bytes(name)?;
     let shared = call.enter()?;

@@ -23,7 +23,7 @@ impl Hot for Mget {
     fn call(call: &Call<'_, '_>) -> Outcome {
         let arguments = call.unnamed()?;
         let [first, rest @ ..] = arguments else {
-            return Err(Miss::Unusual);
+            return Err(Miss::UNUSUAL);
         };
         // SAFETY: the thread is attached and the arguments are valid objects.
         let listed = unsafe { items(*first) };
@@ -59,7 +59,7 @@ fn get_many(call: &Call<'_, '_>, names: &[&[u8]]) -> Outcome {
     // SAFETY: the thread is attached.
     let list = unsafe { ffi::PyList_New(values.len() as ffi::Py_ssize_t) };
     if list.is_null() {
-        return Err(Miss::Set);
+        return Err(Miss::set());
     }
     for (index, held) in values.iter().enumerate() {
         let value = match held {
@@ -71,7 +71,7 @@ fn get_many(call: &Call<'_, '_>, names: &[&[u8]]) -> Outcome {
         unsafe {
             if value.is_null() {
                 ffi::Py_DECREF(list);
-                return Err(Miss::Set);
+                return Err(Miss::set());
             }
             ffi::PyList_SetItem(list, index as ffi::Py_ssize_t, value);
         }
@@ -92,7 +92,7 @@ impl Hot for Mset {
         // while nothing else runs, and what it holds is kept alive beyond that.
         unsafe {
             if ffi::PyDict_CheckExact(mapping) == 0 {
-                return Err(Miss::Unusual);
+                return Err(Miss::UNUSUAL);
             }
             while ffi::PyDict_Next(mapping, &mut position, &mut name, &mut value) != 0 {
                 held.keep(name);
@@ -105,7 +105,7 @@ impl Hot for Mset {
             .map(|(name, value)| (*name, value.bytes()))
             .collect();
         if pairs.is_empty() {
-            return Err(Miss::Unusual);
+            return Err(Miss::UNUSUAL);
         }
         let shared = call.enter()?;
         match shared.store.set_many(call.database(), &pairs) {

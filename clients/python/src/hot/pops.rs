@@ -138,7 +138,7 @@ fn one<'a>(call: &Call<'a, '_>) -> Result<&'a [u8], Miss> {
     match *call.unnamed()? {
         [name] => call.bytes(name),
         [name, count] if is_none(count) => call.bytes(name),
-        _ => Err(Miss::Unusual),
+        _ => Err(Miss::UNUSUAL),
     }
 }
 
@@ -187,12 +187,12 @@ fn pop_scored<'py>(
     let raw = result(call, raw, |call| {
         let member = call.client.codec.object(call.py, member);
         match member.is_null() {
-            true => Err(Miss::Set),
+            true => Err(Miss::set()),
             false => Ok(pair(call.py, member, float(call.py, score))),
         }
     })?;
     match raw.is_null() {
-        true => Err(Miss::Set),
+        true => Err(Miss::set()),
         false => pairs(raw),
     }
 }
@@ -210,7 +210,7 @@ fn pairs(pair: *mut ffi::PyObject) -> Outcome {
         let list = ffi::PyList_New(ffi::Py_ssize_t::from(!pair.is_null()));
         if list.is_null() {
             ffi::Py_XDECREF(pair);
-            return Err(Miss::Set);
+            return Err(Miss::set());
         }
         if !pair.is_null() {
             ffi::PyList_SetItem(list, 0, pair);

@@ -10,7 +10,7 @@ impl Hot for Sadd {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         let [name, member] = call.unnamed()? else {
-            return Err(Miss::Unusual);
+            return Err(Miss::UNUSUAL);
         };
         let name = call.bytes(*name)?;
         let mut digits = itoa::Buffer::new();

@@ -56,7 +56,7 @@ fn arguments<const N: usize>(
     let given = call.by_position();
     let mut found = [None; N];
     if given.len() > N {
-        return Err(Miss::Unusual);
+        return Err(Miss::UNUSUAL);
     }
     for (place, &value) in found.iter_mut().zip(given) {
         *place = Some(value);
@@ -64,9 +64,9 @@ fn arguments<const N: usize>(
     if call.names_count() > 0 {
         for (name, value) in call.by_name() {
             let place = names.iter().position(|other| *other == name);
-            let place = place.ok_or(Miss::Unusual)?;
+            let place = place.ok_or(Miss::UNUSUAL)?;
             if found[place].replace(value).is_some() {
-                return Err(Miss::Unusual);
+                return Err(Miss::UNUSUAL);
             }
         }
     }
@@ -86,7 +86,7 @@ fn count(call: &Call<'_, '_>, argument: Option<Object>) -> Result<u64, Miss> {
         None => Ok(u64::MAX),
         Some(argument) => match u64::try_from(call.integer(argument)?) {
             Ok(count @ 1..) => Ok(count),
-            _ => Err(Miss::Unusual),
+            _ => Err(Miss::UNUSUAL),
         },
     }
 }
@@ -126,16 +126,16 @@ fn id_of_text(text: &[u8], missing: u64) -> Option<StreamId> {
 #[inline]
 fn id(call: &Call<'_, '_>, argument: Object, missing: u64) -> Result<StreamId, Miss> {
     if let Ok(text) = call.bytes(argument) {
-        return id_of_text(text, missing).ok_or(Miss::Unusual);
+        return id_of_text(text, missing).ok_or(Miss::UNUSUAL);
     }
-    let ms = u64::try_from(call.integer(argument)?).map_err(|_| Miss::Unusual)?;
+    let ms = u64::try_from(call.integer(argument)?).map_err(|_| Miss::UNUSUAL)?;
     Ok(StreamId { ms, seq: missing })
 }
 
 /// The only stream that is asked for, and behind which id; unusual where there are more.
 #[inline]
 fn only_stream(streams: Option<Object>) -> Result<(Object, Object), Miss> {
-    let streams = streams.ok_or(Miss::Unusual)?;
+    let streams = streams.ok_or(Miss::UNUSUAL)?;
     let (mut position, mut name, mut id) = (0, std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: the thread is attached, and the argument is a valid object, whose type is checked first.
     let is_one = unsafe {
@@ -145,7 +145,7 @@ fn only_stream(streams: Option<Object>) -> Result<(Object, Object), Miss> {
     };
     match is_one {
         true => Ok((name, id)),
-        false => Err(Miss::Unusual),
+        false => Err(Miss::UNUSUAL),
     }
 }
 
@@ -153,7 +153,7 @@ fn only_stream(streams: Option<Object>) -> Result<(Object, Object), Miss> {
 #[inline(always)]
 fn owned<'py>(py: Python<'py>, object: Object) -> Result<Bound<'py, PyAny>, Miss> {
     // SAFETY: the thread is attached; it is a new reference, or null with an exception set.
-    unsafe { Bound::from_owned_ptr_or_opt(py, object) }.ok_or(Miss::Set)
+    unsafe { Bound::from_owned_ptr_or_opt(py, object) }.ok_or_else(Miss::set)
 }
 
 /// A new list or tuple of two.
@@ -204,7 +204,7 @@ fn list<'py>(call: &Call<'_, 'py>, entries: &StreamEntries) -> Result<Bound<'py,
             let (_, name) = &names[place];
             // SAFETY: all are valid objects; texts and bytes have a hash of their own.
             if unsafe { ffi::PyDict_SetItem(fields.as_ptr(), name.as_ptr(), value.as_ptr()) } != 0 {
-                return Err(Miss::Set);
+                return Err(Miss::set());
             }
             place += 1;
         }
@@ -237,10 +237,10 @@ fn waits(call: &Call<'_, '_>, block: Option<Object>) -> Result<Option<Option<Dur
         return Ok(None);
     };
     match u64::try_from(call.integer(block)?) {
-        _ if call.client.hurries(call.py) => Err(Miss::Unusual),
+        _ if call.client.hurries(call.py) => Err(Miss::UNUSUAL),
         Ok(0) => Ok(Some(None)),
         Ok(milliseconds) => Ok(Some(Some(Duration::from_millis(milliseconds)))),
-        Err(_) => Err(Miss::Unusual),
+        Err(_) => Err(Miss::UNUSUAL),
     }
 }
 
@@ -271,7 +271,7 @@ fn waited_for(
             let raises = call.client.codec.raises;
             let text = error.text();
             let raised = error::raise_reply(call.py, raises, &shared.store, text);
-            Err(Miss::Raised(raised))
+            Err(raised.into())
         }
         (None, Answer::Taken(taken)) => {
             let entries = StreamEntries::of_texts(&taken.items);
@@ -317,7 +317,7 @@ impl Hot for Xadd {
             limit,
         ] = arguments(call, names)?;
         let (Some(name), Some(fields)) = (name, fields) else {
-            return Err(Miss::Unusual);
+            return Err(Miss::UNUSUAL);
         };
         let name = call.bytes(name)?;
         let id = match id {
@@ -329,7 +329,7 @@ impl Hot for Xadd {
         let mut held = Held::default();
         let mut words: SmallVec<[Word; FEW]> = SmallVec::new();
         if pairs(fields, false, &mut held, &mut words)? == 0 {
-            return Err(Miss::Unusual);
+            return Err(Miss::UNUSUAL);
         }
         let mut given: SmallVec<[Argument<'_>; FEW]> = SmallVec::with_capacity(words.len());
         for word in &words {
@@ -339,25 +339,25 @@ impl Hot for Xadd {
         }
         let texts: SmallVec<[&[u8]; FEW]> = given.iter().map(Argument::bytes).collect();
         if texts.iter().map(|text| text.len()).sum::<usize>() > ENTRY_MAX {
-            return Err(Miss::Unusual);
+            return Err(Miss::UNUSUAL);
         }
         let to = match (told(maxlen), told(minid)) {
             (None, None) => None,
             (Some(length), None) => {
-                let length = u64::try_from(call.integer(length)?).map_err(|_| Miss::Unusual)?;
+                let length = u64::try_from(call.integer(length)?).map_err(|_| Miss::UNUSUAL)?;
                 Some(TrimTo::Length(length))
             }
             (None, Some(least)) => Some(TrimTo::From(self::id(call, least, 0)?)),
-            (Some(_), Some(_)) => return Err(Miss::Unusual),
+            (Some(_), Some(_)) => return Err(Miss::UNUSUAL),
         };
         let limit = told(limit).map(|limit| call.integer(limit)).transpose()?;
         if limit.is_some() && (to.is_none() || !about) {
-            return Err(Miss::Unusual);
+            return Err(Miss::UNUSUAL);
         }
         let limit = limit
             .map(u64::try_from)
             .transpose()
-            .map_err(|_| Miss::Unusual)?;
+            .map_err(|_| Miss::UNUSUAL)?;
         let shared = call.enter()?;
         let limits = shared.process().config.stream_limits();
         let about = about.then(|| match limit {
@@ -380,7 +380,7 @@ impl Hot for Xadd {
             Ok(AddedEntry::Added(id)) => call.string(id.text().as_bytes()),
             Ok(AddedEntry::Missing) => Ok(codec::none(call.py)),
             // Nothing was changed, and the command says why not.
-            Ok(AddedEntry::Exhausted | AddedEntry::NotBehind) => Err(Miss::Unusual),
+            Ok(AddedEntry::Exhausted | AddedEntry::NotBehind) => Err(Miss::UNUSUAL),
             Err(error) => Err(call.failed(&shared, error)),
         }
     }
@@ -393,7 +393,7 @@ fn added_id(call: &Call<'_, '_>, argument: Object) -> Result<EntryId, Miss> {
         return Ok(EntryId::Now);
     }
     match id(call, argument, 0)? {
-        StreamId::MIN => Err(Miss::Unusual),
+        StreamId::MIN => Err(Miss::UNUSUAL),
         id => Ok(EntryId::Exactly(id)),
     }
 }
@@ -444,7 +444,7 @@ fn range(
         Some(argument) if call.bytes(argument).is_ok_and(|text| text == all.0) => Ok(all.1),
         Some(argument) => id(call, argument, missing),
     };
-    let name = call.bytes(name.ok_or(Miss::Unusual)?)?;
+    let name = call.bytes(name.ok_or(Miss::UNUSUAL)?)?;
     let range = IdRange {
         from: edge(from, 0, (b"-", StreamId::MIN))?,
         to: edge(to, u64::MAX, (b"+", StreamId::MAX))?,
@@ -475,7 +475,7 @@ impl Hot for Xread {
         unsafe { held.keep(name) };
         let name = call.bytes(name)?;
         let behind = id(call, behind, 0)?;
-        let from = behind.next().ok_or(Miss::Unusual)?;
+        let from = behind.next().ok_or(Miss::UNUSUAL)?;
         let range = IdRange {
             from,
             count: count(call, most)?,
@@ -525,11 +525,11 @@ impl Taking for Xreadgroup {
         // SAFETY: it is valid now; another thread may take it out of the dictionary later.
         unsafe { held.keep(name) };
         if call.bytes(behind)? != b">" {
-            return Err(Miss::Unusual);
+            return Err(Miss::UNUSUAL);
         }
         let name = call.bytes(name)?;
-        let group = call.bytes(group.ok_or(Miss::Unusual)?)?;
-        let consumer = call.bytes(consumer.ok_or(Miss::Unusual)?)?;
+        let group = call.bytes(group.ok_or(Miss::UNUSUAL)?)?;
+        let consumer = call.bytes(consumer.ok_or(Miss::UNUSUAL)?)?;
         let acknowledged = noack.map(truth).transpose()?.unwrap_or(false);
         let delivery = Delivery {
             group,
@@ -547,13 +547,13 @@ impl Taking for Xreadgroup {
             let delivered = Taken::entries(call.database(), names, acknowledged, ids);
             taken::keep(call.py, &shared, taken, delivered)
                 .map(drop)
-                .map_err(Miss::Raised)
+                .map_err(Miss::from)
         };
         with_entries(|entries| {
             let (store, database) = (&shared.store, call.database());
             match store.stream_deliver(database, name, &delivery, entries) {
                 // The command says that there is no such group.
-                Ok(false) => Err(Miss::Unusual),
+                Ok(false) => Err(Miss::UNUSUAL),
                 Ok(true) if entries.is_empty() => {
                     let take = Take::Deliver {
                         count: most_waited_for(delivery.count),
@@ -578,10 +578,10 @@ impl Hot for Xack {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         let [name, group, acknowledged @ ..] = call.unnamed()? else {
-            return Err(Miss::Unusual);
+            return Err(Miss::UNUSUAL);
         };
         if acknowledged.is_empty() {
-            return Err(Miss::Unusual);
+            return Err(Miss::UNUSUAL);
         }
         let (name, group) = (call.bytes(*name)?, call.bytes(*group)?);
         let mut ids: SmallVec<[StreamId; FEW]> = SmallVec::with_capacity(acknowledged.len());

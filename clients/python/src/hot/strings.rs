@@ -91,7 +91,7 @@ impl<'c, 'a, 'py> Value<'c, 'a, 'py> {
         match self.kept {
             Kept::Small => self.call.string(&self.small[..self.length]),
             Kept::Placed => mem::replace(&mut self.place, Place::None).finish(self.call),
-            Kept::Nowhere => Err(self.failed.take().unwrap_or(Miss::Set)),
+            Kept::Nowhere => Err(self.failed.take().unwrap_or_else(Miss::set)),
         }
     }
 }
@@ -166,7 +166,7 @@ impl<'py> Place<'py> {
             let object = ffi::PyBytes_FromStringAndSize(ptr::null(), length as ffi::Py_ssize_t);
             Bound::from_owned_ptr_or_err(call.py, object)
         };
-        let made = made.map_err(Miss::Raised)?;
+        let made = made.map_err(Miss::from)?;
         // SAFETY: it is what was just made.
         Ok(Place::Result(unsafe { made.cast_into_unchecked() }))
     }
@@ -197,7 +197,7 @@ impl<'py> Place<'py> {
     /// The result, all of whose bytes were written.
     fn finish(self, call: &Call<'_, '_>) -> Outcome {
         match self {
-            Place::None => Err(Miss::Set),
+            Place::None => Err(Miss::set()),
             Place::Result(bytes) => Ok(bytes.into_ptr()),
             // SAFETY: all of it was filled.
             Place::Encoded(bytes) => call.string(&unsafe { bytes.assume_init() }),
@@ -212,10 +212,10 @@ impl Hot for Set {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         let [name, value, options @ ..] = call.by_position() else {
-            return Err(Miss::Unusual);
+            return Err(Miss::UNUSUAL);
         };
         if !options.is_empty() {
-            return Err(Miss::Unusual);
+            return Err(Miss::UNUSUAL);
         }
         let name = call.bytes(*name)?;
         let mut digits = itoa::Buffer::new();
@@ -247,10 +247,10 @@ fn with_options(call: &Call<'_, '_>, name: &[u8], value: &[u8]) -> Outcome {
             b"px" if after.is_none() => after = Some(call.integer(argument)?),
             b"nx" => nx = truth(argument)?,
             b"xx" => xx = truth(argument)?,
-            _ => return Err(Miss::Unusual),
+            _ => return Err(Miss::UNUSUAL),
         }
         if matches!(option, b"ex" | b"px") && !is_none(argument) && after.is_none() {
-            return Err(Miss::Unusual);
+            return Err(Miss::UNUSUAL);
         }
     }
     let expiry = match after {
@@ -260,12 +260,12 @@ fn with_options(call: &Call<'_, '_>, name: &[u8], value: &[u8]) -> Outcome {
             let at = at.and_then(|after| shared.store.now().checked_add(after));
             Expiry::At(
                 at.filter(|&at| i64::try_from(at).is_ok())
-                    .ok_or(Miss::Unusual)?,
+                    .ok_or(Miss::UNUSUAL)?,
             )
         }
     };
     let condition = match (nx, xx) {
-        (true, true) => return Err(Miss::Unusual),
+        (true, true) => return Err(Miss::UNUSUAL),
         (true, false) => Condition::IfMissing,
         (false, true) => Condition::IfPresent,
         (false, false) => Condition::Always,
