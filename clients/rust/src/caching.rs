@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use undercroft_engine::Cached;
 
-use crate::set_options::SetOptions;
+use crate::error::{Error, Result};
+use crate::set_options::{LONGEST, SetOptions};
 
 /// How [`get_or_insert_with`](crate::Store::get_or_insert_with) caches a value.
 ///
@@ -21,7 +22,7 @@ pub struct Caching {
     ttl: Option<Duration>,
     stale: Duration,
     early: f64,
-    pub(crate) term: Duration,
+    term: Duration,
     pub(crate) wait: Duration,
 }
 
@@ -47,7 +48,8 @@ impl Caching {
         }
     }
 
-    /// A value is fresh for so long, in whole milliseconds.
+    /// A value is fresh for so long, in whole milliseconds. Less than one is an error of the call that would compute,
+    /// before it does; more than a store can count is for ever.
     ///
     /// ```
     /// let minute = undercroft::Caching::new().ttl(std::time::Duration::from_secs(60));
@@ -98,7 +100,7 @@ impl Caching {
         self
     }
 
-    /// A caller waits so long for what others compute, and then fails with [`Error::TimedOut`](crate::Error::TimedOut).
+    /// A caller waits so long for what others compute, and then fails with [`Error::TimedOut`].
     ///
     /// ```
     /// let caching = undercroft::Caching::new().wait(std::time::Duration::from_secs(2));
@@ -107,6 +109,20 @@ impl Caching {
     pub const fn wait(mut self, wait: Duration) -> Caching {
         self.wait = wait;
         self
+    }
+
+    /// How long a computation has. Fails where no value could be stored, before one is computed.
+    pub(crate) fn term(&self) -> Result<Duration> {
+        for (what, time) in [("ttl", self.ttl), ("lease", Some(self.term))] {
+            if let Some(time) = time
+                && time.as_millis() == 0
+            {
+                return Err(Error::reply(format!(
+                    "ERR invalid expire time: expected a {what} of at least a millisecond, got {time:?}"
+                )));
+            }
+        }
+        Ok(self.term.min(LONGEST))
     }
 
     /// How hasty a call is, see [`Cached::is_due`].
@@ -135,16 +151,20 @@ impl Caching {
         value: &'v [u8],
         took: Duration,
     ) -> (std::borrow::Cow<'v, [u8]>, SetOptions) {
-        let Some(ttl) = self.ttl else {
+        let Some(ttl) = self.ttl.filter(|ttl| *ttl <= LONGEST) else {
             return (Cached::stored(value, 0, took), SetOptions::new());
         };
         let is_refreshed = self.early > 0.0 || !self.stale.is_zero();
-        let milliseconds = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        let milliseconds = ttl.as_millis() as u64;
         let due = match is_refreshed {
             true => now().saturating_add(milliseconds),
             false => 0,
         };
-        let options = SetOptions::new().ttl(ttl.saturating_add(self.stale));
+        let kept = ttl.saturating_add(self.stale);
+        let options = match kept <= LONGEST {
+            true => SetOptions::new().ttl(kept),
+            false => SetOptions::new(),
+        };
         (Cached::stored(value, due, took), options)
     }
 }

@@ -200,7 +200,7 @@ impl Store {
     ) -> std::result::Result<Vec<u8>, Failed<E>> {
         let wait = Wait::new(caching);
         let lease = loop {
-            if let Some(lease) = self.take_lease(key, caching.term)? {
+            if let Some(lease) = self.take_lease(key, caching.term()?)? {
                 break lease;
             }
             if let Some(stale) = stale {
@@ -346,7 +346,7 @@ where
         {
             return Ok(stale.unwrap_or_default());
         }
-        if let Some(lease) = cache.take_lease(key, caching.term).await? {
+        if let Some(lease) = cache.take_lease(key, caching.term()?).await? {
             break lease;
         }
         if let Some(stale) = stale {

@@ -6,6 +6,9 @@ use undercroft_engine as engine;
 
 use crate::error::{Error, Result};
 
+/// The longest time until a value expires: a sum of milliseconds with today's time stays below 2^63.
+pub(crate) const LONGEST: Duration = Duration::from_millis(0x3fff_ffff_ffff_ffff);
+
 /// How a value is set. By default it is set in any case, and does not expire.
 ///
 /// ```
@@ -105,9 +108,8 @@ impl SetOptions {
         let Some(ttl) = self.ttl else {
             return Ok(None);
         };
-        match u64::try_from(ttl.as_millis()) {
-            // A sum with today's time stays below 2^63.
-            Ok(after @ 1..=0x3fff_ffff_ffff_ffff) => Ok(Some(after)),
+        match ttl.as_millis() {
+            after @ 1.. if ttl <= LONGEST => Ok(Some(after as u64)),
             _ => Err(Error::reply("ERR invalid expire time in 'set' command")),
         }
     }

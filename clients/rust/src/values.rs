@@ -4,6 +4,7 @@ use std::future::Future;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use undercroft_engine::Cached;
 
 use crate::cache::Cache;
 use crate::error::{Error, Result};
@@ -28,7 +29,8 @@ use crate::set_options::SetOptions;
 /// # }
 /// ```
 pub trait CacheExt: Cache {
-    /// The value that a key holds.
+    /// The value that a key holds, without the times that [`Caching::stale`](crate::Caching::stale) and
+    /// [`early`](crate::Caching::early) put in front of it.
     ///
     /// # Errors
     /// [`Error::Value`] where the string is no JSON, or of another type.
@@ -53,7 +55,8 @@ pub trait CacheExt: Cache {
         async move {
             let found = self.get(key).await?;
             let read = |text: Vec<u8>| {
-                serde_json::from_slice(&text).map_err(|error| {
+                // No JSON begins like the times that stand in front of some.
+                serde_json::from_slice(&text[Cached::of(&text).start..]).map_err(|error| {
                     Error::value(format!(
                         "expected a {} in JSON: {error}",
                         std::any::type_name::<T>()

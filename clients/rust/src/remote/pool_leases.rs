@@ -91,7 +91,7 @@ impl Pool {
             {
                 return Ok(stale.unwrap_or_default());
             }
-            if let Some(lease) = self.take_lease(key, caching.term)? {
+            if let Some(lease) = self.take_lease(key, caching.term()?)? {
                 break lease;
             }
             if let Some(stale) = stale {

@@ -122,6 +122,50 @@ async fn check(cache: &dyn Cache) {
         assert_eq!(made.await.expect("a value"), [number]);
     }
 
+    // Times that no value could be stored with are refused before one is computed; too long ones are for ever.
+    let none = Duration::from_nanos(999_999);
+    for refused in [
+        patient().ttl(none),
+        patient().ttl(none).stale(LONG),
+        patient().lease(none),
+    ] {
+        let made = cache.get_or_insert_with(b"never", &refused, async || unreachable!());
+        let error = made.await.expect_err("no time").to_string();
+        assert!(
+            error.contains("at least a millisecond, got 999.999"),
+            "{error}"
+        );
+        assert_eq!(cache.get(b"never").await.expect("get"), None);
+    }
+    let for_ever = [
+        Caching::new().ttl(Duration::MAX),
+        Caching::new()
+            .ttl(Duration::MAX)
+            .stale(Duration::MAX)
+            .early(f64::MAX),
+        Caching::new().ttl(LONG).stale(Duration::MAX),
+        Caching::new().lease(Duration::MAX).wait(Duration::MAX),
+    ];
+    for (number, caching) in for_ever.iter().enumerate() {
+        let key = [b'0' + number as u8];
+        let made = cache.get_or_insert_with(&key, caching, async || b"made".to_vec());
+        assert_eq!(made.await.expect("a value"), b"made");
+        let made = cache.get_or_insert_with(&key, caching, async || unreachable!());
+        assert_eq!(made.await.expect("a value"), b"made");
+        cache.delete(&[&key]).await.expect("removed");
+    }
+
+    // A typed read knows what stands in front of some.
+    #[cfg(feature = "serde")]
+    {
+        let times = patient().ttl(LONG).stale(LONG);
+        let made = cache.get_or_insert_with(b"typed", &times, async || b"[1, 2]".to_vec());
+        made.await.expect("a value");
+        let typed = undercroft::CacheExt::get_as::<Vec<u8>>(cache, b"typed").await;
+        assert_eq!(typed.expect("JSON"), Some(vec![1, 2]));
+        cache.delete(&[b"typed"]).await.expect("removed");
+    }
+
     // Who waits too long is told so.
     let lease = cache.take_lease(b"held", LONG).await.expect("free");
     let lease = lease.expect("free");
