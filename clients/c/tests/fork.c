@@ -64,30 +64,45 @@ static void transactions(void)
     EXPECT(holds(store, "both", "2"));
 }
 
+/* The child is told of messages that came between the fork and its first call, and gets those that come later. */
 static void subscriptions(void)
 {
     uc_subscription *subscription;
     uc_bytes name = uc_text("channel");
     pid_t child;
-    int pipes[2];
+    int pipes[2], start[2];
     char word;
-    EXPECT(pipe(pipes) == 0);
+    EXPECT(pipe(pipes) == 0 && pipe(start) == 0);
     EXPECT_OK(uc_subscription_open(store, &subscription));
     EXPECT_OK(uc_subscribe(subscription, UC_CHANNEL, 1, &name));
     EXPECT_OK(uc_publish(store, "channel", 7, "of the parent", 13, NULL));
     child = fork();
     EXPECT(child >= 0);
     if (child == 0) {
+        const uc_value *event;
+        EXPECT(read(start[0], &word, 1) == 1);
+        EXPECT_OK(uc_subscription_next(subscription, 0, reply));
+        event = uc_reply_value(reply);
+        EXPECT(is_text(uc_value_item(event, 0), "lost"));
+        /* That of the parent is among them. */
+        EXPECT(uc_value_integer(uc_value_item(event, 2)) == 3);
         EXPECT_STATUS(uc_subscription_next(subscription, 0, reply), UC_NONE);
         EXPECT(write(pipes[1], "r", 1) == 1);
         EXPECT_OK(uc_subscription_next(subscription, -1, reply));
         EXPECT(is_text(uc_value_item(uc_reply_value(reply), 2), "of both"));
         _exit(0);
     }
+    EXPECT_OK(uc_publish(store, "channel", 7, "meanwhile", 9, NULL));
+    EXPECT_OK(uc_publish(store, "channel", 7, "meanwhile", 9, NULL));
+    EXPECT(write(start[1], "s", 1) == 1);
     EXPECT(read(pipes[0], &word, 1) == 1);
     EXPECT_OK(uc_publish(store, "channel", 7, "of both", 7, NULL));
     EXPECT_OK(uc_subscription_next(subscription, -1, reply));
     EXPECT(is_text(uc_value_item(uc_reply_value(reply), 2), "of the parent"));
+    for (word = 0; word < 2; word++) {
+        EXPECT_OK(uc_subscription_next(subscription, -1, reply));
+        EXPECT(is_text(uc_value_item(uc_reply_value(reply), 2), "meanwhile"));
+    }
     EXPECT_OK(uc_subscription_next(subscription, -1, reply));
     EXPECT(is_text(uc_value_item(uc_reply_value(reply), 2), "of both"));
     ended_well(child);

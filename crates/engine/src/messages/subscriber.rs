@@ -48,13 +48,16 @@ pub enum Event<'m> {
     /// channels, unless another channel shares one of 4,096 counters with one
     /// of them; with patterns it is that of all messages in the store. It is
     /// never too low.
+    ///
+    /// The child's copy of a subscriber in a process that forked tells this first, of those that were published before
+    /// its first call there; the parent's gets them.
     Lost(u64),
 }
 
 /// A receiver of messages. Belongs to one thread at a time.
 ///
 /// Survives a fork: the child's copy subscribes anew, as a receiver of its own,
-/// when it is first used there.
+/// when it is first used there, and tells how many messages it has missed until then.
 ///
 /// ```
 /// # use undercroft_engine::{Event, Options, Store, Topic};
@@ -78,6 +81,8 @@ pub struct Subscriber<S: Deref<Target = Store>> {
     subscriptions: Subscriptions,
     /// How many of these are known at the seat, where it is new and not all are.
     enrolled: Option<usize>,
+    /// Messages that were missed between a fork and the first call in the child, and are to be told.
+    missed: u64,
     matched: Vec<Arc<[u8]>>,
     /// The message last taken, where it was longer than a record may be.
     parcel: Vec<u8>,
@@ -146,6 +151,7 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
             number: 0,
             subscriptions: Subscriptions::new(),
             enrolled: None,
+            missed: 0,
             matched: Vec::new(),
             parcel: Vec::new(),
         }
@@ -322,6 +328,9 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         if !self.is_active() {
             return Ok(Step::Nothing);
         }
+        if self.missed > 0 {
+            return Ok(Step::Lost(std::mem::take(&mut self.missed)));
+        }
         // Much memory, for one message.
         self.parcel = Vec::new();
         for _ in 0..PASSED_OVER {
@@ -416,8 +425,8 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
     #[cold]
     fn subscribe_again(&mut self, seat: SeatName, enrolled: usize) -> Result<(), Error> {
         if enrolled == 0 {
-            // What was there at the fork is the parent's to receive.
-            self.skip()?;
+            // Which of them were there at the fork, and are the parent's to receive, is not known.
+            self.missed += self.skip()?;
         }
         let mut past = 0;
         for topic in Topic::ALL {
