@@ -79,6 +79,11 @@ say "children that are forked under load"
 build "${c[@]}" -- clients/c/tests/fork_load.c fork_load
 try fork_load
 
+say "without memory"
+# Without sanitizers, which need address space of their own.
+build "${c[@]}" -- clients/c/tests/memory.c memory
+try memory
+
 say "with German numbers"
 if have localedef && localedef --no-archive -i de_DE -f UTF-8 "$place/de_DE.UTF-8" 2>/dev/null; then
     build "${c[@]}" -- clients/c/tests/locale.c locale
@@ -88,8 +93,13 @@ else
 fi
 
 say "with the static library"
+nm --defined-only --extern-only "$place/usr/lib/libundercroft.a" | awk 'NF == 3 { print $3 }' | LC_ALL=C sort |
+    diff "$wanted" - || fail "the static library exports others than $wanted names"
+# A program that has a Lua of its own, allocators and a Rust library.
+echo 'int lua_newstate, luaL_openlibs, rust_eh_personality, mi_malloc, ZSTD_compress, LZ4_compress_default;' \
+    >"$place/others.c"
 static=("${flags[@]/-lundercroft/-l:libundercroft.a}")
-"${c[@]}" "${warnings[@]}" -o "$place/bin/static" clients/c/tests/strings.c "${static[@]}" -lm -ldl -lrt -pthread
+"${c[@]}" "${warnings[@]}" -o "$place/bin/static" clients/c/tests/strings.c "$place/others.c" "${static[@]}" -lm -ldl -lrt -pthread
 LD_LIBRARY_PATH='' try static
 
 if have valgrind; then

@@ -24,7 +24,19 @@ soname=libundercroft.so.$((abi >> 16))
 to=${DESTDIR:-}$prefix
 install -d "$to/include" "$to/lib/pkgconfig"
 install -m 644 "$header" "$to/include/undercroft.h"
-install -m 644 "$built/libundercroft_c.a" "$to/lib/libundercroft.a"
+# One object that shows only the names of the interface: a program may have a Lua or Rust code of its own.
+for tool in ld objcopy ar; do
+    have "$tool" || fail "expected $tool, of binutils, for the static library"
+done
+joined=$(mktemp)
+trap 'rm -f "$joined"' EXIT
+mapfile -t names <clients/c/tests/exports.txt
+ld -r "${names[@]/#/--undefined=}" -o "$joined" "$built/libundercroft_c.a"
+# The sections that go are code for other compilations, which joined make no sense.
+objcopy --wildcard --keep-global-symbol='uc_*' --remove-section=.llvmbc --remove-section=.llvmcmd "$joined"
+rm -f "$to/lib/libundercroft.a"
+ar rcs "$to/lib/libundercroft.a" "$joined"
+chmod 644 "$to/lib/libundercroft.a"
 install -m 755 "$built/libundercroft_c.so" "$to/lib/$soname.$((abi & 0xffff))"
 # Of what the compiler knows for debuggers only the names of functions stay.
 ! have strip || strip --strip-debug "$to/lib/libundercroft.a" "$to/lib/$soname.$((abi & 0xffff))"

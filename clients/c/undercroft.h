@@ -39,15 +39,32 @@
  *             call nothing but uc_abi_version(), uc_version() and uc_status_name().
  * Fork        A child may use every handle that it inherited, at once and beside its parent, except one that another
  *             thread was using when it was forked. What it inherited in a uc_session (a transaction, watched keys) and
- *             in a uc_subscription is a copy of its own; messages that were not taken at the fork are its parent's.
+ *             in a uc_subscription is a copy of its own; messages that were not taken at the fork, and those that come
+ *             before the child's first call with it, are its parent's: that call tells of them as lost.
  * Death       A process may be killed at any instruction. Others roll back what it had not finished, and go on.
  * Time        Durations are milliseconds, moments are milliseconds since 1970 (Unix time).
  * Waiting     A call waits where another process holds a lock (up to uc_options.timeout_ms), or where a command is for
  *             waiting (BLPOP, uc_subscription_next()). uc_set_interrupt() can end such a wait, and a script that has
  *             changed nothing yet.
  * C++         The header is C11 and C++17. Nothing is thrown.
+ * Memory      Where the process has no memory for a value that it reads, or for its reply, a call ends with UC_ERROR; a
+ *             reply that was refused so is nil. What the command changed stays.
  * Stability   A program built with this header runs with every library of the same UC_ABI_VERSION >> 16 and at least
  *             its lower half. Only opaque handles and structures that begin with their size cross the border.
+ *
+ * Caveats, each with its cause and its remedy:
+ *
+ * "memory allocation of N bytes failed", and the process aborts: an allocation failed for which no error could be
+ *             returned, in the midst of a command that sorts, combines or dumps, say. The remedy is memory: a limit
+ *             (ulimit -v, RLIMIT_AS) that leaves four times the longest reply free, or replies in parts (HSCAN, LRANGE
+ *             by ranges).
+ * A handle stays in use for ever (UC_MISUSE): a signal's handler left a call with siglongjmp(), or the thread was
+ *             cancelled in it (pthread_cancel). The call's frames were not unwound. After a call that writes, the lock is
+ *             held as well: all processes wait, in this one without regard to timeout_ms, until it ends. The remedy: set a
+ *             flag in the handler, and give uc_set_interrupt() a function that looks at it.
+ * SIGSEGV in a thread's first call: its stack is too small. Calls need 64 KiB of it, scripts and their functions 256 KiB.
+ * "fatal runtime error", and the process aborts: the function given to uc_set_interrupt() threw a C++ exception, which
+ *             cannot pass the library. The remedy: catch all of them in it, and return nonzero.
  */
 #ifndef UNDERCROFT_H
 #define UNDERCROFT_H

@@ -9,7 +9,7 @@ use undercroft_commands::reply::Reply;
 
 use crate::border::{call, check_place};
 use crate::handle::{Handle, Kind, Pool};
-use crate::status::Status;
+use crate::status::{Outcome, Refused, Status};
 
 /// The kinds of values. The numbers are those of `uc_type` in the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +77,8 @@ pub(crate) struct Tree {
     open: Vec<Gap>,
     /// Whether values have the types of RESP2 alone.
     is_flat: bool,
+    /// So many bytes of the reply could not be allocated.
+    lacking: Option<usize>,
     /// Memory for the values of several keys.
     pub(crate) scratch: Vec<u8>,
 }
@@ -115,6 +117,7 @@ impl Tree {
             bytes: Vec::new(),
             open: Vec::new(),
             is_flat: false,
+            lacking: None,
             scratch: Vec::new(),
         };
         tree.begin(Protocol::Resp3);
@@ -123,6 +126,7 @@ impl Tree {
 
     /// Forgets what was in it. What is not written stays nil.
     pub(crate) fn begin(&mut self, protocol: Protocol) {
+        self.lacking = None;
         self.values.clear();
         self.values.push(Value::NIL);
         self.bytes.clear();
@@ -149,8 +153,20 @@ impl Tree {
         })
     }
 
-    /// Makes addresses of the places where texts and items begin: from now on nothing moves.
-    pub(crate) fn finish(&mut self) {
+    /// Makes addresses of the places where texts and items begin: from now on nothing moves. A reply for which this
+    /// process had no memory is nil, and an error.
+    pub(crate) fn finish(&mut self) -> Outcome<()> {
+        if let Some(bytes) = self.lacking {
+            (self.values, self.bytes) = (Vec::new(), Vec::new());
+            self.begin(Protocol::Resp3);
+            return Err(Refused::new(
+                Status::Error,
+                &format!(
+                    "ERR this process could not allocate memory for {bytes} more bytes of a reply: free some, raise its \
+                     limit (ulimit -v), or ask for parts"
+                ),
+            ));
+        }
         let items = self.values.as_ptr();
         for value in &mut self.values {
             if value.is_text() {
@@ -161,6 +177,21 @@ impl Tree {
                 value.content.items = unsafe { items.add(value.content.start) };
             }
         }
+        Ok(())
+    }
+
+    /// Makes room for so many more bytes of text and values. Returns false where this process has no memory.
+    #[inline]
+    fn make_room(&mut self, bytes: usize, values: usize) -> bool {
+        if self.lacking.is_some() {
+            return false;
+        }
+        let has_room =
+            self.bytes.try_reserve(bytes).is_ok() && self.values.try_reserve(values).is_ok();
+        if !has_room {
+            self.lacking = Some(bytes.saturating_add(values.saturating_mul(size_of::<Value>())));
+        }
+        has_room
     }
 
     /// Cuts the outermost array off behind so many items: what follows was not answered.
@@ -187,6 +218,9 @@ impl Tree {
     }
 
     fn put_text(&mut self, kind: Type, text: &[u8]) {
+        if !self.make_room(text.len() + 1, 0) {
+            return;
+        }
         let start = self.bytes.len();
         self.bytes.extend_from_slice(text);
         self.bytes.push(0);
@@ -205,6 +239,9 @@ impl Tree {
             content: Content { start },
         };
         let missing = value.items();
+        if !self.make_room(0, missing) {
+            return;
+        }
         self.put(value);
         if missing > 0 {
             self.values.extend((0..missing).map(|_| Value::NIL));
@@ -326,7 +363,7 @@ unsafe extern "C" fn uc_reply_new(reply: *mut *mut ReplyHandle) -> c_int {
     call(|| {
         check_place(reply)?;
         let mut tree = Tree::new();
-        tree.finish();
+        tree.finish()?;
         // SAFETY: the place is there.
         unsafe { reply.write(Handle::open(tree)) };
         Ok(Status::Ok)

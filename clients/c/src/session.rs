@@ -124,9 +124,10 @@ pub(crate) fn run(
         }),
     };
     let failed = reply.error_text();
-    reply.finish();
+    let finished = reply.finish();
     match (ran, failed) {
         (Err(blocked), _) => Err(Refused::blocked(&blocked)),
+        _ if finished.is_err() => finished.map(|()| Status::Ok),
         (_, Some(text)) => Err(Refused::reply(&shared.store, &text)),
         _ => Ok(Status::Ok),
     }
@@ -310,8 +311,8 @@ unsafe extern "C" fn uc_pipeline(
         reply.begin(session.protocol);
         reply.array(count);
         let ran = run_all(shared, session, commands, &mut reply, kept.as_deref_mut());
-        reply.finish();
-        ran
+        let finished = reply.finish();
+        ran.and_then(|status| finished.map(|()| status))
     })
 }
 
@@ -340,8 +341,8 @@ unsafe extern "C" fn uc_transaction(
         let (shared, session) = by_name.enter().map_err(|error| Refused::opening(&error))?;
         reply.begin(session.protocol);
         let ran = transact(shared, session, commands, &mut reply, kept.as_deref_mut());
-        reply.finish();
-        ran
+        let finished = reply.finish();
+        ran.and_then(|status| finished.map(|()| status))
     })
 }
 

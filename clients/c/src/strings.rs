@@ -246,10 +246,10 @@ unsafe extern "C" fn uc_mget(
                 }
             }
         }
-        reply.finish();
+        let finished = reply.finish();
         reply.scratch = values.into_memory();
         match read {
-            Ok(()) => Ok(Status::Ok),
+            Ok(()) => finished.map(|()| Status::Ok),
             Err(error) => Err(Refused::engine(store, error)),
         }
     };

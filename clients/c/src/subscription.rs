@@ -246,8 +246,9 @@ unsafe extern "C" fn uc_subscription_next(
         let timeout = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
         reply.begin(Protocol::Resp3);
         let next = receiver.next(timeout, &mut reply);
-        reply.finish();
-        next.map_err(|error| receiver.refuse(error))
+        let finished = reply.finish();
+        let next = next.map_err(|error| receiver.refuse(error))?;
+        finished.map(|()| next)
     })
 }
 

@@ -99,7 +99,7 @@ impl From<memory::Error> for Error {
 impl From<Fault> for Error {
     #[cold]
     fn from(fault: Fault) -> Self {
-        Error::from(memory::Error::Damaged(fault))
+        Error::from(memory::Error::from(fault))
     }
 }
 

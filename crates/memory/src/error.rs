@@ -17,6 +17,20 @@ pub struct Fault {
     pub what: &'static str,
 }
 
+/// What a [`Fault`] says where this process has no memory for what it reads.
+const MEMORY: &str = "memory of this process";
+
+impl Fault {
+    /// This process has no memory for so many bytes of what it reads; becomes [`Error::NoMemory`].
+    #[cold]
+    pub fn no_memory(bytes: usize) -> Fault {
+        Fault {
+            at: bytes as u64,
+            what: MEMORY,
+        }
+    }
+}
+
 /// Who holds a lock that could not be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
@@ -54,6 +68,11 @@ pub enum Error {
     Damaged(Fault),
     /// The store, its file system, or a transaction's undo log is full.
     OutOfMemory,
+    /// This process could not allocate memory for what it read.
+    NoMemory {
+        /// For so many bytes.
+        bytes: u64,
+    },
     /// A lock was not free within the caller's patience; nothing was changed.
     Busy {
         /// State of the process that holds the lock.
@@ -123,7 +142,10 @@ pub enum Error {
 
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
-        Error::Damaged(fault)
+        match fault {
+            Fault { at, what } if what == MEMORY => Error::NoMemory { bytes: at },
+            fault => Error::Damaged(fault),
+        }
     }
 }
 
@@ -146,6 +168,11 @@ impl fmt::Display for Error {
             Error::OutOfMemory => f.write_str(
                 "the store is full: its capacity, its file system or the log of a change has no \
                  room left",
+            ),
+            Error::NoMemory { bytes } => write!(
+                f,
+                "this process could not allocate memory for {bytes} more bytes of a value: free some, raise its limit \
+                 (ulimit -v), or read the value in parts"
             ),
             Error::Busy { holder, pid } => match holder {
                 Holder::Active => write!(f, "the store is busy: process {pid} is writing"),

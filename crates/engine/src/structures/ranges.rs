@@ -1,7 +1,7 @@
 //! Items in flat buffers: what reading a collection gives, and what leaves of
 //! lists are made of.
 
-use undercroft_memory::Scratch;
+use undercroft_memory::{Fault, Scratch};
 
 /// Items of a collection, one after the other, in buffers that can be used again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,10 +86,12 @@ impl Ranges {
         (&self.bytes, &self.ends)
     }
 
-    /// Makes room for so many more items, of so many bytes together.
-    pub(crate) fn reserve(&mut self, items: usize, bytes: usize) {
-        self.ends.reserve(items);
-        self.bytes.reserve(bytes);
+    /// Makes room for so many more items, of so many bytes together, or says that this process has no memory.
+    pub(crate) fn reserve(&mut self, items: usize, bytes: usize) -> Result<(), Fault> {
+        let fault = |bytes| move |_| Fault::no_memory(bytes);
+        let ends = items.saturating_mul(size_of::<usize>());
+        self.ends.try_reserve(items).map_err(fault(ends))?;
+        self.bytes.try_reserve(bytes).map_err(fault(bytes))
     }
 
     /// Adds an item.

@@ -304,7 +304,8 @@ impl TicketRecord {
         };
         let mut texts = Ranges::new();
         // What is read while it changes may count more of them than fit.
-        texts.reserve((number as usize).min(bytes.len() / 8), bytes.len());
+        let most = (number as usize).min(bytes.len() / 8);
+        texts.reserve(most, bytes.len()).ok()?;
         for _ in 0..number {
             let (length, rest) = bytes.split_first_chunk::<8>()?;
             let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;

@@ -235,6 +235,7 @@ impl<'a> View<'a> {
         if length > LONG {
             return self.append_long(at, 0, length, out);
         }
+        make_room(out, length as usize + 8)?;
         self.watch().looking();
         self.mapping.append_to(at, length as usize, out);
         Ok(())
@@ -250,9 +251,10 @@ impl<'a> View<'a> {
         length: u64,
         out: &mut Vec<u8>,
     ) -> Result<(), Fault> {
+        // Not before: the length may be a torn one.
         self.recheck()?;
+        make_room(out, length as usize + 8)?;
         self.watch().looking();
-        out.reserve(length as usize + 8);
         let (mut from, end) = (skip, skip + length);
         while from < end {
             let to = end.min((from & !7) + CHUNK);
@@ -288,6 +290,7 @@ impl<'a> View<'a> {
         if length > LONG {
             return self.append_long(first, skip, length, out);
         }
+        make_room(out, length as usize + 8)?;
         self.watch().looking();
         self.mapping
             .append_from(first, skip as usize, length as usize, out);
@@ -374,5 +377,19 @@ impl<'a> View<'a> {
     pub fn root(&self, index: usize, word: usize) -> u64 {
         self.watch().looking();
         self.mapping.root(index, word)
+    }
+}
+
+/// Makes room for so many more bytes, or says that this process has no memory.
+#[inline(always)]
+fn make_room(out: &mut Vec<u8>, bytes: usize) -> Result<(), Fault> {
+    #[cold]
+    #[inline(never)]
+    fn grow(out: &mut Vec<u8>, bytes: usize) -> Result<(), Fault> {
+        out.try_reserve(bytes).map_err(|_| Fault::no_memory(bytes))
+    }
+    match out.capacity() - out.len() >= bytes {
+        true => Ok(()),
+        false => grow(out, bytes),
     }
 }

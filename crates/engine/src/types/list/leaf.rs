@@ -233,6 +233,7 @@ impl Leaf {
                 Err(fault(self.at))
             };
         }
+        out.reserve((to - from) as usize, 0)?;
         match self.packing {
             Packing::Fixed { width } => {
                 let (start, end) = (self.start + from * width, self.start + to * width);
@@ -246,7 +247,6 @@ impl Leaf {
                 Ok(())
             }
             Packing::Integers { width, base } => {
-                out.ends.reserve((to - from) as usize);
                 for some in (from..to).step_by(GATHERED) {
                     let range = some..to.min(some + GATHERED as u64);
                     self.append_integers(view, (width, base), range, out)?;
