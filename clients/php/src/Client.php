@@ -345,6 +345,12 @@ class Client
         $this->custom[strtolower($name)] = $command;
     }
 
+    /** A key as the server has it, with the prefix. phpredis calls it so. */
+    public function _prefix(string $key): string
+    {
+        return $this->prefix . $key;
+    }
+
     public function connection(): Connection
     {
         return $this->connection;

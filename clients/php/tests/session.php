@@ -4,7 +4,8 @@ declare(strict_types=1);
 
 /**
  * A request with a session: `php session.php URL ID WHAT`. With a number it counts one up so many times, a session each
- * time. Otherwise it stores `mark` and says on a line of its own how far it is; WHAT says how it ends.
+ * time. Otherwise it stores `mark` and says on a line of its own how far it is; WHAT says how it ends. UNDERCROFT_LEASE
+ * is for how many seconds its lock outlives it where the server does not tell of connections.
  */
 
 require __DIR__ . '/../autoload.php';
@@ -30,7 +31,7 @@ $client = str_starts_with($what, 'wait') ? new Telling($url, $options) : new Cli
 ini_set('session.use_cookies', '0');
 ini_set('session.cache_limiter', '');
 ini_set('session.use_strict_mode', $what === 'wait strictly' ? '1' : '0');
-session_set_save_handler(new Handler($client), true);
+session_set_save_handler(new Handler($client, lease: (float) (getenv('UNDERCROFT_LEASE') ?: 2.8)), true);
 if (is_numeric($what)) {
     for ($turn = 0; $turn < (int) $what; $turn++) {
         session_id($id);

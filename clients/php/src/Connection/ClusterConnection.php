@@ -138,10 +138,10 @@ final class ClusterConnection implements Connection
         }
     }
 
-    public function send(array $words): void
+    public function send(array ...$commands): void
     {
         $this->listening ??= $this->node($this->any())->another();
-        $this->listening->send($words);
+        $this->listening->send(...$commands);
     }
 
     public function receive(?float $timeout): mixed

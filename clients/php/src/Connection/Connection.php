@@ -39,8 +39,8 @@ interface Connection
      */
     public function transaction(array $commands): ?array;
 
-    /** Sends a command of which the replies are fetched by receive(): SUBSCRIBE and its like, MONITOR. */
-    public function send(array $words): void;
+    /** Sends commands whose replies are fetched by receive(), or never: SUBSCRIBE and its like, MONITOR. */
+    public function send(array ...$commands): void;
 
     /**
      * Waits for the next message.

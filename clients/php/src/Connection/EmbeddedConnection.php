@@ -74,7 +74,14 @@ final class EmbeddedConnection implements Connection
         }
     }
 
-    public function send(array $words): void
+    public function send(array ...$commands): void
+    {
+        foreach ($commands as $words) {
+            $this->subscription($words);
+        }
+    }
+
+    private function subscription(array $words): void
     {
         $name = strtolower((string) array_shift($words));
         $kind = str_contains($name, 'psub') || $name === 'punsubscribe' ? 'psubscribe' : 'subscribe';

@@ -73,9 +73,9 @@ final class NativeConnection implements Connection
         return $executed;
     }
 
-    public function send(array $words): void
+    public function send(array ...$commands): void
     {
-        $this->guarded(static fn (Link $link) => $link->send([$words]));
+        $this->guarded(static fn (Link $link) => $link->send($commands));
         $this->isPinned = true;
     }
 

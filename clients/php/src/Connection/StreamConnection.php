@@ -187,10 +187,10 @@ final class StreamConnection implements Connection
         return NativeConnection::executed($replies);
     }
 
-    public function send(array $words): void
+    public function send(array ...$commands): void
     {
         $this->isPinned = true;
-        $this->write(Encoder::command($words));
+        $this->write(Encoder::commands($commands));
         // Whatever comes is fetched by receive().
         $this->used = time();
     }

@@ -16,10 +16,9 @@ use Undercroft\UndercroftException;
  *     session_start();
  *
  * A request holds its session's lock from session_start() to its end, and releases it also after a fatal error. The
- * lock names its holder. A request that waits asks every half second whether the holder is still there, and takes the
- * lock over where it is not: on a server the holder is its connection, which ends with a killed process; on a store it
- * is the process. Where that cannot be known the lock ends by itself after $hold seconds. A request that has lost its
- * lock does not write any more.
+ * lock names its holder, and a request that waits asks every half second whether the holder is still there, and takes
+ * the lock over where it is not. Where a server does not tell, the lock expires soon, and the server renews it while the
+ * holder's second connection is open: see Holder. A request that has lost its lock does not write any more.
  *
  * A session that ends while a request waits for its lock stays ended: that request gets a new session with
  * `session.use_strict_mode`, and otherwise an empty one that it does not store.
@@ -40,7 +39,7 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
     private const RELEASE = 'if redis.call("GET", KEYS[1]) ~= ARGV[1] then return 0 end '
         . 'return redis.call("DEL", KEYS[1])';
 
-    private string $token = '';
+    private ?Holder $holder = null;
 
     private string $locked = '';
 
@@ -60,6 +59,7 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
      * @param int|null $lifetime seconds that a session lives without being used; session.gc_maxlifetime where null
      * @param int $hold seconds after which a lock ends by itself
      * @param float $patience seconds that a request waits for another one of its session
+     * @param float $lease seconds after which a killed request's lock ends where a server does not tell of connections
      */
     public function __construct(
         private readonly Client $client,
@@ -67,6 +67,7 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
         private readonly ?int $lifetime = null,
         private readonly int $hold = 60,
         private readonly float $patience = 30.0,
+        private readonly float $lease = 2.8,
     ) {
     }
 
@@ -78,12 +79,14 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
     public function close(): bool
     {
         $this->wanted = $this->ended = '';
-        $locked = $this->locked;
-        $this->locked = '';
-        if ($locked !== '' && $this->process === getmypid()) {
-            $this->client->connection() instanceof ClusterConnection
-                ? $this->isOurs($locked) && $this->client->del($this->lockOf($locked))
-                : $this->client->eval(self::RELEASE, 1, $this->lockOf($locked), $this->token);
+        [$locked, $this->locked] = [$this->locked, ''];
+        try {
+            if ($locked !== '' && $this->process === getmypid()) {
+                $this->client->eval(self::RELEASE, 1, $this->lockOf($locked), $this->holder->token);
+            }
+        } finally {
+            $this->holder?->end();
+            $this->holder = null;
         }
         return true;
     }
@@ -108,7 +111,7 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
             return $this->isOurs($id) && $this->client->setEx($this->prefix . $id, $this->life(), $data);
         }
         $keys = [$this->lockOf($id), $this->prefix . $id];
-        return $this->client->eval(self::WRITE, 2, ...$keys, ...[$this->token, $this->life(), $data]) === 1;
+        return $this->client->eval(self::WRITE, 2, ...$keys, ...[$this->holder->token, $this->life(), $data]) === 1;
     }
 
     public function destroy(string $id): bool
@@ -154,7 +157,7 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
 
     private function isOurs(string $id): bool
     {
-        return $this->client->get($this->lockOf($id)) === $this->token;
+        return $this->client->get($this->lockOf($id)) === $this->holder->token;
     }
 
     private function lock(string $id): void
@@ -168,16 +171,16 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
             [$this->wanted, $this->end] = [$id, microtime(true) + $this->patience];
         }
         $lock = $this->lockOf($id);
-        $token = bin2hex(random_bytes(16)) . ' ' . Holder::name($this->client, $lock);
+        $holder = new Holder($this->client, $lock, $this->hold, $this->lease);
         $pause = self::FIRST;
         $look = microtime(true) + self::LOOK;
         $wasThere = null;
-        while (!$this->client->set($lock, $token, ['nx', 'px' => $this->hold * 1000])) {
+        while (!$this->client->set($lock, $holder->token, ['nx', 'px' => $holder->life]) || !$holder->begin()) {
             $wasThere = $wasThere || $this->client->exists($this->prefix . $id) === 1;
             $now = microtime(true);
             if ($now >= $look) {
                 $look = $now + self::LOOK;
-                if ($this->takesOver($lock, $token)) {
+                if ($this->takesOver($lock, $holder) && $holder->begin()) {
                     break;
                 }
             }
@@ -187,7 +190,7 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
             usleep(random_int(intdiv($pause, 2), $pause));
             $pause = min(2 * $pause, self::MOST);
         }
-        [$this->token, $this->locked, $this->process] = [$token, $id, getmypid()];
+        [$this->holder, $this->locked, $this->process] = [$holder, $id, getmypid()];
         $this->ended = $wasThere && $this->client->exists($this->prefix . $id) === 0 ? $id : '';
         if (!$this->isAtShutdown) {
             $this->isAtShutdown = true;
@@ -196,16 +199,15 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
     }
 
     /** Takes the lock of a holder that is gone. */
-    private function takesOver(string $lock, string $token): bool
+    private function takesOver(string $lock, Holder $holder): bool
     {
-        $held = $this->client->get($lock);
-        $holder = explode(' ', (string) $held, 2)[1] ?? '';
-        if ($holder === '' || Holder::isThere($this->client, $lock, $holder)) {
+        $held = (string) $this->client->get($lock);
+        if ($held === '' || Holder::isThere($this->client, $lock, $held)) {
             return false;
         }
-        return $this->client->transaction(function ($queue, $client) use ($lock, $token, $held): void {
+        return $this->client->transaction(function ($queue, $client) use ($lock, $holder, $held): void {
             if ($client->get($lock) === $held) {
-                $queue->set($lock, $token, ['px' => $this->hold * 1000]);
+                $queue->set($lock, $holder->token, ['px' => $holder->life]);
             }
         }, watch: $lock) === [true];
     }

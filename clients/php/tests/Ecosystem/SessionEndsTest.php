@@ -11,36 +11,7 @@ use Undercroft\TimeoutException;
 /** How requests with sessions end: the next one gets the lock, and a session that has ended stays ended. */
 final class SessionEndsTest extends EngineCase
 {
-    /** @var resource|null */
-    private $process = null;
-
-    /** @var array<int, resource> */
-    private array $pipes = [];
-
-    protected function tearDown(): void
-    {
-        if ($this->process !== null) {
-            proc_terminate($this->process, SIGKILL);
-            $this->end();
-        }
-    }
-
-    private function start(string $what): void
-    {
-        $extension = getenv('UNDERCROFT_EXTENSION');
-        $command = [PHP_BINARY, '-d', 'display_errors=0', '-d', 'log_errors=0',
-            ...($extension ? ['-d', "extension=$extension"] : []), dirname(__DIR__) . '/session.php', self::url(), 's',
-            $what];
-        $this->process = proc_open($command, [['pipe', 'r'], ['pipe', 'w'], STDERR], $this->pipes);
-    }
-
-    private function end(): int
-    {
-        array_map(fclose(...), $this->pipes);
-        $status = proc_close($this->process);
-        $this->process = null;
-        return $status;
-    }
+    use SessionProcess;
 
     /** A request that gets the lock within three seconds, or fails. */
     private static function next(): Handler
@@ -59,8 +30,7 @@ final class SessionEndsTest extends EngineCase
             self::fail('expected an error: the holder lives');
         } catch (TimeoutException) {
         }
-        proc_terminate($this->process, SIGKILL);
-        $this->end();
+        $this->kill();
         $next = self::next();
         self::assertSame('mark|s:6:"before";', $next->read('s'));
         self::assertTrue($next->write('s', 'data'));

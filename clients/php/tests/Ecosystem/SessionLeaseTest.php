@@ -1,0 +1,139 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Undercroft\Tests\Ecosystem;
+
+use Undercroft\Client;
+use Undercroft\Session\Handler;
+use Undercroft\Tests\EngineCase;
+use Undercroft\Tests\Servers;
+use Undercroft\TimeoutException;
+
+/** Locks of sessions whose holder no list of connections and no number of a process tells of. */
+final class SessionLeaseTest extends EngineCase
+{
+    use SessionProcess;
+
+    /** Seconds for which the lock of a killed request lasts here; a busy server renews it in time. */
+    private const LEASE = 1.0;
+
+    private static function needsServer(): void
+    {
+        self::engine() === 'embedded' && self::markTestSkipped('of servers');
+    }
+
+    /** A request that has the lock keeps this one out for so many seconds. */
+    private static function assertKeptOut(Client $client, float $patience): void
+    {
+        try {
+            (new Handler($client, patience: $patience, lease: self::LEASE))->read('s');
+            self::fail('two requests have the lock of one session');
+        } catch (TimeoutException) {
+        }
+    }
+
+    /** Far less than the minute for which a lock lasts by itself, and far more than a lease. */
+    private static function assertGetsIn(Client $client): void
+    {
+        $next = new Handler($client, hold: 60, patience: 20.0, lease: self::LEASE);
+        self::assertSame('', $next->read('s'));
+        self::assertTrue($next->write('s', 'data'));
+        self::assertTrue($next->close());
+        self::assertSame(0, $client->exists('session:s:lock'));
+    }
+
+    /** The URL of a user with few rights. */
+    private static function limited(string $rights): string
+    {
+        [$port] = Servers::redis('--user', 'app', 'on', '>secret', '~session:*', ...explode(' ', $rights));
+        return "tcp://app:secret@127.0.0.1:$port";
+    }
+
+    public function testAUserThatMayNotListConnections(): void
+    {
+        // Two that are common, of which the client has a different one in pure PHP and with the extension.
+        $rights = self::engine() === 'native' ? '+@all -@dangerous' : '+@all -client';
+        self::needsServer();
+        $url = self::limited($rights);
+        $client = new Client($url, ['native' => self::engine() === 'native']);
+        $this->hold($url, environment: ['UNDERCROFT_LEASE' => (string) self::LEASE]);
+        $left = $client->pTtl('session:s:lock');
+        self::assertGreaterThan(0, $left);
+        self::assertLessThanOrEqual(1000 * self::LEASE, $left);
+        // It makes no call, for longer than a lease.
+        self::assertKeptOut($client, self::LEASE + 0.3);
+        $this->kill();
+        self::assertGetsIn($client);
+    }
+
+    public function testAUserThatMayNotWait(): void
+    {
+        self::needsServer();
+        $client = new Client(self::limited('+@all -client -@blocking'), ['native' => self::engine() === 'native']);
+        $holder = new Handler($client, hold: 60, lease: self::LEASE);
+        $holder->read('s');
+        self::assertGreaterThan(1000 * self::LEASE, $client->pTtl('session:s:lock'), 'no server renews it');
+        self::assertTrue($holder->write('s', 'data'));
+        self::assertTrue($holder->close());
+        self::assertSame(0, $client->exists('session:s:lock'));
+    }
+
+    public function testALeaseEndsWithItsRequest(): void
+    {
+        self::needsServer();
+        $url = self::limited('+@all -client');
+        $client = new Client($url, ['native' => self::engine() === 'native']);
+        $this->start('exception', $url, environment: ['UNDERCROFT_LEASE' => '30']);
+        stream_get_contents($this->pipes[1]);
+        $this->end();
+        self::assertSame(0, $client->exists('session:s:lock'), 'an error of the program releases it');
+        self::assertSame('mark|s:9:"exception";', $client->get('session:s'));
+        $holder = new Handler($client, lease: 30.0);
+        $holder->read('s');
+        self::assertSame('1', $client->info('clients')['Clients']['blocked_clients']);
+        self::assertTrue($holder->close());
+        do {
+            $waiting = $client->info('clients')['Clients']['blocked_clients'];
+        } while ($waiting !== '0');
+    }
+
+    /** Each server of a store numbers its own connections. */
+    public function testTwoServersOfOneStore(): void
+    {
+        self::engine() === 'served' || self::markTestSkipped('of undercroft serve');
+        $store = Servers::store();
+        $clients = $urls = [];
+        for ($number = 0; $number < 2; $number++) {
+            $port = Servers::port();
+            Servers::start([Servers::program(), 'serve', $store, '--port', (string) $port, '--bind', '127.0.0.1'], $port);
+            $urls[] = "tcp://127.0.0.1:$port";
+            $clients[] = new Client($urls[$number], ['native' => false]);
+        }
+        $this->hold($urls[0], environment: ['UNDERCROFT_LEASE' => (string) self::LEASE]);
+        self::assertKeptOut($clients[1], self::LEASE + 0.3);
+        $this->kill();
+        self::assertGetsIn($clients[1]);
+    }
+
+    /** The numbers of processes in another container are those of other processes here. */
+    public function testAHolderInAnotherContainer(): void
+    {
+        self::engine() === 'embedded' || self::markTestSkipped('of stores');
+        $in = ['unshare', '--pid', '--fork', '--kill-child'];
+        exec(implode(' ', $in) . ' true 2>&1', $lines, $status);
+        $status === 0 || self::markTestSkipped('no namespace of processes: ' . implode(' ', $lines));
+        $this->hold(in: $in);
+        self::assertKeptOut(self::connect(), 0.7);
+        $this->kill();
+        self::assertGetsIn(self::connect());
+    }
+
+    public function testTheHolderOfAnotherVersionCountsAsThere(): void
+    {
+        $held = '0123456789abcdef 1 2 boot';
+        $this->client->set('session:s:lock', $held);
+        self::assertKeptOut(self::connect(), 0.6);
+        self::assertSame($held, $this->client->get('session:s:lock'));
+    }
+}
