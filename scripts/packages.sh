@@ -33,7 +33,8 @@ redis-server redis-server
 /usr/share/php/Illuminate/Container/autoload.php php-illuminate-container
 /usr/share/php/Illuminate/Events/autoload.php php-illuminate-events
 /etc/php/*/mods-available/igbinary.ini php-igbinary
-/etc/php/*/mods-available/msgpack.ini php-msgpack' ;;
+/etc/php/*/mods-available/msgpack.ini php-msgpack
+/usr/share/i18n/locales/de_DE locales' ;;
     lint) wanted='shellcheck shellcheck' ;;
     fuzz) wanted='c++ g++' ;;
     bench) wanted='redis-server redis-server

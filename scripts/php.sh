@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Tests the PHP extension and the PHP client: what is of PHP alone once, and every family of commands on a Redis server
-# by RESP2 and RESP3, on `undercroft serve`, and with the extension on a Redis server and on a store.
+# by RESP2 and RESP3, on `undercroft serve`, and with the extension on a Redis server and on a store; three of these with
+# a locale that writes 1.5 as 1,5.
 # UNDERCROFT_SEED repeats a random test.
 
 # shellcheck source=scripts/lib.sh
@@ -34,10 +35,26 @@ suite() {
     done
 }
 
+# abroad NAME COMMAND...: runs a suite in a program that has set the locale NAME: de_DE writes 1.5 as 1,5, and tr_TR, which
+# does as well, has other capitals for the letter i. Where the locale cannot be made the suite runs without it.
+locales=$root/target/test/locales
+abroad() {
+    local name=$1
+    mkdir -p "$locales"
+    if [[ -d $locales/$name.UTF-8 ]] || { have localedef &&
+        localedef --no-archive -i "$name" -f UTF-8 "$locales/$name.UTF-8" 2>/dev/null; }; then
+        LOCPATH=$locales UNDERCROFT_LOCALE=$name.UTF-8 "${@:2}"
+    else
+        skip "the PHP client in a program with other numbers: no localedef, or no $name"
+        "${@:2}"
+    fi
+}
+
 engines=(served)
 if have redis-server; then
-    engines+=(redis redis3)
+    engines+=(redis3)
     suite once redis
+    abroad de_DE suite commands redis
 else
     skip "the PHP client on a Redis server: no redis-server here"
 fi
@@ -46,9 +63,9 @@ for engine in "${engines[@]}"; do
 done
 extension=$root/target/php/undercroft.so
 if [[ -f $extension ]]; then
-    UNDERCROFT_EXTENSION=$extension suite commands embedded
+    UNDERCROFT_EXTENSION=$extension abroad de_DE suite commands embedded
     if have redis-server; then
-        UNDERCROFT_EXTENSION=$extension suite commands native
+        UNDERCROFT_EXTENSION=$extension abroad tr_TR suite commands native
         UNDERCROFT_EXTENSION=$extension suite once native --filter 'BrokenServer|Persistent|Fork|Descriptors|testTls|testTheOtherPages'
     fi
 else
