@@ -64,6 +64,7 @@ done
 extension=$root/target/php/undercroft.so
 if [[ -f $extension ]]; then
     UNDERCROFT_EXTENSION=$extension abroad de_DE suite commands embedded
+    UNDERCROFT_EXTENSION=$extension suite once embedded --filter ForkLoad
     if have redis-server; then
         UNDERCROFT_EXTENSION=$extension abroad tr_TR suite commands native
         UNDERCROFT_EXTENSION=$extension suite once native --filter 'BrokenServer|Persistent|Fork|Descriptors|testTls|testTheOtherPages'

@@ -180,15 +180,14 @@ class Client
     /** @return list<mixed>|null null where a watched key was changed */
     private function attempt(Pipeline $queue, callable $body, string|array $watch, bool $throws): ?array
     {
-        if ($watch !== []) {
-            $this->watch($watch);
-        }
-        if (!$this->connection->isPinned()) {
+        if ($watch === [] && !$this->connection->isPinned()) {
             $body($queue, $this);
             return $queue->execute($throws);
         }
+        // Before WATCH, as a signal's handler that comes after it must not end the watch by a transaction of its own.
         Watches::begin($this->connection, $queue);
         try {
+            $watch === [] || $this->watch($watch);
             $body($queue, $this);
             if (!$this->connection->isPinned()) {
                 throw new ConnectionException('the connection was lost or closed that watched keys for a transaction, '
