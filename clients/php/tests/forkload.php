@@ -113,6 +113,10 @@ function calls(string $url, array $options): array
                 return str_contains($error->getMessage(), 'unknown command');
             }
         },
+        'closes' => static function (Client $c, string $own): bool {
+            $c->close();
+            return $c->get("$own:none") === null;
+        },
         'words' => static fn (Client $c, string $own): bool => $c->rawCommand('ECHO', $own) === $own
             && $c->time()[0] > 0 && is_array($c->info('server')),
     ];

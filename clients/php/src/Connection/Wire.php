@@ -68,20 +68,33 @@ final class Wire implements Source
             if (isset(self::$taken[$kept])) {
                 continue;
             }
-            $stream = self::connect($kept, $address, $options, STREAM_CLIENT_PERSISTENT);
-            $mark = stream_set_chunk_size($stream, self::mark(isTaken: true));
-            $isReused = $mark === self::mark(isTaken: false);
-            if ($mark >= self::MARK && (!$isReused || self::select($stream, 0.0) !== false)) {
-                // Of a request that did not end well, or of the process that forked this one; or bytes came unasked.
-                fclose($stream);
-                $stream = self::connect($kept, $address, $options, STREAM_CLIENT_PERSISTENT);
-                stream_set_chunk_size($stream, self::mark(isTaken: true));
-                $isReused = false;
-            }
+            // First, as PHP gives one stream to all that ask for it by this name: also to a signal's handler that comes
+            // meanwhile, and to the child that it forks.
             self::$taken[$kept] = true;
-            return self::of($stream, $address, $options, $kept, $isReused);
+            try {
+                return self::kept($kept, $address, $options);
+            } catch (\Throwable $error) {
+                unset(self::$taken[$kept]);
+                throw $error;
+            }
         }
         return self::of(self::connect($target, $address, $options), $address, $options, '', false);
+    }
+
+    /** Finds or makes the persistent connection of this name. */
+    private static function kept(string $kept, Address $address, Options $options): self
+    {
+        $stream = self::connect($kept, $address, $options, STREAM_CLIENT_PERSISTENT);
+        $mark = stream_set_chunk_size($stream, self::mark(isTaken: true));
+        $isReused = $mark === self::mark(isTaken: false);
+        if ($mark >= self::MARK && (!$isReused || self::select($stream, 0.0) !== false)) {
+            // Of a request that did not end well, or of the process that forked this one; or bytes came unasked.
+            fclose($stream);
+            $stream = self::connect($kept, $address, $options, STREAM_CLIENT_PERSISTENT);
+            stream_set_chunk_size($stream, self::mark(isTaken: true));
+            $isReused = false;
+        }
+        return self::of($stream, $address, $options, $kept, $isReused);
     }
 
     /** What stands in the address of a persistent connection to tell it from others, and is not sent. */
@@ -323,15 +336,15 @@ final class Wire implements Source
 
     public function close(): void
     {
+        if (is_resource($this->stream)) {
+            if ($this->address->scheme === 'tls' && !$this->isOurs()) {
+                self::$inherited[] = $this->stream;
+            } else {
+                // Without TLS this closes a child's descriptor alone.
+                fclose($this->stream);
+            }
+        }
+        // Last, so that a signal's handler that comes meanwhile does not find the stream that is about to be closed.
         unset(self::$taken[$this->kept]);
-        if (!is_resource($this->stream)) {
-            return;
-        }
-        if ($this->address->scheme === 'tls' && !$this->isOurs()) {
-            self::$inherited[] = $this->stream;
-            return;
-        }
-        // Without TLS this closes a child's descriptor alone.
-        fclose($this->stream);
     }
 }

@@ -9,13 +9,23 @@ use Undercroft\Tests\EngineCase;
 /** Forks at random moments of calls: the child makes calls of every class, and the parent goes on. */
 final class ForkLoadTest extends EngineCase
 {
-    private const FORKS = 40;
+    private const FORKS = 30;
 
-    public function testEveryCallWorksInAChild(): void
+    /** @return iterable<string, array{array<string, mixed>}> */
+    public function options(): iterable
+    {
+        yield 'plain' => [[]];
+        if (self::engine() !== 'embedded') {
+            yield 'persistent' => [['persistent' => true]];
+        }
+    }
+
+    /** @dataProvider options */
+    public function testEveryCallWorksInAChild(array $options): void
     {
         $extension = getenv('UNDERCROFT_EXTENSION');
         $seed = getenv('UNDERCROFT_SEED') ?: (string) random_int(1, 1_000_000_000);
-        $options = json_encode(['native' => self::engine() === 'native']);
+        $options = json_encode($options + ['native' => self::engine() === 'native']);
         $command = ['timeout', '60', PHP_BINARY, ...($extension ? ['-d', "extension=$extension"] : []),
             dirname(__DIR__) . '/forkload.php', self::url(), $options, (string) self::FORKS, $seed];
         $process = proc_open($command, [['file', '/dev/null', 'r'], ['pipe', 'w'], ['redirect', 1]], $pipes);
