@@ -138,8 +138,9 @@ final class EmbeddedConnection implements Connection
 
     public function close(): void
     {
-        $this->store?->close();
-        $this->store = null;
+        // First, as a signal's handler that comes meanwhile must not find the store that is about to be closed.
+        [$store, $this->store] = [$this->store, null];
+        $store?->close();
         $this->isPinned = false;
         $this->told = [];
         $this->subscribed = ['subscribe' => [], 'psubscribe' => []];

@@ -114,8 +114,9 @@ final class NativeConnection implements Connection
 
     public function close(): void
     {
-        $this->link?->close();
-        $this->link = null;
+        // First, as a signal's handler that comes meanwhile must not find the link that is about to be closed.
+        [$link, $this->link] = [$this->link, null];
+        $link?->close();
         $this->isPinned = false;
     }
 
