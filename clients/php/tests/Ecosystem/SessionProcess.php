@@ -42,6 +42,8 @@ trait SessionProcess
     private function kill(): void
     {
         proc_terminate($this->process, SIGKILL);
+        // Until it is gone: it must not see the end of its input first, and end in good order.
+        stream_get_contents($this->pipes[1]);
         $this->end();
     }
 
