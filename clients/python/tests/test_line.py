@@ -182,3 +182,24 @@ def test_native_lines_give_usual_replies_themselves(loop: asyncio.AbstractEventL
     assert [calls[number].result() for number in (0, 1, 3)] == ["a", "b", "d"]
     assert woken == [calls[1]]
     assert not calls[4].done()
+
+
+def test_a_line_tells_what_is_announced_and_who_waits(
+    line: Any, loop: asyncio.AbstractEventLoop
+) -> None:
+    calls = [new(loop) for _ in range(2)]
+    batch = Batch(new(loop), 2)
+    for call in calls:
+        line.put(call, ("GET", "k"), False)
+    line.put_many(batch, [("GET", "k"), ("GET", "k")])
+    assert line.calls() == [*calls, batch]
+    assert line.missing == 0
+    for data, missing in ((b"*2\r\n$3\r\nabc\r\n$1000", 0), (b"00\r\nxx", 100_000)):
+        assert answered(line, data) == []
+        assert line.missing // 1000 * 1000 == missing // 1000 * 1000 or line.missing < missing + 3
+        assert line.missing >= min(missing, 99_998)
+    answered(line, b"x" * 99_998 + b"\r\n")
+    assert line.missing == 0
+    assert line.calls() == [calls[1], batch]
+    line.close()
+    assert line.calls() == []

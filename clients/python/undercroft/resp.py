@@ -168,6 +168,11 @@ class Reader:
         """Return whether there are bytes that are no part of a reply given so far."""
         return bool(self._chunks or self._stack or self._at < len(self._buffer))
 
+    @property
+    def missing(self) -> int:
+        """How many bytes of a string that has begun are announced, and have not come."""
+        return max(self._wanted, 0)
+
     def is_push(self) -> bool:
         """Return whether the reply that is half read is a message that nobody asked for."""
         return bool(self._stack) and self._stack[0].kind == _PUSH

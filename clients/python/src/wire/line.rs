@@ -270,6 +270,18 @@ impl Line {
         if is_taken { self.first(py) } else { Ok(None) }
     }
 
+    /// How many bytes of a string that has begun are announced, and have not come.
+    #[getter]
+    fn missing(&self) -> PyResult<usize> {
+        Ok(used(&self.came)?.replies.missing())
+    }
+
+    /// The calls in line.
+    fn calls(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
+        let sent = used(&self.sent)?;
+        Ok(sent.calls.iter().map(|it| it.call.clone_ref(py)).collect())
+    }
+
     fn __len__(&self) -> PyResult<usize> {
         Ok(used(&self.sent)?.calls.len())
     }

@@ -81,6 +81,15 @@ impl Replies {
         self.at < self.buffer.len() || !self.parser.between_replies() || self.undecodable.is_some()
     }
 
+    /// How many bytes of a string that has begun are announced, and have not come.
+    pub(super) fn missing(&self) -> usize {
+        match (&self.long, self.parser.begun_string()) {
+            (Some(long), _) => long.missing(),
+            (None, Some(_)) => self.parser.wanted(),
+            (None, None) => 0,
+        }
+    }
+
     /// Whether the reply that is half read is a message that nobody asked for.
     pub(super) fn is_push(&self) -> bool {
         let first = self.open.first();

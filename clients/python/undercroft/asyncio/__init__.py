@@ -21,6 +21,7 @@
 - `remote_lock`: locks of a server, and how all locks for asyncio are waited for.
 - `remote_objects`: objects on a server, for asyncio.
 - `remote_releases`: tasks that wait for locks of a server, and how they hear of a release.
+- `rescue`: reads that wait for a large or slow reply, sent again over another connection.
 - `share`: the connection that the clients of one pool share on one event loop.
 - `store`: the asyncio client of a store that needs no redis-py.
 - `topology`: asyncio clients of a Redis Cluster, and of the master that a Sentinel names.

@@ -27,10 +27,12 @@ class Call(asyncio.Future[Any]):
     is kept apart, for the link to call as soon as it has the reply.
     """
 
-    __slots__ = ("_steps", "args", "request", "waiter")
+    __slots__ = ("_steps", "args", "decode", "request", "waiter")
 
-    # The command of a call without a request.
+    # The command of a call without a request, or the commands of a batch, and whether the reply
+    # to the one command may be decoded.
     args: Any
+    decode: bool
     # None where the reply itself is the result.
     request: Request | None
     # Who is to be called with this first, in which context; None while there is nobody, and

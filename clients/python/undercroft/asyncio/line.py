@@ -137,6 +137,15 @@ class Line:
         return reply
 
     @property
+    def missing(self) -> int:
+        """How many bytes of a string that has begun are announced, and have not come."""
+        return self._reader.missing
+
+    def calls(self) -> list[Call | Batch]:
+        """Return the calls in line."""
+        return [call for call, _ in self._calls]
+
+    @property
     def first(self) -> Call | Batch | None:
         """The first in line."""
         return self._calls[0][0] if self._calls else None

@@ -32,6 +32,8 @@ _MARGIN = 0.001
 # A reply of twice this many bytes, in bytes, is large: others do not wait for its rest.
 _LARGE = 1 << 16
 _LARGE_KEPT = 1024
+# So is one of which this many bytes are announced that have not come.
+_ANNOUNCED = 2 * _LARGE
 # A reply that is the next one for this long, in seconds, is slow.
 _SLOW = 0.1
 
@@ -61,11 +63,12 @@ class Link(asyncio.Protocol):
         timeout: float | None,
         give: Callable[[Link], None],
         large: dict[Any, None],
+        rescue: Callable[[Link], None],
     ) -> None:
         """Take over a connection that redis-py has made, on the running loop.
 
-        ``give`` is called with the link once it is closed. Commands that had large replies are
-        added to ``large``.
+        ``give`` is called with the link once it is closed, ``rescue`` when a reply keeps calls
+        waiting that were sent already. Commands that had large replies are added to ``large``.
         """
         # An object with 30 attributes of its own and more is a slow one.
         self.loop = asyncio.get_running_loop()
@@ -75,7 +78,7 @@ class Link(asyncio.Protocol):
         self.connection = connection
         # Why it can be used no more.
         self.failure: Exception | None = None
-        self._give = give
+        self._give, self._rescue = give, rescue
         # Whether a call may be sent at once: the link is open, not full and not crowded.
         self.ready = True
         # Whether a reply keeps others waiting, so that new calls are to take another link.
@@ -148,7 +151,7 @@ class Link(asyncio.Protocol):
         """Send a command in this turn of the loop; its reply will be the call's result."""
         self._usable()
         call = self._leaving()
-        call.args = args
+        call.args, call.decode = args, decode
         self._line.put(call, args, decode)
         return call
 
@@ -156,6 +159,7 @@ class Link(asyncio.Protocol):
         """Send commands with none of others' between them; the result is all their replies."""
         self._usable()
         call = self._leaving()
+        call.args = commands
         self._line.put_many(Batch(call, len(commands)), commands)
         return call
 
@@ -252,7 +256,7 @@ class Link(asyncio.Protocol):
             if self._woken:
                 self._come = 0
                 self._wake()
-            elif (come := self._come + len(data)) < _LARGE:
+            elif (come := self._come + len(data)) < _LARGE and line.missing < _ANNOUNCED:
                 self._come = come
             else:
                 self._measure()
@@ -263,9 +267,10 @@ class Link(asyncio.Protocol):
         """Find out whether all that has come lately is a part of one reply."""
         before, self._come = self._partial, 0
         self._partial = first = self._line.first
-        if first is None or first is not before:
+        is_known = first is before or self._line.missing >= _ANNOUNCED
+        if first is None or not is_known or self.crowded:
             return
-        self.crowd()
+        self._obstruct()
         if isinstance(first, Call):
             args = first.args if first.request is None else first.request[1]
             with suppress(TypeError):
@@ -278,10 +283,21 @@ class Link(asyncio.Protocol):
         self._slow = None
         first = None if self.failure is not None else self._line.first
         if first is not None:
-            if first is self._head:
-                self.crowd()
+            if first is self._head and not self.crowded:
+                self._obstruct()
             self._slow = self.loop.call_later(_SLOW, self._look_for_slow)
         self._head = first
+
+    def _obstruct(self) -> None:
+        """Send new calls over another link, and there again what may be sent twice."""
+        self.crowd()
+        if len(self._line) > 1:
+            self._rescue(self)
+
+    def queued(self) -> tuple[list[Call | Batch], bool]:
+        """Return the calls in line, and whether bytes of the first one's reply have come."""
+        calls: list[Call | Batch] = self._line.calls()
+        return calls, calls[:1] == [self._partial] or self._come > 0
 
     def crowd(self) -> None:
         """Send new calls over another link until all replies of this one have come."""
@@ -313,7 +329,7 @@ class Link(asyncio.Protocol):
         elif call.done():
             return
         elif isinstance(reply, Exception):
-            self._fail(call, reply)
+            self.refuse(call, reply)
         else:
             self._finish(call, reply)
 
@@ -408,7 +424,7 @@ class Link(asyncio.Protocol):
             elif call.waiter:
                 self._woken.append(call)
 
-    def _fail(self, call: Call | Batch, error: Exception) -> None:
+    def refuse(self, call: Call | Batch, error: Exception) -> None:
         """Let a call have an error, or its client what to do about it."""
         if isinstance(call, Call) and call.request is not None:
             call.request[0].failed(call, error, self)
@@ -517,7 +533,7 @@ class Link(asyncio.Protocol):
             if error.args != (DEMOTED,):
                 own.may_have_run = True  # type: ignore[attr-defined]
             if not each.done():
-                self._fail(each, own)
+                self.refuse(each, own)
 
     def abandon(self) -> None:
         """Close the connection, from wherever its last user has gone."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from redis.exceptions import ConnectionError, TimeoutError
 
 from undercroft.asyncio.link import Link
+from undercroft.asyncio.rescue import rescue
 from undercroft.connection import NAME
 from undercroft.kinds import smallest, state_of
 
@@ -151,7 +152,8 @@ class Share:
             self._vacate(connection)
             raise
         self._failures = 0
-        link = Link(connection, connection.socket_timeout, self._give, self.large)
+        timeout = connection.socket_timeout
+        link = Link(connection, timeout, self._give, self.large, self._rescue)
         self.links.append(link)
         if self.wanted:
             link.retire_soon()
@@ -164,6 +166,14 @@ class Share:
             link.fail(ConnectionError(f"{args[0]} was refused by a new connection: {error}"))
             raise
         return link
+
+    def _rescue(self, link: Link) -> None:
+        """Send reads that a large or slow reply keeps waiting over another link as well."""
+        self._keep(self.loop.create_task(rescue(link, self.connected)))
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _give(self, link: Link) -> None:
         """Give the place of a closed link back to the pool."""
@@ -178,9 +188,7 @@ class Share:
         pool._in_use_connections.discard(connection)
         condition = getattr(pool, "_condition", None)
         if condition is not None and not self.loop.is_closed() and self.loop.is_running():
-            task = self.loop.create_task(_notify(condition))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._keep(self.loop.create_task(_notify(condition)))
 
     def yield_place(self, can_wait: bool) -> None:
         """Leave a place in the pool to another connection: at once if idle, else when idle."""

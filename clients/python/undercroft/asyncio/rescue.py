@@ -1,0 +1,125 @@
+"""Reads that wait for another call's large or slow reply, sent again over another connection.
+
+A reply that keeps others waiting is noticed only after more calls were sent. Those that change
+nothing may run twice: whichever reply comes first is the result, and the other one is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from redis.exceptions import ConnectionError, ResponseError, TimeoutError
+
+from undercroft.asyncio.call import Batch, Call
+from undercroft.kinds import changes_nothing, is_large
+from undercroft.replies import NEVER_DECODE, shaped
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from undercroft.asyncio.link import Link
+
+# At most this many calls are sent again before their replies have come.
+_MOST = 64
+
+
+class _Waiting(NamedTuple):
+    """A call that waits, and what is sent for it."""
+
+    call: Call
+    commands: list[tuple[Any, ...]]
+    decode: bool
+    is_batch: bool
+
+    @classmethod
+    def of(cls, each: Call | Batch) -> _Waiting:
+        if isinstance(each, Batch):
+            return cls(each.call, each.call.args, True, True)
+        if each.request is None:
+            return cls(each, [each.args], each.decode, False)
+        _, args, options = each.request
+        return cls(each, [args], NEVER_DECODE not in options, False)
+
+    def send(self, link: Link) -> Call:
+        if self.is_batch:
+            return link.send_many(self.commands)
+        return link.send(self.commands[0], self.decode)
+
+
+async def rescue(link: Link, connected: Callable[[], Awaitable[Link]]) -> None:
+    """Send the reads that wait on a link again, over another that ``connected`` returns.
+
+    A server that answers nothing at the moment gets none of them twice: the other link has to
+    answer first. One read is sent at first, then as many again as were answered, until a reply is
+    large as well: many large replies are not all transferred twice.
+    """
+    with suppress(ConnectionError, TimeoutError, OSError):
+        other = await connected()
+        if other is link or not await other.check():
+            return
+        waiting = _repeatable(link) if link.crowded else []
+        most = 1
+        while waiting and other.usable and not other.full:
+            part = [each for each in waiting[:most] if not each.call.done()]
+            waiting = waiting[most:]
+            again = []
+            for each in part:
+                call = each.send(other)
+                call.add_done_callback(_settler(link, each))
+                again.append(call)
+            if again:
+                await asyncio.gather(*again, return_exceptions=True)
+                if any(_was_large(link, each) for each in part):
+                    return
+                most = min(2 * most, _MOST)
+
+
+def _repeatable(link: Link) -> list[_Waiting]:
+    """Return the calls on a link that may be sent again.
+
+    The first of them keeps the others waiting. A read that was sent after a call that changes
+    something is to see the change, so it keeps its place.
+    """
+    calls, has_run = link.queued()
+    found = []
+    for place, each in enumerate(map(_Waiting.of, calls)):
+        if not all(map(changes_nothing, each.commands)) and not (place == 0 and has_run):
+            break
+        if place and not each.call.done() and not _was_large(link, each):
+            found.append(each)
+    return found
+
+
+def _was_large(link: Link, waiting: _Waiting) -> bool:
+    """Return whether a reply to this call has been large."""
+    return any(is_large(link.large, args) for args in waiting.commands)
+
+
+def _settler(link: Link, waiting: _Waiting) -> Callable[[asyncio.Future[Any]], None]:
+    """Return what gives a call the reply to its second command, unless it has one."""
+
+    def settle(again: asyncio.Future[Any]) -> None:
+        error = None if again.cancelled() else again.exception()
+        call = waiting.call
+        if again.cancelled() or call.done():
+            return
+        if isinstance(error, ResponseError):
+            link.refuse(call, error)
+        elif error is None:
+            _finish(call, again.result())
+
+    return settle
+
+
+def _finish(call: Call, reply: Any) -> None:
+    """Give a call what its client makes of a reply."""
+    try:
+        if call.request is not None:
+            client, args, options = call.request
+            reply = shaped(client.response_callbacks, args[0], reply, options)
+    except Exception as error:
+        call.set_exception(error)
+    else:
+        call.set_result(reply)
