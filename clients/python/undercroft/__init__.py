@@ -28,6 +28,7 @@ does not wait for redis-py.
 - `object_kinds`: kinds of values in objects beyond bytes and numpy's arrays.
 - `object_waits`: waiting for objects, whose ids are known before they are there.
 - `objects`: arrays, bytes and messages that processes hand to each other without copying.
+- `once`: commands that may have run, which are not sent again.
 - `options`: what redis-py can be told, and what of it a store in shared memory has no use for.
 - `pipeline`: pipelines: commands collected and run together, as redis-py's are.
 - `pubsub`: messages: redis-py's PubSub, fed from shared memory instead of a socket.

@@ -18,10 +18,18 @@ from typing import TYPE_CHECKING, Any, Self
 
 import redis
 from redis._parsers.resp3 import _RESP3Parser
-from redis.exceptions import ConnectionError, DataError, ResponseError, TimeoutError
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    ConnectionError,
+    DataError,
+    ResponseError,
+    TimeoutError,
+)
 
 from undercroft.address import SCHEME
 from undercroft.green import is_patched, readable
+from undercroft.kinds import is_repeatable
 from undercroft.resp import MISSING, Packer, Push, Reader
 
 if TYPE_CHECKING:
@@ -193,6 +201,17 @@ class Parser(_RESP3Parser):
         return handle(message, *PUSH_ARGUMENTS)
 
 
+def mark(error: Exception, owed: tuple[Any, ...] | None) -> None:
+    """Note with an error that a command may have run which is not to run a second time."""
+    if owed and not is_refusal(error) and not is_repeatable(owed):
+        error.may_have_run = True  # type: ignore[attr-defined]
+
+
+def is_refusal(error: Exception) -> bool:
+    """Return whether an error is the server's answer to a command that it did not run."""
+    return isinstance(error, BusyLoadingError | AuthenticationError) or error.args == (DEMOTED,)
+
+
 _parsers: dict[Any, Any] = {}
 
 
@@ -219,13 +238,14 @@ class _Plugged:
     _host_error: Any
     encoder: Any
     health_check_interval: Any
-    send_command: Any
     send_packed_command: Any
 
     # redis-py 5 has no connections that ask to be made anew.
     _should_reconnect = False
     # The parser's native reader, while there is one that may use the socket.
     wire: Any = None
+    # The command that was sent in redis-py's way and has no reply.
+    _owed: tuple[Any, ...] | None = None
 
     def set_parser(self, parser_class: Any) -> None:
         """Use a parser; in place of one of redis-py's the one of this package."""
@@ -242,11 +262,23 @@ class _Plugged:
             return self._command_packer.pack_many(commands)
         return super().pack_commands(commands)  # type: ignore[misc]
 
+    def send_command(self, *args: Any, **options: Any) -> Any:
+        """Send a command."""
+        self._owed = None
+        super().send_command(*args, **options)  # type: ignore[misc]
+        # Those that greet a new connection have been sent before.
+        self._owed = args
+
     def read_response(self, disable_decoding: bool = False, **options: Any) -> Any:
         """Return the reply to a command that was sent."""
         # With hiredis installed redis-py 5 does not tell its parser.
         self._parser.push_request = options.get("push_request", False)
-        return super().read_response(disable_decoding, **options)  # type: ignore[misc]
+        owed, self._owed = self._owed, None
+        try:
+            return super().read_response(disable_decoding, **options)  # type: ignore[misc]
+        except (ConnectionError, TimeoutError) as error:
+            mark(error, owed)
+            raise
 
     def disconnect(self, *args: Any, **options: Any) -> None:
         """Close the connection, as redis-py does."""
@@ -311,10 +343,13 @@ class _Plugged:
             return
         # Half a command, or half a reply, is not for the next one to find.
         self.disconnect()
+        error.may_have_run = True  # type: ignore[attr-defined]
         if isinstance(error, OSError):
-            raise ConnectionError(
+            raised = ConnectionError(
                 f"Error {error.errno} while talking to {self._host_error()}. {error.strerror}."
-            ) from error
+            )
+            raised.may_have_run = True  # type: ignore[attr-defined]
+            raise raised from error
 
     def exchange(self, commands: list[Any]) -> list[Any] | None:
         """Send the commands of a pipeline, and return their replies, errors among them.

@@ -66,7 +66,17 @@ _READS = (
     "ZRANGEBYSCORE ZRANK ZREVRANGE ZREVRANGEBYLEX ZREVRANGEBYSCORE ZREVRANK ZSCAN ZSCORE "
     "ZUNION "
 )
-READS = frozenset(_READS.split())
+_READS_OF_TWO_WORDS = (
+    *("MEMORY USAGE", "OBJECT ENCODING", "OBJECT FREQ", "OBJECT IDLETIME", "OBJECT REFCOUNT"),
+    *("XINFO CONSUMERS", "XINFO GROUPS", "XINFO STREAM"),
+)
+READS = frozenset((*_READS.split(), *_READS_OF_TWO_WORDS))
+# Commands on a connection of their own that can be sent again over another one.
+_REPEATABLE = READS | {
+    *("XREAD", "WATCH", "UNWATCH", "AUTH", "HELLO", "SELECT", "READONLY", "READWRITE", "ASKING"),
+    *("CLIENT SETNAME", "CLIENT SETINFO", "CLIENT TRACKING", "COMMAND", "CLUSTER SLOTS"),
+    *("CLUSTER SHARDS", "CLUSTER NODES"),
+}
 
 
 def words_of(args: tuple[Any, ...]) -> list[str]:
@@ -100,8 +110,20 @@ def state_of(args: tuple[Any, ...]) -> Any:
 
 
 def changes_nothing(args: tuple[Any, ...]) -> bool:
-    """Return whether a command can be sent again although it may have run."""
-    return words_of(args[:1])[:1] != [] and words_of(args[:1])[0] in READS
+    """Return whether a command only reads, so that it may run twice."""
+    return _is_among(READS, args)
+
+
+def is_repeatable(args: tuple[Any, ...]) -> bool:
+    """Return whether a command that may have run can be sent again over another connection."""
+    return _is_among(_REPEATABLE, args)
+
+
+def _is_among(names: frozenset[str], args: tuple[Any, ...]) -> bool:
+    if type(args[0]) is str and args[0] in names:
+        return True
+    words = words_of(args)
+    return bool(words) and (words[0] in names or " ".join(words[:2]) in names)
 
 
 def is_large(large: dict[Any, None], args: tuple[Any, ...]) -> bool:

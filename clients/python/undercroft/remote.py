@@ -10,10 +10,11 @@ from redis.client import Pipeline as RedisPipeline
 from redis.exceptions import ConnectionError, ResponseError, TimeoutError
 
 from undercroft.base import Redis
-from undercroft.connection import NATIVE, ConnectionPool, _Plugged, fatal
+from undercroft.connection import NATIVE, ConnectionPool, _Plugged, fatal, is_refusal
 from undercroft.feed import PipelineFeeds
-from undercroft.kinds import smallest, words_of
+from undercroft.kinds import is_repeatable, smallest, words_of
 from undercroft.lock import Locks, RemoteLock
+from undercroft.once import Final, Once, run_once
 from undercroft.replies import (
     EMPTY_RESPONSE,
     NEVER_DECODE,
@@ -34,10 +35,11 @@ _REPLICATED = (["WAIT"], ["WAITAOF"])
 _ACCOMPANIED = frozenset({"HIMPORT SET", "HIMPORT", b"HIMPORT SET", b"HIMPORT"})
 
 
-class RemoteRedis(Locks, redis.Redis, Redis):  # type: ignore[misc]
+class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
     """redis-py's client of a Redis, a Valkey or an ``undercroft serve``.
 
-    All of its methods, arguments, results and exceptions are redis-py's.
+    All of its methods, arguments, results and exceptions are redis-py's. Its way of retrying
+    holds for calls that certainly did not run, and for those that change nothing.
     """
 
     _is_made = True
@@ -144,7 +146,10 @@ class RemoteRedis(Locks, redis.Redis, Redis):  # type: ignore[misc]
         name = args[0]
         measured = observability._provider_manager is not None
         if measured or not self._short or name in _ACCOMPANIED:
-            return super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
+            try:
+                return super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
+            except Final as final:
+                raise final.error from None
         pool: Any = self.connection_pool
         connection = pool.take()
         try:
@@ -178,6 +183,9 @@ class RemoteRedis(Locks, redis.Redis, Redis):  # type: ignore[misc]
         """Raise an error, or try again where the client's way of retrying says so."""
         if EMPTY_RESPONSE in options and isinstance(error, ResponseError):
             return options[EMPTY_RESPONSE]
+        may_have_run = hasattr(error, "may_have_run") and not is_refusal(error)
+        if may_have_run and not is_repeatable(args):
+            raise error
         failed: Exception | None = error
 
         def attempt() -> Any:
@@ -196,7 +204,10 @@ class RemoteRedis(Locks, redis.Redis, Redis):  # type: ignore[misc]
             else:
                 disconnect_raise(connection, error)
 
-        return connection.retry.call_with_retry(attempt, fail)
+        try:
+            return connection.retry.call_with_retry(attempt, fail)
+        except Final as final:
+            raise final.error from None
 
 
 def _is_sent(connection: Any, args: tuple[Any, ...]) -> bool:
@@ -212,7 +223,7 @@ if NATIVE is not None:
     NATIVE.plug(RemoteRedis)
 
 
-class Pipeline(PipelineFeeds, RedisPipeline):
+class Pipeline(PipelineFeeds, Once, RedisPipeline):
     """redis-py's pipeline, which reads all replies at once."""
 
     # What redis-py's has.
@@ -226,8 +237,21 @@ class Pipeline(PipelineFeeds, RedisPipeline):
         if self.connection is None and self.command_stack and self._is_quick():
             self.connection = self.connection_pool.take()
         whole: Any = super().execute
-        found: list[Any] = whole(raise_on_error)
+        try:
+            found: list[Any] = whole(raise_on_error)
+        except Final as final:
+            raise final.error from None
         return found
+
+    def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
+        """Run a command at once and return its reply, as redis-py does while keys are watched."""
+        run: Any = super().immediate_execute_command
+        try:
+            return run(*args, **options)
+        except Final as final:
+            # The keys are watched no more.
+            self.reset()
+            raise final.error from None
 
     def reset(self) -> None:  # type: ignore[override]
         """Forget all commands and watched keys, and give the connection back."""
@@ -251,14 +275,24 @@ class Pipeline(PipelineFeeds, RedisPipeline):
         self, connection: Any, commands: Any, raise_on_error: bool
     ) -> list[Any]:
         """Send all commands as one transaction, and return their results."""
-        if isinstance(connection, _Plugged):
-            connection = _Exchange(connection)
+        over = _Exchange(connection) if isinstance(connection, _Plugged) else connection
         whole: Any = super()._execute_transaction
-        found: list[Any] = whole(connection, commands, raise_on_error)
-        return found
+        return self._once(connection, commands, lambda: whole(over, commands, raise_on_error))
 
     def _execute_pipeline(self, connection: Any, commands: Any, raise_on_error: bool) -> list[Any]:
         """Send all commands, and return their results."""
+        run: Any = self._exchanged
+        return self._once(connection, commands, lambda: run(connection, commands, raise_on_error))
+
+    def _once(self, connection: Any, commands: Any, run: Any) -> list[Any]:
+        """Run all commands in one of these ways, which redis-py is not to repeat."""
+        is_watching = bool(self.watching)
+        sent = (args for args, _ in commands)
+        found: list[Any] = run_once(connection, run, sent, is_watching, is_watching)
+        return found
+
+    def _exchanged(self, connection: Any, commands: Any, raise_on_error: bool) -> list[Any]:
+        """Send all commands natively if that can be, and return their results."""
         replies: Any = connection.exchange(commands) if isinstance(connection, _Plugged) else None
         found: list[Any]
         if replies is None:

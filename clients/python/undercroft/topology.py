@@ -11,9 +11,10 @@ from urllib.parse import unquote
 import redis
 import redis.sentinel
 from redis.connection import parse_url
-from redis.exceptions import ConnectionError, ReadOnlyError
+from redis.exceptions import ConnectionError, ReadOnlyError, TimeoutError
 
 from undercroft.connection import DEMOTED, Connection, SSLConnection, _Plugged
+from undercroft.once import once_in_cluster
 from undercroft.remote import RemoteRedis
 
 if TYPE_CHECKING:
@@ -39,6 +40,13 @@ class RedisCluster(redis.RedisCluster):
         ``rediss://`` mean here.
         """
         return cls(url=url.replace("+cluster://", "://", 1), **options)
+
+    def _execute_command(self, target_node: Any, *args: Any, **kwargs: Any) -> Any:
+        run: Any = super()._execute_command
+        try:
+            return run(target_node, *args, **kwargs)
+        except (ConnectionError, TimeoutError) as error:
+            raise once_in_cluster(error) from error
 
 
 def _by_url(kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import redis.asyncio
 from redis._parsers.resp3 import _AsyncRESP3Parser
-from redis.exceptions import ConnectionError
+from redis.exceptions import ConnectionError, TimeoutError
 
 from undercroft.connection import (
     CLOSED,
@@ -18,6 +18,7 @@ from undercroft.connection import (
     fatal,
     make_packer,
     make_reader,
+    mark,
     plugged,
 )
 from undercroft.resp import MISSING, Push
@@ -93,6 +94,9 @@ class _Plugged:
     encoder: Any
     _parser: Any
     _packer: Any = None
+    # The command that was packed last, and the one that was sent and has no reply.
+    _packed: tuple[Any, ...] | None = None
+    _owed: tuple[Any, ...] | None = None
 
     def set_parser(self, parser_class: Any) -> None:
         """Use a parser; in place of one of redis-py's the one of this package."""
@@ -100,20 +104,36 @@ class _Plugged:
 
     def pack_command(self, *args: Any) -> Any:
         """Return a command as bytes to send."""
-        return self.pack_commands((args,))
+        packed = self.pack_commands((args,))
+        self._packed = args
+        return packed
 
     def pack_commands(self, commands: Iterable[Any]) -> Any:
         """Return several commands as bytes to send."""
+        self._packed = None
         if self._packer is None:
             self._packer = make_packer(self.encoder)
         return self._packer.pack_many(commands)
+
+    async def send_packed_command(self, *args: Any, **more: Any) -> None:
+        """Send what was packed."""
+        packed, self._owed = self._packed, None
+        send: Any = super().send_packed_command  # type: ignore[misc]
+        await send(*args, **more)
+        # Those that greet a new connection have been sent before.
+        self._owed = packed
 
     async def read_response(self, disable_decoding: bool = False, *args: Any, **more: Any) -> Any:
         """Return the reply to a command that was sent."""
         # With hiredis installed redis-py 5 does not tell its parser.
         self._parser.push_request = bool(more.get("push_request", False))
         read: Any = super().read_response  # type: ignore[misc]
-        return await read(disable_decoding, *args, **more)
+        owed, self._owed = self._owed, None
+        try:
+            return await read(disable_decoding, *args, **more)
+        except (ConnectionError, TimeoutError) as error:
+            mark(error, owed)
+            raise
 
 
 class Connection(_Plugged, redis.asyncio.Connection):

@@ -21,12 +21,13 @@ from undercroft.feed import PipelineFeeds
 from undercroft.kinds import (
     ALONE,
     REPLICATED,
-    changes_nothing,
     is_large,
+    is_repeatable,
     is_told_by_name,
     kind_of,
 )
 from undercroft.lock import Locks
+from undercroft.once import AsyncOnce, Final, run_once_async
 from undercroft.replies import (
     EMPTY_RESPONSE,
     NEVER_DECODE,
@@ -47,7 +48,7 @@ _NAMES_KEPT = 1024
 _PLACES = ("host", "port", "db")
 
 
-class RemoteRedis(Locks, redis.asyncio.Redis, Redis):  # type: ignore[misc]
+class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore[misc]
     """redis-py's asyncio client of a Redis, a Valkey or an ``undercroft serve``.
 
     All of its methods, arguments, results and exceptions are redis-py's; host, port and database
@@ -113,7 +114,10 @@ class RemoteRedis(Locks, redis.asyncio.Redis, Redis):  # type: ignore[misc]
         measured = observability._provider_manager is not None
         kind = ALONE if measured or not self._short else self._kind(args)
         if kind == ALONE:
-            return await super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
+            try:
+                return await super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
+            except Final as final:
+                raise final.error from None
         if kind:
             share = Share.of(self.connection_pool)
             run = share.replicated if kind == REPLICATED else share.apply
@@ -196,7 +200,7 @@ class RemoteRedis(Locks, redis.asyncio.Redis, Redis):  # type: ignore[misc]
             try:
                 return await attempt(), None
             except (ConnectionError, TimeoutError) as error:
-                if hasattr(error, "may_have_run") and not all(map(changes_nothing, commands)):
+                if hasattr(error, "may_have_run") and not all(map(is_repeatable, commands)):
                     return None, error
                 raise
 
@@ -239,7 +243,7 @@ class RemoteRedis(Locks, redis.asyncio.Redis, Redis):  # type: ignore[misc]
         await super().aclose(close_connection_pool)
 
 
-class Pipeline(PipelineFeeds, RedisPipeline):  # type: ignore[misc]
+class Pipeline(PipelineFeeds, AsyncOnce, RedisPipeline):  # type: ignore[misc]
     """redis-py's pipeline, which shares its client's connection unless it watches keys."""
 
     def __init__(self, client: RemoteRedis, transaction: bool, shard_hint: str | None) -> None:
@@ -259,7 +263,10 @@ class Pipeline(PipelineFeeds, RedisPipeline):  # type: ignore[misc]
             or ALONE in kinds
             or any(NEVER_DECODE in more for _, more in commands)
         ):
-            return await super().execute(raise_on_error)
+            try:
+                return await super().execute(raise_on_error)
+            except Final as final:
+                raise final.error from None
         whole: Any = self.is_transaction or self.explicit_transaction
         run: Any = self._execute_transaction if whole else self._execute_pipeline
         link = await client._connected()
@@ -282,13 +289,45 @@ class Pipeline(PipelineFeeds, RedisPipeline):  # type: ignore[misc]
             reset: Any = self.reset
             await reset()
 
+    async def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
+        """Run a command at once and return its reply, as redis-py does while keys are watched."""
+        run: Any = super().immediate_execute_command
+        try:
+            return await run(*args, **options)
+        except Final as final:
+            # The keys are watched no more.
+            reset: Any = self.reset
+            await reset()
+            raise final.error from None
+
+    async def _alone(self, run: Any, connection: Any, commands: Any, raise_on_error: bool) -> Any:
+        """Run all commands on a connection of their own, which redis-py is not to repeat."""
+
+        async def whole() -> Any:
+            return await run(connection, commands, raise_on_error)
+
+        sent = (args for args, _ in commands)
+        return await run_once_async(connection, whole, sent, bool(self.watching))
+
+    async def _execute_transaction(
+        self, connection: Any, commands: Any, raise_on_error: bool
+    ) -> list[Any]:
+        """Send all commands as one transaction, and return their results."""
+        whole: Any = super()._execute_transaction
+        found: list[Any]
+        if isinstance(connection, _Exchange):
+            found = await whole(connection, commands, raise_on_error)
+        else:
+            found = await self._alone(whole, connection, commands, raise_on_error)
+        return found
+
     async def _execute_pipeline(
         self, connection: Any, commands: Any, raise_on_error: bool
     ) -> list[Any]:
         """Send all commands, and return their results."""
         if not isinstance(connection, _Exchange):
             whole: Any = super()._execute_pipeline
-            found: list[Any] = await whole(connection, commands, raise_on_error)
+            found: list[Any] = await self._alone(whole, connection, commands, raise_on_error)
             return found
         replies = await connection.replies([args for args, _ in commands])
         failed = shape_all(self.response_callbacks, commands, replies)

@@ -11,9 +11,11 @@ from typing import Any, Self
 import redis.asyncio
 import redis.asyncio.sentinel
 from redis.asyncio.connection import parse_url
+from redis.exceptions import ConnectionError, TimeoutError
 
 from undercroft.asyncio.connection import Connection, SSLConnection
 from undercroft.asyncio.remote import RemoteRedis
+from undercroft.once import once_in_cluster
 from undercroft.topology import CLUSTER, Sentinels
 
 _CONNECTIONS: dict[Any, type[Any]] = {
@@ -45,6 +47,13 @@ class RedisCluster(redis.asyncio.RedisCluster):
         made: Any = super().from_url
         client: Self = made(url.replace("+cluster://", "://", 1), **options)
         return client
+
+    async def _execute_command(self, target_node: Any, *args: Any, **kwargs: Any) -> Any:
+        run: Any = super()._execute_command
+        try:
+            return await run(target_node, *args, **kwargs)
+        except (ConnectionError, TimeoutError) as error:
+            raise once_in_cluster(error) from error
 
 
 class Sentinel(redis.asyncio.sentinel.Sentinel):
