@@ -466,6 +466,38 @@ def test_a_lost_connection_is_tried_again_where_it_should_be() -> None:
         assert client.get("k") == b"whole"
 
 
+@pytest.mark.parametrize("decode", [False, True], ids=["bytes", "str"])
+def test_a_long_value_comes_whole_with_what_follows_it(server_socket: str, decode: bool) -> None:
+    with undercroft.Redis(unix_socket_path=server_socket, decode_responses=decode) as client:
+        for size in ((64 << 10) - 1, 64 << 10, (64 << 10) + 1, 300_001, 5 << 20):
+            text = f"{size:07}\n" * (size // 8) + "x" * (size % 8)
+            value, short = (text, "s") if decode else (text.encode(), b"s")
+            assert client.mset({"long": value, "short": short})
+            assert client.get("long") == value
+            assert client.mget("short", "long", "short", "long") == [short, value, short, value]
+            pipe = client.pipeline(transaction=False).get("long").get("short").get("long")
+            assert pipe.execute() == [value, short, value]
+            raw = client.execute_command("GET", "long", NEVER_DECODE=True)
+            assert raw == text.encode()
+
+
+def test_a_long_value_that_stops_is_an_error_in_time() -> None:
+    done = threading.Event()
+
+    def stopped(connection: socket.socket) -> None:
+        connection.recv(100)
+        connection.sendall(b"$1000000\r\n" + b"x" * 500_000)
+        done.wait(60)
+
+    with scripted(stopped, whole) as address, plain(address, socket_timeout=0.05) as client:
+        try:
+            with pytest.raises(redis.TimeoutError):
+                client.get("k")
+        finally:
+            done.set()
+        assert client.get("k") == b"whole"
+
+
 def test_a_late_reply_is_nobody_s() -> None:
     late = threading.Event()
 

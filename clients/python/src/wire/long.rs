@@ -1,5 +1,7 @@
 //! A long value, received into the very object that it becomes.
 
+use std::mem::MaybeUninit;
+
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -46,6 +48,22 @@ impl Long {
         }
         self.filled += count;
         count
+    }
+
+    /// Room for the bytes that have not come. Whoever puts some there says so by `came`.
+    pub(super) fn room(&mut self, py: Python<'_>) -> &mut [MaybeUninit<u8>] {
+        // SAFETY: the object has `length` bytes, which nobody else has seen yet, and lives as long as this does;
+        // `filled` is no more than that.
+        unsafe {
+            let start = ffi::PyBytes_AsString(self.value.bind(py).as_ptr());
+            let start = start.cast::<MaybeUninit<u8>>().add(self.filled);
+            std::slice::from_raw_parts_mut(start, self.missing())
+        }
+    }
+
+    /// Counts bytes that have been put into the room.
+    pub(super) fn came(&mut self, count: usize) {
+        self.filled = self.length.min(self.filled + count);
     }
 
     /// The value, all of which has come.

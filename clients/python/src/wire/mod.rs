@@ -305,6 +305,12 @@ impl Wire {
             if let Some(reply) = self.replies.next(py, &self.codec, decode)? {
                 return Ok(reply);
             }
+            if let Some(long) = self.replies.long() {
+                let room = &mut long.room(py);
+                let count = socket::receive(py, socket, room, timeout, &mut self.patience)?;
+                long.came(count);
+                continue;
+            }
             let input = self.replies.input();
             socket::receive(py, socket, input, timeout, &mut self.patience)?;
         }

@@ -117,6 +117,12 @@ impl Replies {
         &mut self.buffer
     }
 
+    /// The long value whose bytes come next, as nothing of what came before is left.
+    pub(super) fn long(&mut self) -> Option<&mut Long> {
+        let is_read = self.at == self.buffer.len();
+        self.long.as_mut().filter(|it| is_read && it.missing() > 0)
+    }
+
     /// Forgets bytes that have been read.
     fn forget(&mut self) {
         if self.at == self.buffer.len() {

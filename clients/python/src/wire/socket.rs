@@ -1,5 +1,6 @@
 //! Sending and receiving, while other threads run Python.
 
+use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -48,6 +49,38 @@ fn wait(socket: BorrowedFd<'_>, ready: PollFlags, until: Option<Instant>) -> Res
         0 => Err(Errno::TIMEDOUT),
         _ => Ok(()),
     }
+}
+
+/// Waits until the socket has something to receive. Returns false if it has not in time. A signal's
+/// handler is run and may raise.
+pub(super) fn readable(
+    py: Python<'_>,
+    socket: BorrowedFd<'_>,
+    until: Option<Instant>,
+) -> PyResult<bool> {
+    loop {
+        match py.detach(|| wait(socket, PollFlags::IN, until)) {
+            Ok(()) => return Ok(true),
+            Err(Errno::TIMEDOUT) => return Ok(false),
+            Err(Errno::INTR) => py.check_signals()?,
+            Err(error) => return Err(failed(error)),
+        }
+    }
+}
+
+/// Appends what the socket has now to a buffer with room for it. Returns whether it had something.
+pub(super) fn receive_now(socket: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> PyResult<bool> {
+    match buffer.receive(socket, RecvFlags::DONTWAIT) {
+        Ok(0) => Err(ConnectionError::new_err(CLOSED)),
+        Ok(_) => Ok(true),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn failed(error: Errno) -> PyErr {
+    let error = std::io::Error::from(error);
+    PyOSError::new_err((error.raw_os_error(), error.to_string()))
 }
 
 /// Does one step until it is done, without the interpreter's lock. A socket
@@ -154,6 +187,24 @@ impl Patience {
     }
 }
 
+/// Where bytes go that are received.
+pub(super) trait Room: Send {
+    /// Receives as many bytes as there are now, or, without `DONTWAIT`, waits for some. Returns their number.
+    fn receive(&mut self, socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<usize, Errno>;
+}
+
+impl Room for Vec<u8> {
+    fn receive(&mut self, socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<usize, Errno> {
+        recv(socket, spare_capacity(self), flags).map(|(count, _)| count)
+    }
+}
+
+impl Room for &mut [MaybeUninit<u8>] {
+    fn receive(&mut self, socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<usize, Errno> {
+        recv(socket, &mut **self, flags).map(|(_, count)| count)
+    }
+}
+
 /// Sends a command to a peer that owes nothing, and appends what comes first to a buffer with
 /// room for it. Returns false, with nothing sent, where nothing can be sent as it is.
 pub(super) fn ask(
@@ -168,7 +219,7 @@ pub(super) fn ask(
     let (sent, came) = py.detach(|| {
         let sent = send_some(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
         let whole = sent == Ok(bytes.len());
-        (sent, whole.then(|| receive_some(socket, buffer, flags)))
+        (sent, whole.then(|| buffer.receive(socket, flags)))
     });
     if let Some(first) = came {
         received(py, socket, buffer, (timeout, until), patience, first)?;
@@ -184,36 +235,28 @@ pub(super) fn ask(
     Ok(true)
 }
 
-/// Appends what the socket has to a buffer with room for it.
+/// Puts what the socket has where there is room for it. Returns the number of bytes.
 pub(super) fn receive(
     py: Python<'_>,
     socket: BorrowedFd<'_>,
-    buffer: &mut Vec<u8>,
+    room: &mut impl Room,
     timeout: Option<f64>,
     patience: &mut Patience,
-) -> PyResult<()> {
+) -> PyResult<usize> {
     let (flags, until) = patience.begin(socket, timeout);
-    let first = py.detach(|| receive_some(socket, buffer, flags));
-    received(py, socket, buffer, (timeout, until), patience, first)
-}
-
-fn receive_some(
-    socket: BorrowedFd<'_>,
-    buffer: &mut Vec<u8>,
-    flags: RecvFlags,
-) -> Result<usize, Errno> {
-    recv(socket, spare_capacity(buffer), flags).map(|(count, _)| count)
+    let first = py.detach(|| room.receive(socket, flags));
+    received(py, socket, room, (timeout, until), patience, first)
 }
 
 /// Goes on after the first attempt to receive, until something has come.
 fn received(
     py: Python<'_>,
     socket: BorrowedFd<'_>,
-    buffer: &mut Vec<u8>,
+    room: &mut impl Room,
     (timeout, until): (Option<f64>, Option<Instant>),
     patience: &mut Patience,
     first: Result<usize, Errno>,
-) -> PyResult<()> {
+) -> PyResult<usize> {
     let count = match first {
         Ok(count) => count,
         Err(error) => {
@@ -225,7 +268,7 @@ fn received(
             complete(py, waited, timeout, until, "reading from", || {
                 match first.take() {
                     Some(error) => Err(error),
-                    None => receive_some(socket, buffer, RecvFlags::DONTWAIT),
+                    None => room.receive(socket, RecvFlags::DONTWAIT),
                 }
             })?
         }
@@ -233,5 +276,5 @@ fn received(
     if count == 0 {
         return Err(ConnectionError::new_err(CLOSED));
     }
-    Ok(())
+    Ok(count)
 }
