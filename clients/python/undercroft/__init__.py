@@ -35,6 +35,7 @@ does not wait for redis-py.
 - `remote`: the client of a server: redis-py's, with a short way from call to reply.
 - `remote_objects`: objects on a server: copies of the values, by pipelines.
 - `remote_channel`: channels by way of a server.
+- `remote_pubsub`: messages of a server: redis-py's PubSub, read natively.
 - `replies`: from a reply to what a method of redis-py's returns.
 - `resp`: RESP2 and RESP3 in pure Python: commands as bytes, and bytes as replies.
 - `sharing`: arrays that processes pickle on their way, which go through a store instead.

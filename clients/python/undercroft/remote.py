@@ -15,6 +15,7 @@ from undercroft.feed import PipelineFeeds
 from undercroft.kinds import is_repeatable, smallest, words_of
 from undercroft.lock import Locks, RemoteLock
 from undercroft.once import Final, Once, run_once
+from undercroft.remote_pubsub import PubSub
 from undercroft.replies import (
     EMPTY_RESPONSE,
     NEVER_DECODE,
@@ -159,6 +160,10 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
         finally:
             pool.give(connection)
         return shaped(self.response_callbacks, name, reply, options)
+
+    def pubsub(self, **kwargs: Any) -> Any:
+        """Return a receiver of messages."""
+        return PubSub.adopt(super().pubsub(**kwargs))  # type: ignore[no-untyped-call]
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
         """Return a collection of commands that are run together."""

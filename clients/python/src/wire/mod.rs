@@ -15,8 +15,10 @@
 //! - `socket`: sending and receiving, while other threads run Python.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyUnicodeDecodeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple, PyType};
 
@@ -45,7 +47,7 @@ const KEPT: usize = 1 << 20;
 pub(crate) struct Wire {
     /// A descriptor of its own. Another thread may close the caller's at any time, whose
     /// number is then the next file's, while a call that began before still waits.
-    socket: Option<OwnedFd>,
+    socket: Option<Arc<OwnedFd>>,
     codec: Codec,
     replies: Replies,
     out: Vec<u8>,
@@ -140,7 +142,7 @@ impl Wire {
         // SAFETY: it is not -1, and the caller has it open: no other thread runs
         // before it has been copied.
         let socket = unsafe { BorrowedFd::borrow_raw(socket) };
-        self.socket = Some(socket.try_clone_to_owned()?);
+        self.socket = Some(Arc::new(socket.try_clone_to_owned()?));
         self.patience = Patience::default();
         self.local = local;
         Ok(())
@@ -201,6 +203,46 @@ impl Wire {
         Ok(reply)
     }
 
+    /// The next published message as redis-py shows it, or what else comes before one, as it is.
+    /// `undercroft.resp.MISSING` where nothing has come in so many seconds.
+    ///
+    /// Other threads may use this while it waits.
+    fn message<'py>(
+        receiver: &Bound<'py, Wire>,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = receiver.py();
+        let mut until = None;
+        loop {
+            let socket = {
+                let wire = &mut *receiver.try_borrow_mut()?;
+                match wire.replies.next(py, &wire.codec, true) {
+                    Ok(Some(reply)) => return replies::published(reply),
+                    Ok(None) => {}
+                    Err(error) => {
+                        // A text that cannot be decoded keeps no later message from its receiver.
+                        if error.is_instance_of::<PyUnicodeDecodeError>(py) {
+                            wire.replies.next(py, &wire.codec, false)?;
+                        }
+                        return Err(error);
+                    }
+                }
+                let socket = wire.socket.as_ref().map(Arc::clone);
+                let socket = socket.ok_or_else(|| ConnectionError::new_err(socket::CLOSED))?;
+                if socket::receive_now(socket.as_fd(), wire.replies.input())? {
+                    continue;
+                }
+                socket
+            };
+            if timeout.is_some() && until.is_none() {
+                until = socket::deadline(timeout);
+            }
+            if timeout == Some(0.0) || !socket::readable(py, socket.as_fd(), until)? {
+                return names::missing(py);
+            }
+        }
+    }
+
     /// Sends the commands of a redis-py pipeline and returns their replies, with
     /// error replies among them. Messages that come meanwhile go to `messages`.
     /// None, with nothing sent, where a command cannot be sent as it is.
@@ -256,8 +298,8 @@ fn feed(replies: &mut Replies, data: &Bound<'_, PyAny>) -> PyResult<()> {
     Ok(())
 }
 
-fn attached(socket: &Option<OwnedFd>) -> PyResult<BorrowedFd<'_>> {
-    let socket = socket.as_ref().map(AsFd::as_fd);
+fn attached(socket: &Option<Arc<OwnedFd>>) -> PyResult<BorrowedFd<'_>> {
+    let socket = socket.as_ref().map(|it| it.as_fd());
     socket.ok_or_else(|| ConnectionError::new_err(socket::CLOSED))
 }
 

@@ -1,9 +1,9 @@
 //! Replies of RESP2 and RESP3 as Python objects, built from what `undercroft_resp` reads in bytes
 //! that come in pieces of any size.
 
-use pyo3::import_exception;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyList, PySet};
+use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyList, PySet, PyString};
+use pyo3::{import_exception, intern};
 use undercroft_resp::{Aggregate, Event, ReplyError, ReplyLimits, ReplyParser};
 
 use crate::codec::{self, Codec};
@@ -327,6 +327,36 @@ fn finish<'py>(
         return names::push(&list);
     }
     Ok(list.into_any())
+}
+
+/// A published message as redis-py shows it: a dictionary. Any other reply is returned as it is.
+pub(super) fn published(reply: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
+    let py = reply.py();
+    let Ok(items) = reply.cast::<PyList>() else {
+        return Ok(reply);
+    };
+    let Ok(first) = items.get_item(0) else {
+        return Ok(reply);
+    };
+    let kind = match (first.cast::<PyBytes>(), first.cast::<PyString>()) {
+        (Ok(bytes), _) => bytes.as_bytes(),
+        (_, Ok(text)) => text.to_str()?.as_bytes(),
+        _ => return Ok(reply),
+    };
+    let (kind, is_by_pattern) = match (kind, items.len()) {
+        (b"message", 3) => (intern!(py, "message"), false),
+        (b"smessage", 3) => (intern!(py, "smessage"), false),
+        (b"pmessage", 4) => (intern!(py, "pmessage"), true),
+        _ => return Ok(reply),
+    };
+    let at = usize::from(is_by_pattern);
+    let message = PyDict::new(py);
+    message.set_item(intern!(py, "type"), kind)?;
+    let pattern = is_by_pattern.then(|| items.get_item(1)).transpose()?;
+    message.set_item(intern!(py, "pattern"), pattern)?;
+    message.set_item(intern!(py, "channel"), items.get_item(1 + at)?)?;
+    message.set_item(intern!(py, "data"), items.get_item(2 + at)?)?;
+    Ok(message.into_any())
 }
 
 #[cold]

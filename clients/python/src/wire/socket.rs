@@ -30,7 +30,7 @@ pub(super) fn quiet(socket: BorrowedFd<'_>) -> bool {
 }
 
 /// When a wait of so many seconds that begins now ends; None for never.
-fn deadline(timeout: Option<f64>) -> Option<Instant> {
+pub(super) fn deadline(timeout: Option<f64>) -> Option<Instant> {
     let seconds = timeout?.clamp(0.0, FOREVER);
     Some(Instant::now() + Duration::from_secs_f64(seconds))
 }
@@ -114,13 +114,7 @@ fn complete<R: Send>(
             Err(Errno::TIMEDOUT) if timeout.is_some() => {
                 return Err(TimeoutError::new_err(format!("Timeout {doing} socket")));
             }
-            Err(error) => {
-                let error = std::io::Error::from(error);
-                return Err(PyOSError::new_err((
-                    error.raw_os_error(),
-                    error.to_string(),
-                )));
-            }
+            Err(error) => return Err(failed(error)),
         }
     }
 }
@@ -248,7 +242,7 @@ pub(super) fn receive(
     received(py, socket, room, (timeout, until), patience, first)
 }
 
-/// Goes on after the first attempt to receive, until something has come.
+/// Goes on after the first attempt to receive, until something has come. Returns the number of bytes.
 fn received(
     py: Python<'_>,
     socket: BorrowedFd<'_>,

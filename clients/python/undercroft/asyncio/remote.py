@@ -15,7 +15,7 @@ from undercroft.asyncio.connection import HINTING
 from undercroft.asyncio.link import execute_command
 from undercroft.asyncio.remote_lock import RemoteLock
 from undercroft.asyncio.remote_releases import RemoteReleases
-from undercroft.asyncio.share import Share
+from undercroft.asyncio.share import Share, know
 from undercroft.connection import fatal
 from undercroft.feed import PipelineFeeds
 from undercroft.kinds import (
@@ -28,6 +28,7 @@ from undercroft.kinds import (
 )
 from undercroft.lock import Locks
 from undercroft.once import AsyncOnce, Final, run_once_async
+from undercroft.remote_pubsub import AsyncPubSub
 from undercroft.replies import (
     EMPTY_RESPONSE,
     NEVER_DECODE,
@@ -69,6 +70,7 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
             args, kwargs = (), dict(zip(_PLACES, args, strict=False)) | kwargs
         super().__init__(*args, **kwargs)
         pool = self.connection_pool
+        know(pool)
         if self.auto_close_connection_pool:
             pool.connection_class = HINTING.get(pool.connection_class, pool.connection_class)
         # Whether calls may share a connection, whose streams are then known, and whose replies
@@ -216,6 +218,10 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
             return await share.replicated_elsewhere(link, args, reply)
         share.applied(link, args)
         return reply
+
+    def pubsub(self, **kwargs: Any) -> Any:
+        """Return a receiver of messages."""
+        return AsyncPubSub.adopt(super().pubsub(**kwargs))
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
         """Return a collection of commands that are run together."""

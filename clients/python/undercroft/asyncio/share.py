@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import os
 import random
 import weakref
 from contextlib import suppress
@@ -27,6 +28,8 @@ _PATIENCE = 1.0
 # The shares of each pool, by event loop.
 _Shares = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, "Share"]
 _shares: MutableMapping[Any, _Shares] = weakref.WeakKeyDictionary()
+# The pools of all clients.
+_pools: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class Share:
@@ -278,6 +281,28 @@ class Share:
         if self.loop.is_closed():
             for link in list(self.links):
                 self._give(link)
+
+
+def know(pool: Any) -> None:
+    """Let a forked child not use the connections of a pool, which are its parent's."""
+    _pools.add(pool)
+
+
+# Connections of the parent's event loop, which closes those that are dropped: to its poller, which
+# both processes have in common, they were the parent's.
+_parents: list[Any] = []
+
+
+def _forked() -> None:
+    for pool in list(_pools):
+        _parents.extend((*pool._available_connections, *pool._in_use_connections))
+        pool.reset()
+        if hasattr(pool, "_condition"):
+            # A task of the parent may hold it.
+            pool._condition = asyncio.Condition()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _adopt(pool: Any) -> _Shares:

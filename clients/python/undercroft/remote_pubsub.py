@@ -1,0 +1,233 @@
+"""Messages of a server: redis-py's PubSub, whose messages are read and shaped in one native step.
+
+A forked child has a copy of the object, but the subscription is its parent's: both would read from
+one connection. So the copy raises an error until the child subscribes anew.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import redis.asyncio.client
+import redis.client
+from redis.exceptions import ConnectionError, TimeoutError
+
+from undercroft.connection import VERSION
+from undercroft.replies import observability
+from undercroft.resp import MISSING, Push
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Whether a wait without an end heeds a socket's time limit: redis-py's did once.
+_IS_LIMITED = VERSION < (8,)
+INHERITED = (
+    "the subscription belongs to the process that forked this one, and this one has missed "
+    "messages since; subscribe again"
+)
+
+_SUBSCRIBING = ("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE")
+
+# How many forks led to this process.
+_forks = 0
+# Connections of the parent's event loop. To drop one closes it, and by way of the loop, which has
+# its descriptors in common with the parent's, takes it from the parent.
+_parents: list[Any] = []
+
+
+class _Inherited:
+    """Knows in a forked child that a subscription is its parent's."""
+
+    # What redis-py's objects have.
+    connection: Any
+    channels: Any
+    patterns: Any
+    shard_channels: Any
+
+    # At how many forks it was subscribed, and whether the subscription was left to the parent.
+    _born = 0
+    _is_left = False
+
+    @property
+    def _is_inherited(self) -> bool:
+        return getattr(self, "connection", None) is not None and self._born != _forks
+
+    def _check(self) -> None:
+        """Raise an error if the subscription is another process'."""
+        if self._born != _forks and self._is_inherited:
+            self._leave()
+            self._is_left = True
+        if self._is_left:
+            raise ConnectionError(INHERITED)
+
+    def _leave(self) -> None:
+        """Forget the connection, which the parent goes on with, and what was subscribed to."""
+        self.connection = None
+        self.channels, self.patterns, self.shard_channels = {}, {}, {}
+
+    def _begin(self, name: Any) -> None:
+        """Check before a command; after an error a subscription is this process' own."""
+        if self._is_left and not self._is_inherited and name in _SUBSCRIBING:
+            self._is_left = False
+        self._check()
+        if self.connection is None:
+            self._born = _forks
+
+
+class PubSub(_Inherited, redis.client.PubSub):
+    """redis-py's receiver of messages."""
+
+    @classmethod
+    def adopt(cls, made: Any) -> Any:
+        """Make a receiver that redis-py has made, and that is not in use, one of this class."""
+        if type(made) is redis.client.PubSub:
+            made.__class__ = cls
+        return made
+
+    def _leave(self) -> None:
+        connection = self.connection
+        super()._leave()
+        # Threads of the parent may have held the locks.
+        self._lock = threading.RLock()
+        self.subscribed_event = threading.Event()
+        # It closes this process' descriptor only.
+        with suppress(OSError):
+            connection.disconnect()
+
+    def reset(self) -> None:
+        """Forget the connection and all subscriptions."""
+        if self._is_inherited:
+            self._leave()
+        self._is_left = False
+        super().reset()  # type: ignore[no-untyped-call]
+
+    def execute_command(self, *args: Any) -> Any:
+        """Run SUBSCRIBE or one of its like."""
+        self._begin(args[0])
+        return super().execute_command(*args)  # type: ignore[no-untyped-call]
+
+    def parse_response(self, *args: Any, **options: Any) -> Any:
+        """Return what comes next."""
+        self._check()
+        return super().parse_response(*args, **options)  # type: ignore[no-untyped-call]
+
+    def get_message(
+        self, ignore_subscribe_messages: bool = False, timeout: float | None = 0.0
+    ) -> Any:
+        """Return the next message, or ``None`` if none comes in so many seconds."""
+        self._check()
+        connection = self.connection
+        wire = None if connection is None else getattr(connection, "wire", None)
+        if (
+            wire is not None
+            and self.subscribed_event.is_set()
+            and not connection.health_check_interval
+            and not connection._should_reconnect
+            and self.push_handler_func is None
+            and observability._provider_manager is None
+        ):
+            is_limited = timeout is None and _IS_LIMITED and connection.socket_timeout
+            try:
+                came = wire.message(0 if is_limited else timeout)
+            except (ConnectionError, TimeoutError, OSError):
+                # redis-py meets it again, and connects anew.
+                came = MISSING
+            else:
+                if type(came) is dict:
+                    return self._given(came)
+                if came is not MISSING:
+                    return self._told(connection, came, ignore_subscribe_messages)
+                if timeout is not None:
+                    return None
+        whole: Any = super().get_message
+        return whole(ignore_subscribe_messages, timeout)
+
+    get_sharded_message = get_message
+
+    def listen(self) -> Iterator[Any]:
+        """Return the messages as they come."""
+        self._check()
+        while self.subscribed:
+            message = self.get_message(timeout=None)
+            if message is not None:
+                yield message
+
+    def _given(self, message: dict[str, Any]) -> Any:
+        """Return a message, or give it to the function that was named with its subscription."""
+        kind = message["type"]
+        if kind == "message":
+            handler = self.channels.get(message["channel"])
+        elif kind == "pmessage":
+            handler = self.patterns.get(message["pattern"])
+        else:
+            handler = self.shard_channels.get(message["channel"])
+        if handler is None:
+            return message
+        handler(message)
+        return None
+
+    def _told(self, connection: Any, reply: Any, ignore_subscribe_messages: bool) -> Any:
+        """Return what redis-py makes of something that is no message."""
+        if isinstance(reply, ConnectionError):
+            self._reconnect(connection)  # type: ignore[no-untyped-call]
+            return None
+        if isinstance(reply, Exception):
+            raise reply
+        if type(reply) is Push:
+            reply = connection._parser._pushed(reply)
+        if self.is_health_check_response(reply):
+            self.health_check_response_counter -= 1
+            return None
+        return self.handle_message(reply, ignore_subscribe_messages)  # type: ignore[no-untyped-call]
+
+
+class AsyncPubSub(_Inherited, redis.asyncio.client.PubSub):
+    """redis-py's receiver of messages for asyncio."""
+
+    @classmethod
+    def adopt(cls, made: Any) -> Any:
+        """Make a receiver that redis-py has made, and that is not in use, one of this class."""
+        if type(made) is redis.asyncio.client.PubSub:
+            made.__class__ = cls
+        return made
+
+    def _leave(self) -> None:
+        _parents.append(self.connection)
+        super()._leave()
+
+    async def execute_command(self, *args: Any) -> Any:
+        """Run SUBSCRIBE or one of its like."""
+        self._begin(args[0])
+        run: Any = super().execute_command
+        return await run(*args)
+
+    async def parse_response(self, *args: Any, **options: Any) -> Any:
+        """Return what comes next."""
+        self._check()
+        run: Any = super().parse_response
+        return await run(*args, **options)
+
+    async def get_message(self, *args: Any, **options: Any) -> Any:
+        """Return the next message, or ``None`` if none comes in so many seconds."""
+        self._check()
+        run: Any = super().get_message
+        return await run(*args, **options)
+
+    async def aclose(self) -> None:
+        """Forget the connection and all subscriptions."""
+        if self._is_inherited:
+            self._leave()
+        self._is_left = False
+        close: Any = super().aclose
+        await close()
+
+
+def _forked() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_forked)
