@@ -50,7 +50,7 @@ def run_once(
             connection.disconnect()
             if is_watching:
                 raise
-    if connection._sock is None or getattr(connection, "health_check_interval", 0):
+    if connection._sock is None or getattr(connection, "health_check_interval", None):
         connection.connect()
         connection.check_health()
     try:
@@ -72,7 +72,7 @@ async def run_once_async(
         if is_watching:
             raise ConnectionError(CLOSED)
     await connection.connect()
-    if getattr(connection, "health_check_interval", 0):
+    if getattr(connection, "health_check_interval", None):
         await connection.check_health()
     try:
         return await run()
@@ -120,7 +120,8 @@ def once_in_cluster(error: Exception) -> Exception:
     if not hasattr(error, "may_have_run"):
         return error
     kind = _LOST_CALL if isinstance(error, ConnectionError) else _LATE_CALL
-    return kind(*error.args)
+    raised: Exception = kind(*error.args)
+    return raised
 
 
 _LOST_CALL = type("ConnectionError", (ConnectionError,), {"__module__": "redis.exceptions"})

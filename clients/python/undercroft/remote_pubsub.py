@@ -102,7 +102,7 @@ class PubSub(_Inherited, redis.client.PubSub):
         if self._is_inherited:
             self._leave()
         self._is_left = False
-        super().reset()  # type: ignore[no-untyped-call]
+        super().reset()
 
     def execute_command(self, *args: Any) -> Any:
         """Run SUBSCRIBE or one of its like."""
@@ -172,7 +172,7 @@ class PubSub(_Inherited, redis.client.PubSub):
     def _told(self, connection: Any, reply: Any, ignore_subscribe_messages: bool) -> Any:
         """Return what redis-py makes of something that is no message."""
         if isinstance(reply, ConnectionError):
-            self._reconnect(connection)  # type: ignore[no-untyped-call]
+            self._reconnect(connection)
             return None
         if isinstance(reply, Exception):
             raise reply
