@@ -11,6 +11,7 @@ import pytest
 import redis
 import undercroft
 import undercroft.asyncio
+import undercroft.connection
 from children import fork, in_child, status_of
 from test_remote import plain, scripted
 from undercroft.remote_pubsub import AsyncPubSub, PubSub
@@ -67,6 +68,14 @@ def heard(client: Any, publisher: Any) -> list[Any]:
     return [found, called]
 
 
+@pytest.fixture(params=["native", "pure"])
+def _reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read natively, or in Python as over TLS and for greenlets."""
+    if request.param == "pure":
+        monkeypatch.setattr(undercroft.connection, "NATIVE", None)
+
+
+@pytest.mark.usefixtures("_reader")
 @pytest.mark.parametrize("protocol", [2, 3])
 @pytest.mark.parametrize("decode", [False, True], ids=["bytes", "str"])
 def test_messages_come_as_in_redis_py(made: Made, protocol: int, decode: bool) -> None:
@@ -78,6 +87,7 @@ def test_messages_come_as_in_redis_py(made: Made, protocol: int, decode: bool) -
     assert results[0] == results[1]
 
 
+@pytest.mark.usefixtures("_reader")
 def test_a_lost_subscription_is_made_anew(made: Made) -> None:
     with made(undercroft.Redis) as client, made(redis.Redis, client_name="publisher") as publisher:
         receiver = client.pubsub(ignore_subscribe_messages=True)
@@ -107,6 +117,7 @@ def test_an_error_reply_is_raised(made: Made) -> None:
         receiver.close()
 
 
+@pytest.mark.usefixtures("_reader")
 def test_a_text_that_cannot_be_decoded_keeps_no_later_message_back(made: Made) -> None:
     with made(undercroft.Redis, decode_responses=True) as client, made(redis.Redis) as publisher:
         receiver = client.pubsub(ignore_subscribe_messages=True)
@@ -136,6 +147,7 @@ def test_a_thread_may_subscribe_while_another_waits(made: Made) -> None:
         assert [message["type"] for message in found[:2]] == ["subscribe", "message"]
 
 
+@pytest.mark.usefixtures("_reader")
 def test_a_message_that_comes_in_pieces_is_whole() -> None:
     parts = [
         b"*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n*3\r\n$7\r\nmes",

@@ -14,6 +14,7 @@ import sys
 import threading
 import weakref
 from contextlib import suppress
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
 import redis
@@ -195,6 +196,35 @@ class Parser(_RESP3Parser):
             else:
                 return reply
 
+    def message(self, timeout: float | None) -> Any:
+        """Return the next published message as redis-py shows it, or what comes before one.
+
+        That is ``MISSING`` where nothing has come in so many seconds. The native reader has the
+        same method (``clients/python/src/wire/mod.rs``).
+        """
+        replies, end = self._reader, None
+        while True:
+            sock: Any = self._sock
+            if replies is None or sock is None:
+                raise ConnectionError(CLOSED)
+            try:
+                reply = replies.gets(True)
+            except UnicodeDecodeError:
+                # A text that cannot be decoded keeps no later message from its receiver.
+                replies.gets(False)
+                raise
+            if reply is not MISSING:
+                return published(reply)
+            left = timeout
+            if timeout:
+                now = monotonic()
+                end = now + timeout if end is None else end
+                left = max(0, end - now)
+            is_pending = hasattr(sock, "pending") and sock.pending()
+            if not is_pending and not readable([sock], left):
+                return MISSING
+            self._receive(replies, 0, patient=False)
+
     def _pushed(self, message: list[Any]) -> Any:
         """Give a message to those who handle it, and return what they make of it."""
         handle: Any = getattr(self, PUSH_HANDLER)
@@ -212,6 +242,18 @@ def is_refusal(error: Exception) -> bool:
     return isinstance(error, BusyLoadingError | AuthenticationError) or error.args == (DEMOTED,)
 
 
+def published(reply: Any) -> Any:
+    """Return a published message as redis-py shows it, and any other reply as it is."""
+    if not isinstance(reply, list) or not reply or not isinstance(reply[0], bytes | str):
+        return reply
+    kind = reply[0] if isinstance(reply[0], str) else reply[0].decode("latin-1")
+    if (kind, len(reply)) not in _MESSAGES:
+        return reply
+    pattern = reply[1] if kind == "pmessage" else None
+    return {"type": kind, "pattern": pattern, "channel": reply[-2], "data": reply[-1]}
+
+
+_MESSAGES = {("message", 3), ("smessage", 3), ("pmessage", 4)}
 _parsers: dict[Any, Any] = {}
 
 

@@ -15,7 +15,7 @@ import redis.asyncio.client
 import redis.client
 from redis.exceptions import ConnectionError, TimeoutError
 
-from undercroft.connection import VERSION
+from undercroft.connection import VERSION, _Plugged
 from undercroft.replies import observability
 from undercroft.resp import MISSING, Push
 
@@ -120,18 +120,18 @@ class PubSub(_Inherited, redis.client.PubSub):
         """Return the next message, or ``None`` if none comes in so many seconds."""
         self._check()
         connection = self.connection
-        wire = None if connection is None else getattr(connection, "wire", None)
         if (
-            wire is not None
+            isinstance(connection, _Plugged)
             and self.subscribed_event.is_set()
             and not connection.health_check_interval
             and not connection._should_reconnect
             and self.push_handler_func is None
             and observability._provider_manager is None
+            and (read := getattr(connection.wire or connection._parser, "message", None))
         ):
             is_limited = timeout is None and _IS_LIMITED and connection.socket_timeout
             try:
-                came = wire.message(0 if is_limited else timeout)
+                came = read(0 if is_limited else timeout)
             except (ConnectionError, TimeoutError, OSError):
                 # redis-py meets it again, and connects anew.
                 came = MISSING

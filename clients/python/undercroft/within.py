@@ -149,6 +149,8 @@ class StoreParser(Parser):
     """Reads replies of either protocol that a peer in this process gives."""
 
     _peer: Peer | None = None
+    # There is no socket to wait for.
+    message: Any = None
 
     def on_connect(self, connection: Any) -> None:
         """Begin to read from a connection's peer."""
