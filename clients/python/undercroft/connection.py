@@ -280,6 +280,7 @@ class _Plugged:
     _host_error: Any
     encoder: Any
     health_check_interval: Any
+    socket_timeout: Any
     send_packed_command: Any
 
     # redis-py 5 has no connections that ask to be made anew.
