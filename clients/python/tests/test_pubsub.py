@@ -1,5 +1,6 @@
 """Messages: redis-py's PubSub, embedded."""
 
+import asyncio
 import os
 import select
 import subprocess
@@ -7,11 +8,14 @@ import sys
 import threading
 from pathlib import Path
 from types import FunctionType
+from typing import Any
 
 import pytest
 import redis
 import undercroft
+import undercroft.asyncio
 import undercroft.pubsub
+from children import fork, status_of
 
 
 def confirmed(pubsub: undercroft.pubsub.PubSub) -> None:
@@ -179,6 +183,52 @@ def test_a_forked_child_is_a_receiver_of_its_own(r: undercroft.Redis) -> None:
     assert r.publish("a", "x") == 2
     assert os.waitpid(child, 0)[1] == 0
     assert p.get_message(timeout=60)["data"] == b"x"
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "asyncio"])
+def test_a_forked_child_is_told_what_it_has_missed(r: undercroft.Redis, is_async: bool) -> None:
+    loop = asyncio.new_event_loop()
+    kind: Any = undercroft.asyncio.Redis if is_async else undercroft.Redis
+
+    def run(result: Any) -> Any:
+        return loop.run_until_complete(result) if is_async else result
+
+    def next_of(receiver: Any) -> Any:
+        return run(receiver.get_message(timeout=60))
+
+    p = kind(r.path).pubsub(ignore_subscribe_messages=True)
+    run(p.subscribe("a"))
+    run(p.psubscribe("b*"))
+    assert run(p.get_message()) is None
+    assert run(p.get_message()) is None
+    forked, published = os.pipe(), os.pipe()
+
+    def child() -> None:
+        nonlocal loop
+        asyncio.set_event_loop(None)
+        loop = asyncio.new_event_loop()
+        assert os.read(published[0], 1) == b"p"
+        lost = next_of(p)
+        assert lost["type"] == "lost"
+        # Of all messages that have a receiver, as there is a pattern.
+        assert lost["data"] == p.lost == 3
+        os.write(forked[1], b"f")
+        assert next_of(p)["data"] == b"both"
+
+    started = fork(child)
+    os.close(forked[1])
+    for channel in ("a", "b1", "a", "other"):
+        r.publish(channel, "parent's")
+    os.write(published[1], b"p")
+    assert os.read(forked[0], 1) == b"f"
+    assert r.publish("a", "both") == 2
+    assert status_of(started) == 0
+    assert [next_of(p)["data"] for _ in range(4)] == [b"parent's"] * 3 + [b"both"]
+    assert p.lost == 0
+    run(p.aclose() if is_async else p.close())
+    for each in (forked[0], *published):
+        os.close(each)
+    loop.close()
 
 
 def test_a_closed_receiver_counts_no_more(r: undercroft.Redis) -> None:

@@ -50,9 +50,9 @@ impl Long {
         count
     }
 
-    /// Room for the bytes that have not come. Whoever puts some there says so by `came`.
+    /// Room for the bytes that have not come. The caller tells by `came` how many it has put there.
     pub(super) fn room(&mut self, py: Python<'_>) -> &mut [MaybeUninit<u8>] {
-        // SAFETY: the object has `length` bytes, which nobody else has seen yet, and lives as long as this does;
+        // SAFETY: the object has `length` bytes, which no other code has seen yet, and lives as long as this does;
         // `filled` is no more than that.
         unsafe {
             let start = ffi::PyBytes_AsString(self.value.bind(py).as_ptr());
