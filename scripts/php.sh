@@ -23,12 +23,13 @@ unset UNDERCROFT_STORE UNDERCROFT_EXTENSION UNDERCROFT_URL
 
 mkdir -p "$root/target/test"
 # suite NAME ENGINE OPTION...: runs one by phpunit with these options, and repeats what it skipped. PHP loads the
-# extension where UNDERCROFT_EXTENSION says which file it is.
+# extension where UNDERCROFT_EXTENSION says which file it is, and opcache with it: the client's methods are loaded in
+# another way then.
 suite() {
     local log=$root/target/test/phpunit.log
     say "PHP: $1 on $2"
     local load=()
-    [[ ! ${UNDERCROFT_EXTENSION:-} ]] || load=(-d "extension=$UNDERCROFT_EXTENSION")
+    [[ ! ${UNDERCROFT_EXTENSION:-} ]] || load=(-d "extension=$UNDERCROFT_EXTENSION" -d opcache.enable_cli=1)
     UNDERCROFT_ENGINE=$2 php "${load[@]}" "$(command -v phpunit)" --verbose --testsuite "$1" "${@:3}" | tee "$log"
     sed -n '/skipped tests\?:$/,$ s/^[0-9]*) .*::\(test[A-Za-z]*\).*/\1/p' "$log" | while read -r name; do
         (cd "$root" && skip "PHP: $name on $2")

@@ -8,8 +8,9 @@ use Undercroft\Connection\Address;
 use Undercroft\Connection\ClusterConnection;
 use Undercroft\Connection\Connection;
 use Undercroft\Connection\EmbeddedConnection;
-use Undercroft\Connection\Factory;
+use Undercroft\Connection\NativeConnection;
 use Undercroft\Connection\Options;
+use Undercroft\Connection\StreamConnection;
 use Undercroft\Serializer\Named;
 use Undercroft\Serializer\Serializer;
 
@@ -25,16 +26,8 @@ use Undercroft\Serializer\Serializer;
  */
 class Client
 {
-    use Commands\Written;
-    use Commands\Strings;
-    use Commands\Lists;
-    use Commands\Hashes;
-    use Commands\Sets;
-    use Commands\SortedSets;
-    use Commands\Keys;
-    use Commands\Server;
-    use Commands\Streams;
-    use Commands\StreamsWritten;
+    use Commands\Base;
+    use Commands\Methods;
 
     private const OPTIONS = ['prefix', 'serializer', 'commands'];
 
@@ -73,11 +66,30 @@ class Client
         }
     }
 
+    /** Picks what runs the commands. */
     private static function connected(Address $address, array $options): Connection
     {
-        return Factory::connection($address, Options::of($options + $address->options));
+        $options = Options::of($options + $address->options);
+        if ($address->scheme === 'cluster') {
+            return new ClusterConnection($address, $options);
+        }
+        if ($address->scheme === 'undercroft') {
+            if (!class_exists(Native\Store::class, false)) {
+                throw new ArgumentException("$address is a store in shared memory, which needs the PHP extension "
+                    . "'undercroft'; load it, or have `undercroft serve` serve the store and use tcp:// or unix://");
+            }
+            return new EmbeddedConnection($address, $options);
+        }
+        // The extension has no TLS: there it reads replies only.
+        $isNative = $options->native && $address->scheme !== 'tls' && class_exists(Native\Connection::class, false);
+        return $isNative ? new NativeConnection($address, $options) : new StreamConnection($address, $options);
     }
 
+    /**
+     * Returns the string stored at a key. Time: O(1).
+     *
+     * @return mixed the value, or null
+     */
     public function get(string $key): mixed
     {
         $value = $this->embedded === null
@@ -86,6 +98,14 @@ class Client
         return $this->serializer === null || $value === null ? $value : $this->serializer->decode($value);
     }
 
+    /**
+     * Stores a string at a key. Time: O(1).
+     *
+     * `set('k', 'v', ['nx', 'ex' => 10])`, `set('k', 'v', 10)` for ten seconds, `set('k', 'v', 'EX', 10, 'NX')`.
+     * Options: `nx`, `xx`, `get`, `ex`, `px`, `exat`, `pxat`, `keepttl`.
+     *
+     * @return mixed whether it was stored; with `get` the old value or null
+     */
     public function set(string $key, mixed $value, mixed ...$options): mixed
     {
         if ($options !== []) {
@@ -110,7 +130,7 @@ class Client
         $name = strtoupper((string) ($words[0] ?? throw new ArgumentException('expected a command, got no words')));
         Words::check($name);
         if ($name === 'WATCH' || $name === 'UNWATCH') {
-            return $this->watching($words);
+            return Watches::execute($this->connection, $words);
         }
         $wait = Table::WAITS[$name] ?? null;
         if ($wait === null) {
@@ -160,7 +180,7 @@ class Client
         bool $throws = true,
     ): Pipeline|array|null {
         if ($body !== null && Watches::areOthers($this->connection)) {
-            return $this->apart()->transaction($body, $watch, $retry, $throws);
+            return $this->on($this->connection->another())->transaction($body, $watch, $retry, $throws);
         }
         $queue = new Pipeline($this->connection, $this->prefix, $this->serializer, $this->custom, true);
         if ($body === null) {
@@ -170,49 +190,19 @@ class Client
             return $queue;
         }
         for (; ; $retry--) {
-            $results = $this->attempt($queue, $body, $watch, $throws);
+            $results = Watches::attempt($this, $queue, $body, $watch, $throws);
             if ($results !== null || $retry <= 0) {
                 return $results;
             }
         }
     }
 
-    /** @return list<mixed>|null null where a watched key was changed */
-    private function attempt(Pipeline $queue, callable $body, string|array $watch, bool $throws): ?array
-    {
-        if ($watch === [] && !$this->connection->isPinned()) {
-            $body($queue, $this);
-            return $queue->execute($throws);
-        }
-        // Before WATCH, as a signal's handler that comes after it must not end the watch by a transaction of its own.
-        Watches::begin($this->connection, $queue);
-        try {
-            $watch === [] || $this->watch($watch);
-            $body($queue, $this);
-            if (!$this->connection->isPinned()) {
-                throw new ConnectionException('the connection was lost or closed that watched keys for a transaction, '
-                    . 'which did not run');
-            }
-            return $queue->execute($throws);
-        } catch (\Throwable $error) {
-            Watches::end($this->connection);
-            if ($watch !== [] && $this->connection->isPinned()) {
-                $this->unwatch();
-            }
-            throw $error;
-        } finally {
-            Watches::end($this->connection);
-            // Keys of watch() stay watched where nothing ran.
-            $this->connection->isPinned() && Watches::begin($this->connection);
-        }
-    }
-
-    /** The same client on a connection of its own. */
-    private function apart(): self
+    /** The same client on another connection. */
+    private function on(Connection $connection): self
     {
         $client = clone $this;
-        $client->connection = $this->connection->another();
-        $client->embedded = $client->connection instanceof EmbeddedConnection ? $client->connection : null;
+        $client->connection = $connection;
+        $client->embedded = $connection instanceof EmbeddedConnection ? $connection : null;
         return $client;
     }
 
@@ -225,28 +215,12 @@ class Client
     /** Has the next transaction run only where none of these keys is changed before it. */
     public function watch(string|array ...$keys): bool
     {
-        return $this->watching(['WATCH', ...$this->prefixed($keys)]) === 'OK';
+        return Watches::execute($this->connection, ['WATCH', ...Words::prefixed($keys, $this->prefix)]) === 'OK';
     }
 
     public function unwatch(): bool
     {
-        return $this->watching(['UNWATCH']) === 'OK';
-    }
-
-    private function watching(array $words): mixed
-    {
-        $isWatch = strtoupper((string) $words[0]) === 'WATCH';
-        $isInside = Watches::isInside($this->connection);
-        $isWatch && $isInside || Watches::check($this->connection, (string) $words[0]);
-        $isWatch || $this->connection->pin(false);
-        $reply = $this->connection->execute($words);
-        if ($isWatch) {
-            $this->connection->pin(true);
-            $isInside || Watches::begin($this->connection);
-        } else {
-            Watches::end($this->connection);
-        }
-        return $reply;
+        return Watches::execute($this->connection, ['UNWATCH']) === 'OK';
     }
 
     /**
@@ -277,68 +251,34 @@ class Client
     public function scanIterator(?string $match = null, int $count = 100, ?string $type = null): \Generator
     {
         $options = array_filter(['match' => $match, 'count' => $count, 'type' => $type]);
-        if ($this->connection instanceof ClusterConnection) {
-            foreach ($this->connection->owners() as $node) {
-                $client = clone $this;
-                $client->connection = $this->connection->node($node);
-                yield from self::each($client->scanIterator($match, $count, $type));
-            }
-            return;
+        $nodes = $this->connection instanceof ClusterConnection ? $this->connection->owners() : null;
+        foreach ($nodes ?? [null] as $node) {
+            yield from Scans::keys($node === null ? $this : $this->on($this->connection->node($node)), $options);
         }
-        $cursor = '0';
-        do {
-            [$cursor, $keys] = $this->scan($cursor, $options);
-            yield from self::each($keys);
-        } while ($cursor !== '0');
     }
 
     /** All fields of a hash with their values. */
     public function hScanIterator(string $key, ?string $match = null, int $count = 100): \Generator
     {
-        return $this->portions('hScan', $key, $match, $count);
+        return Scans::items($this, 'hScan', $key, $match, $count);
     }
 
     /** All members of a set. */
     public function sScanIterator(string $key, ?string $match = null, int $count = 100): \Generator
     {
-        return $this->portions('sScan', $key, $match, $count);
+        return Scans::items($this, 'sScan', $key, $match, $count);
     }
 
     /** All members of a sorted set with their scores. */
     public function zScanIterator(string $key, ?string $match = null, int $count = 100): \Generator
     {
-        return $this->portions('zScan', $key, $match, $count);
-    }
-
-    private function portions(string $method, string $key, ?string $match, int $count): \Generator
-    {
-        $options = array_filter(['match' => $match, 'count' => $count]);
-        $cursor = '0';
-        do {
-            [$cursor, $items] = $this->$method($key, $cursor, $options);
-            if ($method === 'sScan') {
-                yield from self::each($items);
-            } else {
-                // Names that are numbers are strings here, as they are in the store.
-                foreach ($items as $name => $value) {
-                    yield (string) $name => $value;
-                }
-            }
-        } while ($cursor !== '0');
-    }
-
-    /** Without keys of their own, so that portions can be put into one array. */
-    private static function each(iterable $items): \Generator
-    {
-        foreach ($items as $item) {
-            yield $item;
-        }
+        return Scans::items($this, 'zScan', $key, $match, $count);
     }
 
     /** Adds a command: a Command, or a Script in Lua. */
     public function register(string $name, Command $command): void
     {
-        if (method_exists(self::class, $name)) {
+        if (method_exists(self::class, $name) || $this->family($name) !== null) {
             throw new ArgumentException("expected a name that no method has, got $name");
         }
         $this->custom[strtolower($name)] = $command;

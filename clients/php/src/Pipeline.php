@@ -14,16 +14,8 @@ use Undercroft\Serializer\Serializer;
  */
 final class Pipeline
 {
-    use Commands\Written;
-    use Commands\Strings;
-    use Commands\Lists;
-    use Commands\Hashes;
-    use Commands\Sets;
-    use Commands\SortedSets;
-    use Commands\Keys;
-    use Commands\Server;
-    use Commands\Streams;
-    use Commands\StreamsWritten;
+    use Commands\Base;
+    use Commands\Methods;
 
     /** @var list<list<mixed>> */
     private array $commands = [];
@@ -56,7 +48,7 @@ final class Pipeline
         if ($options !== []) {
             return $this->setWith($key, $value, $options);
         }
-        $this->commands[] = ['SET', $this->prefix . $key, $this->pack($value)];
+        $this->commands[] = ['SET', $this->prefix . $key, $this->serializer === null ? $value : $this->serializer->encode($value)];
         $this->shapes[] = 'bool';
         return $this;
     }

@@ -61,4 +61,63 @@ final class Watches
                 . 'watches, as that watch ends with it; use a client of its own, or transaction() with a function');
         }
     }
+
+    /**
+     * Runs the function of a transaction(), and the commands that it queues.
+     *
+     * @param string|list<string> $watch
+     *
+     * @return list<mixed>|null null where a watched key was changed
+     */
+    public static function attempt(
+        Client $client,
+        Pipeline $queue,
+        callable $body,
+        string|array $watch,
+        bool $throws,
+    ): ?array {
+        $connection = $client->connection();
+        if ($watch === [] && !$connection->isPinned()) {
+            $body($queue, $client);
+            return $queue->execute($throws);
+        }
+        // Before WATCH, as a signal's handler that comes after it must not end the watch by a transaction of its own.
+        self::begin($connection, $queue);
+        try {
+            $watch === [] || $client->watch($watch);
+            $body($queue, $client);
+            if (!$connection->isPinned()) {
+                throw new ConnectionException('the connection was lost or closed that watched keys for a transaction, '
+                    . 'which did not run');
+            }
+            return $queue->execute($throws);
+        } catch (\Throwable $error) {
+            self::end($connection);
+            if ($watch !== [] && $connection->isPinned()) {
+                $client->unwatch();
+            }
+            throw $error;
+        } finally {
+            self::end($connection);
+            // Keys of watch() stay watched where nothing ran.
+            $connection->isPinned() && self::begin($connection);
+        }
+    }
+
+    /** Runs WATCH or UNWATCH. */
+    public static function execute(Connection $connection, array $words): mixed
+    {
+        $isWatch = strtoupper((string) $words[0]) === 'WATCH';
+        $isInside = self::isInside($connection);
+        $isWatch && $isInside || self::check($connection, (string) $words[0]);
+        $isWatch || $connection->pin(false);
+        $reply = $connection->execute($words);
+        if ($isWatch) {
+            $connection->pin(true);
+            $isInside || self::begin($connection);
+        } else {
+            self::end($connection);
+        }
+        return $reply;
+    }
 }

@@ -161,6 +161,20 @@ final class Words
         return $words;
     }
 
+    /** @return list<string> keys, also those in lists, with a prefix before each */
+    public static function prefixed(array $keys, string $prefix): array
+    {
+        $prefixed = [];
+        foreach ($keys as $key) {
+            if (is_array($key)) {
+                array_push($prefixed, ...self::prefixed($key, $prefix));
+            } else {
+                $prefixed[] = $prefix . $key;
+            }
+        }
+        return $prefixed;
+    }
+
     /** The seconds that an XREAD waits, 0 without end; null where it does not wait. */
     public static function block(array $words): ?float
     {

@@ -35,6 +35,9 @@ final class Maker
         'modules' => 'mixed',
     ];
 
+    /** Families that are written by hand. */
+    private const WRITTEN = ['StreamsWritten', 'Written'];
+
     /** @var array<string, array<string, string>> */
     private array $docs = [];
 
@@ -71,7 +74,40 @@ final class Maker
                 . "trait $family\n{\n" . implode("\n", $methods) . "}\n";
         }
         $files['Table.php'] = $this->table($families);
+        $files['Commands/Families.php'] = $this->families($families);
         return $files;
+    }
+
+    /** Which family each method is of, the families that are written by hand included. */
+    private function families(array $families): string
+    {
+        $methods = $cases = '';
+        foreach ([...array_keys($families), ...self::WRITTEN] as $family) {
+            $text = file_get_contents(__DIR__ . "/../src/Commands/$family.php");
+            $names = isset($families[$family])
+                ? array_map(static fn (string $line): string => explode('(', $line)[0], array_values($families[$family]))
+                : (preg_match_all('~^    public function (\w+)~m', (string) $text, $found) ? $found[1] : []);
+            $names = array_map(strtolower(...), $names);
+            sort($names);
+            $pairs = array_map(static fn (string $name): string => "'$name'=>'$family'", $names);
+            $methods .= '        ' . str_replace('=>', ' => ', wordwrap(implode(', ', $pairs), 92, "\n        ")) . ",\n";
+            $cases .= "            '$family' => new class (\$prefix, \$serializer) extends Family {\n"
+                . "                use Packing;\n                use $family;\n            },\n";
+        }
+        $names = array_map(static fn (string $name): string => "'$name'", [...array_keys($families), ...self::WRITTEN]);
+        return "<?php\n\ndeclare(strict_types=1);\n\nnamespace Undercroft\\Commands;\n\n"
+            . "use Undercroft\\Serializer\\Serializer;\n\n"
+            . "/** The families of methods, and which one each method is of. Made by tools/generate.php. */\n"
+            . "final class Families\n{\n    public const NAMES = [\n        "
+            . wordwrap(implode(', ', $names), 110, "\n        ") . ",\n    ];\n\n"
+            . "    /** By the names of methods in small letters. */\n    private const OF = [\n$methods    ];\n\n"
+            . "    /** The family of a method; null where no command has this name. */\n"
+            . "    public static function of(string \$method, string \$prefix, ?Serializer \$serializer): ?Family\n"
+            . "    {\n        \$family = self::OF[strtolower(\$method)] ?? null;\n"
+            . "        return \$family === null ? null : self::make(\$family, \$prefix, \$serializer);\n    }\n\n"
+            . "    /** Loads a family. */\n"
+            . "    public static function make(string \$family, string \$prefix, ?Serializer \$serializer): Family\n"
+            . "    {\n        return match (\$family) {\n$cases        };\n    }\n}\n";
     }
 
     private function method(string $name, string $line): string

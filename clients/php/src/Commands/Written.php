@@ -5,70 +5,11 @@ declare(strict_types=1);
 namespace Undercroft\Commands;
 
 use Undercroft\ArgumentException;
-use Undercroft\Command;
-use Undercroft\Feed;
-use Undercroft\KeyWords;
-use Undercroft\Serializer\Serializer;
 use Undercroft\Words;
 
-/**
- * The commands whose arguments follow no common pattern, and what all methods of commands share.
- *
- * Who uses this says in call() what becomes of a command: it is run, or queued.
- */
+/** The commands whose arguments follow no common pattern. */
 trait Written
 {
-    private string $prefix = '';
-
-    private ?Serializer $serializer = null;
-
-    /** @var array<string, Command> by their names in small letters */
-    private array $custom = [];
-
-    /**
-     * @param list<string|int|float> $words
-     * @param string $shape what becomes of the reply; '' leaves it as it is
-     * @param string|int|float|null $wait how many seconds the command itself may wait; 0 is without end
-     */
-    abstract protected function call(array $words, string $shape = '', string|int|float|null $wait = null): mixed;
-
-    /**
-     * Returns the string stored at a key. Time: O(1).
-     *
-     * @return mixed the value, or null
-     */
-    public function get(string $key): mixed
-    {
-        return $this->call(['GET', $this->prefix . $key], 'value');
-    }
-
-    /**
-     * Stores a string at a key. Time: O(1).
-     *
-     * `set('k', 'v', ['nx', 'ex' => 10])`, `set('k', 'v', 10)` for ten seconds, `set('k', 'v', 'EX', 10, 'NX')`.
-     * Options: `nx`, `xx`, `get`, `ex`, `px`, `exat`, `pxat`, `keepttl`.
-     *
-     * @return mixed whether it was stored; with `get` the old value or null
-     */
-    public function set(string $key, mixed $value, mixed ...$options): mixed
-    {
-        return $this->setWith($key, $value, $options);
-    }
-
-    private function setWith(string $key, mixed $value, array $options): mixed
-    {
-        $words = ['SET', $this->prefix . $key, $this->pack($value)];
-        if (count($options) === 1 && is_int($options[0] ?? null)) {
-            $options = [['ex' => $options[0]]];
-        }
-        $more = Words::options($options);
-        $returnsOld = false;
-        foreach ($more as $word) {
-            $returnsOld = $returnsOld || is_string($word) && strtoupper($word) === 'GET';
-        }
-        return $this->call([...$words, ...$more], $returnsOld ? 'value' : 'bool');
-    }
-
     /**
      * Sets fields of a hash: `hSet('k', 'field', 'value', ...)` or `hSet('k', ['field' => 'value'])`. Time: O(N).
      *
@@ -222,57 +163,11 @@ trait Written
         return $this->call(['KEYS', $this->pattern($pattern)]);
     }
 
-    /** A pattern for keys of our prefix. */
-    private function pattern(string $pattern): string
-    {
-        return $this->prefix === '' ? $pattern : addcslashes($this->prefix, '*?[]\\') . $pattern;
-    }
-
     /** Tells of memory: `memory('usage', $key, ['samples' => 0])`. */
     public function memory(string $subcommand, ?string $key = null, mixed ...$options): mixed
     {
         $words = $key === null ? [] : [$this->prefix . $key];
         return $this->call(['MEMORY', $subcommand, ...$words, ...Words::options($options)]);
-    }
-
-    /** The words of options that may name keys and patterns of keys. */
-    private function keyOptions(array $options, string ...$names): array
-    {
-        foreach ($options as $at => $option) {
-            if (is_array($option) && in_array('GET', $names, true)) {
-                $options[$at] = self::eachGet($option);
-            }
-        }
-        $words = Words::options($options);
-        if ($this->prefix !== '') {
-            for ($at = 1; $at < count($words); $at++) {
-                if (in_array(self::capitals($words[$at - 1]), $names, true) && $words[$at] !== '#') {
-                    $words[$at] = $this->prefix . $words[$at];
-                    $at++;
-                }
-            }
-        }
-        return $words;
-    }
-
-    /** A list of patterns of SORT's GET as one option each. */
-    private static function eachGet(array $option): array
-    {
-        $gets = [];
-        foreach ($option as $name => $value) {
-            if (is_string($name) && strtoupper($name) === 'GET' && is_array($value)) {
-                unset($option[$name]);
-                foreach ($value as $pattern) {
-                    array_push($gets, 'GET', $pattern);
-                }
-            }
-        }
-        return [...$option, ...$gets];
-    }
-
-    private static function capitals(mixed $word): string
-    {
-        return strtoupper((string) $word);
     }
 
     /** @return array{string, array<string, mixed>} the next cursor, and field => value */
@@ -291,83 +186,5 @@ trait Written
     public function zScan(string $key, string|int $cursor = 0, mixed ...$options): mixed
     {
         return $this->call(['ZSCAN', $this->prefix . $key, $cursor, ...Words::options($options)], 'scan:scores');
-    }
-
-    /** A list of values of one size with attributes: see Feed. */
-    public function feed(string $key): Feed
-    {
-        return new Feed(fn (array $words, ?callable $convert): mixed => $this->converted($words, $convert),
-            $this->prefix . $key);
-    }
-
-    /** Runs or queues a command whose reply a function makes a result of. */
-    abstract protected function converted(array $words, ?callable $convert): mixed;
-
-    /** Commands that were registered, and those of servers that are not in our table. */
-    public function __call(string $name, array $arguments): mixed
-    {
-        $custom = $this->custom[strtolower($name)] ?? null;
-        if ($custom !== null) {
-            return $this->custom($custom, $arguments);
-        }
-        $words = [strtoupper($name), ...Words::flat($arguments)];
-        Words::check($words[0]);
-        return $this->call($this->prefix === '' ? $words : KeyWords::prefixed($words, $this->prefix));
-    }
-
-    protected function custom(Command $command, array $arguments): mixed
-    {
-        $words = $command->words(Words::flat($arguments));
-        return $this->converted(
-            $this->prefix === '' ? $words : KeyWords::prefixed($words, $this->prefix),
-            $command->result(...),
-        );
-    }
-
-    private function prefixed(array $keys): array
-    {
-        $prefixed = [];
-        foreach ($keys as $key) {
-            if (is_array($key)) {
-                array_push($prefixed, ...$this->prefixed($key));
-            } else {
-                $prefixed[] = $this->prefix . $key;
-            }
-        }
-        return $prefixed;
-    }
-
-    private function pack(mixed $value): mixed
-    {
-        return $this->serializer === null ? $value : $this->serializer->encode($value);
-    }
-
-    /** Values that are any number of arguments: with a serializer, one array that stands alone is a list of values. */
-    private function packed(array $values): array
-    {
-        if (count($values) === 1 && is_array($values[0] ?? null)) {
-            $values = array_values($values[0]);
-        }
-        return $this->serializer === null ? $values : array_map($this->serializer->encode(...), $values);
-    }
-
-    private function pairs(array $pairs): array
-    {
-        $words = [];
-        foreach ($pairs as $field => $value) {
-            $words[] = $field;
-            $words[] = $this->pack($value);
-        }
-        return $words;
-    }
-
-    private function keyPairs(array $pairs): array
-    {
-        $words = [];
-        foreach ($pairs as $key => $value) {
-            $words[] = $this->prefix . $key;
-            $words[] = $this->pack($value);
-        }
-        return $words;
     }
 }

@@ -55,11 +55,12 @@ final class Address
         if (str_starts_with($place, 'undercroft://')) {
             return new self('undercroft', path: $place);
         }
-        if (!preg_match('~^([a-z+]+)://(.*)$~Ds', $place, $found) || !isset(self::SCHEMES[$found[1]])) {
+        // Without regular expressions, which PHP compiles first: for longer than a call to a server takes.
+        [$scheme, $rest] = explode('://', $place, 2) + [1 => null];
+        if ($rest === null || !isset(self::SCHEMES[$scheme])) {
             $known = implode('://, ', array_keys(self::SCHEMES));
             throw new ArgumentException("expected a URL that begins with $known://; got '" . self::shown($place) . "'");
         }
-        [, $scheme, $rest] = $found;
         [$rest, $query] = explode('?', $rest, 2) + [1 => ''];
         parse_str($query, $options);
         $known = ['username', 'password', 'db', 'database', ...self::OPTIONS];
@@ -140,14 +141,18 @@ final class Address
     /** @return array{string, int} */
     public static function hostAndPort(string $text): array
     {
-        if (!preg_match('~^(\[[0-9a-fA-F:.]+(?:%[\w.-]+)?\]|[^:\[\]]*)(?::(\d{1,5}))?$~D', $text, $found)) {
-            throw new ArgumentException("expected host:port, got '$text'");
+        [$host, $port] = explode(':', $text, 2) + [1 => '6379'];
+        if (strpbrk($host, '[]') !== false || strlen($port) > 5 || !self::areDigits($port)) {
+            if (!preg_match('~^(\[[0-9a-fA-F:.]+(?:%[\w.-]+)?\])(?::(\d{1,5}))?$~D', $text, $found)) {
+                throw new ArgumentException("expected host:port, got '$text'");
+            }
+            [$host, $port] = [$found[1], $found[2] ?? '6379'];
         }
-        $port = (int) ($found[2] ?? 6379);
+        $port = (int) $port;
         if ($port < 1 || $port > 65535) {
             throw new ArgumentException("expected a port of 1 to 65535, got $port");
         }
-        return [$found[1] === '' ? '127.0.0.1' : $found[1], $port];
+        return [$host === '' ? '127.0.0.1' : $host, $port];
     }
 
     /** A host as it stands before a port: an address of IPv6 in brackets. */
@@ -156,12 +161,17 @@ final class Address
         return str_contains($host, ':') && $host[0] !== '[' ? "[$host]" : $host;
     }
 
+    private static function areDigits(string $text): bool
+    {
+        return $text !== '' && strspn($text, '0123456789') === strlen($text);
+    }
+
     private static function number(mixed $text, string $what): int
     {
         if ($text === '' || $text === null) {
             return 0;
         }
-        if (!is_int($text) && !(is_string($text) && preg_match('~^\d{1,9}$~D', $text)) || $text < 0) {
+        if (!is_int($text) && !(is_string($text) && strlen($text) < 10 && self::areDigits($text)) || $text < 0) {
             throw new ArgumentException("expected a number for $what, got "
                 . (is_scalar($text) ? var_export($text, true) : get_debug_type($text)));
         }

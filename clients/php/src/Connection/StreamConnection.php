@@ -82,7 +82,7 @@ final class StreamConnection implements Connection
             return;
         }
         // What the server remembers for us is nothing for the next request, and neither is half a reply.
-        $isLeft = $this->used !== 0 && !$this->isPinned && !$this->parser->hasBytes();
+        $isLeft = $this->used !== 0 && !$this->isPinned && !$this->hasBytes();
         $isLeft ? $this->wire->leave() : $this->wire->close();
     }
 
@@ -141,10 +141,18 @@ final class StreamConnection implements Connection
                 $this->used = $now;
                 return substr($bytes, $from, $size);
             }
+            if ($bytes[0] === ':' && ":" . ($number = (int) substr($bytes, 1)) . "\r\n" === $bytes) {
+                $this->used = $now;
+                return $number;
+            }
+            if ($bytes === "\$-1\r\n") {
+                $this->used = $now;
+                return null;
+            }
             if (strlen($bytes) === $this->asked) {
                 $this->asked = self::LONG;
             }
-            $this->parser->feed($bytes);
+            $this->parser()->feed($bytes);
             $reply = $this->replies(1)[0];
         } catch (\Throwable $error) {
             throw $this->broken($error);
@@ -203,11 +211,11 @@ final class StreamConnection implements Connection
         if (!$this->wire->isOurs()) {
             $this->leaveToParent();
         }
-        if (!$this->parser->hasBytes() && !$this->wire->waits($timeout)) {
+        if (!$this->hasBytes() && !$this->wire->waits($timeout)) {
             throw new TimeoutException("no message from $this->address in $timeout s");
         }
         try {
-            $reply = $this->parser->next();
+            $reply = $this->parser()->next();
         } catch (\Throwable $error) {
             throw $this->broken($error);
         }
@@ -249,7 +257,7 @@ final class StreamConnection implements Connection
         if ($this->wire !== null && !$this->wire->isOurs()) {
             $this->leaveToParent();
         }
-        if ($this->wire !== null && $this->used === 0 && $this->isAbandoned()) {
+        if ($this->wire !== null && $this->used === 0 && Waits::isAbandoned($this)) {
             $this->close();
         }
         if ($this->wire !== null) {
@@ -257,7 +265,7 @@ final class StreamConnection implements Connection
                 throw new ConnectionException(
                     "the connection to $this->address is in use by the call that a signal interrupted");
             }
-            if (!$this->parser->hasBytes() && !$this->wire->waits(0.0)) {
+            if (!$this->hasBytes() && !$this->wire->waits(0.0)) {
                 return;
             }
             // Nothing was asked, so what is there is its end, or of a reply that nobody waits for.
@@ -278,23 +286,6 @@ final class StreamConnection implements Connection
         if ($wasPinned) {
             throw NativeConnection::ofParent($this->address);
         }
-    }
-
-    /**
-     * Whether a fatal error, of memory or of time, or exit in a signal's handler ended the call that is under way, so
-     * that no code waits for its reply. A call that a handler interrupted is on PHP's stack below the handler.
-     */
-    private function isAbandoned(): bool
-    {
-        $isOutside = false;
-        foreach (debug_backtrace(DEBUG_BACKTRACE_PROVIDE_OBJECT | DEBUG_BACKTRACE_IGNORE_ARGS) as $frame) {
-            $isInside = ($frame['object'] ?? null) === $this;
-            if ($isInside && $isOutside) {
-                return false;
-            }
-            $isOutside = $isOutside || !$isInside;
-        }
-        return true;
     }
 
     /**
@@ -363,11 +354,11 @@ final class StreamConnection implements Connection
      */
     private function replies(int $count): array
     {
-        $replies = $this->parser->many($count);
+        $replies = $this->parser()->many($count);
         if ($this->options->protocol === 3) {
             $replies = array_values(array_filter($replies, static fn (mixed $each): bool => !$each instanceof Push));
             while (count($replies) < $count) {
-                $reply = $this->parser->next();
+                $reply = $this->parser()->next();
                 if (!$reply instanceof Push) {
                     $replies[] = $reply;
                 }
@@ -376,12 +367,25 @@ final class StreamConnection implements Connection
         return $replies;
     }
 
+    /** The parser of this connection, for replies that are not seen to be complete at a glance. */
+    private function parser(): Reader
+    {
+        return $this->parser ??= $this->options->native && class_exists(\Undercroft\Native\Parser::class, false)
+            ? new NativeParser($this->wire)
+            : new Parser($this->wire);
+    }
+
+    /** Whether bytes came that were not read yet. */
+    private function hasBytes(): bool
+    {
+        return $this->parser !== null && $this->parser->hasBytes();
+    }
+
     private function connect(): void
     {
         do {
             $this->wire = Wire::open($this->address, $this->options);
-            $isNative = $this->options->native && class_exists(\Undercroft\Native\Parser::class, false);
-            $this->parser = $isNative ? new NativeParser($this->wire) : new Parser($this->wire);
+            $this->parser = null;
         } while (!$this->greet());
     }
 

@@ -5,7 +5,6 @@ declare(strict_types=1);
 namespace Undercroft\Connection;
 
 use Undercroft\ConnectionException;
-use Undercroft\Resp\Source;
 use Undercroft\TimeoutException;
 
 use function fread;
@@ -19,24 +18,11 @@ use function strlen;
  * The bytes of a connection in pure PHP: a stream over TCP, TLS or a unix socket, and its socket by PHP's extension
  * `sockets` where that is loaded, except for TLS.
  *
- * One that is persistent outlives its request, in the PHP process. A mark that PHP keeps with it, as its chunk size,
- * says whether the last request left it between two replies. A request that was killed, or ended in the midst of a
- * reply, has not set that mark, and what it left is closed. Nor do two objects ever have the same one.
- *
  * A forked child inherits its parent's connections, and must neither send nor read over them, as each process then
  * gets replies of the other one. So a Wire remembers its process.
  */
-final class Wire implements Source
+final class Wire
 {
-    /** So many persistent connections to one place are kept. */
-    private const KEPT = 16;
-
-    /** The least mark: larger than any chunk size that PHP gives by itself. */
-    private const MARK = 65_536;
-
-    /** @var array<string, true> persistent connections that objects of this request have */
-    private static array $taken = [];
-
     /** @var list<resource> streams of TLS of the process that forked this one, as closing them ends them for both */
     private static array $inherited = [];
 
@@ -51,7 +37,7 @@ final class Wire implements Source
     private function __construct(
         public readonly mixed $stream,
         public readonly ?\Socket $socket,
-        private readonly Address $address,
+        public readonly Address $address,
         private readonly Options $options,
         private readonly string $kept,
         public readonly bool $isReused,
@@ -63,59 +49,12 @@ final class Wire implements Source
     public static function open(Address $address, Options $options): self
     {
         $target = $address->scheme === 'tls' ? 'tls' . substr($address->target(), 3) : $address->target();
-        for ($number = 0; $options->persistent !== false && $number < self::KEPT; $number++) {
-            $kept = self::name($target, $address, $options, $number);
-            if (isset(self::$taken[$kept])) {
-                continue;
-            }
-            // First, as PHP gives one stream to all that ask for it by this name: also to a signal's handler that comes
-            // meanwhile, and to the child that it forks.
-            self::$taken[$kept] = true;
-            try {
-                return self::kept($kept, $address, $options);
-            } catch (\Throwable $error) {
-                unset(self::$taken[$kept]);
-                throw $error;
-            }
-        }
-        return self::of(self::connect($target, $address, $options), $address, $options, '', false);
-    }
-
-    /** Finds or makes the persistent connection of this name. */
-    private static function kept(string $kept, Address $address, Options $options): self
-    {
-        $stream = self::connect($kept, $address, $options, STREAM_CLIENT_PERSISTENT);
-        $mark = stream_set_chunk_size($stream, self::mark(isTaken: true));
-        $isReused = $mark === self::mark(isTaken: false);
-        if ($mark >= self::MARK && (!$isReused || self::select($stream, 0.0) !== false)) {
-            // Of a request that did not end well, or of the process that forked this one; or bytes came unasked.
-            fclose($stream);
-            $stream = self::connect($kept, $address, $options, STREAM_CLIENT_PERSISTENT);
-            stream_set_chunk_size($stream, self::mark(isTaken: true));
-            $isReused = false;
-        }
-        return self::of($stream, $address, $options, $kept, $isReused);
-    }
-
-    /** What stands in the address of a persistent connection to tell it from others, and is not sent. */
-    private static function name(string $target, Address $address, Options $options, int $number): string
-    {
-        if ($address->scheme === 'unix') {
-            return 'unix://' . str_repeat(str_starts_with($address->path, '/') ? '/' : './', $number) . $address->path;
-        }
-        // A client that checked no certificate leaves its connection to none that checks it. A child has names of its
-        // own, as it can only close its parent's encrypted streams for both processes.
-        $ssl = $address->scheme === 'tls' ? '-' . hash('xxh128', serialize([$options->ssl, getmypid()])) : '';
-        return "$target/" . rawurlencode((string) $options->persistent) . "-$number$ssl";
-    }
-
-    private static function mark(bool $isTaken): int
-    {
-        return self::MARK + 2 * getmypid() + (int) $isTaken;
+        $kept = $options->persistent === false ? null : Kept::open($target, $address, $options);
+        return $kept ?? self::of(self::connect($target, $address, $options), $address, $options, '', false);
     }
 
     /** @return resource */
-    private static function connect(string $target, Address $address, Options $options, int $flags = 0): mixed
+    public static function connect(string $target, Address $address, Options $options, int $flags = 0): mixed
     {
         $context = ['socket' => ['tcp_nodelay' => true]];
         if ($address->scheme === 'tls') {
@@ -133,7 +72,7 @@ final class Wire implements Source
     }
 
     /** @param resource $stream */
-    private static function of(
+    public static function of(
         mixed $stream,
         Address $address,
         Options $options,
@@ -188,6 +127,7 @@ final class Wire implements Source
         return $got;
     }
 
+    /** As a parser's Source does, which is not loaded for short replies. */
     public function read(int $wanted): string
     {
         // A signal's handler may have forked since the request was sent.
@@ -217,68 +157,7 @@ final class Wire implements Source
      */
     public function waits(?float $timeout): bool
     {
-        if ($this->socket === null) {
-            $isReadable = self::select($this->stream, $timeout);
-            if (!$this->isOurs()) {
-                throw $this->lost();
-            }
-            return $isReadable ?? ($timeout === 0.0 ? false : throw new ConnectionException(
-                "cannot wait for $this->address: PHP's stream_select() takes no file descriptor above 1,023; open "
-                . "fewer files, or load PHP's extension sockets where the connection has no TLS"));
-        }
-        // The socket's own time limit, as it holds for every descriptor.
-        $end = $timeout === null ? INF : microtime(true) + $timeout;
-        $flags = MSG_PEEK | ($timeout === null || $timeout > 0.0 ? 0 : MSG_DONTWAIT);
-        try {
-            do {
-                $flags & MSG_DONTWAIT || $this->limit($timeout === null ? 0.0 : max(1e-6, $end - microtime(true)));
-                if (@socket_recv($this->socket, $byte, 1, $flags) !== false) {
-                    return true;
-                }
-                if (!$this->isLate() && !$this->isInterrupted()) {
-                    // The read that follows says why it was lost.
-                    return true;
-                }
-                if (!$this->isOurs()) {
-                    throw $this->lost();
-                }
-            } while (microtime(true) < $end);
-            return false;
-        } finally {
-            $flags & MSG_DONTWAIT || $this->limit($this->options->timeout);
-        }
-    }
-
-    /**
-     * Whether a stream can be read within so many seconds; null where PHP cannot tell, as its descriptor's number is
-     * too large.
-     *
-     * @param resource $stream
-     */
-    private static function select(mixed $stream, ?float $timeout): ?bool
-    {
-        $end = $timeout === null ? INF : microtime(true) + $timeout;
-        $process = getmypid();
-        $isTooLarge = false;
-        set_error_handler(static function (int $level, string $text) use (&$isTooLarge): bool {
-            $isLimit = str_contains($text, 'FD_SETSIZE');
-            $isTooLarge = $isTooLarge || $isLimit;
-            return $isLimit;
-        });
-        try {
-            // First without waiting, as PHP waits in vain for a descriptor that it leaves out.
-            $left = 0.0;
-            do {
-                $read = [$stream];
-                $none = null;
-                $ready = @stream_select($read, $none, $none, (int) $left, (int) (($left - (int) $left) * 1e6));
-                $left = min(3600.0, max(0.0, $end - microtime(true)));
-                // A signal ends it early.
-            } while (!$ready && !$isTooLarge && $left > 0.0 && $process === getmypid());
-        } finally {
-            restore_error_handler();
-        }
-        return $isTooLarge ? null : $ready > 0;
+        return Waits::forWire($this, $timeout, $this->options->timeout);
     }
 
     /** How long a read waits; 0 is without end. */
@@ -330,8 +209,7 @@ final class Wire implements Source
             $this->close();
             return;
         }
-        stream_set_chunk_size($this->stream, self::mark(isTaken: false));
-        unset(self::$taken[$this->kept]);
+        Kept::leave($this->stream, $this->kept);
     }
 
     public function close(): void
@@ -345,6 +223,6 @@ final class Wire implements Source
             }
         }
         // Last, so that a signal's handler that comes meanwhile does not find the stream that is about to be closed.
-        unset(self::$taken[$this->kept]);
+        $this->kept === '' || Kept::free($this->kept);
     }
 }

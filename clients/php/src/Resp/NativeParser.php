@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Undercroft\Resp;
 
+use Undercroft\Connection\Wire;
 use Undercroft\Native\Parser as Native;
 
 /** The extension's parser, for bytes that only PHP's streams can read: those of TLS. */
@@ -14,7 +15,7 @@ final class NativeParser implements Reader
 
     private readonly Native $parser;
 
-    public function __construct(private readonly Source $source)
+    public function __construct(private readonly Source|Wire $source)
     {
         $this->parser = new Native();
     }

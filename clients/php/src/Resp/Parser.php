@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Undercroft\Resp;
 
+use Undercroft\Connection\Wire;
 use Undercroft\ProtocolException;
 use Undercroft\ServerException;
 
@@ -42,7 +43,7 @@ final class Parser implements Reader
     /** The line that is not complete. */
     private int $last = 0;
 
-    public function __construct(private readonly Source $source)
+    public function __construct(private readonly Source|Wire $source)
     {
     }
 
