@@ -3,8 +3,8 @@
 declare(strict_types=1);
 
 // Loads the classes of this package where Composer is not there to do it. They are listed, as to ask the file system
-// for each takes longer than to load it from opcache; in one text, as PHP reads that faster than an array where there is
-// no opcache. A test compares the list with the files.
+// for each takes longer than to load it from opcache; in one text, as PHP reads that faster than an array without
+// opcache. A test compares the list with the files.
 spl_autoload_register(static function (string $class): void {
     static $files = '
         |ArgumentException|Cache/InvalidKey|Cache/Item|Cache/Pool|Cache/SimpleCache|Cache/Store|

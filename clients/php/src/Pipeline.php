@@ -48,7 +48,8 @@ final class Pipeline
         if ($options !== []) {
             return $this->setWith($key, $value, $options);
         }
-        $this->commands[] = ['SET', $this->prefix . $key, $this->serializer === null ? $value : $this->serializer->encode($value)];
+        $value = $this->serializer === null ? $value : $this->serializer->encode($value);
+        $this->commands[] = ['SET', $this->prefix . $key, $value];
         $this->shapes[] = 'bool';
         return $this;
     }

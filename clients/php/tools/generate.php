@@ -85,12 +85,13 @@ final class Maker
         foreach ([...array_keys($families), ...self::WRITTEN] as $family) {
             $text = file_get_contents(__DIR__ . "/../src/Commands/$family.php");
             $names = isset($families[$family])
-                ? array_map(static fn (string $line): string => explode('(', $line)[0], array_values($families[$family]))
+                ? array_map(static fn (string $line): string => explode('(', $line)[0], $families[$family])
                 : (preg_match_all('~^    public function (\w+)~m', (string) $text, $found) ? $found[1] : []);
             $names = array_map(strtolower(...), $names);
             sort($names);
             $pairs = array_map(static fn (string $name): string => "'$name'=>'$family'", $names);
-            $methods .= '        ' . str_replace('=>', ' => ', wordwrap(implode(', ', $pairs), 92, "\n        ")) . ",\n";
+            $list = wordwrap(implode(', ', $pairs), 92, "\n        ");
+            $methods .= '        ' . str_replace('=>', ' => ', $list) . ",\n";
             $cases .= "            '$family' => new class (\$prefix, \$serializer) extends Family {\n"
                 . "                use Packing;\n                use $family;\n            },\n";
         }

@@ -17,8 +17,8 @@ use Undercroft\UndercroftException;
  *
  * A request holds its session's lock from session_start() to its end, and releases it also after a fatal error. The
  * lock names its holder, and a request that waits asks every half second whether the holder is still there, and takes
- * the lock over where it is not. Where a server does not tell, the lock expires soon, and the server renews it while the
- * holder's second connection is open: see Holder. A request that has lost its lock does not write any more.
+ * the lock over where it is not. Where a server does not tell, the lock expires soon, and the server renews it while
+ * the holder's second connection is open: see Holder. A request that has lost its lock does not write any more.
  *
  * A session that ends while a request waits for its lock stays ended: that request gets a new session with
  * `session.use_strict_mode`, and otherwise an empty one that it does not store.

@@ -102,7 +102,7 @@ final class Holder
                 if ($renewed !== 1) {
                     return false;
                 }
-                $wait = ['BLPOP', self::beside($key), $pause];
+                $wait = ['BLPOP', self::never($key), $pause];
                 $each = [$wait, [...$renew, $this->life]];
                 $this->sign->send(...array_merge(...array_fill(0, (int) ceil($this->hold / $pause), $each)));
                 return true;
@@ -165,7 +165,7 @@ final class Holder
     }
 
     /** A key that is never there: of the same hash slot of a cluster, and with the same beginning, for rules of ACL. */
-    private static function beside(string $key): string
+    private static function never(string $key): string
     {
         return str_contains($key, '{') ? "$key:wait" : substr($key, 0, (int) strrpos($key, ':')) . ":wait{{$key}}";
     }

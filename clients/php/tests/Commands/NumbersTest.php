@@ -25,7 +25,8 @@ final class NumbersTest extends EngineCase
         foreach (self::FLOATS as $float) {
             self::assertTrue($c->set('k', $float));
             self::assertSame($float, (float) $c->get('k'));
-            self::assertSame([true, $c->get('k')], $c->pipeline(static fn ($pipe) => $pipe->set('k', $float)->get('k')));
+            $both = $c->pipeline(static fn ($pipe) => $pipe->set('k', $float)->get('k'));
+            self::assertSame([true, $c->get('k')], $both);
             self::assertSame([true], $c->transaction(static fn ($queue) => $queue->set('k', $float)));
             self::assertSame($float, (float) $c->execute(['GET', 'k']));
             $c->rPush('l', $float);

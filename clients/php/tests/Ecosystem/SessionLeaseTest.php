@@ -117,7 +117,8 @@ final class SessionLeaseTest extends EngineCase
         $clients = $urls = [];
         for ($number = 0; $number < 2; $number++) {
             $port = Servers::port();
-            Servers::start([Servers::program(), 'serve', $store, '--port', (string) $port, '--bind', '127.0.0.1'], $port);
+            $command = [Servers::program(), 'serve', $store, '--port', (string) $port, '--bind', '127.0.0.1'];
+            Servers::start($command, $port);
             $urls[] = "tcp://127.0.0.1:$port";
             $clients[] = new Client($urls[$number], ['native' => false]);
         }
