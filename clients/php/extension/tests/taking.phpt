@@ -8,6 +8,8 @@ pcntl
 require __DIR__ . '/start.inc';
 $clients = array_filter([__DIR__ . '/../../autoload.php', __DIR__ . '/../../../../clients/php/autoload.php'], is_file(...));
 require reset($clients);
+// A handler that throws while a class is loaded ends the program: all are there before.
+require dirname(reset($clients)) . '/preload.php';
 
 final class Alarm extends Exception
 {
