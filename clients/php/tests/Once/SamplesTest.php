@@ -67,6 +67,8 @@ final class SamplesTest extends TestCase
                 $pages[$page] = true;
                 $file = "$folder/" . strtr($page, '/', '-') . "-$number.php";
                 $autoload = var_export(self::root() . '/clients/php/autoload.php', true);
+                // A whole program names autoload.php by its path from the repository's root.
+                $sample = preg_replace("~^<\?php\nrequire '[^']*';~", '', $sample);
                 file_put_contents($file, "<?php require $autoload;\n"
                     . str_replace('undercroft://demo', "undercroft://$store", $sample));
                 if (extension_loaded('undercroft')) {
