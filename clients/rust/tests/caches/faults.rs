@@ -1,6 +1,7 @@
 //! What servers do wrong, and what callers are told.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::support::redis::Redis;
@@ -102,7 +103,7 @@ async fn a_paused_server_costs_the_deadline_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_silent_server_is_given_up() {
+async fn a_connection_is_replaced_after_its_silence() {
     let served = Script::start(|number, mut peer| async move {
         while peer.command().await.is_some() {
             if number > 0 {
@@ -112,11 +113,36 @@ async fn a_silent_server_is_given_up() {
     });
     let options = CacheOptions::new().deadline(SHORT).silence(SHORT * 2);
     let cache = PipelinedCache::open(&served.url(), options).expect("a cache");
-    let mut errors = 0;
-    while cache.get(b"key").await.is_err() {
-        errors += 1;
+    let value = loop {
+        if let Ok(value) = cache.get(b"key").await {
+            break value;
+        }
+    };
+    assert_eq!(value.as_deref(), Some(&b"new"[..]));
+}
+
+#[tokio::test]
+async fn a_call_that_times_out_keeps_the_connection() {
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = connections.clone();
+    let served = Script::start(move |_, mut peer| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async move { while peer.command().await.is_some() {} }
+    });
+    // A silence that no machine is slow enough to see the end of.
+    let options = CacheOptions::new().deadline(SHORT);
+    let options = options.silence(Duration::from_secs(86_400));
+    let cache = PipelinedCache::open(&served.url(), options).expect("a cache");
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        match cache.get(b"key").await.expect_err("no reply is ever sent") {
+            Error::TimedOut(SHORT) => seen.push(connections.load(Ordering::SeqCst)),
+            // A busy machine may take longer than that to connect.
+            Error::Connect { .. } if seen.is_empty() => {}
+            error => panic!("{error}"),
+        }
     }
-    assert!(errors >= 2, "{errors} calls to the silent connection");
+    assert!(seen.iter().all(|number| *number == seen[0]), "{seen:?}");
 }
 
 #[tokio::test]
