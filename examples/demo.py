@@ -15,6 +15,7 @@ import os
 import shlex
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,7 @@ from pathlib import Path
 
 import redis
 import undercroft
-from demo import timing
+from demo import picture, timing
 from demo.processes import output_of, result, running, wait_for
 from demo.screen import Progress, heading, line, table, verdict
 
@@ -33,6 +34,7 @@ PARTS = Path(__file__).parent / "demo"
 WORKERS = 4
 BLOCK = 200  # names that a worker takes at a time
 BY_LENGTH = "by length of name"
+STEP = 0.1  # seconds between two looks at the workers' pace
 Names = dict[str, str]
 
 
@@ -96,11 +98,16 @@ def redis_cli(socket: Path, *commands: list[str]) -> None:
         line("redis-cli", f"{shlex.join(command):<42} {reply}")
 
 
-def rate(r: undercroft.Redis, seconds: float) -> float:
-    """Return how many names a second all workers look up, over a while."""
+def pace(r: undercroft.Redis, seconds: float) -> list[float]:
+    """Return how many names a second all workers look up, in steps of some time."""
+    found = []
     before, since = int(r.get("names") or 0), time.perf_counter()
-    time.sleep(seconds)
-    return (int(r.get("names") or 0) - before) / (time.perf_counter() - since)
+    for _ in range(round(seconds / STEP)):
+        time.sleep(STEP)
+        names, now = int(r.get("names") or 0), time.perf_counter()
+        found.append((names - before) / (now - since))
+        before, since = names, now
+    return found
 
 
 def state_of(pid: int) -> str:
@@ -108,8 +115,8 @@ def state_of(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
 
 
-def kill_while_writing(binary: Path, store: Path, victim: subprocess.Popen[str]) -> None:
-    """Kill a worker at a moment at which it holds locks, as `undercroft stat` sees them."""
+def kill_while_writing(binary: Path, store: Path, victim: subprocess.Popen[str]) -> str:
+    """Kill a worker while it holds locks, as `undercroft stat` sees them; return what it held."""
     for attempt in range(1, 201):
         victim.send_signal(signal.SIGSTOP)
         wait_for(lambda: state_of(victim.pid) == "T", "SIGSTOP")
@@ -127,7 +134,7 @@ def kill_while_writing(binary: Path, store: Path, victim: subprocess.Popen[str])
             )
             locks = f"the lock of {held[0]}" if len(held) == 1 else f"{len(held)} locks"
             line("", f"it held {locks}, as undercroft stat shows")
-            return
+            return locks
         victim.send_signal(signal.SIGCONT)
         time.sleep(0.001 * (attempt % 7))
     raise RuntimeError("the worker was never met while it wrote")
@@ -169,10 +176,12 @@ def check_collections(r: undercroft.Redis, names: Names) -> bool:
     return verdict("members", wrong == 0, f"{found + len(lengths):,} of sets, in their order")
 
 
-def timings(directory: Path, names: Names, r: undercroft.Redis, served: Path) -> None:
-    """Show the time of an operation: embedded, and over sockets."""
+def timings(
+    directory: Path, names: Names, r: undercroft.Redis, served: Path
+) -> dict[str, float]:
+    """Show the time of an operation, in this process and over sockets; return that of a GET."""
     with contextlib.ExitStack() as stack:
-        clients: dict[str, timing.Client] = {"embedded": r}
+        clients: dict[str, timing.Client] = {"this process": r}
         if shutil.which("redis-server"):
             path = directory / "redis.sock"
             options = f"--port 0 --unixsocket {path} --dir {directory} --save".split()
@@ -184,18 +193,19 @@ def timings(directory: Path, names: Names, r: undercroft.Redis, served: Path) ->
         )
         found = timing.measure(clients, names)
     peer = "redis-server" if "redis-server" in clients else "undercroft serve"
-    rows = [["microseconds a call", *clients, "embedded is faster by"]]
+    rows = [["microseconds a call", *clients, f"{peer} takes"]]
     for operation, times in found.items():
         figures = [f"{times[name]:.2f}" for name in clients]
-        ratio = times[peer] / times["embedded"]
-        rows.append([operation, *figures, f"{ratio:.{0 if ratio >= 10 else 1}f} times"])
+        ratio = times[peer] / times["this process"]
+        rows.append([operation, *figures, f"{ratio:.{0 if ratio >= 10 else 1}f} times as long"])
     table(rows)
     print(
-        f"  embedded: this process maps the store; others: redis-py {redis.__version__} "
+        f"  this process maps the store; the others are called by redis-py {redis.__version__} "
         "on a unix socket"
     )
     if peer != "redis-server":
         print("  redis-server is not installed, so it is not here to compare with")
+    return found["get"]
 
 
 def run(binaries: Path, directory: Path) -> bool:
@@ -238,14 +248,15 @@ def run(binaries: Path, directory: Path) -> bool:
             ["INCR", "served"],
         )
         wait_for(lambda: int(r.get("turns") or 0) > blocks, "the first pass over all names", 60)
-        before = rate(r, 1.5)
+        before = pace(r, 1.5)
 
         heading("3. One of them is killed while it writes")
-        kill_while_writing(binary, store, workers[-1])
-        after = rate(r, 1.5)
+        held = kill_while_writing(binary, store, workers[-1])
+        after = pace(r, 1.5)
         line(
             "names a second",
-            f"{before:,.0f} before, {after:,.0f} after, by {WORKERS - 1} of {WORKERS}",
+            f"{statistics.mean(before):,.0f} before, {statistics.mean(after):,.0f} after, "
+            f"by {WORKERS - 1} of {WORKERS} workers",
         )
         redis_cli(socket, ["INCR", "served"], ["DBSIZE"])
 
@@ -257,7 +268,7 @@ def run(binaries: Path, directory: Path) -> bool:
             slowest = max(slowest, found["ms"])
             words = f"{found['words']:,} words, most often {', '.join(found['common'])}"
             line(f"worker {number}", f"{found['names']:,} names, {words}")
-        line(f"worker {WORKERS}", "killed, and nobody noticed")
+        line(f"worker {WORKERS}", "killed; no other process waited for it")
         seen, views = result(native), result(stock)
         line("Rust", f"{seen['values']:,} results in {seen['views']:,} views, {seen['torn']} torn")
         line("", f"the longest name: {seen['longest']}")
@@ -268,7 +279,22 @@ def run(binaries: Path, directory: Path) -> bool:
         good = check(binary, store, r, names, seen["torn"] + views["torn"])
 
         heading("6. The time of an operation")
-        timings(directory, names, r, socket)
+        get = timings(directory, names, r, socket)
+        others = WORKERS - 1
+        picture.show(
+            picture.Story(
+                before=before,
+                after=after,
+                step=STEP,
+                victim=f"1 of {WORKERS} Python workers, by kill -9 while it held {held}",
+                survivors=f"the other {others} workers, a Rust process, redis-py, redis-cli: "
+                f"no write took over {slowest:.0f} ms",
+                checked=("all" if good else "NOT ALL of the")
+                + f" {4 * len(names):,} records, compared one by one; torn writes: "
+                + str(seen["torn"] + views["torn"]),
+                get=get,
+            )
+        )
     return good
 
 

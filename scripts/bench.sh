@@ -9,7 +9,7 @@ source "$(dirname "$0")/lib.sh"
 table=${1:?which table: core, types, feeds, python, php, everyday, server, cache, objects, streams, scripts or growth}
 shift
 [[ -z ${QUICK:-} ]] || set -- --quick "$@"
-scripts/setup.sh scripts/requirements-bench.txt
+scripts/setup.sh scripts/requirements-dev.txt scripts/requirements-bench.txt
 scripts/packages.sh bench
 scripts/build.sh
 say "building target/release/undercroft-bench and the C library"

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Runs the main job on real input; see examples/demo.py for what it does.
+# Runs the main job on real input; see examples/demo.py for what it does. It says what comes next, and how long that
+# takes on two cores.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
 
-[[ -f examples/demo.py ]] || fail "there is no demo yet: it comes with the Python package"
-scripts/packages.sh test
-scripts/build.sh
-exec .venv/bin/python examples/demo.py "$@"
+say "1 of 3: redis-server to compare with, a Python environment (20 s, the first time)"
+scripts/packages.sh demo
+say "2 of 3: compiling the Python package, the command and a Rust program (2 minutes, the first time)"
+scripts/build.sh quick
+say "3 of 3: the demo (25 s)"
+exec .venv/bin/python examples/demo.py --binaries target/quick "$@"

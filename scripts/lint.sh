@@ -4,7 +4,7 @@
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
 
-scripts/setup.sh scripts/requirements-frameworks.txt
+scripts/setup.sh scripts/requirements-dev.txt scripts/requirements-frameworks.txt
 scripts/packages.sh lint
 
 say "rustfmt"

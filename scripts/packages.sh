@@ -8,13 +8,15 @@
 source "$(dirname "$0")/lib.sh"
 
 # Each line: the command or the file that must be there, and the package that brings it.
-case "${1:?which group of packages: test, php, lint, fuzz or bench}" in
+case "${1:?which group of packages: test, demo, php, lint, fuzz or bench}" in
     test) wanted='redis-server redis-server
 redis-cli redis-tools
 c++ g++
 pkg-config pkg-config
 valgrind valgrind
 chromium chromium' ;;
+    demo) wanted='redis-server redis-server
+redis-cli redis-tools' ;;
     php) wanted='php php-cli
 phpize php-dev
 php-fpm8.2 php-fpm
@@ -44,7 +46,7 @@ mariadbd mariadb-server
 perf linux-perf
 strace strace
 ab apache2-utils' ;;
-    *) fail "no such group of packages: $1 (expected test, php, lint, fuzz or bench)" ;;
+    *) fail "no such group of packages: $1 (expected test, demo, php, lint, fuzz or bench)" ;;
 esac
 
 missing=()

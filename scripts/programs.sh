@@ -7,7 +7,7 @@
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
 
-scripts/setup.sh
+scripts/setup.sh scripts/requirements-dev.txt
 scripts/packages.sh test
 if ! have redis-server; then
     skip "programs: no redis-server here"

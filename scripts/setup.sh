@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Usage: scripts/setup.sh [REQUIREMENTS...]
 # Checks the tools that nothing works without, and makes .venv/ with the pinned
-# Python packages of scripts/requirements-dev.txt and of the files named.
+# Python packages of scripts/requirements-build.txt and of the files named.
 # Does nothing, quickly, where all of it is there.
 
 # shellcheck source=scripts/lib.sh
@@ -31,7 +31,7 @@ if [[ ! -x .venv/bin/python ]] || ! .venv/bin/python -c '' 2>/dev/null; then
     fi
 fi
 
-for requirements in scripts/requirements-dev.txt "$@"; do
+for requirements in scripts/requirements-build.txt "$@"; do
     stamp=.venv/stamp-$(basename "$requirements")
     cmp --silent "$requirements" "$stamp" && continue
     say "installing $requirements"

@@ -88,7 +88,7 @@ readme_test() {
     .venv/bin/python scripts/readme.py
 }
 
-scripts/setup.sh scripts/requirements-frameworks.txt
+scripts/setup.sh scripts/requirements-dev.txt scripts/requirements-frameworks.txt
 scripts/packages.sh test
 scripts/build.sh
 

@@ -1,0 +1,76 @@
+"""The end of the demo: a picture and a table of what was killed, what survived, and how fast it is."""
+
+import sys
+from dataclasses import dataclass
+
+from .screen import heading, line
+
+STEPS = " ▁▂▃▄▅▆▇█"
+WIDTH = 40  # columns of the longest bar
+
+
+@dataclass
+class Story:
+    """What the demo saw."""
+
+    before: list[float]
+    """Names a second, in equal steps of time up to the kill."""
+    after: list[float]
+    """The same from the kill on."""
+    step: float
+    """The length of a step in seconds."""
+    victim: str
+    """What was killed, and while it did what."""
+    survivors: str
+    """What went on."""
+    checked: str
+    """What was compared afterwards."""
+    get: dict[str, float]
+    """Microseconds of a GET with each client."""
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _course(values: list[float], most: float) -> str:
+    """Return a column for each value, as high as its part of the most."""
+    steps = STEPS if _encodes(STEPS) else " .:-=+*%#"
+    last = len(steps) - 1
+    return "".join(steps[max(1, min(last, round(value / most * last)))] for value in values)
+
+
+def _bar(value: float, most: float) -> str:
+    """Return a bar as long as a value's part of the most, but never nothing."""
+    full = "█" if _encodes("█") else "#"
+    return full * max(1, round(value / most * WIDTH))
+
+
+def show(story: Story) -> None:
+    """Draw the picture, and below it the table."""
+    heading("What you saw")
+    most = max(story.before + story.after)
+    mark = "✕" if _encodes("✕") else "X"
+    course = _course(story.before, most) + mark + _course(story.after, most)
+    print(f"  names looked up a second, by all workers, every {story.step:g} s; at most {most:,.0f}")
+    print(f"    {course}")
+    print(f"    {' ' * len(story.before)}^ one worker is killed by kill -9")
+    print()
+    print("  time of a GET")
+    slowest, width = max(story.get.values()), max(map(len, story.get))
+    for name, time in sorted(story.get.items(), key=lambda item: item[1]):
+        print(f"    {name:<{width}}  {_bar(time, slowest)} {time:.2f} us")
+    print()
+    ours = story.get["this process"]
+    peers = {name: time for name, time in story.get.items() if name != "this process"}
+    line("what was killed", story.victim)
+    line("what survived", story.survivors)
+    line("", story.checked)
+    line("how fast", f"a GET takes {ours:.2f} us, without a server or a system call")
+    for number, (name, time) in enumerate(peers.items()):
+        text = f"{name}: {time:.1f} us, {time / ours:.0f} times as long"
+        line("" if number else "compared with", text)
