@@ -11,6 +11,9 @@ say "rustfmt"
 cargo fmt --all --check
 cargo fmt --manifest-path bench/cache/Cargo.toml --check
 
+say "the lock file of bench/cache, which no test compiles"
+cargo metadata --locked --format-version 1 --manifest-path bench/cache/Cargo.toml >/dev/null
+
 say "clippy"
 cargo clippy --workspace --features undercroft/full --all-targets --locked -- -D warnings
 
