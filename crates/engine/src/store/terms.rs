@@ -47,8 +47,11 @@ impl Store {
     /// [`Error::Terms`] where the capacity differs, which is never changed; with [`strict`](Terms::strict) for any
     /// difference.
     pub fn agrees_with(&self, terms: &Terms) -> Result<Option<Box<str>>, Error> {
+        if (terms.capacity, terms.max_memory, terms.policy) == (None, None, None) {
+            return Ok(None);
+        }
         let path = self.path().display();
-        let capacity = self.statistics().capacity;
+        let capacity = self.segment.capacity();
         if let Some(asked) = terms
             .capacity
             .filter(|asked| capacity_made(*asked) != capacity)

@@ -124,7 +124,7 @@ impl Segment {
         Statistics {
             created: self.mapping.load(header::CREATED),
             shards: layout.shards,
-            capacity: layout.extents * EXTENT,
+            capacity: self.capacity(),
             reserved: self
                 .mapping
                 .load(control::HEAP_RESERVED)
@@ -142,6 +142,12 @@ impl Segment {
             ring: self.ring_reserved().min(layout.ring_size),
             messages: self.ring_records(),
         }
+    }
+
+    /// Address space for the heap in bytes, of which the mapped layout tells without a look at the file.
+    #[inline]
+    pub fn capacity(&self) -> u64 {
+        self.mapping.layout().extents * EXTENT
     }
 
     /// Bytes in allocated blocks of one shard, those included that were flushed
