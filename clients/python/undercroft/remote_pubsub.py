@@ -109,10 +109,10 @@ class PubSub(_Inherited, redis.client.PubSub):
         self._begin(args[0])
         return super().execute_command(*args)  # type: ignore[no-untyped-call]
 
-    def parse_response(self, *args: Any, **options: Any) -> Any:
-        """Return what comes next."""
+    def parse_response(self, block: bool = True, timeout: float = 0) -> Any:
+        """Return what comes next; without ``block`` only if it comes in so many seconds."""
         self._check()
-        return super().parse_response(*args, **options)  # type: ignore[no-untyped-call]
+        return super().parse_response(block, timeout)  # type: ignore[no-untyped-call]
 
     def get_message(
         self, ignore_subscribe_messages: bool = False, timeout: float | None = 0.0
@@ -204,11 +204,11 @@ class AsyncPubSub(_Inherited, redis.asyncio.client.PubSub):
         run: Any = super().execute_command
         return await run(*args)
 
-    async def parse_response(self, *args: Any, **options: Any) -> Any:
-        """Return what comes next."""
+    async def parse_response(self, block: bool = True, timeout: float = 0) -> Any:
+        """Return what comes next; without ``block`` only if it comes in so many seconds."""
         self._check()
         run: Any = super().parse_response
-        return await run(*args, **options)
+        return await run(block, timeout)
 
     async def get_message(self, *args: Any, **options: Any) -> Any:
         """Return the next message, or ``None`` if none comes in so many seconds."""
