@@ -1,6 +1,6 @@
 //! Every target with its seeds, and with a bounded number of inputs made of them.
 //!
-//! - `UNDERCROFT_FUZZ_SEED`: the random seed, as a failing run prints it
+//! - `UNDERCROFT_SEED`: the random seed, as a failing run prints it
 //! - `UNDERCROFT_FUZZ_INPUTS`: how many inputs a target gets (default 50,000),
 //!   divided by its cost
 //! - `UNDERCROFT_FUZZ_TARGETS`: the targets to run, separated by commas (default: all)
@@ -73,9 +73,9 @@ fn every_target_survives_mutated_seeds() {
     assert!(!TARGETS.is_empty(), "there is nothing to fuzz");
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |since| u64::from(since.subsec_nanos()) ^ since.as_secs());
-    let random_seed = variable("UNDERCROFT_FUZZ_SEED").unwrap_or(now);
+    let random_seed = variable("UNDERCROFT_SEED").unwrap_or(now);
     let inputs = variable("UNDERCROFT_FUZZ_INPUTS").unwrap_or(50_000_u64);
-    let how = format!("UNDERCROFT_FUZZ_SEED={random_seed}");
+    let how = format!("UNDERCROFT_SEED={random_seed}");
     for target in targets() {
         let seeds = seeds(target);
         let mut mutator = Mutator::new(&seeds, target.tokens, random_seed);

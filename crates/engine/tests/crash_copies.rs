@@ -7,7 +7,7 @@ use std::path::Path;
 use undercroft_engine::{Error, Store};
 use undercroft_memory::fault::{die_after, steps_taken};
 use undercroft_memory::layout::control;
-use undercroft_testkit::fresh;
+use undercroft_testkit::fresh::{self, Extent};
 use undercroft_testkit::image::{Image, copy_store};
 use undercroft_testkit::scenario::{self, Scenario, choose_names};
 use undercroft_testkit::state::{self, Expected};
@@ -115,7 +115,7 @@ fn who_dies_in_the_midst_of_a_change_while_a_dead_copy_is_on_leaves_the_old_or_t
     choose_names();
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
-    let is_full = std::env::var("UNDERCROFT_CRASH").is_ok_and(|run| run == "full");
+    let is_full = Extent::asked() == Extent::Full;
     let (mut deaths, mut on) = (0, 0);
     for scenario in scenario::all() {
         let directory = prepare(scenario);

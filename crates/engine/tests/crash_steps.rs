@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
 use undercroft_memory::fault::die_after;
-use undercroft_testkit::fresh;
+use undercroft_testkit::fresh::{self, Extent};
 use undercroft_testkit::image::Image;
 use undercroft_testkit::scenario::{self, Scenario, choose_names};
 use undercroft_testkit::state::{self, Expected, Outcome};
@@ -85,13 +85,12 @@ fn die_at_every_step(scenario: &Scenario) -> Count {
 #[test]
 fn death_at_every_undo_log_step() {
     choose_names();
+    let mut random = fastrand::Rng::with_seed(fresh::seed());
     println!(
         "{:52} {:>6} {:>6} {:>7} {:>6}",
         "death at every undo-log step", "deaths", "old", "between", "new"
     );
-    let filter = std::env::var("UNDERCROFT_SCENARIO").unwrap_or_default();
-    let scenarios = scenario::all().filter(|known| known.name.contains(&filter));
-    let scenarios: Vec<&Scenario> = scenarios.collect();
+    let scenarios = scenario::chosen(Extent::asked(), &mut random, |_| true);
     let counts = on_every_core(&scenarios, |scenario| die_at_every_step(scenario));
     let mut total = 0;
     for (scenario, count) in scenarios.iter().zip(&counts) {
@@ -153,7 +152,8 @@ fn a_second_death_at_every_step_of_the_recovery() {
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let mut deaths = 0;
-    for scenario in scenario::all() {
+    let extent = Extent::asked();
+    for scenario in scenario::chosen(extent, &mut random, |_| true) {
         let prepared = prepare(scenario);
         let steps = random.u64(1..60);
         for again in 0.. {
@@ -183,6 +183,7 @@ fn a_second_death_at_every_step_of_the_recovery() {
             }
         }
     }
-    assert!(deaths > 1000, "{deaths} second deaths (seed {seed})");
+    let least = if extent == Extent::Part { 100 } else { 1000 };
+    assert!(deaths > least, "{deaths} second deaths (seed {seed})");
     println!("crash: {deaths} second deaths, one at each step of a recovery, all recovered");
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use undercroft_engine::Store;
 use undercroft_memory::fault::{on_step, steps_taken};
-use undercroft_testkit::fresh;
+use undercroft_testkit::fresh::{self, Extent};
 use undercroft_testkit::image::{Image, copy_store};
 use undercroft_testkit::scenario::{self, Scenario, choose_names};
 use undercroft_testkit::state::{self, Content, Expected, NOW};
@@ -67,7 +67,7 @@ fn look_everywhere(scenario: &'static Scenario, random: &mut fastrand::Rng) -> L
     let steps = steps_taken() - taken;
     drop(twin);
     std::fs::remove_file(&copy).expect("just made");
-    let every = match std::env::var("UNDERCROFT_CRASH").is_ok_and(|run| run == "full") {
+    let every = match Extent::asked() == Extent::Full {
         true => 1,
         false => steps.div_ceil(LOOKS).max(1),
     };

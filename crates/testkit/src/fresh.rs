@@ -86,6 +86,32 @@ pub fn seed() -> u64 {
     seed
 }
 
+/// How much of a kill test runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// A part that the seed chooses: `make test`.
+    Part,
+    /// All kinds of change, and storms of some minutes: `make soak`, by `UNDERCROFT_CRASH=soak`.
+    Soak,
+    /// Nothing is left out: `make crash`, by `UNDERCROFT_CRASH=full`.
+    Full,
+}
+
+impl Extent {
+    /// What `UNDERCROFT_CRASH` asks for.
+    ///
+    /// # Panics
+    /// If it is another word.
+    pub fn asked() -> Extent {
+        match std::env::var("UNDERCROFT_CRASH").as_deref() {
+            Err(_) => Extent::Part,
+            Ok("soak") => Extent::Soak,
+            Ok("full") => Extent::Full,
+            Ok(other) => panic!("UNDERCROFT_CRASH: expected soak or full, got {other:?}"),
+        }
+    }
+}
+
 fn parse(given: &OsStr) -> u64 {
     let number = given.to_str().and_then(|text| text.parse().ok());
     number.unwrap_or_else(|| panic!("UNDERCROFT_SEED: expected a number, got {given:?}"))

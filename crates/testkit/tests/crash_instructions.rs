@@ -15,7 +15,7 @@ use std::thread;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use undercroft_memory::layout::control;
-use undercroft_testkit::fresh;
+use undercroft_testkit::fresh::{self, Extent};
 use undercroft_testkit::image::{Image, copy_store};
 use undercroft_testkit::scenario::{self, Scenario, Steps};
 use undercroft_testkit::state::{self, Expected, Outcome};
@@ -23,13 +23,8 @@ use undercroft_testkit::trace::{Step, Traced};
 
 /// Real kills of each change, at least and at most.
 const KILLS: std::ops::RangeInclusive<u64> = 3..=20;
-/// Instructions that may be stepped for these, beyond the fewest, in a part and
-/// in a full run.
-const STEPS_TO_KILLS: [u64; 2] = [0, 200_000];
-
-fn is_full() -> bool {
-    std::env::var("UNDERCROFT_CRASH").is_ok_and(|run| run == "full")
-}
+/// Instructions that may be stepped for these, beyond the fewest, by extent.
+const STEPS_TO_KILLS: [u64; 3] = [0, 0, 200_000];
 
 /// A directory with a prepared store for one scenario.
 struct Prepared {
@@ -180,15 +175,14 @@ fn kill_after(scenario: &Scenario, prepared: &Prepared, instructions: u64, turn:
 fn a_kill_at_every_machine_instruction() {
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
-    let full = is_full();
-    let filter = std::env::var("UNDERCROFT_SCENARIO").unwrap_or_default();
-    let chosen = scenario::all().filter(|scenario| match scenario.steps {
+    let extent = Extent::asked();
+    let chosen = scenario::chosen(extent, &mut random, |scenario| match scenario.steps {
         Steps::Always => true,
-        Steps::Full => full,
+        Steps::Full => extent == Extent::Full,
         Steps::Never => false,
     });
     let chosen: Vec<_> = chosen
-        .filter(|scenario| scenario.name.contains(&filter))
+        .into_iter()
         .map(|scenario| (scenario, random.fork()))
         .collect();
     let build = if undercroft_memory::fault::ENABLED {
@@ -236,7 +230,7 @@ fn a_kill_at_every_machine_instruction() {
         total.instructions,
         total.points,
         total.kills,
-        if full {
+        if extent == Extent::Full {
             "the whole kill test"
         } else {
             "a part; `make crash` runs all"
@@ -276,7 +270,11 @@ fn prepare_copied(scenario: &Scenario, instructions: u64) -> Result<Prepared, St
 fn a_kill_at_any_machine_instruction_while_a_copy_is_on() {
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
-    let (some, each) = if is_full() { (20, 1) } else { (2, 8) };
+    let (some, each) = match Extent::asked() {
+        Extent::Full => (20, 1),
+        Extent::Soak => (2, 8),
+        Extent::Part => (1, 16),
+    };
     let filter = std::env::var("UNDERCROFT_SCENARIO").unwrap_or_default();
     let mut chosen: Vec<_> = scenario::all()
         .filter(|known| known.steps == Steps::Always && known.name.contains(&filter))
@@ -328,7 +326,7 @@ fn kill_everywhere(scenario: &Scenario, mut random: fastrand::Rng) -> Result<Cou
         "{}: its parts",
         scenario.name
     );
-    let kills = STEPS_TO_KILLS[usize::from(is_full())] / count.instructions;
+    let kills = STEPS_TO_KILLS[Extent::asked() as usize] / count.instructions;
     while count.kills < kills.clamp(*KILLS.start(), *KILLS.end()) {
         let instructions = random.u64(1..=count.instructions);
         kill_after(scenario, &prepared, instructions, count.kills);

@@ -7,13 +7,13 @@
 use std::time::{Duration, Instant};
 
 use undercroft_engine::{Options, Store, Topic};
-use undercroft_testkit::fresh;
+use undercroft_testkit::fresh::{self, Extent};
 use undercroft_testkit::state::{MESSAGES_KEPT, problems};
 use undercroft_testkit::storm::member::{HANGS_AFTER, Member, wait_for_progress};
 use undercroft_testkit::storm::messages::{CHANNELS, Ledger};
 
 /// Kills in a part and in a full run, at least.
-const KILLS: [u32; 2] = [60, 1000];
+const KILLS: [u32; 3] = [20, 60, 1000];
 /// Kills in one store.
 const KILLS_PER_STORE: u32 = 20;
 /// Publishers and subscribers. The last of each is not killed.
@@ -131,11 +131,11 @@ fn storm(seed: u64, random: &mut fastrand::Rng, tally: &mut Tally) {
 
 #[test]
 fn a_storm_of_killed_publishers_and_subscribers() {
-    let full = std::env::var("UNDERCROFT_CRASH").is_ok_and(|run| run == "full");
+    let extent = Extent::asked();
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let mut tally = Tally::default();
-    while tally.kills < KILLS[usize::from(full)] {
+    while tally.kills < KILLS[extent as usize] {
         storm(seed, &mut random, &mut tally);
     }
     assert!(
@@ -150,7 +150,7 @@ fn a_storm_of_killed_publishers_and_subscribers() {
         tally.kills,
         tally.received,
         tally.lost,
-        if full {
+        if extent == Extent::Full {
             "the whole storm"
         } else {
             "a part; `make crash` runs all"

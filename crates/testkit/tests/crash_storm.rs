@@ -9,13 +9,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use undercroft_engine::{Holder, Options, Store};
-use undercroft_testkit::fresh;
+use undercroft_testkit::fresh::{self, Extent};
 use undercroft_testkit::state::problems;
 use undercroft_testkit::storm::member::{Member, wait_for_progress};
 use undercroft_testkit::storm::{COUNTERS, check_values, reader};
 
 /// Kills of writers in a part and in a full run, at least.
-const KILLS: [u32; 2] = [100, 1500];
+const KILLS: [u32; 3] = [20, 100, 1500];
 /// Kills in one store, which then is checked and thrown away: a young store's
 /// tables and logs grow.
 const KILLS_PER_STORE: u32 = 20;
@@ -205,11 +205,11 @@ impl Storm {
 
 #[test]
 fn a_storm_of_kills() {
-    let full = std::env::var("UNDERCROFT_CRASH").is_ok_and(|run| run == "full");
+    let extent = Extent::asked();
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let mut tally = Tally::default();
-    while tally.kills < KILLS[usize::from(full)] {
+    while tally.kills < KILLS[extent as usize] {
         let mut storm = Storm::new(seed, random.u64(..));
         storm.wait_for_progress();
         let last = tally.kills + KILLS_PER_STORE;
@@ -229,7 +229,7 @@ fn a_storm_of_kills() {
         tally.copying,
         tally.operations,
         tally.copies,
-        if full {
+        if extent == Extent::Full {
             "the whole storm"
         } else {
             "a part; `make crash` runs all"

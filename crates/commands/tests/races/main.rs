@@ -10,7 +10,9 @@ mod runner;
 mod stopped;
 mod typed;
 
+use undercroft_testkit::fresh::Extent;
+
 /// Whether all of it is to be run.
 fn is_full() -> bool {
-    std::env::var("UNDERCROFT_CRASH").is_ok_and(|run| run == "full")
+    Extent::asked() == Extent::Full
 }

@@ -5,7 +5,9 @@ mod matrix;
 mod served;
 mod storm;
 
+use undercroft_testkit::fresh::Extent;
+
 /// Whether all of it is to be run.
 fn is_full() -> bool {
-    std::env::var("UNDERCROFT_CRASH").is_ok_and(|run| run == "full")
+    Extent::asked() == Extent::Full
 }
