@@ -20,12 +20,17 @@ RESULTS = ROOT / "bench" / "results"
 NOT_YET = "No figures are committed yet; `make bench TABLE={}` measures them."
 END = "<!-- bench: end -->"
 
-# The eight rows of the README: their table and id, what was done, and what the peer is called there.
+# The eight rows of the README: table and id, what was done, and what the peer is called there.
 ESSENTIAL = (
     ("core", "python-get-redis-5.2", "Python `get`", "redis-py 5.2 with hiredis, unix socket"),
     ("core", "python-get-dict", "Python `get`", "`dict.get`"),
     ("core", "python-set-lmdb", "Python `set`", "py-lmdb `put`, not synced to disk"),
-    ("php", "php-unix socket-store-get", "PHP `get`, the extension's class", "phpredis, unix socket"),
+    (
+        "php",
+        "php-unix socket-store-get",
+        "PHP `get`, the extension's class",
+        "phpredis, unix socket",
+    ),
     ("php", "php-embedded-client-get", "PHP `get`, the client", "`apcu_fetch`"),
     ("objects", "objects-large-redis", "Python, an array of 24 MiB to another process", "Redis"),
     ("core", "server-get-16-throughput", "server, GET, 16 in a pipeline", "redis-server"),
@@ -87,9 +92,7 @@ def short_table() -> str:
         f"{result.machine['cores']} cores of an {result.machine['processor']}"
         for _, result in results.values()
     }
-    files = ", ".join(
-        f"[{path.name}]({path.relative_to(ROOT)})" for path, _ in results.values()
-    )
+    files = ", ".join(f"[{path.name}]({path.relative_to(ROOT)})" for path, _ in results.values())
     lines += [
         "",
         f"Medians of interleaved rounds on {' and '.join(sorted(machines))}, from {files}. "

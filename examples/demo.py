@@ -176,9 +176,7 @@ def check_collections(r: undercroft.Redis, names: Names) -> bool:
     return verdict("members", wrong == 0, f"{found + len(lengths):,} of sets, in their order")
 
 
-def timings(
-    directory: Path, names: Names, r: undercroft.Redis, served: Path
-) -> dict[str, float]:
+def timings(directory: Path, names: Names, r: undercroft.Redis, served: Path) -> dict[str, float]:
     """Show the time of an operation, in this process and over sockets; return that of a GET."""
     with contextlib.ExitStack() as stack:
         clients: dict[str, timing.Client] = {"this process": r}

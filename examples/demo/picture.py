@@ -1,11 +1,13 @@
-"""The end of the demo: a picture and a table of what was killed, what survived, and how fast it is."""
+"""The end of the demo: what was killed, what survived and how fast it is, as a picture."""
 
 import sys
 from dataclasses import dataclass
 
 from .screen import heading, line
 
-STEPS = " ▁▂▃▄▅▆▇█"
+# Blocks of an eighth of a line to a whole one.
+STEPS = " " + "".join(map(chr, range(0x2581, 0x2589)))
+FULL, CROSS = "\u2588", "\u2715"
 WIDTH = 40  # columns of the longest bar
 
 
@@ -46,7 +48,7 @@ def _course(values: list[float], most: float) -> str:
 
 def _bar(value: float, most: float) -> str:
     """Return a bar as long as a value's part of the most, but never nothing."""
-    full = "█" if _encodes("█") else "#"
+    full = FULL if _encodes(FULL) else "#"
     return full * max(1, round(value / most * WIDTH))
 
 
@@ -54,9 +56,11 @@ def show(story: Story) -> None:
     """Draw the picture, and below it the table."""
     heading("What you saw")
     most = max(story.before + story.after)
-    mark = "✕" if _encodes("✕") else "X"
+    mark = CROSS if _encodes(CROSS) else "X"
     course = _course(story.before, most) + mark + _course(story.after, most)
-    print(f"  names looked up a second, by all workers, every {story.step:g} s; at most {most:,.0f}")
+    print(
+        f"  names looked up a second, by all workers, every {story.step:g} s; at most {most:,.0f}"
+    )
     print(f"    {course}")
     print(f"    {' ' * len(story.before)}^ one worker is killed by kill -9")
     print()
