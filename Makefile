@@ -4,23 +4,32 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help build test php programs demo lint format bench crash fuzz loom miri sanitize dist install clean
+.PHONY: help build test test-quick soak php programs demo lint format bench crash fuzz loom miri sanitize dist install clean
 
 # Where `make install` puts the C library; DESTDIR goes in front of it.
 PREFIX ?= /usr/local
 export PREFIX DESTDIR
 
+# How long `make soak` runs.
+MINUTES ?= 15
+
 # Which table `make bench` measures: core, types, feeds, python, php, everyday, server, cache, objects, streams, scripts or growth.
 TABLE ?= core
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Build target/release/undercroft and a .venv/bin/python that imports undercroft
 	@scripts/build.sh
 
-test: ## Run every test: Rust, C, Python, samples, repository rules, short fuzzing
+test: ## Run every test: Rust, C, Python, PHP, samples, repository rules (25 minutes on two cores)
 	@scripts/test.sh
+
+test-quick: ## Run what the last changes need, and as much else as fits into 3 minutes
+	@scripts/test.sh --quick
+
+soak: ## Run storms, kill tests and random tests with new seeds for MINUTES (default 15); it goes on where it stopped
+	@scripts/soak.sh --minutes "$(MINUTES)"
 
 php: ## Test the PHP client, on Redis servers and on `undercroft serve`
 	@scripts/php.sh

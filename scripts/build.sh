@@ -9,9 +9,8 @@ source "$(dirname "$0")/lib.sh"
 profile=${1:-release}
 scripts/setup.sh
 
-say "building target/$profile/undercroft"
-cargo build --profile "$profile" --locked --package undercroft-cli --package undercroft-demo
-
-say "building the Python package into .venv"
-.venv/bin/maturin develop --profile "$profile" --locked --quiet --manifest-path clients/python/Cargo.toml
+say "building target/$profile/undercroft and the Python package"
+cargo build --profile "$profile" --locked \
+    --package undercroft-cli --package undercroft-demo --package undercroft-python
+.venv/bin/python scripts/editable.py "target/$profile/libundercroft_python.so"
 imports_undercroft || fail "the Python package was built, but .venv/bin/python cannot import undercroft"

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
+# Usage: scripts/c.sh [storm]
 # Installs the C library into target/test/c and tests it there: what is exported, every program
 # of clients/c/tests as C11, as C++17, with sanitizers and under valgrind, a storm of kill -9,
-# changes in the midst of reads, and the examples. UNDERCROFT_SEED repeats a storm.
+# changes in the midst of reads, and the examples. UNDERCROFT_SEED repeats a storm. With `storm` that
+# is all that runs: ten times as many kills, and children that are forked under load.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -12,8 +14,8 @@ mkdir -p "$place/bin"
 stores=$(mktemp -d /dev/shm/undercroft-c-XXXXXX)
 trap 'rm -rf "$stores"' EXIT
 
-cargo build --release --locked --package undercroft-c --package undercroft-cli
-PREFIX=/usr BUILT=target/release DESTDIR=$place scripts/install.sh
+built
+PREFIX=/usr BUILT=target/debug DESTDIR=$place scripts/install.sh
 export PKG_CONFIG_SYSROOT_DIR=$place PKG_CONFIG_PATH=$place/usr/lib/pkgconfig
 export PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
 export LD_LIBRARY_PATH=$place/usr/lib
@@ -41,10 +43,33 @@ try() {
     "${by[@]}" "$place/bin/$1" "$stores/store" "${@:2}" || fail "$1 failed${by[0]:+, by ${by[0]}}"
 }
 
+# storm KILLS: three programs write, three read, and one after the other is killed.
+storm() {
+    say "kill -9"
+    build "${c[@]}" -- clients/c/tests/storm.c storm
+    try storm "$1" "${UNDERCROFT_SEED:-$RANDOM}"
+    target/debug/undercroft check --store "$stores/store"
+}
+
+fork_load() {
+    say "children that are forked under load"
+    # Without the address sanitizer, whose own locks a fork in the midst of other threads' calls may copy.
+    build "${c[@]}" -- clients/c/tests/fork_load.c fork_load
+    try fork_load
+}
+
+if [[ ${1:-} == storm ]]; then
+    storm 2000
+    fork_load
+    exit
+fi
+
 say "what is exported"
 wanted=clients/c/tests/exports.txt
 library=$place/usr/lib/libundercroft.so
-nm --dynamic --defined-only "$library" | awk '{ print $3 }' | LC_ALL=C sort |
+# exported NM-OPTION... LIBRARY: its names, without those that only the feature `races` adds.
+exported() { nm "$@" | awk 'NF == 3 { print $3 }' | grep -v '^uc_test_' | LC_ALL=C sort; }
+exported --dynamic --defined-only "$library" |
     diff "$wanted" - || fail "the shared library exports others than $wanted names"
 grep -o 'uc_[a-z_]*(' <(grep -vE '^(static|typedef| \*|/\*)' clients/c/undercroft.h) | tr -d '(' | LC_ALL=C sort -u |
     diff "$wanted" - || fail "clients/c/undercroft.h declares others than $wanted names"
@@ -74,10 +99,7 @@ build "${c[@]}" -- clients/c/tests/ends.c ends-sanitized -fsanitize=address,unde
 # What a thread allocates for itself after its destructors have run stays.
 ASAN_OPTIONS=detect_leaks=0 try ends-sanitized
 
-say "children that are forked under load"
-# Without the address sanitizer, whose own locks a fork in the midst of other threads' calls may copy.
-build "${c[@]}" -- clients/c/tests/fork_load.c fork_load
-try fork_load
+fork_load
 
 say "without memory"
 # Without sanitizers, which need address space of their own.
@@ -93,7 +115,7 @@ else
 fi
 
 say "with the static library"
-nm --defined-only --extern-only "$place/usr/lib/libundercroft.a" | awk 'NF == 3 { print $3 }' | LC_ALL=C sort |
+exported --defined-only --extern-only "$place/usr/lib/libundercroft.a" |
     diff "$wanted" - || fail "the static library exports others than $wanted names"
 # A program that has a Lua of its own, allocators and a Rust library.
 echo 'int lua_newstate, luaL_openlibs, rust_eh_personality, mi_malloc, ZSTD_compress, LZ4_compress_default;' \
@@ -116,16 +138,10 @@ else
     skip "the C tests under valgrind: not installed"
 fi
 
-say "kill -9"
-build "${c[@]}" -- clients/c/tests/storm.c storm
-try storm "${UNDERCROFT_C_KILLS:-200}" "${UNDERCROFT_SEED:-$RANDOM}"
-target/release/undercroft check --store "$stores/store"
+storm "${UNDERCROFT_C_KILLS:-200}"
 
 say "changes in the midst of reads, writes that run twice"
-cargo build --locked --package undercroft-c --features races
-PREFIX=/usr BUILT=target/debug DESTDIR=$place/races scripts/install.sh
-export LD_LIBRARY_PATH=$place/races/usr/lib
-build "${c[@]}" -- clients/c/tests/second_try.c second_try "-L$place/races/usr/lib"
+build "${c[@]}" -- clients/c/tests/second_try.c second_try
 # It panics as it should.
 RUST_BACKTRACE=0 try second_try
 export UNDERCROFT_RERUN=1
@@ -133,7 +149,6 @@ for test in "${tests[@]}"; do
     try "$test"
 done
 unset UNDERCROFT_RERUN
-export LD_LIBRARY_PATH=$place/usr/lib
 
 # sorted COMMAND...: what it prints, by the numbers in it.
 sorted() { "$@" | sort -V; }
@@ -168,7 +183,7 @@ while read -r page; do
     awk -v name="$place/samples/${page//\//-}" \
         '/^```$/ { shown = 0 } shown { print > (name "-" count ".c") } /^```c$/ { shown = 1; count++ }' "$page"
 done < <(git ls-files '*.md')
-target/release/undercroft exec --create --store "$stores/samples" RPUSH queue first second
+target/debug/undercroft exec --create --store "$stores/samples" RPUSH queue first second
 samples=0
 for sample in "$place"/samples/*.c; do
     sed -i "s|undercroft://[a-z]*|$stores/samples|" "$sample"

@@ -28,7 +28,8 @@ skip() {
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
-has_python_client() { [[ -f clients/python/Cargo.toml ]]; }
+# Compiles all that tests need into target/debug, unless `make test` has done so.
+built() { [[ ${UNDERCROFT_BUILT:-} ]] || scripts/test.sh --build; }
 
 # Whether the interpreter of .venv imports the package, from outside the
 # repository so that no directory of ours can be mistaken for it.

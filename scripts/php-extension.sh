@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Usage: scripts/php-extension.sh [build | install]
+# Usage: scripts/php-extension.sh [build | install | storm]
 # Builds the PHP extension by phpize into target/php/undercroft.so, against the static C library, and tests it: its
 # classes (.phpt), under valgrind, in PHP-FPM. With `build` it is only built; with `install` it is also put where PHP
-# looks for extensions, with its .ini file, below DESTDIR. BUILT names the directory of a build of the C library that
+# looks for extensions, with its .ini file, below DESTDIR; with `storm` only many workers of PHP-FPM are killed. BUILT names the directory of a build of the C library that
 # is there already, BUILT_RACES that of one with its feature "races".
 
 # shellcheck source=scripts/lib.sh
@@ -43,9 +43,24 @@ cp -R clients/php/extension/. "$place/build/"
 }
 cp "$place/build/modules/undercroft.so" "$place/undercroft.so"
 ! have strip || strip --strip-debug "$place/undercroft.so"
+# storm KILLS: workers of PHP-FPM that are killed.
+storm() {
+    if have nginx && compgen -c php-fpm >/dev/null; then
+        say "in PHP-FPM behind nginx, workers killed"
+        export UNDERCROFT=$built/undercroft
+        clients/php/extension/tests/fpm/run.sh "$place/undercroft.so" "$place/fpm" "$1"
+    else
+        skip "the PHP extension in PHP-FPM: no php-fpm or no nginx here"
+    fi
+}
+
 case ${1:-} in
     '') ;;
     build) exit 0 ;;
+    storm)
+        storm 600
+        exit 0
+        ;;
     install)
         extensions=${DESTDIR:-}$(php-config --extension-dir)
         # Debian has a directory for the .ini files of modules, which phpenmod links; elsewhere PHP reads one directory.
@@ -61,7 +76,7 @@ case ${1:-} in
         say "installed in $extensions${scanned:+, $scanned/undercroft.ini; in Debian now: phpenmod undercroft}"
         exit 0
         ;;
-    *) fail "expected build, install or nothing, got $1" ;;
+    *) fail "expected build, install, storm or nothing, got $1" ;;
 esac
 
 # run_tests EXTENSION TEST...: runs .phpt files, and fails with what they printed.
@@ -94,13 +109,7 @@ else
     skip "the PHP extension under valgrind: not installed"
 fi
 
-if have nginx && compgen -c php-fpm >/dev/null; then
-    say "in PHP-FPM behind nginx, workers killed"
-    export UNDERCROFT=$built/undercroft
-    clients/php/extension/tests/fpm/run.sh "$place/undercroft.so" "$place/fpm" "${UNDERCROFT_PHP_KILLS:-60}"
-else
-    skip "the PHP extension in PHP-FPM: no php-fpm or no nginx here"
-fi
+storm "${UNDERCROFT_PHP_KILLS:-60}"
 
 # The library with changes in the midst of reads, which scripts/c.sh builds as well.
 say "changes in the midst of reads, writes that run twice"

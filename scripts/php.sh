@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
+# Usage: scripts/php.sh [storm]
 # Tests the PHP extension and the PHP client: what is of PHP alone once, and every family of commands on a Redis server
 # by RESP2 and RESP3, on `undercroft serve`, and with the extension on a Redis server and on a store; three of these with
 # a locale that writes 1.5 as 1,5.
-# UNDERCROFT_SEED repeats a random test.
+# UNDERCROFT_SEED repeats a random test. With `storm` only these run: workers of PHP-FPM that are killed, and children
+# that are forked under load.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -14,8 +16,15 @@ for program in php phpunit; do
         exit 0
     fi
 done
-cargo build --release --locked --package undercroft-cli
-scripts/php-extension.sh
+built
+export UNDERCROFT_PROGRAM=$root/target/debug/undercroft
+export BUILT=$root/target/debug BUILT_RACES=$root/target/debug
+if [[ ${1:-} == storm ]]; then
+    scripts/php-extension.sh storm
+else
+    scripts/php-extension.sh
+fi
+extension=$root/target/php/undercroft.so
 
 cd clients/php
 # What the tests leave in no working directory of ours.
@@ -51,6 +60,11 @@ abroad() {
     fi
 }
 
+if [[ ${1:-} == storm ]]; then
+    UNDERCROFT_EXTENSION=$extension suite once embedded --filter ForkLoad
+    exit
+fi
+
 engines=(served)
 if have redis-server; then
     engines+=(redis3)
@@ -62,7 +76,6 @@ fi
 for engine in "${engines[@]}"; do
     suite commands "$engine"
 done
-extension=$root/target/php/undercroft.so
 if [[ -f $extension ]]; then
     UNDERCROFT_EXTENSION=$extension abroad de_DE suite commands embedded
     UNDERCROFT_EXTENSION=$extension suite once embedded --filter ForkLoad

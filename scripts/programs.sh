@@ -7,13 +7,12 @@
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
 
-scripts/setup.sh scripts/requirements-dev.txt
 scripts/packages.sh test
 if ! have redis-server; then
     skip "programs: no redis-server here"
     exit 0
 fi
-scripts/build.sh
+built
 programs=conformance/programs
 places=target/programs
 mkdir -p "$places" target/test

@@ -27,7 +27,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 ENVIRONMENTS = ROOT / "target" / "programs"
-SERVER = ROOT / "target" / "release" / "undercroft"
+SERVER = ROOT / "target" / "debug" / "undercroft"
 PAGE = ROOT / "docs" / "programs.md"
 BEGIN, END = "<!-- programs: begin -->", "<!-- programs: end -->"
 HEAD = [

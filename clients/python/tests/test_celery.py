@@ -21,7 +21,7 @@ from redis.exceptions import ResponseError
 from undercroft.celery import Backend
 
 ROOT = Path(__file__).resolve().parents[3]
-SERVER = ROOT / "target/release/undercroft"
+SERVER = ROOT / "target/debug/undercroft"
 EXAMPLE = ROOT / "examples/python"
 
 

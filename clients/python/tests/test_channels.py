@@ -28,7 +28,7 @@ from children import fork, in_child, status_of
 from undercroft import Channel, ChannelClosed, Objects, PickleRefused, Store
 
 ROOT = Path(__file__).parents[3]
-SERVER = ROOT / "target/release/undercroft"
+SERVER = ROOT / "target/debug/undercroft"
 FULL = os.environ.get("UNDERCROFT_CRASH") == "full"
 LONG = 300_000
 # No wait of a test takes as long where nothing is wrong.

@@ -1,7 +1,7 @@
 """What a client is given that others race: the store changes in the midst of a read.
 
 The answer must be that of a call on the second state which nobody interrupted. This needs a
-build of the native module with the feature ``races``, which ``scripts/races.sh`` makes.
+native module with the feature ``races``, as the tests build it.
 """
 
 import itertools
@@ -16,7 +16,7 @@ import undercroft
 from undercroft._native import Client
 
 pytestmark = pytest.mark.skipif(
-    not hasattr(Client, "_interrupt"), reason="scripts/races.sh builds what this needs"
+    not hasattr(Client, "_interrupt"), reason="the module was built without the feature races"
 )
 
 # Tries of a read before it takes the lock.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-SERVER = ROOT / "target/release/undercroft"
+SERVER = ROOT / "target/debug/undercroft"
 README = ROOT / "scripts/readme.py"
 # The languages of fenced blocks. scripts/readme.py runs Python's and the console's, the tests of
 # the other clients theirs.

@@ -21,7 +21,7 @@ import redis
 import undercroft
 import undercroft.asyncio
 
-SERVER = Path(__file__).parents[3] / "target/release/undercroft"
+SERVER = Path(__file__).parents[3] / "target/debug/undercroft"
 KEYS = [f"shape:{i}" for i in range(5)]
 ITEMS = 64
 # In the entry, in blocks, in runs of pages, in an arena of its own: in words.
@@ -273,7 +273,7 @@ def test_a_client_of_a_server_reads_no_bytes_of_two_values(
     path: str, writers: Writers, protocol: int
 ) -> None:
     if not SERVER.exists():
-        pytest.skip("target/release/undercroft is not built")
+        pytest.skip("target/debug/undercroft is not built")
     socket = f"{path}.socket"
     command = [str(SERVER), "serve", "--store", path, "--unixsocket", socket, "--port", "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -1,0 +1,110 @@
+"""Run every test there is, several programs at a time, and end with what ran and what was skipped.
+
+What a job prints is kept in ``target/test/``. The exit status is 0 only if all jobs passed.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from testing import jobs, lanes, summary
+from testing.jobs import ROOT, Job
+
+# Seconds of each job on two cores, as `--write-times` has measured them: long jobs start first, and
+# `--quick` knows what fits into its time.
+TIMES = Path(__file__).parent / "testing/times.json"
+# Seconds of `--quick`; compiling comes on top.
+QUICK = 120
+
+
+def expected(job: Job, times: dict[str, float]) -> float:
+    """Return how many seconds a job may take; a new one is thought to be short."""
+    return times.get(job.title, 1.0)
+
+
+def quick(every: list[Job], times: dict[str, float], count: int) -> list[Job]:
+    """Return the jobs of what was changed, and as many others as fit into the time."""
+    changes = jobs.changed()
+
+    def is_changed(job: Job) -> bool:
+        return any(name.startswith(job.sources) for name in changes)
+
+    wanted, left = [], float(QUICK * count)
+    for job in sorted(every, key=lambda job: (not is_changed(job), expected(job, times))):
+        left -= expected(job, times)
+        if left >= 0:
+            wanted.append(job)
+    return wanted
+
+
+def options() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        epilog="example: scripts/test.sh --only 'rust undercroft-engine'",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    yes = "store_true"
+    parser.add_argument("--only", metavar="TEXT", help="the jobs whose title contains this")
+    parser.add_argument("--quick", action=yes, help="what the last changes need, in 3 minutes")
+    parser.add_argument("--build", action=yes, help="compile all that tests need, and run none")
+    parser.add_argument("--list", action=yes, help="show the jobs and run none")
+    lanes_help = "jobs at a time (default: one more than cores)"
+    parser.add_argument("--lanes", type=int, default=jobs.cores() + 1, help=lanes_help)
+    parser.add_argument("--write-times", action=yes, help="keep how long each job took")
+    return parser
+
+
+def main() -> int:
+    """Run what the command line asks for."""
+    parser = options()
+    arguments = parser.parse_args()
+    started = time.monotonic()
+    times: dict[str, float] = json.loads(TIMES.read_text(encoding="utf-8"))
+    print("== compiling the workspace, once for all tests (5 minutes at first)", flush=True)
+    messages = jobs.compiled()
+    module = ROOT / "target/debug/libundercroft_python.so"
+    subprocess.run([sys.executable, ROOT / "scripts/editable.py", module], check=True)
+    compiling = time.monotonic() - started
+    if arguments.build:
+        return 0
+    wanted = jobs.every(messages)
+    if arguments.only:
+        wanted = [job for job in wanted if arguments.only in job.title]
+        if not wanted:
+            parser.error(f"no job has {arguments.only!r} in its title; --list shows them")
+    if arguments.quick:
+        wanted = quick(wanted, times, arguments.lanes)
+    wanted.sort(key=lambda job: -expected(job, times))
+    if arguments.list:
+        print(*[f"{expected(job, times):7.1f} s  {job.title}" for job in wanted], sep="\n")
+        return 0
+    minutes = sum(expected(job, times) for job in wanted) / arguments.lanes / 60
+    about = f"about {minutes:.0f} minutes on two cores"
+    print(f"== {len(wanted)} jobs, {arguments.lanes} at a time: {about}", flush=True)
+    try:
+        results = lanes.run(wanted, arguments.lanes)
+    except KeyboardInterrupt:
+        print("\ninterrupted: every job is ended", file=sys.stderr)
+        return 130
+    if arguments.write_times:
+        times |= {result.job.title: round(result.seconds, 1) for result in results}
+        TIMES.write_text(json.dumps(times, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    summary.show(results, time.monotonic() - started, compiling)
+    failed = [result.job for result in results if not result.passed]
+    if failed and os.environ.get("CI"):
+        print("\n== the jobs that failed run once more, alone", flush=True)
+        again = lanes.run(failed, 1)
+        summary.show(again, time.monotonic() - started, compiling)
+        return int(not all(result.passed for result in again))
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    os.environ["UNDERCROFT_BUILT"] = "1"
+    os.environ["PATH"] = f"{ROOT / '.venv/bin'}:{os.environ['PATH']}"
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""Run storms, kill tests and random tests, with one seed after another, as long as there is time.
+
+Each run has a seed that is shown, and ``UNDERCROFT_SEED`` repeats it. The jobs take turns; where a
+soak stopped is kept in ``target/soak/state.json``, and the next one goes on from there. The exit
+status is 0 if no run failed.
+"""
+
+import argparse
+import json
+import os
+import random
+import sys
+import time
+from dataclasses import replace
+
+from testing import jobs, lanes, summary
+from testing.jobs import ROOT, Job
+
+STATE = ROOT / "target/soak/state.json"
+# Seconds that a job is thought to take before it has run once.
+UNKNOWN = 120.0
+
+
+class Soak:
+    """The jobs of a soak in their turns, and the time that is left."""
+
+    def __init__(self, every: list[Job], seconds: float) -> None:
+        """Go on where the last one stopped."""
+        self.end = time.monotonic() + seconds
+        self.every = every
+        state = json.loads(STATE.read_text(encoding="utf-8")) if STATE.exists() else {}
+        self.turn: int = state.get("turn", 0)
+        self.times: dict[str, float] = state.get("times", {})
+
+    def next(self) -> Job | None:
+        """Return the next job that ends in time, with a seed, or None if none does."""
+        left = self.end - time.monotonic()
+        for _ in self.every:
+            job = self.every[self.turn % len(self.every)]
+            self.turn += 1
+            if self.times.get(job.title, UNKNOWN) <= left:
+                seed = str(random.randrange(1, 1 << 30))
+                return replace(job, variables=job.variables | {"UNDERCROFT_SEED": seed})
+        return None
+
+    def keep(self, results: list[lanes.Result]) -> None:
+        """Keep where this one stopped, and how long the jobs took."""
+        self.times |= {result.job.title: result.seconds for result in results}
+        STATE.parent.mkdir(parents=True, exist_ok=True)
+        state = {"turn": self.turn, "times": self.times}
+        STATE.write_text(json.dumps(state, indent=1), encoding="utf-8")
+
+
+def main() -> int:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        epilog="example: make soak MINUTES=60",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    minutes_help = "until when jobs start that end in time (default: 15)"
+    parser.add_argument("--minutes", type=float, default=15, help=minutes_help)
+    parser.add_argument("--only", metavar="TEXT", help="the jobs whose title contains this")
+    lanes_help = "jobs at a time (default: one more than cores)"
+    parser.add_argument("--lanes", type=int, default=jobs.cores() + 1, help=lanes_help)
+    arguments = parser.parse_args()
+
+    every = [job for job in jobs.soak(jobs.compiled()) if (arguments.only or "") in job.title]
+    if not every:
+        parser.error(f"no job has {arguments.only!r} in its title")
+    started = time.monotonic()
+    soak = Soak(every, arguments.minutes * 60)
+    turns = f"{len(every)} jobs in turns, {arguments.lanes} at a time"
+    print(f"== {turns}, for {arguments.minutes:g} minutes", flush=True)
+    running = lanes.Lanes(soak.next, arguments.lanes, None)
+    try:
+        running.run()
+    except KeyboardInterrupt:
+        print("\ninterrupted: every job is ended", file=sys.stderr)
+    finally:
+        soak.keep(running.results)
+    summary.show(running.results, time.monotonic() - started, 0)
+    return int(not all(result.passed for result in running.results))
+
+
+if __name__ == "__main__":
+    os.environ["UNDERCROFT_BUILT"] = "1"
+    sys.exit(main())

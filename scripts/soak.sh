@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Usage: scripts/soak.sh [OPTION...]
+# Runs storms, kill tests and random tests for a while; options go to scripts/soak.py, which --help describes.
+
+# shellcheck source=scripts/lib.sh
+source "$(dirname "$0")/lib.sh"
+
+built
+scripts/packages.sh fuzz
+exec .venv/bin/python scripts/soak.py "$@"

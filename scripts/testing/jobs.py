@@ -1,0 +1,224 @@
+"""Every job of `make test` and `make soak`: a program that exits with 0 if its tests passed."""
+
+import json
+import os
+import subprocess
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+PYTHON = str(ROOT / ".venv/bin/python")
+# The whole workspace is compiled once, and every job uses what that leaves in target/debug. The
+# features are those that any job needs: fail points and interrupted reads are compiled in, and idle
+# unless a test arms them.
+FEATURES = "undercroft/full,undercroft-c/races,undercroft-python/races"
+TARGETS = ["--workspace", "--lib", "--bins", "--tests"]
+BUILD = ["cargo", "build", *TARGETS, "--locked", "--features", FEATURES]
+
+# Packages whose tests also run with the first run of every write rolled back (rule W10): the
+# engine, and what is above it.
+RERUN = (
+    "undercroft",
+    "undercroft-cli",
+    "undercroft-commands",
+    "undercroft-conformance",
+    "undercroft-embedded",
+    "undercroft-engine",
+    "undercroft-scripts",
+    "undercroft-server",
+)
+# Tests that count runs or steps, and those about local variables, which a run that starts again
+# finds changed.
+NOT_RERUN = (
+    "the_work_of_",
+    "death_at_every_undo_log_step",
+    "a_whole_list_goes_and_moves_in_as_many_steps",
+    "a_sorted_set_moves_to_an_arena",
+    "kept_locals::",
+)
+RERUN_IN_PYTHON = (
+    "asyncio_store",
+    "blocking",
+    "client",
+    "feeds",
+    "interrupted",
+    "like_redis",
+    "lock",
+    "pipeline",
+    "pubsub",
+    "rows",
+    "store",
+)
+
+# Rust test programs of the soak: those that draw from a seed or depend on the moment.
+SOAK = (
+    "undercroft/caches",
+    "undercroft-commands/judged",
+    "undercroft-commands/races",
+    "undercroft-commands/torn",
+    "undercroft-conformance/differential",
+    "undercroft-conformance/killed",
+    "undercroft-conformance/torture",
+    "undercroft-engine/crash_copies",
+    "undercroft-engine/crash_steps",
+    "undercroft-engine/messages",
+    "undercroft-engine/streams",
+    "undercroft-engine/through_log",
+    "undercroft-fuzz/brief",
+    "undercroft-memory/copying",
+    "undercroft-memory/death",
+    "undercroft-memory/ring",
+    "undercroft-memory/survival",
+    "undercroft-memory/through_log",
+    "undercroft-scripts/store",
+    "undercroft-server/crash_reads",
+    "undercroft-testkit/crash_instructions",
+    "undercroft-testkit/crash_messages",
+    "undercroft-testkit/crash_storm",
+)
+SOAK_IN_PYTHON = ("channels", "forks", "storm", "taking", "taking_pipelines")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A program that tests something."""
+
+    stage: str
+    """What it belongs to in the summary: rust, reruns, python ..."""
+    name: str
+    command: list[str]
+    directory: Path = ROOT
+    variables: dict[str, str] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
+    """What it tests: beginnings of paths, relative to the root."""
+
+    @property
+    def title(self) -> str:
+        """Its stage and name, which no other job has."""
+        return self.stage if self.name == self.stage else f"{self.stage} {self.name}"
+
+    @property
+    def log(self) -> Path:
+        """Where its output is kept."""
+        return ROOT / "target/test" / f"{self.title.replace(' ', '-').replace('/', '-')}.log"
+
+
+def compiled() -> list[dict[str, Any]]:
+    """Compile the workspace, and return cargo's messages about the test programs."""
+    command = [*BUILD, "--message-format=json-render-diagnostics"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as cargo:
+        assert cargo.stdout is not None
+        messages = [json.loads(line) for line in cargo.stdout]
+    if cargo.returncode:
+        raise SystemExit("error: the workspace does not compile")
+    return [m for m in messages if m.get("executable") and m["profile"]["test"]]
+
+
+def programs(messages: Iterable[dict[str, Any]]) -> list[Job]:
+    """Return a job for each Rust test program."""
+    found = []
+    for message in messages:
+        manifest = Path(message["manifest_path"])
+        package = tomllib.loads(manifest.read_text(encoding="utf-8"))["package"]["name"]
+        kind = message["target"]["kind"][0]
+        name = f"{package}/{message['target']['name'] if kind == 'test' else kind}"
+        command = [message["executable"], "--show-output"]
+        place = manifest.parent
+        variables = {"CARGO_MANIFEST_DIR": str(place)}
+        found.append(Job("rust", name, command, place, variables, (f"{place.relative_to(ROOT)}/",)))
+    return found
+
+
+def reruns(rust: Iterable[Job]) -> list[Job]:
+    """Return the Rust test programs that run again, with the first run of a write rolled back."""
+    skipped = [f"--skip={test}" for test in NOT_RERUN]
+    return [
+        replace(
+            job,
+            stage="reruns",
+            command=[*job.command, *skipped],
+            variables=job.variables | {"UNDERCROFT_RERUN": "1"},
+        )
+        for job in rust
+        if job.name.partition("/")[0] in RERUN and not job.name.endswith(("/lib", "/bin"))
+    ]
+
+
+def script(stage: str, *sources: str) -> Job:
+    """Return the job of a script that is named as its stage."""
+    return Job(stage, stage, [f"scripts/{stage}.sh"], sources=sources)
+
+
+def python() -> list[Job]:
+    """Return the jobs of the Python client and of what is written in Python."""
+    client = "clients/python/"
+    tests = f"{client}tests"
+    pytest = [PYTHON, "-m", "pytest"]
+    again = [*pytest, "-p", "no:cacheprovider"]
+    again += [f"{tests}/test_{name}.py" for name in RERUN_IN_PYTHON]
+    stubtest = [PYTHON, "-m", "mypy.stubtest", "--allowlist", str(ROOT / "scripts/stubs.allow")]
+    stubs = [*stubtest, "undercroft"]
+    return [
+        Job("python", "python", [*pytest, tests], sources=(client,)),
+        Job("reruns", "python", again, variables={"UNDERCROFT_RERUN": "1"}, sources=(client,)),
+        # Outside of the root, whose mypy settings are for checking sources.
+        Job("stubs", "stubs", stubs, ROOT / "target/test", {"MYPYPATH": ""}, (client,)),
+        Job("readme", "readme", [PYTHON, "scripts/readme.py"], sources=("docs/", "README.md")),
+        Job("forum", "forum", [*pytest, "examples/forum"], sources=("examples/",)),
+        script("oldest", client),
+    ]
+
+
+def every(messages: Iterable[dict[str, Any]]) -> list[Job]:
+    """Return all jobs of `make test`."""
+    rust = programs(messages)
+    samples = ["cargo", "test", "--doc", "--workspace", "--locked", "--features", FEATURES]
+    return [
+        *rust,
+        Job("rust", "documentation", samples, sources=("clients/rust/",)),
+        *reruns(rust),
+        *python(),
+        script("c", "clients/c/"),
+        script("php", "clients/php/"),
+        script("loom", "crates/memory/"),
+        script("programs", "conformance/programs/"),
+    ]
+
+
+def soak(messages: Iterable[dict[str, Any]]) -> list[Job]:
+    """Return all jobs of `make soak`, each in a longer form than that of `make test`."""
+    long = {"UNDERCROFT_CRASH": "soak", "UNDERCROFT_FUZZ_INPUTS": "500000"}
+    rust = {job.name: job for job in programs(messages)}
+    tests = [
+        replace(rust[name], stage="soak", variables=rust[name].variables | long) for name in SOAK
+    ]
+    for name in SOAK_IN_PYTHON:
+        command = [PYTHON, "-m", "pytest", "-rA", "--timeout=0"]
+        command += ["-p", "no:cacheprovider", f"clients/python/tests/test_{name}.py"]
+        tests.append(Job("soak", f"python/{name}", command, variables=long))
+    scripts = (("wheel.sh",), ("c.sh", "storm"), ("php.sh", "storm"), ("sanitize.sh",))
+    tests += [
+        Job("soak", Path(name).stem, [f"scripts/{name}", *arguments], variables=long)
+        for name, *arguments in scripts
+    ]
+    return tests
+
+
+def changed() -> set[str]:
+    """Return the files that differ from the last commit or, if none does, those of that commit."""
+
+    def output(*words: str) -> set[str]:
+        git = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+        return set(git.stdout.split())
+
+    now = output("diff", "--name-only", "HEAD")
+    now |= output("ls-files", "--others", "--exclude-standard")
+    return now or output("diff", "--name-only", "HEAD~1", "HEAD")
+
+
+def cores() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,151 @@
+"""Runs jobs, several at a time, and keeps what they print."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from .jobs import Job
+
+# Only a hang takes as long.
+LONGEST = 45 * 60
+TERMINAL = sys.stdout.isatty()
+
+
+@dataclass
+class Result:
+    """How a job ended."""
+
+    job: Job
+    status: int
+    """Its exit status, negative if a signal ended it."""
+    seconds: float
+    cpu: float
+    """Processor seconds of it and of all that it started and waited for."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether all of it passed."""
+        return self.status == 0
+
+
+class _Screen:
+    """One line for each job that ends and, on a terminal, a last line with those that run."""
+
+    def __init__(self, total: int | None) -> None:
+        self.total = total
+        self.ended = 0
+        self.running: list[str] = []
+
+    def begin(self, job: Job) -> None:
+        self.running.append(job.title)
+        self._draw()
+
+    def end(self, result: Result) -> None:
+        self.running.remove(result.job.title)
+        self.ended += 1
+        word = "ok    " if result.passed else "FAILED"
+        of = f"/{self.total}" if self.total else ""
+        place = f"[{self.ended:{max(1, len(of) - 1)}}{of}]"
+        start = "\r\x1b[K" if TERMINAL else ""
+        seed = result.job.variables.get("UNDERCROFT_SEED")
+        replay = f"  UNDERCROFT_SEED={seed}" if seed else ""
+        line = f"{place} {word} {result.seconds:6.1f} s  {result.job.title}{replay}"
+        print(f"{start}{line}", flush=True)
+        self._draw()
+
+    def _draw(self) -> None:
+        if TERMINAL and self.running:
+            text = f"running: {', '.join(self.running)}"
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r\x1b[K{text[:width]}", end="", flush=True)
+
+
+class Lanes:
+    """A number of jobs that run at the same time."""
+
+    def __init__(self, next_job: Callable[[], Job | None], count: int, total: int | None) -> None:
+        """Take each job when a lane is free, until there is None; the total is for the screen."""
+        self._next = next_job
+        self._count = count
+        self._screen = _Screen(total)
+        self._lock = threading.Lock()
+        self._running: set[int] = set()
+        self._ends = False
+        self.results: list[Result] = []
+
+    def run(self) -> None:
+        """Run all jobs to their end, or until an interrupt, which ends those that run."""
+        threads = [threading.Thread(target=self._lane) for _ in range(self._count)]
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException:
+            while any(thread.is_alive() for thread in threads):
+                with self._lock:
+                    self._ends = True
+                    for group in self._running:
+                        _kill(group)
+                threads[0].join(0.1)
+            raise
+
+    def _lane(self) -> None:
+        while True:
+            with self._lock:
+                job = None if self._ends else self._next()
+                if job is None:
+                    return
+                self._screen.begin(job)
+            result = self._run(job)
+            with self._lock:
+                self._screen.end(result)
+                self.results.append(result)
+
+    def _run(self, job: Job) -> Result:
+        job.log.parent.mkdir(parents=True, exist_ok=True)
+        since = time.monotonic()
+        with job.log.open("wb") as log:
+            process = subprocess.Popen(
+                job.command,
+                cwd=job.directory,
+                env=os.environ | job.variables,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            with self._lock:
+                self._running.add(process.pid)
+            hanging = threading.Timer(LONGEST, _kill, (process.pid,))
+            hanging.start()
+            _, wait_status, usage = os.wait4(process.pid, 0)
+            hanging.cancel()
+            with self._lock:
+                self._running.remove(process.pid)
+            status = process.returncode = os.waitstatus_to_exitcode(wait_status)
+            seconds = time.monotonic() - since
+            if status < 0:
+                name = signal.Signals(-status).name
+                log.write(f"\nended by {name} after {seconds:.0f} s\n".encode())
+        return Result(job, status, seconds, usage.ru_utime + usage.ru_stime)
+
+
+def _kill(group: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def run(jobs: list[Job], count: int) -> list[Result]:
+    """Run jobs in their order, so many at a time; return how each ended, the first to end first."""
+    waiting = iter(jobs)
+    lanes = Lanes(lambda: next(waiting, None), count, len(jobs))
+    lanes.run()
+    return lanes.results

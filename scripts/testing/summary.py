@@ -1,0 +1,75 @@
+"""What is said when all jobs have ended."""
+
+import re
+from collections import defaultdict
+
+from .jobs import ROOT
+from .lanes import Result
+
+# Lines in which a test says how much it did.
+COUNTED = re.compile(
+    r"^(?:tidy|fuzz|crash|storm|damage|differential|cancellation|loom|second tries|C|PHP|programs)"
+    r": .*",
+    re.MULTILINE,
+)
+SKIPPED = re.compile(r"^skipped: .*", re.MULTILINE)
+RUST = re.compile(r"^test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE)
+PYTEST = re.compile(r"^=* ?(.*\b(?:passed|failed)\b.* in [\d.:() hms]+?) ?=*$", re.MULTILINE)
+# Where the words about a failure begin.
+FAILURE = re.compile(
+    r"^(?:failures:$|=+ (?:FAILURES|ERRORS) =+$|There (?:was|were) \d+ (?:failure|error)|error: )",
+    re.MULTILINE,
+)
+LAST_LINES = 60
+
+
+def _words_of(text: str) -> str:
+    """Return the part of a log that says what failed, or its last lines."""
+    begins = FAILURE.search(text)
+    lines = text[begins.start() if begins else 0 :].splitlines()
+    return "\n".join(lines if begins and len(lines) < 4 * LAST_LINES else lines[-LAST_LINES:])
+
+
+def show(results: list[Result], seconds: float, compiling: float) -> None:
+    """Print how long each stage took, how much it tested, what it skipped, and why jobs failed."""
+    print(f"\n== summary, after {seconds:.0f} s")
+    stages: dict[str, list[Result]] = defaultdict(list)
+    for result in results:
+        stages[result.job.stage].append(result)
+    print("  stage          jobs  processor      longest")
+    print(f"  compile           1             {compiling:8.0f} s")
+    for stage, some in sorted(stages.items(), key=lambda item: -sum(r.cpu for r in item[1])):
+        longest = max(some, key=lambda result: result.seconds)
+        print(
+            f"  {stage:<13} {len(some):5}  {sum(r.cpu for r in some):7.0f} s  "
+            f"{longest.seconds:8.0f} s  {longest.job.name}"
+        )
+    passed, failed, ignored = 0, 0, 0
+    skipped = set()
+    for result in results:
+        text = result.job.log.read_text(encoding="utf-8", errors="replace")
+        for line in COUNTED.findall(text):
+            print(line)
+        skipped |= set(SKIPPED.findall(text))
+        for found in RUST.findall(text):
+            passed, failed, ignored = (
+                passed + int(found[0]),
+                failed + int(found[1]),
+                ignored + int(found[2]),
+            )
+        for line in PYTEST.findall(text):
+            print(f"{result.job.title}: {line}")
+    print(f"rust: {passed} passed, {failed} failed, {ignored} ignored")
+    earlier = ROOT / "target/test/skipped.log"
+    if earlier.exists():
+        skipped |= set(earlier.read_text(encoding="utf-8").splitlines())
+    print(*sorted(skipped), sep="\n")
+    wrong = [result for result in results if not result.passed]
+    for result in wrong:
+        text = result.job.log.read_text(encoding="utf-8", errors="replace")
+        print(f"\n== {result.job.title} failed; all that it printed is in {result.job.log}")
+        print(_words_of(text))
+    if wrong:
+        print(f"\nFAILED: {', '.join(result.job.title for result in wrong)}")
+    else:
+        print("all tests passed")
