@@ -92,7 +92,8 @@ def main() -> int:
         print("\ninterrupted: every job is ended", file=sys.stderr)
         return 130
     if arguments.write_times:
-        times |= {result.job.title: round(result.seconds, 1) for result in results}
+        times |= {result.job.title: round(result.seconds) for result in results}
+        times = {title: seconds for title, seconds in times.items() if seconds > 0}
         TIMES.write_text(json.dumps(times, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     summary.show(results, time.monotonic() - started, compiling)
     failed = [result.job for result in results if not result.passed]

@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 
-from .jobs import ROOT
+from .jobs import PYTHON, ROOT
 from .lanes import Result
 
 # Lines in which a test says how much it did.
@@ -57,8 +57,9 @@ def show(results: list[Result], seconds: float, compiling: float) -> None:
                 failed + int(found[1]),
                 ignored + int(found[2]),
             )
-        for line in PYTEST.findall(text):
-            print(f"{result.job.title}: {line}")
+        if result.job.command[0] == PYTHON:
+            for line in PYTEST.findall(text):
+                print(f"{result.job.title}: {line}")
     print(f"rust: {passed} passed, {failed} failed, {ignored} ignored")
     earlier = ROOT / "target/test/skipped.log"
     if earlier.exists():
