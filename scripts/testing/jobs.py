@@ -161,8 +161,14 @@ def python() -> list[Job]:
     again += [f"{tests}/test_{name}.py" for name in RERUN_IN_PYTHON]
     stubtest = [PYTHON, "-m", "mypy.stubtest", "--allowlist", str(ROOT / "scripts/stubs.allow")]
     stubs = [*stubtest, "undercroft"]
+    # Halves, so that the other jobs do not end long before.
+    files = sorted((ROOT / tests).glob("test_*.py"))
+    halves = [[str(file.relative_to(ROOT)) for file in files[first::2]] for first in (0, 1)]
     return [
-        Job("python", "python", [*pytest, tests], sources=(client,)),
+        *(
+            Job("python", f"{number} of 2", [*pytest, *half], sources=(client,))
+            for number, half in enumerate(halves, 1)
+        ),
         Job("reruns", "python", again, variables={"UNDERCROFT_RERUN": "1"}, sources=(client,)),
         # Outside of the root, whose mypy settings are for checking sources.
         Job("stubs", "stubs", stubs, ROOT / "target/test", {"MYPYPATH": ""}, (client,)),

@@ -320,7 +320,7 @@ async fn no_more_than_the_queue_is_under_way() {
 #[tokio::test]
 async fn a_server_with_long_replies_is_asked_for_few_at_a_time() {
     let mut reply = b"$1000000\r\n".to_vec();
-    reply.extend([b'x'; 1_000_000]);
+    reply.resize(reply.len() + 1_000_000, b'x');
     reply.extend(b"\r\n");
     check_under_way(16, reply, CacheOptions::new()).await;
 }
