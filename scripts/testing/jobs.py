@@ -196,7 +196,7 @@ def every(messages: Iterable[dict[str, Any]]) -> list[Job]:
 
 def soak(messages: Iterable[dict[str, Any]]) -> list[Job]:
     """Return all jobs of `make soak`, each in a longer form than that of `make test`."""
-    long = {"UNDERCROFT_CRASH": "soak", "UNDERCROFT_FUZZ_INPUTS": "500000"}
+    long = {"UNDERCROFT_CRASH": "soak"}
     rust = {job.name: job for job in programs(messages)}
     tests = [
         replace(rust[name], stage="soak", variables=rust[name].variables | long) for name in SOAK
