@@ -11,7 +11,7 @@ use std::thread::available_parallelism;
 use undercroft_memory::fault::die_after;
 use undercroft_testkit::fresh::{self, Extent};
 use undercroft_testkit::image::Image;
-use undercroft_testkit::scenario::{self, Scenario, choose_names};
+use undercroft_testkit::scenario::{Scenario, choose_names};
 use undercroft_testkit::state::{self, Expected, Outcome};
 
 /// Deaths, by what they left.
@@ -90,7 +90,7 @@ fn death_at_every_undo_log_step() {
         "{:52} {:>6} {:>6} {:>7} {:>6}",
         "death at every undo-log step", "deaths", "old", "between", "new"
     );
-    let scenarios = scenario::chosen(Extent::asked(), &mut random, |_| true);
+    let scenarios = fresh::chosen(Extent::asked(), &mut random, |_| true);
     let counts = on_every_core(&scenarios, |scenario| die_at_every_step(scenario));
     let mut total = 0;
     for (scenario, count) in scenarios.iter().zip(&counts) {
@@ -153,7 +153,7 @@ fn a_second_death_at_every_step_of_the_recovery() {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut deaths = 0;
     let extent = Extent::asked();
-    for scenario in scenario::chosen(extent, &mut random, |_| true) {
+    for scenario in fresh::chosen(extent, &mut random, |_| true) {
         let prepared = prepare(scenario);
         let steps = random.u64(1..60);
         for again in 0.. {

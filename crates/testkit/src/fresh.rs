@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use crate::scenario::{self, Scenario};
 use tempfile::TempDir;
 use undercroft_engine::{Options, Store};
 
@@ -109,6 +110,27 @@ impl Extent {
             Ok("full") => Extent::Full,
             Ok(other) => panic!("UNDERCROFT_CRASH: expected soak or full, got {other:?}"),
         }
+    }
+}
+
+/// One of so many scenarios is in a part of them.
+const PART: usize = 8;
+
+/// The scenarios of a run, in the order of [`scenario::all`], of those that `belongs` lets through: where `UNDERCROFT_SCENARIO` is
+/// set those whose names contain it, otherwise all of them, or the part that the seed chooses.
+pub fn chosen(
+    extent: Extent,
+    random: &mut fastrand::Rng,
+    belongs: impl Fn(&Scenario) -> bool,
+) -> Vec<&'static Scenario> {
+    let belong = scenario::all().filter(|known| belongs(known));
+    match std::env::var("UNDERCROFT_SCENARIO") {
+        Ok(name) => belong.filter(|known| known.name.contains(&name)).collect(),
+        Err(_) if extent == Extent::Part => {
+            let first = random.usize(..PART);
+            belong.skip(first).step_by(PART).collect()
+        }
+        Err(_) => belong.collect(),
     }
 }
 

@@ -20,7 +20,6 @@ mod streams;
 mod transactions;
 mod upkeep;
 
-use crate::fresh::Extent;
 pub use names::{choose_names, key};
 use names::{crowded, uncrowded};
 use undercroft_engine::{Condition, Error, Expiry, SetOptions, Store, Topic, Writer};
@@ -55,27 +54,6 @@ pub enum Steps {
     Full,
     /// None: it is too long. Death at every undo-log step covers it.
     Never,
-}
-
-/// One of so many scenarios is in a part of them.
-const PART: usize = 8;
-
-/// The scenarios of a run, in the order of [`all`], of those that `belongs` lets through: where `UNDERCROFT_SCENARIO` is
-/// set those whose names contain it, otherwise all of them, or the part that the seed chooses.
-pub fn chosen(
-    extent: Extent,
-    random: &mut fastrand::Rng,
-    belongs: impl Fn(&Scenario) -> bool,
-) -> Vec<&'static Scenario> {
-    let belong = all().filter(|known| belongs(known));
-    match std::env::var("UNDERCROFT_SCENARIO") {
-        Ok(name) => belong.filter(|known| known.name.contains(&name)).collect(),
-        Err(_) if extent == Extent::Part => {
-            let first = random.usize(..PART);
-            belong.skip(first).step_by(PART).collect()
-        }
-        Err(_) => belong.collect(),
-    }
 }
 
 /// All scenarios, family by family.

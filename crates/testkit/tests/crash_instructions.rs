@@ -176,7 +176,7 @@ fn a_kill_at_every_machine_instruction() {
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let extent = Extent::asked();
-    let chosen = scenario::chosen(extent, &mut random, |scenario| match scenario.steps {
+    let chosen = fresh::chosen(extent, &mut random, |scenario| match scenario.steps {
         Steps::Always => true,
         Steps::Full => extent == Extent::Full,
         Steps::Never => false,
