@@ -25,7 +25,7 @@ build: ## Build target/release/undercroft and a .venv/bin/python that imports un
 test: ## Run every test: Rust, C, Python, PHP, samples, repository rules (25 minutes on two cores)
 	@scripts/test.sh
 
-test-quick: ## Run what the last changes need, and as much else as fits into 3 minutes
+test-quick: ## Run the tests of the last changes, and as many others as fit into 2 minutes after compiling
 	@scripts/test.sh --quick
 
 soak: ## Run storms, kill tests and random tests with new seeds for MINUTES (default 15); it goes on where it stopped

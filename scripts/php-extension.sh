@@ -2,8 +2,8 @@
 # Usage: scripts/php-extension.sh [build | install | storm]
 # Builds the PHP extension by phpize into target/php/undercroft.so, against the static C library, and tests it: its
 # classes (.phpt), under valgrind, in PHP-FPM. With `build` it is only built; with `install` it is also put where PHP
-# looks for extensions, with its .ini file, below DESTDIR; with `storm` only many workers of PHP-FPM are killed. BUILT names the directory of a build of the C library that
-# is there already, BUILT_RACES that of one with its feature "races".
+# looks for extensions, with its .ini file, below DESTDIR; with `storm` only many workers of PHP-FPM are killed. BUILT
+# names the directory of an existing build of the C library, BUILT_RACES that of one with its feature "races".
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"

@@ -1,6 +1,6 @@
-"""Run every test there is, several programs at a time, and end with what ran and what was skipped.
+"""Run every test, several programs at a time, and report which tests ran and which were skipped.
 
-What a job prints is kept in ``target/test/``. The exit status is 0 only if all jobs passed.
+The output of each job is kept in ``target/test/``. The exit status is 0 only if all jobs passed.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from testing import jobs, lanes, summary
 from testing.jobs import ROOT, Job
 
 # Seconds of each job on two cores, as `--write-times` has measured them: long jobs start first, and
-# `--quick` knows what fits into its time.
+# `--quick` chooses the jobs that fit into its time.
 TIMES = Path(__file__).parent / "testing/times.json"
 # Seconds of `--quick`; compiling comes on top.
 QUICK = 120
@@ -50,7 +50,11 @@ def options() -> argparse.ArgumentParser:
     )
     yes = "store_true"
     parser.add_argument("--only", metavar="TEXT", help="the jobs whose title contains this")
-    parser.add_argument("--quick", action=yes, help="what the last changes need, in 3 minutes")
+    parser.add_argument(
+        "--quick",
+        action=yes,
+        help="the tests of the last changes, and others: 2 minutes after compiling",
+    )
     parser.add_argument("--build", action=yes, help="compile all that tests need, and run none")
     parser.add_argument("--list", action=yes, help="show the jobs and run none")
     lanes_help = "jobs at a time (default: one more than cores)"

@@ -1,6 +1,6 @@
 """The parts of the demo.
 
-- `picture`: the end of the demo, what was killed, what survived and how fast it is.
+- `picture`: the picture and the table at the end of the demo.
 - `processes`: processes of the demo: started, awaited, and stopped whatever happens.
 - `screen`: output that reads well on a terminal and in a log.
 - `stock_client`: a stock redis-py client of the demo: knows nothing of Undercroft, only a socket.

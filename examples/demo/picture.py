@@ -1,4 +1,4 @@
-"""The end of the demo: what was killed, what survived and how fast it is, as a picture."""
+"""The picture and the table at the end of the demo: a death, the survivors, the speed."""
 
 import sys
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ WIDTH = 40  # columns of the longest bar
 
 @dataclass
 class Story:
-    """What the demo saw."""
+    """The findings of a run of the demo."""
 
     before: list[float]
     """Names a second, in equal steps of time up to the kill."""
@@ -22,11 +22,11 @@ class Story:
     step: float
     """The length of a step in seconds."""
     victim: str
-    """What was killed, and while it did what."""
+    """The killed process, and the locks that it held."""
     survivors: str
-    """What went on."""
+    """The processes that continued."""
     checked: str
-    """What was compared afterwards."""
+    """The records that were compared afterwards."""
     get: dict[str, float]
     """Microseconds of a GET with each client."""
 
@@ -54,8 +54,8 @@ def _bar(value: float, most: float) -> str:
 
 def show(story: Story) -> None:
     """Draw the picture, and below it the table."""
-    heading("What you saw")
-    most = max(story.before + story.after)
+    heading("Summary")
+    most = max(1.0, *story.before, *story.after)
     mark = CROSS if _encodes(CROSS) else "X"
     course = _course(story.before, most) + mark + _course(story.after, most)
     print(

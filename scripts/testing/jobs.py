@@ -18,17 +18,13 @@ FEATURES = "undercroft/full,undercroft-c/races,undercroft-python/races"
 TARGETS = ["--workspace", "--lib", "--bins", "--tests"]
 BUILD = ["cargo", "build", *TARGETS, "--locked", "--features", FEATURES]
 
-# Packages whose tests also run with the first run of every write rolled back (rule W10): the
-# engine, and what is above it.
-RERUN = (
-    "undercroft",
-    "undercroft-cli",
-    "undercroft-commands",
-    "undercroft-conformance",
-    "undercroft-embedded",
-    "undercroft-engine",
-    "undercroft-scripts",
-    "undercroft-server",
+# Packages whose tests do not run again with the first run of every write rolled back (rule W10):
+# those below the engine, and those that open no store.
+NOT_RERUN_PACKAGES = (
+    "undercroft-bench",
+    "undercroft-memory",
+    "undercroft-testkit",
+    "undercroft-tidy",
 )
 # Tests that count runs or steps, and those about local variables, which a run that starts again
 # finds changed.
@@ -87,13 +83,13 @@ class Job:
     """A program that tests something."""
 
     stage: str
-    """What it belongs to in the summary: rust, reruns, python ..."""
+    """Its line in the summary: rust, reruns, python ..."""
     name: str
     command: list[str]
     directory: Path = ROOT
     variables: dict[str, str] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
-    """What it tests: beginnings of paths, relative to the root."""
+    """Beginnings of the paths that it tests, relative to the root."""
 
     @property
     def title(self) -> str:
@@ -143,7 +139,7 @@ def reruns(rust: Iterable[Job]) -> list[Job]:
             variables=job.variables | {"UNDERCROFT_RERUN": "1"},
         )
         for job in rust
-        if job.name.partition("/")[0] in RERUN and not job.name.endswith(("/lib", "/bin"))
+        if job.name.partition("/")[0] not in NOT_RERUN_PACKAGES
     ]
 
 
@@ -153,7 +149,7 @@ def script(stage: str, *sources: str) -> Job:
 
 
 def python() -> list[Job]:
-    """Return the jobs of the Python client and of what is written in Python."""
+    """Return the jobs of the Python client, and of the programs in Python."""
     client = "clients/python/"
     tests = f"{client}tests"
     pytest = [PYTHON, "-m", "pytest"]

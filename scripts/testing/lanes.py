@@ -1,4 +1,4 @@
-"""Runs jobs, several at a time, and keeps what they print."""
+"""Runs jobs, several at a time, and keeps their output."""
 
 import os
 import shutil

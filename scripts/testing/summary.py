@@ -1,4 +1,4 @@
-"""What is said when all jobs have ended."""
+"""The report after the last job."""
 
 import re
 from collections import defaultdict

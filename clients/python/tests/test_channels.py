@@ -24,6 +24,7 @@ import numpy as np
 import pytest
 import undercroft
 import undercroft.asyncio
+from chance import drawn_seed
 from children import fork, in_child, status_of
 from undercroft import Channel, ChannelClosed, Objects, PickleRefused, Store
 
@@ -85,9 +86,7 @@ def number_of(found) -> int:
 
 
 def test_a_channel_does_what_pythons_queue_does(made):
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
-    choice = random.Random(seed)
+    choice = random.Random(drawn_seed())
     size = choice.randrange(1, 6)
     channel, model = made(maxsize=size), queue.Queue(size)
     for step in range(300):
@@ -511,9 +510,7 @@ def test_a_signal_ends_a_wait(url, call):
 
 
 def test_a_storm_of_kills_with_acknowledgement_loses_nothing(url, path):
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
-    choice = random.Random(seed)
+    choice = random.Random(drawn_seed())
     count, kills = (1500, 8) if not FULL else (200_000, 1000)
     log = os.open(path + ".log", os.O_CREAT | os.O_APPEND | os.O_RDWR)
 
@@ -558,9 +555,7 @@ def done(path) -> set[int]:
 
 
 def test_a_storm_of_kills_leaves_a_channel_that_works(url):
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
-    choice = random.Random(seed)
+    choice = random.Random(drawn_seed())
     kills = 12 if not FULL else 1000
 
     def produce():
@@ -667,9 +662,7 @@ def test_tasks_acknowledge_and_share_with_processes(run, url):
 
 def test_a_model_of_consumers_that_hold(url):
     """Two consumers of one process, by chance, against a model of what is where."""
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
-    choice = random.Random(seed)
+    choice = random.Random(drawn_seed())
     channel, waiting, held = Channel("jobs", url), deque(), []
     for number in range(2000):
         action = choice.randrange(5)

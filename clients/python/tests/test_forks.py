@@ -19,6 +19,7 @@ import pytest
 import redis
 import undercroft
 import undercroft.asyncio
+from chance import drawn_seed
 from children import fork, status_of
 
 # A child that takes longer than this hangs: it says where, and fails.
@@ -235,8 +236,7 @@ def places(path: str, server_socket: str) -> tuple[str, str]:
 def test_a_child_forked_at_any_moment_can_make_every_call(
     place: int, package: Any, places: tuple[str, str]
 ) -> None:
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
+    seed = drawn_seed()
     rng = random.Random(seed)
     with ExitStack() as stack:
         stack.enter_context(busy(*places))

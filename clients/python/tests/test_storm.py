@@ -20,6 +20,7 @@ import pytest
 import redis
 import undercroft
 import undercroft.asyncio
+from chance import drawn_seed
 
 SERVER = Path(__file__).parents[3] / "target/debug/undercroft"
 KEYS = [f"shape:{i}" for i in range(5)]
@@ -89,8 +90,7 @@ class Writers:
     """Processes that write, of which some are killed and replaced."""
 
     def __init__(self, path: str) -> None:
-        self.seed = int(os.environ.get("UNDERCROFT_SEED") or random.randrange(1 << 32))
-        print(f"seed {self.seed}")
+        self.seed = drawn_seed()
         self.choice = random.Random(self.seed)
         self._path = path
         # What was read and is not nothing, by call.

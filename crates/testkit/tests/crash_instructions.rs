@@ -273,7 +273,7 @@ fn a_kill_at_any_machine_instruction_while_a_copy_is_on() {
     let (some, each) = match Extent::asked() {
         Extent::Full => (20, 1),
         Extent::Soak => (2, 8),
-        Extent::Part => (1, 16),
+        Extent::Part => (1, 8),
     };
     let filter = std::env::var("UNDERCROFT_SCENARIO").unwrap_or_default();
     let mut chosen: Vec<_> = scenario::all()
