@@ -87,7 +87,7 @@ impl Segment {
         patience: Duration,
         step: impl FnOnce(&Heap<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        let word = self.mapping.half(control::HEAP_LOCK);
+        let word = self.mapping.lock(control::HEAP_LOCK);
         let mut waiter = Waiter::new(self, Which::Heap, patience);
         let me = self.process.owner();
         if !lock::try_acquire(word, me) {

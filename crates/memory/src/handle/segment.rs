@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::mapped::fork_mutex::ForkMutex;
-use crate::mapped::layout::{control, shard};
+use crate::mapped::layout::control;
 use crate::mapped::mapping::Mapping;
 use crate::mapped::words::ShardWords;
 use crate::mapped::{futex, platform};
@@ -425,26 +425,23 @@ impl Segment {
 
     fn lock_several(&self, shards: ShardSet, marks: Marks) -> Result<(), Error> {
         let me = self.process.owner();
-        let start = Instant::now();
+        // How long a lock is waited for while others are held.
+        let mut moment = Duration::from_millis(10);
         'again: loop {
             let mut held = ShardSet::EMPTY;
             for index in shards.iter() {
-                let word = self
-                    .mapping
-                    .half(self.mapping.layout().shard(index) + shard::LOCK);
+                let word = self.mapping.shard_words(index).lock();
                 if !lock::try_acquire(word, me) {
-                    // Wait a moment in order; if the lock is held for longer,
-                    // wait for it without holding any other.
-                    let patience = self.patience().min(Duration::from_millis(10));
+                    // Wait a moment in order; if the lock is held for longer, wait for it without holding any other: if
+                    // it makes no progress, that wait fails. Where all make progress and this call none, as on a
+                    // machine with too much to do, the moments grow until one is long enough.
+                    let patience = self.patience().min(moment);
                     let mut waiter = Waiter::new(self, Which::Shard(index), patience);
                     if lock::acquire(word, me, &mut waiter).is_err() {
                         self.unlock_shards(held);
-                        if start.elapsed() >= self.patience() {
-                            let owner = Owner::of(word.load(Ordering::Relaxed));
-                            return Err(self.process.describe(&self.mapping, owner));
-                        }
                         self.wait_for_shard(index)?;
                         self.unlock_shards(ShardSet::one(index));
+                        moment = moment.saturating_mul(2);
                         continue 'again;
                     }
                 }
@@ -469,9 +466,7 @@ impl Segment {
             };
             let since = Instant::now();
             for index in shards.iter() {
-                let word = self
-                    .mapping
-                    .half(self.mapping.layout().shard(index) + shard::LOCK);
+                let word = self.mapping.shard_words(index).lock();
                 while !lock::try_acquire(word, me) {
                     if since.elapsed() >= HELD_WHILE_WAITING {
                         drop(held);
@@ -497,9 +492,7 @@ impl Segment {
 
     #[cold]
     fn wait_for_shard(&self, index: usize) -> Result<(), Error> {
-        let word = self
-            .mapping
-            .half(self.mapping.layout().shard(index) + shard::LOCK);
+        let word = self.mapping.shard_words(index).lock();
         let mut waiter = Waiter::new(self, Which::Shard(index), self.patience()).free_of_locks();
         lock::acquire(word, self.process.owner(), &mut waiter)
             .map_err(|refusal| waiter.explain(refusal))?;
@@ -517,15 +510,15 @@ impl Segment {
     #[inline(always)]
     pub(crate) fn unlock(&self, shard: ShardWords<'_>) {
         if lock::release(shard.lock()) {
-            futex::wake_one(shard.lock());
+            futex::wake_one(shard.lock().word());
         }
         fault::step();
     }
 
     pub(crate) fn unlock_heap(&self) {
-        let word = self.mapping.half(control::HEAP_LOCK);
-        if lock::release(word) {
-            futex::wake_one(word);
+        let lock = self.mapping.lock(control::HEAP_LOCK);
+        if lock::release(lock) {
+            futex::wake_one(lock.word());
         }
         fault::step();
     }

@@ -12,7 +12,7 @@ use crate::mapped::blocks;
 use crate::mapped::layout::{EXTENT, EXTENT_PAGES, Layout, PAGE};
 use crate::mapped::overlay::Overlay;
 use crate::mapped::platform::{self, Map};
-use crate::mapped::words::{last_word, words_of};
+use crate::mapped::words::{Lock, last_word, words_of};
 use crate::probes::race::Race;
 use crate::probes::work;
 
@@ -200,6 +200,16 @@ impl Mapping {
         assert!(at & 3 == 0 && at <= self.layout.file_length - 8);
         // SAFETY: as in `word`.
         unsafe { AtomicU32::from_ptr(self.map.start().add(at as usize).cast()) }
+    }
+
+    /// The lock at an offset.
+    ///
+    /// # Panics
+    /// If it is not aligned or lies outside of the file.
+    pub(crate) fn lock(&self, at: u64) -> &Lock {
+        assert!(at & 7 == 0 && at <= self.layout.file_length - 8);
+        // SAFETY: as in `word`; a lock is the two halves of one word, both atomic.
+        unsafe { &*self.map.start().add(at as usize).cast::<Lock>() }
     }
 
     #[inline(always)]

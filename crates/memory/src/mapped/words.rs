@@ -14,6 +14,35 @@ const _: () = assert!(SHORT_LOG <= shard::LOG_RESERVED_MIN);
 /// Words that describe an entry of a log, behind its body.
 pub(crate) const DESCRIPTION: u64 = 2;
 
+/// A lock in the segment: its word, and how often it was taken. The threads of a process take a lock under the same
+/// owner, so only the count tells a waiter that the lock has changed hands.
+#[repr(C)]
+pub(crate) struct Lock {
+    word: AtomicU32,
+    turns: AtomicU32,
+}
+
+impl Lock {
+    /// The word, to sleep on and to look at.
+    #[inline(always)]
+    pub(crate) fn word(&self) -> &AtomicU32 {
+        &self.word
+    }
+
+    /// How often the lock was taken; it wraps.
+    #[inline(always)]
+    pub(crate) fn turns(&self) -> u32 {
+        self.turns.load(Ordering::Relaxed)
+    }
+
+    /// Counts that the lock was taken. It is held, so no other thread stores the count.
+    #[inline(always)]
+    pub(crate) fn count(&self) {
+        self.turns
+            .store(self.turns().wrapping_add(1), Ordering::Relaxed);
+    }
+}
+
 /// Words that so many bytes take, which are fewer than the file has.
 #[inline(always)]
 pub(crate) fn words_of(bytes: u64) -> u64 {
@@ -146,9 +175,9 @@ impl<'m> ShardWords<'m> {
 
     /// The lock.
     #[inline(always)]
-    pub(crate) fn lock(self) -> &'m AtomicU32 {
-        // SAFETY: as in `word`; the lock is the low half of a word.
-        unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(shard::LOCK as usize).cast()) }
+    pub(crate) fn lock(self) -> &'m Lock {
+        // SAFETY: as in `word`; a lock is the two halves of one word, both atomic.
+        unsafe { &*self.start.as_ptr().add(shard::LOCK as usize).cast::<Lock>() }
     }
 
     #[inline(always)]

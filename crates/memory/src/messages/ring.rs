@@ -259,7 +259,7 @@ impl Segment {
 
     /// Takes the ring's lock and settles what a dead owner left (W3).
     fn lock_ring(&self) -> Result<RingGuard<'_>, Error> {
-        let word = self.mapping.half(self.ring_at(ring::LOCK));
+        let word = self.mapping.lock(self.ring_at(ring::LOCK));
         let me = self.process.owner();
         if !lock::try_acquire(word, me) {
             self.wait_for_ring()?;
@@ -272,7 +272,7 @@ impl Segment {
 
     #[cold]
     fn wait_for_ring(&self) -> Result<(), Error> {
-        let word = self.mapping.half(self.ring_at(ring::LOCK));
+        let word = self.mapping.lock(self.ring_at(ring::LOCK));
         let mut waiter = Waiter::new(self, Which::Ring, self.patience()).free_of_locks();
         lock::acquire(word, self.process.owner(), &mut waiter)
             .map_err(|refusal| waiter.explain(refusal))?;
@@ -441,9 +441,9 @@ impl Drop for RingGuard<'_> {
         if fault::abandoned() {
             return;
         }
-        let word = self.segment.mapping.half(self.segment.ring_at(ring::LOCK));
-        if lock::release(word) {
-            crate::mapped::futex::wake_one(word);
+        let lock = self.segment.mapping.lock(self.segment.ring_at(ring::LOCK));
+        if lock::release(lock) {
+            crate::mapped::futex::wake_one(lock.word());
         }
         fault::step();
     }

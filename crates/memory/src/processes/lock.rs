@@ -13,6 +13,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::mapped::words::Lock;
+
 const SLOT_BITS: u32 = 13;
 const GENERATION_BITS: u32 = 18;
 const WAITERS: u32 = 1 << 31;
@@ -61,6 +63,8 @@ pub(crate) trait Word {
     fn replace(&self, old: u32, new: u32) -> bool;
     /// Swap, release.
     fn exchange(&self, new: u32) -> u32;
+    /// Counts that the lock was taken. Called with the lock held.
+    fn count_turn(&self) {}
 }
 
 impl Word for AtomicU32 {
@@ -78,6 +82,28 @@ impl Word for AtomicU32 {
     #[inline(always)]
     fn exchange(&self, new: u32) -> u32 {
         self.swap(new, Ordering::Release)
+    }
+}
+
+impl Word for Lock {
+    #[inline(always)]
+    fn get(&self) -> u32 {
+        self.word().get()
+    }
+
+    #[inline(always)]
+    fn replace(&self, old: u32, new: u32) -> bool {
+        self.word().replace(old, new)
+    }
+
+    #[inline(always)]
+    fn exchange(&self, new: u32) -> u32 {
+        self.word().exchange(new)
+    }
+
+    #[inline(always)]
+    fn count_turn(&self) {
+        self.count();
     }
 }
 
@@ -108,7 +134,11 @@ pub(crate) trait Surroundings<W> {
 /// Takes the lock if it is free.
 #[inline(always)]
 pub(crate) fn try_acquire<W: Word>(word: &W, me: Owner) -> bool {
-    word.get() == FREE && word.replace(FREE, me.0)
+    let is_taken = word.get() == FREE && word.replace(FREE, me.0);
+    if is_taken {
+        word.count_turn();
+    }
+    is_taken
 }
 
 /// Waits for the lock. The caller must then check whether a transaction was
@@ -124,6 +154,7 @@ pub(crate) fn acquire<W: Word, S: Surroundings<W>>(
         let seen = word.get();
         if seen == FREE {
             if word.replace(FREE, mine) {
+                word.count_turn();
                 return Ok(());
             }
             continue;
@@ -139,6 +170,7 @@ pub(crate) fn acquire<W: Word, S: Surroundings<W>>(
             }
             Next::TakeOver => {
                 if word.replace(seen, me.0 | WAITERS) {
+                    word.count_turn();
                     return Ok(());
                 }
             }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::handle::Segment;
-use crate::mapped::layout::shard;
+use crate::mapped::layout::{control, ring};
+use crate::mapped::words::Lock;
 use crate::mapped::{futex, platform};
 use crate::processes::lock::{Next, Owner, Surroundings};
 
@@ -189,19 +190,19 @@ pub(crate) fn is_interrupted(hook: &dyn WaitHook) -> bool {
 #[derive(Default)]
 pub(crate) struct Suspicion {
     word: AtomicU32,
-    counter: AtomicU64,
+    turns: AtomicU32,
     since: AtomicU64,
     probed: AtomicU64,
 }
 
 impl Suspicion {
     /// Milliseconds for which the lock has been seen unchanged.
-    fn observe(&self, word: u32, counter: u64, now: u64) -> u64 {
+    fn observe(&self, word: u32, turns: u32, now: u64) -> u64 {
         let same = self.word.load(Ordering::Relaxed) == word
-            && self.counter.load(Ordering::Relaxed) == counter;
+            && self.turns.load(Ordering::Relaxed) == turns;
         if !same {
             self.word.store(word, Ordering::Relaxed);
-            self.counter.store(counter, Ordering::Relaxed);
+            self.turns.store(turns, Ordering::Relaxed);
             self.since.store(now, Ordering::Relaxed);
             self.probed.store(0, Ordering::Relaxed);
         }
@@ -250,7 +251,7 @@ pub(crate) struct Waiter<'a> {
     /// Ask for the owner's life at once.
     probe_first: bool,
     spins: u32,
-    progress: Option<(Instant, u32, u64)>,
+    progress: Option<(Instant, u32, u32)>,
     interrupted: bool,
 }
 
@@ -289,13 +290,12 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    fn counter(&self) -> u64 {
+    fn lock(&self) -> &'a Lock {
         let mapping = &self.segment.mapping;
         match self.which {
-            Which::Shard(index) => mapping.load(mapping.layout().shard(index) + shard::COUNTER),
-            Which::Heap => 0,
-            // Those who share a process hand the lock on under one owner's name.
-            Which::Ring => self.segment.ring_tail(),
+            Which::Shard(index) => mapping.shard_words(index).lock(),
+            Which::Heap => mapping.lock(control::HEAP_LOCK),
+            Which::Ring => mapping.lock(mapping.layout().ring + ring::LOCK),
         }
     }
 
@@ -308,7 +308,7 @@ impl<'a> Waiter<'a> {
     }
 }
 
-impl Surroundings<AtomicU32> for Waiter<'_> {
+impl Surroundings<Lock> for Waiter<'_> {
     type Refusal = Refusal;
 
     fn next(&mut self, seen: u32) -> Next<Refusal> {
@@ -329,9 +329,9 @@ impl Surroundings<AtomicU32> for Waiter<'_> {
             return Next::TakeOver;
         }
         let now = platform::coarse_milliseconds();
-        let counter = self.counter();
+        let turns = self.lock().turns();
         let suspicion = self.segment.suspicion(self.which);
-        let unchanged_for = suspicion.observe(owner.bits(), counter, now);
+        let unchanged_for = suspicion.observe(owner.bits(), turns, now);
         let probe =
             std::mem::take(&mut self.probe_first) || suspicion.probe_is_due(unchanged_for, now);
         if probe && !self.segment.process.alive(&self.segment.mapping, owner) {
@@ -340,7 +340,7 @@ impl Surroundings<AtomicU32> for Waiter<'_> {
         let (since, word, noted) =
             *self
                 .progress
-                .get_or_insert((Instant::now(), owner.bits(), counter));
+                .get_or_insert((Instant::now(), owner.bits(), turns));
         let is_stuck =
             are_signals_deferred() && u128::from(unchanged_for) >= self.patience.as_millis();
         if is_out_of_time() {
@@ -354,19 +354,19 @@ impl Surroundings<AtomicU32> for Waiter<'_> {
         {
             return Next::GiveUp(Refusal::Patience(owner));
         }
-        if (word, noted) != (owner.bits(), counter) {
-            self.progress = Some((Instant::now(), owner.bits(), counter));
+        if (word, noted) != (owner.bits(), turns) {
+            self.progress = Some((Instant::now(), owner.bits(), turns));
         } else if is_stuck || since.elapsed() >= self.patience {
             return Next::GiveUp(Refusal::Patience(owner));
         }
         Next::Sleep
     }
 
-    fn wake(&mut self, word: &AtomicU32) {
-        futex::wake_one(word);
+    fn wake(&mut self, lock: &Lock) {
+        futex::wake_one(lock.word());
     }
 
-    fn sleep(&mut self, word: &AtomicU32, value: u32) {
+    fn sleep(&mut self, lock: &Lock, value: u32) {
         let timeout = match self.progress {
             Some((since, ..)) if since.elapsed() < FIRST_PROBE => FIRST_PROBE,
             _ => NEXT_PROBE,
@@ -377,12 +377,61 @@ impl Surroundings<AtomicU32> for Waiter<'_> {
         match hook {
             Some(hook) => {
                 hook.blocked(&mut || {
-                    futex::wait(word, value, timeout);
+                    futex::wait(lock.word(), value, timeout);
                 });
                 self.interrupted = is_interrupted(hook);
             }
             None => {
-                futex::wait(word, value, timeout);
+                futex::wait(lock.word(), value, timeout);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handle::file::Options;
+    use crate::processes::lock;
+
+    fn wait_for(patience: Duration) {
+        let since = Instant::now();
+        while since.elapsed() <= patience {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// The threads of a process take a lock under one owner: a waiter must not mistake many short holds for a long one.
+    #[test]
+    fn a_lock_that_one_process_takes_again_and_again_makes_progress() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let path = directory.path().join("store");
+        let segment = Segment::create(&path, &Options::default()).expect("a new store");
+        segment.join().expect("an entry of the process table");
+        let holder = segment.process.owner();
+        let patience = Duration::from_millis(2);
+        for which in [Which::Shard(0), Which::Heap, Which::Ring] {
+            let mut waiter = Waiter::new(&segment, which, patience);
+            waiter.spins = SPINS;
+            let lock = waiter.lock();
+            for _ in 0..3 {
+                assert!(lock::try_acquire(lock, holder));
+                assert!(matches!(waiter.next(holder.bits()), Next::Sleep));
+                wait_for(patience);
+                assert!(!lock::release(lock));
+            }
+            // The last of them is held for longer than the patience.
+            let refused = waiter.next(holder.bits());
+            assert!(matches!(refused, Next::GiveUp(Refusal::Patience(_))));
+            // Nor do waits that come one after the other, whose patience counts together.
+            let _deferred = defer_signals();
+            for _ in 0..3 {
+                let mut waiter = Waiter::new(&segment, which, patience);
+                waiter.spins = SPINS;
+                assert!(lock::try_acquire(lock, holder));
+                assert!(matches!(waiter.next(holder.bits()), Next::Sleep));
+                wait_for(patience);
+                assert!(!lock::release(lock));
             }
         }
     }

@@ -154,7 +154,7 @@ impl Segment {
     /// not name the slot.
     fn recover_named(&self, shard_index: usize, slot_index: u64) -> Result<(), Error> {
         let base = self.mapping.layout().shard(shard_index);
-        let word = self.mapping.half(base + shard::LOCK);
+        let word = self.mapping.lock(base + shard::LOCK);
         let me = self.process.owner();
         let start = Instant::now();
         loop {

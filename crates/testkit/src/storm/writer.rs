@@ -28,7 +28,11 @@ pub fn run(path: &Path, progress: &Path, seed: u64, threads: u64) -> Result<(), 
             };
             let error = writer.work();
             // The storm's master reads it; the other threads end with us.
-            eprintln!("writer, thread {thread}: {error}");
+            eprintln!(
+                "writer, thread {thread} of process {}: {error}; locks: {:?}",
+                std::process::id(),
+                store.held_locks()
+            );
             std::process::exit(1);
         };
         for thread in 1..threads {
