@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import inspect
 import shutil
 import subprocess
 import tempfile
@@ -9,6 +10,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
+import redis.asyncio
 import undercroft
 
 # What runs a coroutine on an event loop of its own.
@@ -16,6 +18,35 @@ Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 # A container's /tmp is often an overlay, where a store may not live.
 SCRATCH = "/dev/shm"
+
+
+def wait_for_every_reply() -> None:
+    """Take the default time limit of five seconds from redis-py's clients.
+
+    A busy machine exceeds it. A reply that never comes is ended by the limit of the test.
+    """
+    limits = ("socket_timeout", "socket_connect_timeout")
+    for kind in (
+        redis.Redis,
+        redis.connection.AbstractConnection,
+        redis.connection.UnixDomainSocketConnection,
+        redis.asyncio.Redis,
+        redis.asyncio.connection.AbstractConnection,
+        redis.asyncio.connection.UnixDomainSocketConnection,
+    ):
+        made = inspect.unwrap(kind.__init__)
+        defaults = {
+            name: None if name in limits else parameter.default
+            for name, parameter in inspect.signature(made).parameters.items()
+            if parameter.default is not inspect.Parameter.empty
+        }
+        in_order = list(defaults.values())
+        by_name = made.__kwdefaults__ or {}
+        made.__defaults__ = tuple(in_order[: len(in_order) - len(by_name)])
+        made.__kwdefaults__ = {name: defaults[name] for name in by_name}
+
+
+wait_for_every_reply()
 
 
 @pytest.fixture
