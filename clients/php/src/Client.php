@@ -76,7 +76,8 @@ class Client
         if ($address->scheme === 'undercroft') {
             if (!class_exists(Native\Store::class, false)) {
                 throw new ArgumentException("$address is a store in shared memory, which needs the PHP extension "
-                    . "'undercroft'; load it, or have `undercroft serve` serve the store and use tcp:// or unix://");
+                    . "'undercroft': load it, as with `php -d extension=/path/to/undercroft.so`, or have `undercroft "
+                    . 'serve` serve the store and use redis:// or unix://');
             }
             return new EmbeddedConnection($address, $options);
         }

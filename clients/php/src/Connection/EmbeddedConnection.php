@@ -44,7 +44,7 @@ final class EmbeddedConnection implements Connection
         try {
             return ($this->store ?? $this->open())->execute($words);
         } catch (\TypeError | \ValueError $error) {
-            throw new ArgumentException("expected strings and numbers as words of a command: {$error->getMessage()}");
+            throw new ArgumentException($error->getMessage());
         }
     }
 
@@ -53,7 +53,7 @@ final class EmbeddedConnection implements Connection
         try {
             return $commands === [] ? [] : ($this->store ?? $this->open())->pipeline($commands);
         } catch (\TypeError | \ValueError $error) {
-            throw new ArgumentException("expected strings and numbers as words of a command: {$error->getMessage()}");
+            throw new ArgumentException($error->getMessage());
         }
     }
 
@@ -68,7 +68,7 @@ final class EmbeddedConnection implements Connection
         try {
             return ($this->store ?? $this->open())->transaction($commands);
         } catch (\TypeError | \ValueError $error) {
-            throw new ArgumentException("expected strings and numbers as words of a command: {$error->getMessage()}");
+            throw new ArgumentException($error->getMessage());
         } finally {
             $this->isPinned = false;
         }

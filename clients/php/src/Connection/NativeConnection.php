@@ -37,7 +37,7 @@ final class NativeConnection implements Connection
             $this->close();
             return $mayRepeat ? $this->connect()->execute($words) : throw $error;
         } catch (\TypeError | \ValueError $error) {
-            throw new ArgumentException("expected strings and numbers as words of a command: {$error->getMessage()}");
+            throw new ArgumentException($error->getMessage());
         }
     }
 
@@ -137,7 +137,7 @@ final class NativeConnection implements Connection
             $this->close();
             throw $error;
         } catch (\TypeError | \ValueError $error) {
-            throw new ArgumentException("expected strings and numbers as words of a command: {$error->getMessage()}");
+            throw new ArgumentException($error->getMessage());
         }
     }
 
