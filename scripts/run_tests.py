@@ -4,19 +4,14 @@ The output of each job is kept in ``target/test/``. The exit status is 0 only if
 """
 
 import argparse
-import json
 import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 from testing import jobs, lanes, summary
 from testing.jobs import ROOT, Job
 
-# Seconds of each job on two cores, as `--write-times` has measured them: long jobs start first, and
-# `--quick` chooses the jobs that fit into its time.
-TIMES = Path(__file__).parent / "testing/times.json"
 # Seconds of `--quick`; compiling comes on top.
 QUICK = 120
 
@@ -68,7 +63,7 @@ def main() -> int:
     parser = options()
     arguments = parser.parse_args()
     started = time.monotonic()
-    times: dict[str, float] = json.loads(TIMES.read_text(encoding="utf-8"))
+    times = jobs.times()
     print("== compiling the workspace, once for all tests (5 minutes at first)", flush=True)
     messages = jobs.compiled()
     module = ROOT / "target/debug/libundercroft_python.so"
@@ -96,9 +91,7 @@ def main() -> int:
         print("\ninterrupted: every job is ended", file=sys.stderr)
         return 130
     if arguments.write_times:
-        times |= {result.job.title: round(result.seconds) for result in results}
-        times = {title: seconds for title, seconds in times.items() if seconds > 0}
-        TIMES.write_text(json.dumps(times, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        jobs.write_times({result.job.title: result.seconds for result in results})
     summary.show(results, time.monotonic() - started, compiling)
     failed = [result.job for result in results if not result.passed]
     if failed and os.environ.get("CI"):

@@ -1,8 +1,8 @@
 """Run storms, kill tests and random tests, with one seed after another, as long as there is time.
 
 Each run has a seed that is shown, and ``UNDERCROFT_SEED`` repeats it. The jobs take turns; where a
-soak stopped is kept in ``target/soak/state.json``, and the next one goes on from there. The exit
-status is 0 if no run failed.
+soak stopped is kept in ``target/soak/state.json``, and the next one goes on from there. The first
+one begins with a job drawn at random. The exit status is 0 if no run failed.
 """
 
 import argparse
@@ -11,13 +11,14 @@ import os
 import random
 import sys
 import time
+from collections import Counter
 from dataclasses import replace
 
 from testing import jobs, lanes, summary
 from testing.jobs import ROOT, Job
 
 STATE = ROOT / "target/soak/state.json"
-# Seconds that a job is thought to take before it has run once.
+# Seconds that a job without a measured time is thought to take.
 UNKNOWN = 120.0
 
 
@@ -28,9 +29,11 @@ class Soak:
         """Go on where the last one stopped."""
         self.end = time.monotonic() + seconds
         self.every = every
+        self.started: Counter[str] = Counter()
+        self.results: list[lanes.Result] = []
         state = json.loads(STATE.read_text(encoding="utf-8")) if STATE.exists() else {}
-        self.turn: int = state.get("turn", 0)
-        self.times: dict[str, float] = state.get("times", {})
+        self.turn: int = state.get("turn", random.randrange(len(every)))
+        self.times: dict[str, float] = jobs.times() | state.get("times", {})
 
     def next(self) -> Job | None:
         """Return the next job that ends in time, with a seed, or None if none does."""
@@ -38,14 +41,20 @@ class Soak:
         for _ in self.every:
             job = self.every[self.turn % len(self.every)]
             self.turn += 1
-            if self.times.get(job.title, UNKNOWN) <= left:
+            if not self.runs(job) and self.times.get(job.title, UNKNOWN) <= left:
+                self.started[job.title] += 1
                 seed = str(random.randrange(1, 1 << 30))
                 return replace(job, variables=job.variables | {"UNDERCROFT_SEED": seed})
         return None
 
-    def keep(self, results: list[lanes.Result]) -> None:
+    def runs(self, job: Job) -> bool:
+        """Return whether a job that was started has not ended."""
+        ended = sum(result.job.title == job.title for result in self.results)
+        return self.started[job.title] > ended
+
+    def keep(self) -> None:
         """Keep where this one stopped, and how long the jobs took."""
-        self.times |= {result.job.title: result.seconds for result in results}
+        self.times |= {result.job.title: result.seconds for result in self.results}
         STATE.parent.mkdir(parents=True, exist_ok=True)
         state = {"turn": self.turn, "times": self.times}
         STATE.write_text(json.dumps(state, indent=1), encoding="utf-8")
@@ -63,6 +72,8 @@ def main() -> int:
     parser.add_argument("--only", metavar="TEXT", help="the jobs whose title contains this")
     lanes_help = "jobs at a time (default: one more than cores)"
     parser.add_argument("--lanes", type=int, default=jobs.cores() + 1, help=lanes_help)
+    times_help = "keep how long each job took"
+    parser.add_argument("--write-times", action="store_true", help=times_help)
     arguments = parser.parse_args()
 
     every = [job for job in jobs.soak(jobs.compiled()) if (arguments.only or "") in job.title]
@@ -73,12 +84,15 @@ def main() -> int:
     turns = f"{len(every)} jobs in turns, {arguments.lanes} at a time"
     print(f"== {turns}, for {arguments.minutes:g} minutes", flush=True)
     running = lanes.Lanes(soak.next, arguments.lanes, None)
+    soak.results = running.results
     try:
         running.run()
     except KeyboardInterrupt:
         print("\ninterrupted: every job is ended", file=sys.stderr)
     finally:
-        soak.keep(running.results)
+        soak.keep()
+    if arguments.write_times:
+        jobs.write_times(soak.times)
     summary.show(running.results, time.monotonic() - started, 0)
     return int(not all(result.passed for result in running.results))
 

@@ -77,6 +77,10 @@ SOAK = (
 )
 SOAK_IN_PYTHON = ("channels", "forks", "storm", "taking", "taking_pipelines")
 
+# Seconds of each job on two cores, as `--write-times` has measured them: long jobs start first, and
+# those are chosen that end in time.
+TIMES = Path(__file__).parent / "times.json"
+
 
 @dataclass(frozen=True)
 class Job:
@@ -219,6 +223,19 @@ def changed() -> set[str]:
     now = output("diff", "--name-only", "HEAD")
     now |= output("ls-files", "--others", "--exclude-standard")
     return now or output("diff", "--name-only", "HEAD~1", "HEAD")
+
+
+def times() -> dict[str, float]:
+    """Return how many seconds each job took, except the shortest."""
+    measured: dict[str, float] = json.loads(TIMES.read_text(encoding="utf-8"))
+    return measured
+
+
+def write_times(measured: dict[str, float]) -> None:
+    """Keep how many seconds jobs took, beside what is known of the others."""
+    known = times() | {title: round(seconds) for title, seconds in measured.items()}
+    known = {title: seconds for title, seconds in known.items() if seconds > 0}
+    TIMES.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def cores() -> int:

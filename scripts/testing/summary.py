@@ -46,7 +46,8 @@ def show(results: list[Result], seconds: float, compiling: float) -> None:
         )
     passed, failed, ignored = 0, 0, 0
     skipped = set()
-    for result in results:
+    # A soak runs a job several times, and keeps what it printed last.
+    for result in {result.job.title: result for result in results}.values():
         text = result.job.log.read_text(encoding="utf-8", errors="replace")
         for line in COUNTED.findall(text):
             print(line)
