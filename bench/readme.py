@@ -28,13 +28,13 @@ ESSENTIAL = (
     (
         "php",
         "php-unix socket-store-get",
-        "PHP `get`, the extension's class",
+        "PHP, `Undercroft\\Native\\Store::get`",
         "phpredis, unix socket",
     ),
-    ("php", "php-embedded-client-get", "PHP `get`, the client", "`apcu_fetch`"),
+    ("php", "php-embedded-client-get", "PHP, `Undercroft\\Client::get`", "`apcu_fetch`"),
     ("objects", "objects-large-redis", "Python, an array of 24 MiB to another process", "Redis"),
-    ("core", "server-get-16-throughput", "server, GET, 16 in a pipeline", "redis-server"),
-    ("core", "memory", "memory of a key of 16 bytes, value of 64", "redis-server"),
+    ("core", "server-get-16-throughput", "server, GETs a second, 16 in a pipeline", "redis-server"),
+    ("core", "memory", "memory of a key of 16 bytes with a value of 64", "redis-server"),
 )
 
 
@@ -48,16 +48,16 @@ def newest(table: str) -> tuple[Path, Result] | None:
 
 
 def comparison(row: Row) -> str:
-    """Return in words how ours compares with the peer's; "lost" where the peer's is better."""
+    """Return in words how ours compares with the peer's; "a loss" where the peer's is better."""
     if not row.ours or not row.peer:
         return "-"
     more = row.ours.median / row.peer.median
     if row.ours.unit == "k/s":
-        return f"{report.number(more)} times its requests" + ", lost" * (more < 1)
+        return f"{report.number(more)} times as many" + ": a loss" * (more < 1)
     if row.ours.unit in ("ns", "us"):
         faster = f"{report.number(1 / more)} times faster"
-        return faster if more < 1 else f"{report.number(more)} of its time, lost"
-    return f"{report.number(more)} of its memory" + ", lost" * (more > 1)
+        return faster if more < 1 else f"{report.number(more)} times as long: a loss"
+    return f"{report.number(more)} times as much" + ": a loss" * (more > 1)
 
 
 def value(figure: Figure | None) -> str:

@@ -82,7 +82,7 @@ esac
 # run_tests EXTENSION TEST...: runs .phpt files, and fails with what they printed.
 run_tests() {
     export UNDERCROFT_EXTENSION=$1 UNDERCROFT=$built/undercroft
-    php -n "$place/build/run-tests.php" -n -q -j2 -p "$(command -v php)" --show-diff -d "extension=$1" "${@:2}" \
+    php -n "$place/build/run-tests.php" -n -q -j2 --set-timeout 900 -p "$(command -v php)" --show-diff -d "extension=$1" "${@:2}" \
         >"$place/tests.log" 2>&1 || {
         cat "$place/tests.log" >&2
         fail "tests of the PHP extension failed"

@@ -44,7 +44,9 @@ def options() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     yes = "store_true"
-    parser.add_argument("--only", metavar="TEXT", help="the jobs whose title contains this")
+    parser.add_argument(
+        "--only", metavar="TEXT", help="the jobs of this stage, or whose title contains this"
+    )
     parser.add_argument(
         "--quick",
         action=yes,
@@ -73,7 +75,7 @@ def main() -> int:
         return 0
     wanted = jobs.every(messages)
     if arguments.only:
-        wanted = [job for job in wanted if arguments.only in job.title]
+        wanted = jobs.named(wanted, arguments.only)
         if not wanted:
             parser.error(f"no job has {arguments.only!r} in its title; --list shows them")
     if arguments.quick:

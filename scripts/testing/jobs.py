@@ -213,6 +213,11 @@ def soak(messages: Iterable[dict[str, Any]]) -> list[Job]:
     return tests
 
 
+def named(some: list[Job], text: str) -> list[Job]:
+    """Return the jobs of a stage of that name, or else those with the text in their title."""
+    return [job for job in some if job.stage == text] or [job for job in some if text in job.title]
+
+
 def changed() -> set[str]:
     """Return the files that differ from the last commit or, if none does, those of that commit."""
 

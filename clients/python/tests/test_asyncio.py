@@ -443,10 +443,10 @@ def test_blocking_commands_and_messages_delay_nobody(url: str, run: Run) -> None
         waiting = asyncio.create_task(client.blpop(["queue"], timeout=30))
         async with client.pubsub() as messages:
             await messages.subscribe("news")
-            assert (await messages.get_message(timeout=5))["type"] == "subscribe"
+            assert (await messages.get_message(timeout=60))["type"] == "subscribe"
             assert await client.get("k") is None
             assert await client.publish("news", "hello") == 1
-            assert (await messages.get_message(timeout=5))["data"] == "hello"
+            assert (await messages.get_message(timeout=60))["data"] == "hello"
         assert not waiting.done()
         await client.rpush("queue", "x")
         assert tuple(await waiting) == ("queue", "x")

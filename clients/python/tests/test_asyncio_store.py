@@ -85,7 +85,7 @@ def test_messages_are_awaited_in_the_loop(path: str, run: Run) -> None:
         async with client.pubsub() as messages:
             await messages.subscribe("news")
             await messages.psubscribe("n*")
-            kinds = [(await messages.get_message(timeout=5))["type"] for _ in range(2)]
+            kinds = [(await messages.get_message(timeout=60))["type"] for _ in range(2)]
             assert kinds == ["subscribe", "psubscribe"]
             assert await messages.get_message() is None
             assert await messages.get_message(timeout=0.01) is None

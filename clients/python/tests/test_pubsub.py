@@ -20,7 +20,7 @@ from children import fork, status_of
 
 def confirmed(pubsub: undercroft.pubsub.PubSub) -> None:
     """Take the confirmation of a subscription."""
-    assert pubsub.get_message(timeout=10)["type"].endswith("subscribe")
+    assert pubsub.get_message(timeout=60)["type"].endswith("subscribe")
 
 
 def test_messages_come_as_in_redis_py(r: undercroft.Redis) -> None:
@@ -36,7 +36,7 @@ def test_messages_come_as_in_redis_py(r: undercroft.Redis) -> None:
     }
     assert p.get_message()["data"] == 2
     assert r.publish("news", "hello") == 2
-    assert p.get_message(timeout=10) == {
+    assert p.get_message(timeout=60) == {
         "type": "message",
         "pattern": None,
         "channel": b"news",
@@ -67,7 +67,7 @@ def test_handlers_and_decoding(d: undercroft.Redis) -> None:
     p.ssubscribe("shard")
     d.publish("news", "caf\u00e9")
     d.spublish("shard", "1")
-    found = [p.get_message(timeout=10) for _ in range(4)]
+    found = [p.get_message(timeout=60) for _ in range(4)]
     assert [message["data"] for message in seen] == ["caf\u00e9"]
     assert {"type": "smessage", "pattern": None, "channel": "shard", "data": "1"} in found
 
@@ -131,7 +131,7 @@ def test_between_processes(r: undercroft.Redis, path: str) -> None:
     assert sent.stdout == "1\n"
     message = None
     while message is None:
-        message = p.get_message(timeout=10)
+        message = p.get_message(timeout=60)
     assert message["data"] == b"from afar"
 
 

@@ -267,12 +267,12 @@ def test_messages_locks_scripts_and_scans(client: undercroft.Redis) -> None:
     with client.pubsub() as messages:
         messages.subscribe("news")
         messages.psubscribe("n*")
-        assert [messages.get_message(timeout=5)["type"] for _ in range(2)] == [
+        assert [messages.get_message(timeout=60)["type"] for _ in range(2)] == [
             "subscribe",
             "psubscribe",
         ]
         client.publish("news", "hello")
-        assert {messages.get_message(timeout=5)["type"] for _ in range(2)} == {
+        assert {messages.get_message(timeout=60)["type"] for _ in range(2)} == {
             "message",
             "pmessage",
         }

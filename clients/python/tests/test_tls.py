@@ -51,9 +51,9 @@ def test_calls_pipelines_and_messages(secure: tuple[str, str, str]) -> None:
         assert client.pipeline().get("big").ping().execute() == [big, True]
         with client.pubsub() as messages:
             messages.subscribe("news")
-            assert messages.get_message(timeout=5)["type"] == "subscribe"
+            assert messages.get_message(timeout=60)["type"] == "subscribe"
             client.publish("news", "hello")
-            assert messages.get_message(timeout=5)["data"] == b"hello"
+            assert messages.get_message(timeout=60)["data"] == b"hello"
             assert messages.get_message() is None
 
 

@@ -89,10 +89,10 @@ def test_messages_come_in_the_order_of_a_server(pairs: Clients) -> None:
         client.publish("a", "1")
         client.publish("b", "2")
         receiver.unsubscribe("a")
-        messages = [receiver.get_message(timeout=5) for _ in range(7)]
+        messages = [receiver.get_message(timeout=60) for _ in range(7)]
         # Of two connections a server may read the second one's command first.
         client.publish("a", "3")
-        messages.append(receiver.get_message(timeout=5))
+        messages.append(receiver.get_message(timeout=60))
         assert receiver.get_message(timeout=0.01) is None
         receiver.close()
         return messages
@@ -169,7 +169,7 @@ def test_a_forked_child_has_connections_of_its_own(p: redis.Redis) -> None:
     p.set("k", "parent")
     receiver = p.pubsub()
     receiver.subscribe("news")
-    assert receiver.get_message(timeout=5)
+    assert receiver.get_message(timeout=60)
 
     def child() -> None:
         assert p.get("k") == b"parent"
@@ -178,7 +178,7 @@ def test_a_forked_child_has_connections_of_its_own(p: redis.Redis) -> None:
 
     assert in_child(child) == 0
     assert p.get("k") == b"child"
-    message = receiver.get_message(timeout=5)
+    message = receiver.get_message(timeout=60)
     assert message is not None
     assert message["data"] == b"from the child"
     receiver.close()
@@ -405,7 +405,7 @@ async def _messages(url: str, protocol: int) -> None:
     await receiver.psubscribe("a*")
     for number in range(200):
         assert await client.publish("a", number) == 2
-    found = [await receiver.get_message(timeout=5) for _ in range(402)]
+    found = [await receiver.get_message(timeout=60) for _ in range(402)]
     assert [each["type"] for each in found[:4]] == [
         "subscribe",
         "psubscribe",

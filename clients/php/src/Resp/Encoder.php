@@ -58,7 +58,7 @@ final class Encoder
         if ($word instanceof \Stringable) {
             return (string) $word;
         }
-        throw new ArgumentException('expected strings and numbers as words of a command, got '
+        throw new ArgumentException('expected a string or a number as a word of a command, got '
             . get_debug_type($word) . '; convert it, or use the option serializer for values');
     }
 

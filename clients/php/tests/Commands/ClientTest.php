@@ -195,7 +195,7 @@ final class ClientTest extends EngineCase
                 $call();
                 self::fail('expected an error');
             } catch (ArgumentException $error) {
-                self::assertStringContainsString('expected strings and numbers', $error->getMessage());
+                self::assertStringContainsString('expected a string or a number', $error->getMessage());
             }
         }
         self::assertSame(0, $c->dbSize(), 'nothing was sent');
