@@ -76,6 +76,8 @@ SOAK = (
     "undercroft-testkit/crash_storm",
 )
 SOAK_IN_PYTHON = ("channels", "forks", "storm", "taking", "taking_pipelines")
+# The tests of the Python client run in so many jobs.
+PARTS = 4
 
 # Seconds of each job on two cores, as `--write-times` has measured them: long jobs start first, and
 # those are chosen that end in time.
@@ -161,13 +163,13 @@ def python() -> list[Job]:
     again += [f"{tests}/test_{name}.py" for name in RERUN_IN_PYTHON]
     stubtest = [PYTHON, "-m", "mypy.stubtest", "--allowlist", str(ROOT / "scripts/stubs.allow")]
     stubs = [*stubtest, "undercroft"]
-    # Halves, so that the other jobs do not end long before.
-    files = sorted((ROOT / tests).glob("test_*.py"))
-    halves = [[str(file.relative_to(ROOT)) for file in files[first::2]] for first in (0, 1)]
+    # Parts, so that the other jobs do not end long before.
+    files = [str(file.relative_to(ROOT)) for file in sorted((ROOT / tests).glob("test_*.py"))]
+    parts = [files[first::PARTS] for first in range(PARTS)]
     return [
         *(
-            Job("python", f"{number} of 2", [*pytest, *half], sources=(client,))
-            for number, half in enumerate(halves, 1)
+            Job("python", f"{number} of {PARTS}", [*pytest, *part], sources=(client,))
+            for number, part in enumerate(parts, 1)
         ),
         Job("reruns", "python", again, variables={"UNDERCROFT_RERUN": "1"}, sources=(client,)),
         # Outside of the root, whose mypy settings are for checking sources.

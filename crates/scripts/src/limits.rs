@@ -8,6 +8,7 @@ use mlua_sys::{
     LUA_ERRMEM, LUA_GCCOLLECT, LUA_MASKCOUNT, lua_Debug, lua_State, lua_error, lua_gc, lua_sethook,
 };
 use undercroft_commands::script::Refused;
+use undercroft_engine::thread_time;
 
 use crate::machine::{Machine, keep_text};
 use crate::raise::{push_bytes, push_error, raise_text};
@@ -30,6 +31,29 @@ pub(crate) enum Ending {
     Stopped,
     /// It has taken all memory that it may.
     Memory,
+}
+
+/// Until when a program may be compiled, or a library loaded. Time in which the thread stood still, or waited for a
+/// processor, is not counted.
+#[derive(Clone, Copy)]
+pub(crate) struct Deadline {
+    at: Instant,
+    /// What the thread's own clock shows then.
+    worked: Duration,
+}
+
+impl Deadline {
+    pub(crate) fn after(time: Duration) -> Deadline {
+        Deadline {
+            at: Instant::now() + time,
+            worked: thread_time() + time,
+        }
+    }
+
+    /// The thread's clock takes a system call, and cannot be ahead of the other.
+    fn has_passed(self) -> bool {
+        Instant::now() > self.at && thread_time() > self.worked
+    }
 }
 
 /// When a script was looked at last, since it started, and the instructions until the next look.
@@ -99,7 +123,7 @@ impl Machine {
 unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut lua_Debug) {
     let machine = Machine::of(state);
     if (*machine).calls.is_null() {
-        if (*machine).until.is_some_and(|until| Instant::now() > until) {
+        if (*machine).until.is_some_and(Deadline::has_passed) {
             push_error(state, (*machine).too_late);
             lua_error(state);
         }
@@ -296,4 +320,20 @@ pub(crate) unsafe fn raise_ending(machine: *mut Machine, state: *mut lua_State) 
         _ => push_error(state, b"ERR the script was stopped"),
     }
     lua_error(state)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_in_which_a_thread_stands_still_is_not_counted() {
+        let deadline = Deadline::after(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(!deadline.has_passed());
+        while thread_time() <= deadline.worked {
+            std::hint::spin_loop();
+        }
+        assert!(deadline.has_passed());
+    }
 }

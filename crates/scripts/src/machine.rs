@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
-use std::time::Instant;
 
 use mlua_sys::{
     LUA_GCCOLLECT, LUA_GCRESTART, LUA_GCSETPAUSE, LUA_GCSETSTEPMUL, LUA_GLOBALSINDEX,
@@ -24,7 +23,7 @@ use crate::functions::{self, Loading, Registered};
 use crate::heard::Heard;
 use crate::json::Config;
 use crate::library::chunks;
-use crate::limits::{self, Ending, Pace, StackBounds};
+use crate::limits::{self, Deadline, Ending, Pace, StackBounds};
 use crate::plain::{self, Reads};
 use crate::pool::Pool;
 use crate::raise::{COUNTED, handle, push_bytes};
@@ -78,7 +77,7 @@ pub(crate) struct Machine {
     /// The thread's stack.
     pub(crate) bounds: StackBounds,
     /// When a program has to be compiled, or a library loaded, and the error where it is not.
-    pub(crate) until: Option<Instant>,
+    pub(crate) until: Option<Deadline>,
     pub(crate) too_late: &'static [u8],
     /// The compiled scripts.
     compiled: BySha<Compiled>,
@@ -191,7 +190,7 @@ impl Machine {
             return Ok(());
         }
         self.limit(limits);
-        self.until = limits.time.map(|time| Instant::now() + time);
+        self.until = limits.time.map(Deadline::after);
         self.too_late = b"it takes longer than a script may run";
         let mut job = Job {
             machine: self,
@@ -269,7 +268,7 @@ impl Machine {
             return Ok(copied(registered));
         }
         self.limit(limits);
-        self.until = Some(Instant::now() + functions::LOAD_TIME);
+        self.until = Some(Deadline::after(functions::LOAD_TIME));
         self.too_late = b"ERR FUNCTION LOAD timeout";
         self.stack = (&raw const library).addr();
         let mut job = Job {
