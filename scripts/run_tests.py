@@ -88,7 +88,7 @@ def main() -> int:
     about = f"about {minutes:.0f} minutes on two cores"
     print(f"== {len(wanted)} jobs, {arguments.lanes} at a time: {about}", flush=True)
     try:
-        results = lanes.run(wanted, arguments.lanes)
+        results = lanes.run([jobs.seeded(job) for job in wanted], arguments.lanes)
     except KeyboardInterrupt:
         print("\ninterrupted: every job is ended", file=sys.stderr)
         return 130

@@ -12,7 +12,6 @@ import random
 import sys
 import time
 from collections import Counter
-from dataclasses import replace
 
 from testing import jobs, lanes, summary
 from testing.jobs import ROOT, Job
@@ -43,8 +42,7 @@ class Soak:
             self.turn += 1
             if not self.runs(job) and self.times.get(job.title, UNKNOWN) <= left:
                 self.started[job.title] += 1
-                seed = str(random.randrange(1, 1 << 30))
-                return replace(job, variables=job.variables | {"UNDERCROFT_SEED": seed})
+                return jobs.seeded(job)
         return None
 
     def runs(self, job: Job) -> bool:

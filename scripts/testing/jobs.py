@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import subprocess
 import tomllib
 from collections.abc import Iterable
@@ -213,6 +214,17 @@ def soak(messages: Iterable[dict[str, Any]]) -> list[Job]:
         for name, *arguments in scripts
     ]
     return tests
+
+
+def seeded(job: Job) -> Job:
+    """Return a job with a random seed, unless the caller gives one.
+
+    A test that draws its own says so in its output, which it loses where the process is aborted.
+    """
+    if "UNDERCROFT_SEED" in os.environ:
+        return job
+    seed = str(random.randrange(1, 1 << 30))
+    return replace(job, variables=job.variables | {"UNDERCROFT_SEED": seed})
 
 
 def named(some: list[Job], text: str) -> list[Job]:

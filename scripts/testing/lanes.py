@@ -36,7 +36,10 @@ class Result:
 
 
 class _Screen:
-    """One line for each job that ends and, on a terminal, a last line with those that run."""
+    """One line for each job that ends and, on a terminal, a last line with those that run.
+
+    The line has the job's seed if it failed or, where there is no total, always.
+    """
 
     def __init__(self, total: int | None) -> None:
         self.total = total
@@ -55,7 +58,8 @@ class _Screen:
         place = f"[{self.ended:{max(1, len(of) - 1)}}{of}]"
         start = "\r\x1b[K" if TERMINAL else ""
         seed = result.job.variables.get("UNDERCROFT_SEED")
-        replay = f"  UNDERCROFT_SEED={seed}" if seed else ""
+        is_shown = seed and not (self.total and result.passed)
+        replay = f"  UNDERCROFT_SEED={seed}" if is_shown else ""
         line = f"{place} {word} {result.seconds:6.1f} s  {result.job.title}{replay}"
         print(f"{start}{line}", flush=True)
         self._draw()

@@ -78,8 +78,18 @@ def evaluate(expression: str, client: Any) -> tuple[str, Any]:
     return type(value).__name__, value
 
 
+def rounded(expression: str, outcome: tuple[str, Any]) -> tuple[str, Any]:
+    """Return an outcome without what depends on when each client came to its turn."""
+    kind, value = outcome
+    counts = re.fullmatch(r'r\.(p?)ttl\("\w"\)', expression)
+    if not counts or kind != "int" or value <= 0:
+        return outcome
+    minute = 60_000 if counts[1] else 60
+    return kind, -(-value // minute) * minute
+
+
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session[0])
 def test_a_session_gives_what_redis_py_gives(clients: Clients, session: list[str]) -> None:
     for expression in session:
-        wanted = evaluate(expression, clients.theirs)
-        assert evaluate(expression, clients.ours) == wanted, expression
+        wanted = rounded(expression, evaluate(expression, clients.theirs))
+        assert rounded(expression, evaluate(expression, clients.ours)) == wanted, expression

@@ -79,8 +79,8 @@ struct Ran {
 }
 
 impl Ran {
-    /// Between two looks in less than this a script has run.
-    const GAP: Duration = Duration::from_millis(100);
+    /// Between two looks in less than this a script has run: a thread that waits for a processor waits for longer.
+    const GAP: Duration = Duration::from_millis(5);
     /// A script that has run for so long has the thread's clock looked at.
     const LONG: Duration = Duration::from_millis(1);
 
@@ -97,13 +97,12 @@ impl Ran {
     ) -> Duration {
         let gap = now.saturating_duration_since(self.looked.unwrap_or(started));
         self.looked = Some(now);
-        if gap <= Ran::GAP {
-            self.time += gap;
-        } else {
-            let base = self.base.unwrap_or_default();
-            let worked = worked().saturating_sub(base).saturating_sub(self.time);
-            self.time += worked.clamp(Ran::GAP, gap);
-        }
+        self.time += match self.base {
+            _ if gap <= Ran::GAP => gap,
+            // Unknown, as the thread's clock takes a system call that short scripts do without.
+            None => Ran::GAP,
+            Some(base) => worked().saturating_sub(base + self.time).min(gap),
+        };
         if self.base.is_none() && self.time >= Ran::LONG {
             self.base = Some(worked().saturating_sub(self.time));
         }
@@ -436,14 +435,19 @@ mod tests {
                 milliseconds(1000 + worked)
             })
         };
-        assert_eq!(looks(&mut ran, 50, 50), milliseconds(50));
-        assert_eq!(looks(&mut ran, 100, 100), milliseconds(100));
-        // Stopped for six seconds: what it worked is counted, and a little more.
-        assert_eq!(looks(&mut ran, 6100, 110), milliseconds(200));
+        assert_eq!(looks(&mut ran, 1, 1), milliseconds(1));
+        assert_eq!(looks(&mut ran, 4, 4), milliseconds(4));
+        // Stopped for six seconds.
+        assert_eq!(looks(&mut ran, 6004, 14), milliseconds(14));
         // One call of two seconds, in which it worked.
-        assert_eq!(looks(&mut ran, 8100, 2200), milliseconds(2200));
+        assert_eq!(looks(&mut ran, 8004, 2014), milliseconds(2014));
         // Two others share its processor.
-        assert_eq!(looks(&mut ran, 11_100, 3200), milliseconds(3200));
-        assert_eq!(looks(&mut ran, 11_150, 3210), milliseconds(3250));
+        assert_eq!(looks(&mut ran, 11_004, 3014), milliseconds(3014));
+        assert_eq!(looks(&mut ran, 11_009, 3016), milliseconds(3019));
+        assert_eq!(looks(&mut ran, 11_109, 3020), milliseconds(3020));
+        // Others have the processor before the first look.
+        let mut ran = Ran::default();
+        assert_eq!(looks(&mut ran, 50, 3), milliseconds(5));
+        assert_eq!(looks(&mut ran, 60, 13), milliseconds(15));
     }
 }

@@ -327,13 +327,16 @@ unsafe extern "C-unwind" fn protected_call_with_handler(state: *mut lua_State) -
     limits::check_stack(state);
     lua_settop(state, 2);
     lua_insert(state, HANDLER);
+    // There before the call, as its results may take all of the stack.
+    lua_pushboolean(state, 1);
+    lua_insert(state, -2);
     let mut status = lua_pcall(state, 0, LUA_MULTRET, 0);
     if status == 0 {
-        lua_pushboolean(state, 1);
-        lua_replace(state, HANDLER);
+        lua_remove(state, HANDLER);
         return lua_gettop(state);
     }
     limits::check_caught(state, status);
+    lua_remove(state, -2);
     for _ in 0..ROUNDS {
         if status == mlua_sys::LUA_ERRERR || lua_type(state, HANDLER) != mlua_sys::LUA_TFUNCTION {
             break;
