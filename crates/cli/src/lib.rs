@@ -10,6 +10,7 @@
 //! - `destination`: where an export goes: a file that appears when it is complete, or a stream.
 //! - `failure`: why a command failed: one line for people, and an exit status for scripts.
 //! - `interrupt`: Ctrl-C, which long commands answer without leaving anything half done.
+//! - `keys`: the keys of a store, counted.
 //! - `out`: output that may fail: a full device, a reader that has gone.
 //! - `processes`: what the system tells about the processes that use a store.
 //! - `progress`: how far a long command is.
@@ -31,6 +32,7 @@ mod export;
 mod failure;
 mod import;
 mod interrupt;
+mod keys;
 mod out;
 mod processes;
 mod progress;

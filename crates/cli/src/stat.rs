@@ -2,10 +2,11 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use undercroft_engine::{DATABASES, Error, Holder, Store, User, ValueType};
+use undercroft_engine::{Holder, Store, User};
 
 use crate::arguments::Stat;
 use crate::failure::{Failure, Outcome, SUCCESS};
+use crate::keys::{Counted, databases, sums};
 use crate::out::say;
 use crate::processes::{described, name_of};
 use crate::size::{counted, grouped, human};
@@ -14,10 +15,6 @@ use crate::store::{self, Access};
 
 /// How long a look at the keys waits for a writer.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Keys measured in one go.
-const AT_ONCE: u64 = 256;
-/// Elements of a large collection that its size is judged by.
-const SAMPLES: u64 = 5;
 
 pub(crate) fn run(arguments: &Stat) -> Outcome {
     let store = store::open(arguments.store.name(), Access::Read)?;
@@ -182,50 +179,6 @@ fn pins(store: &Store) {
     }
 }
 
-/// What a look at the keys finds, or the error of a writer that is in its way.
-pub(crate) enum Counted<T> {
-    /// All of it.
-    Of(T),
-    /// A lock was held for longer than the store's patience.
-    Waits(Error),
-}
-
-impl<T> Counted<T> {
-    fn of(result: Result<T, Error>) -> Result<Counted<T>, Failure> {
-        match result {
-            Ok(found) => Ok(Counted::Of(found)),
-            Err(error) if error.is_wait() => Ok(Counted::Waits(error)),
-            Err(error) => Err(error.into()),
-        }
-    }
-}
-
-/// A database that has keys.
-pub(crate) struct Database {
-    pub(crate) number: usize,
-    pub(crate) keys: u64,
-    /// Of them with an expiry.
-    pub(crate) expiring: u64,
-}
-
-/// Counts the keys of each database that has any.
-pub(crate) fn databases(store: &Store) -> Result<Counted<Vec<Database>>, Failure> {
-    let count = |number| {
-        let keys = store.count_keys(number)?;
-        let expiring = store.expiring_keys(number);
-        Ok(Database {
-            number,
-            keys,
-            expiring,
-        })
-    };
-    let all: Result<Vec<Database>, Error> = (0..DATABASES).map(count).collect();
-    Counted::of(all.map(|mut all| {
-        all.retain(|database| database.keys > 0);
-        all
-    }))
-}
-
 fn keys(store: &Store) -> Result<(), Failure> {
     say!("");
     let databases = match databases(store)? {
@@ -263,47 +216,4 @@ fn keys(store: &Store) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// The keys of one type.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Sum {
-    pub(crate) keys: u64,
-    /// Memory that they take, elements and the shares of tables included.
-    pub(crate) bytes: u64,
-}
-
-/// Sums up the keys of each type that has any. O(keys).
-pub(crate) fn sums(store: &Store) -> Result<Counted<Vec<(ValueType, Sum)>>, Failure> {
-    let mut sums = [Sum::default(); ValueType::ALL.len()];
-    let scanned = (0..DATABASES).try_for_each(|database| scan(store, database, &mut sums));
-    Counted::of(scanned.map(|()| {
-        let all = ValueType::ALL.into_iter().zip(sums);
-        all.filter(|(_, sum)| sum.keys > 0).collect()
-    }))
-}
-
-fn scan(store: &Store, database: usize, sums: &mut [Sum]) -> Result<(), Error> {
-    let mut cursor = 0;
-    loop {
-        cursor = store.scan(
-            database,
-            cursor,
-            AT_ONCE,
-            |reader, entry| {
-                let bytes = entry.memory_usage(reader.view(), SAMPLES)?;
-                Ok(Some((entry.value_type()?, bytes)))
-            },
-            |_, (value_type, bytes)| {
-                let mut all = ValueType::ALL.iter().zip(&mut *sums);
-                if let Some((_, sum)) = all.find(|(other, _)| **other == value_type) {
-                    sum.keys += 1;
-                    sum.bytes += bytes;
-                }
-            },
-        )?;
-        if cursor == 0 {
-            return Ok(());
-        }
-    }
 }

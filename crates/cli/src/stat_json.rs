@@ -4,9 +4,9 @@ use serde_json::{Map, Value, json};
 use undercroft_engine::{Holder, Store};
 
 use crate::failure::{Failure, Outcome, SUCCESS};
+use crate::keys::{Counted, databases, sums};
 use crate::out::say;
 use crate::processes::name_of;
-use crate::stat::{Counted, databases, sums};
 
 /// Prints one JSON object. Sizes are bytes; times are Unix milliseconds. What a writer that holds its lock for longer
 /// than the store's patience keeps from being read is null.

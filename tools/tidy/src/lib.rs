@@ -8,17 +8,21 @@
 //!
 //! - `arrows`: dependencies point down the layers.
 //! - `cells`: what bodies of reads could change has a reason.
+//! - `circles`: files of a crate use one another in one direction.
 //! - `cited`: every numbered rule that is cited is defined, and the tests that guard it are there.
 //! - `documents`: links, the changelog.
 //! - `maps`: every source file is named where a reader looks for it; files that are named are there.
+//! - `modules`: which file of a crate uses which others.
 //! - `repo`: the snapshot that the rules look at.
 //! - `sources`: `unsafe`, lengths, leftovers, ASCII.
 
 mod arrows;
 mod cells;
+mod circles;
 mod cited;
 mod documents;
 mod maps;
+mod modules;
 mod repo;
 mod sources;
 
@@ -55,6 +59,7 @@ impl Report {
 /// Every rule there is.
 pub const RULES: &[Rule] = &[
     arrows::ARROWS,
+    circles::CIRCLES,
     sources::UNSAFE,
     sources::FORK_SAFE,
     sources::LOCALS,

@@ -1,9 +1,9 @@
 //! The incremental request parser.
 
-use super::{ProtocolError, split_args};
+use super::{ProtocolError, Span, split_args};
 use crate::parse_integer;
 use std::fmt;
-use std::ops::{Index, Range};
+use std::ops::Index;
 
 /// Longest line: an inline command, or the digits of a count. Redis' PROTO_INLINE_MAX_SIZE.
 const MAX_LINE: usize = 64 * 1024;
@@ -36,22 +36,6 @@ impl Default for Limits {
             max_args: i32::MAX as usize,
             authenticated: true,
         }
-    }
-}
-
-/// Where an argument lies: `len` bytes from byte `start` on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// Offset of the first byte.
-    pub start: usize,
-    /// Number of bytes.
-    pub len: usize,
-}
-
-impl Span {
-    /// The same as a range, for slicing.
-    pub fn range(self) -> Range<usize> {
-        self.start..self.start + self.len
     }
 }
 

@@ -1,0 +1,73 @@
+//! The files of a crate use one another in one direction.
+
+use petgraph::algo::tarjan_scc;
+use petgraph::graphmap::DiGraphMap;
+
+use crate::modules::{Arrows, Modules};
+use crate::{File, Repo, Report, Rule};
+
+/// Crates whose files still use one another in circles.
+const ENTANGLED: &[&str] = &[
+    "crates/commands",
+    "crates/engine",
+    "crates/memory",
+    "crates/scripts",
+    "crates/server",
+    "crates/testkit",
+];
+
+pub(crate) const CIRCLES: Rule = Rule {
+    name: "files of a crate use one another in one direction",
+    check,
+    canary: || {
+        let file = |name: &str, text: &str| File {
+            path: format!("crates/resp/src/{name}.rs"),
+            text: text.to_owned(),
+        };
+        Repo {
+            files: vec![
+                file("lib", "mod a; mod b; pub use a::A;"),
+                file("a", "pub struct A; fn f() { crate::b::g(); }"),
+                file("b", "use crate::A; pub(crate) fn g() {}"),
+            ],
+            packages: Vec::new(),
+        }
+    },
+};
+
+fn check(repo: &Repo) -> Report {
+    let mut report = Report::default();
+    let crates = repo.files.iter().filter_map(|file| {
+        let directory = file.path.strip_suffix("/src/lib.rs")?;
+        let is_layer = directory.strip_prefix("crates/")?.split('/').count() == 1;
+        (is_layer && !ENTANGLED.contains(&directory)).then_some(directory)
+    });
+    for directory in crates {
+        report.add(match Modules::read(repo, &format!("{directory}/src")) {
+            Err(error) => vec![error],
+            Ok(modules) => circles(&modules.arrows())
+                .iter()
+                .map(|files| format!("{directory}: these use one another: {}", files.join(", ")))
+                .collect(),
+        });
+    }
+    report
+}
+
+/// The sets of files that use one another in a circle, each in the order of its names.
+fn circles(arrows: &Arrows) -> Vec<Vec<String>> {
+    let mut graph = DiGraphMap::<&str, ()>::new();
+    for (from, others) in arrows {
+        for to in others {
+            graph.add_edge(from, to, ());
+        }
+    }
+    let mut circles: Vec<Vec<String>> = tarjan_scc(&graph)
+        .into_iter()
+        .filter(|files| files.len() > 1)
+        .map(|files| files.into_iter().map(str::to_owned).collect())
+        .collect();
+    circles.iter_mut().for_each(|circle| circle.sort());
+    circles.sort();
+    circles
+}
