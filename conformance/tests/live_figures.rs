@@ -19,6 +19,11 @@ const CONSTANT: &[(&str, &str)] = &[
     ("mem_allocator", "there is one, in the store"),
     ("rdb_changes_since_last_save", "there are no snapshots yet"),
     (
+        "used_cpu_sys",
+        "the kernel may count a short run as one of user time alone",
+    ),
+    ("used_cpu_sys_main_thread", "as used_cpu_sys"),
+    (
         "rss_overhead_bytes",
         "all memory of the store is the heap's",
     ),

@@ -588,7 +588,11 @@ def test_a_storm_of_kills_leaves_a_channel_that_works(url):
     assert channel.put_many(range(4), block=False) == 4
     with pytest.raises(queue.Full):
         channel.put(5, block=False)
-    assert channel.get_many(9) == [0, 1, 2, 3]
+    # One call may give fewer than there are: it looks after what the dead held on its way.
+    found = []
+    while len(found) < 4:
+        found += channel.get_many(9, timeout=PATIENCE)
+    assert found == [0, 1, 2, 3]
 
 
 def test_tasks_wait_for_messages_and_for_room(run, url):

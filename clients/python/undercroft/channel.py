@@ -416,7 +416,7 @@ class Channel(Messages):
         return ended
 
     def get_many(self, count: int, block: bool = True, timeout: float | None = None) -> list[Any]:
-        """Take up to so many values, as many as are there and at least one.
+        """Take up to so many values of those that are there, and at least one.
 
         They are this process' own at once: one that is killed with some in its hands loses them.
         Raises as :meth:`get`.

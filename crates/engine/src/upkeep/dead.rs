@@ -73,6 +73,8 @@ impl Store {
     /// gives back what was in their mailboxes. Returns how many tickets and
     /// names there were. O(waiting clients and names).
     pub fn free_all_of_the_dead(&self) -> Result<usize, Error> {
+        // Those too that died since they were last seen alive.
+        self.segment.forget_who_lives();
         let (mut place, mut all) = (0, 0);
         loop {
             let (next, left) = self.step_over_the_dead(place)?;

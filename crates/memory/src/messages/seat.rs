@@ -178,6 +178,12 @@ impl Lively {
         seen & !Self::TIME == owner && age < ALIVE_FOR
     }
 
+    fn forget(&self) {
+        self.0
+            .iter()
+            .for_each(|word| word.store(0, Ordering::Relaxed));
+    }
+
     fn note(&self, name: SeatName, now: u64) {
         let (word, owner) = self.word(name);
         word.store(owner | now & Self::TIME, Ordering::Relaxed);
@@ -278,6 +284,11 @@ impl Segment {
         let mine = || self.process.claimed() && self.process.slot() == name.slot();
         !self.seat_is_stale(name)
             && (mine() || self.ask_for_life(name, platform::coarse_milliseconds()))
+    }
+
+    /// Has [`seat_lives`](Self::seat_lives) ask the kernel about every owner, for a caller that knows of deaths just now.
+    pub fn forget_who_lives(&self) {
+        self.lively.forget();
     }
 
     #[cold]
