@@ -416,7 +416,7 @@ class Channel(Messages):
         return ended
 
     def get_many(self, count: int, block: bool = True, timeout: float | None = None) -> list[Any]:
-        """Take up to so many values of those that are there, and at least one.
+        """Take up to so many values, as many as are there and at least one. A long one comes alone.
 
         They are this process' own at once: one that is killed with some in its hands loses them.
         Raises as :meth:`get`.
@@ -425,10 +425,18 @@ class Channel(Messages):
             raise ValueError(f"expected a count of at least 1, got {count}")
         taken: list[Any] = []
         try:
-            found = self._link.get_items(taken, count, block, timeout)
-            if type(found) is list:
-                return [self._unpack(item) for item in found]
-            return [self._get_other(taken, found, block, timeout, False)]
+            until = None if timeout is None else time.monotonic() + timeout
+            while True:
+                found = self._link.get_items(taken, count, block, timeout)
+                if type(found) is list:
+                    return [self._unpack(item) for item in found]
+                if found is None:
+                    raise _refusal()
+                held = self._of_held(taken, found[0], found[1], False)
+                if held is not None:
+                    return [held.value]
+                # Its long value has expired.
+                timeout = None if until is None else max(0.0, until - time.monotonic())
         except BaseException:
             self._link.give_back(taken)
             raise
