@@ -1,5 +1,6 @@
 //! A handle on a mapped store: the way in for reading and writing.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -27,6 +28,9 @@ use crate::writing::transaction::{Rest, Transaction};
 
 /// How long locks are held at most while another one is waited for, by who wants all of them for a moment.
 const HELD_WHILE_WAITING: Duration = Duration::from_micros(200);
+/// How long locks are held at most while another one is waited for, by a call that wants several of them: the moment
+/// it starts with, and the longest it grows to. Other calls wait for as long, and an interrupt of this one.
+const MOMENTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_millis(500);
 /// Default for [`Segment::set_patience`].
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -426,7 +430,7 @@ impl Segment {
     fn lock_several(&self, shards: ShardSet, marks: Marks) -> Result<(), Error> {
         let me = self.process.owner();
         // How long a lock is waited for while others are held.
-        let mut moment = Duration::from_millis(10);
+        let mut moment = *MOMENTS.start();
         'again: loop {
             let mut held = ShardSet::EMPTY;
             for index in shards.iter() {
@@ -441,7 +445,7 @@ impl Segment {
                         self.unlock_shards(held);
                         self.wait_for_shard(index)?;
                         self.unlock_shards(ShardSet::one(index));
-                        moment = moment.saturating_mul(2);
+                        moment = (moment * 2).min(*MOMENTS.end());
                         continue 'again;
                     }
                 }
