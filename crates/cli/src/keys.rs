@@ -9,7 +9,7 @@ const AT_ONCE: u64 = 256;
 /// Elements of a large collection that its size is judged by.
 const SAMPLES: u64 = 5;
 
-/// What a look at the keys finds, or the error of a writer that is in its way.
+/// The answer of `read`, or an error if a writer keeps it from reading.
 pub(crate) enum Counted<T> {
     /// All of it.
     Of(T),

@@ -38,7 +38,7 @@ pub(crate) enum Ending {
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline {
     at: Instant,
-    /// What the thread's own clock shows then.
+    /// Processor time of the thread at that moment.
     worked: Duration,
 }
 

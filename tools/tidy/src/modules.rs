@@ -20,7 +20,7 @@ type Place = Vec<String>;
 struct Module {
     /// The file that it stands in.
     file: String,
-    /// What is defined here, except modules and imports.
+    /// Names of the items that the module defines, except modules and imports.
     items: BTreeSet<String>,
     /// Names that are imported or re-exported, with what each stands for.
     names: BTreeMap<String, Place>,

@@ -74,7 +74,7 @@ struct Ran {
     time: Duration,
     /// When it was looked at last.
     looked: Option<Instant>,
-    /// What the thread's own clock showed when the script began.
+    /// Processor time of the thread when the script began.
     base: Option<Duration>,
 }
 
