@@ -54,6 +54,20 @@ static int with_little(uc_session *session, uc_reply *reply, rlim_t more)
     return (int)refused;
 }
 
+/* Each large block is mapped on its own, as the allocator would keep freed ones for later calls. Small ones, for which a
+ * process without memory is ended, come from a heap with room to spare. */
+static void arrange_blocks(void)
+{
+#ifdef M_MMAP_THRESHOLD
+    void *volatile block;
+    EXPECT(mallopt(M_MMAP_THRESHOLD, 1 << 17) == 1);
+    EXPECT(mallopt(M_TRIM_THRESHOLD, 64 << 20) == 1);
+    EXPECT(mallopt(M_TOP_PAD, 8 << 20) == 1);
+    block = malloc(100000);
+    free(block);
+#endif
+}
+
 int main(int count, char **arguments)
 {
     static char text[8 << 20];
@@ -67,10 +81,7 @@ int main(int count, char **arguments)
     int i, refused = 0;
     size_t more;
     EXPECT(count == 2);
-    /* Each large block is mapped on its own: the allocator would keep freed ones for later calls. */
-#ifdef M_MMAP_THRESHOLD
-    EXPECT(mallopt(M_MMAP_THRESHOLD, 1 << 17) == 1);
-#endif
+    arrange_blocks();
     store = open_store(arguments[1]);
     EXPECT_OK(uc_session_open(store, &session));
     EXPECT_OK(uc_reply_new(&reply));

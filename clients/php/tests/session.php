@@ -31,7 +31,7 @@ $client = str_starts_with($what, 'wait') ? new Telling($url, $options) : new Cli
 ini_set('session.use_cookies', '0');
 ini_set('session.cache_limiter', '');
 ini_set('session.use_strict_mode', $what === 'wait strictly' ? '1' : '0');
-session_set_save_handler(new Handler($client, lease: (float) (getenv('UNDERCROFT_LEASE') ?: 2.8)), true);
+session_set_save_handler(new Handler($client, hold: 900, lease: (float) (getenv('UNDERCROFT_LEASE') ?: 2.8)), true);
 if (is_numeric($what)) {
     for ($turn = 0; $turn < (int) $what; $turn++) {
         session_id($id);
