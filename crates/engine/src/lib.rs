@@ -13,20 +13,21 @@
 //! through views that may be torn and writes through logged transactions, and
 //! never sees a pointer.
 //!
-//! Its rooms:
+//! Its modules, of which `docs/architecture.md` draws the floors:
 //!
 //! - `channel`: bounded queues of messages, whose consumers may die with one in their hands.
 //! - `error`: the errors of the engine.
 //! - `glob`: pattern matching, as Redis' `stringmatchlen`.
+//! - `handle`: the handle of a store: its clock, its settings, when keys were used.
 //! - `keyspace`: what is asked of keys whatever they hold.
 //! - `lease`: one computation of a cached value in all processes.
 //! - `messages`: publishing, subscribing, notifications.
 //! - `random`: random numbers for commands that choose by chance.
-//! - `rdb`: values in the form in which DUMP gives them.
+//! - `rdb_form`: what values in RDB form have in common.
 //! - `scripts`: texts of scripts and libraries of functions, which all processes of a store share.
-//! - `store`: the store itself: its name, opening it, its handle.
+//! - `store`: opening a store, its name, and what takes all modules together.
 //! - `structures`: what keys and values are made of, in the file.
-//! - `transaction`: changing keys, and what follows behind a commit.
+//! - `transaction`: changing keys, and what follows a commit.
 //! - `types`: the types of values.
 //! - `upkeep`: expiry, eviction, and freeing in bounded steps.
 //! - `waiting`: clients that wait until a key has something for them.
@@ -34,11 +35,12 @@
 mod channel;
 mod error;
 pub mod glob;
+mod handle;
 mod keyspace;
 mod lease;
 mod messages;
 mod random;
-pub mod rdb;
+mod rdb_form;
 mod scripts;
 mod store;
 mod structures;
@@ -49,25 +51,31 @@ mod waiting;
 
 pub use channel::{Channel, Received, Sent};
 pub use error::Error;
+pub use handle::clock::Frozen;
+pub use handle::events::{EventClasses, KeyEvent};
+pub use handle::eviction_policy::{Eviction, EvictionChange, EvictionPolicy};
+pub use handle::reader::Reader;
+pub use handle::store::Store;
 pub use keyspace::parts::Gathered;
 pub use keyspace::snapshot::Item;
 pub use lease::{Cached, LEASE_SCRIPT, Lease, Leased, lease_key};
-pub use messages::notify::{EventClasses, KeyEvent};
-pub use messages::receivers::Topic;
 pub use messages::subscriber::{Event, Message, Subscriber, Waiting};
 pub use random::{Random, chance};
 pub use scripts::{NamedText, RunningScript, SharedMemory, SharedTexts, StoredLibrary};
-pub use store::clock::Frozen;
 pub use store::name::{StoreName, list_stores};
 pub use store::terms::Terms;
-pub use store::{DATABASES, Key, Reader, Store};
-pub use structures::entry::{Encoding, Entry, Text};
+pub use store::upkeep::{Pace, Upkept};
+pub use structures::entry::Entry;
 pub use structures::integer::parse_integer;
+pub use structures::key::Key;
 pub use structures::ranges::Ranges;
+pub use structures::roots::DATABASES;
 pub use transaction::access::Access;
 pub use transaction::effect::{Change, Effect, Follower};
 pub use transaction::load::Load;
-pub use transaction::running::{Running, Savepoint};
+pub use transaction::message::Topic;
+pub use transaction::running::Running;
+pub use transaction::savepoint::Savepoint;
 pub use transaction::watch::Watch;
 pub use transaction::writer::{Expiry, Writer};
 pub use types::contract::Description;
@@ -75,9 +83,9 @@ pub use types::feed::{
     ATTRIBUTES_MAX, Feed, FeedInfo, FeedRange, FeedType, Filter, FoundItems, Order, Rows, Schema,
     Seen, Selection, Test, Untallied,
 };
-pub use types::hash::{Hash, PackedLimits, Parts};
+pub use types::hash::{Hash, Parts};
+pub use types::limits::{Limits, PackedLimits};
 pub use types::list::{End, Inserted, Positions};
-pub use types::registry::ValueType;
 pub use types::set::{NewMembers, Set, SetOperation};
 pub use types::sorted::{
     AddRule, Added, Aggregate, Bounds, Limit, ScoreBound, Scored, SortedSet, Source, TextBound,
@@ -92,8 +100,9 @@ pub use types::string::bits::{BitOperation, BitString};
 pub use types::string::hot::{Condition, SetOptions, TextBuffer};
 pub use types::string::in_place::Whole;
 pub use types::string::mget::{Held, Values};
+pub use types::string::text::Text;
 pub use types::string::write::STRING_MAX;
-pub use types::value::Limits;
+pub use types::value_type::{Encoding, ValueType};
 #[cfg(feature = "races")]
 pub use undercroft_memory::race;
 pub use undercroft_memory::{
@@ -102,6 +111,10 @@ pub use undercroft_memory::{
     Statistics, User, View, WaitHook, coarse_milliseconds, defer_signals, is_patience_limited,
     limit_patience, remove_sockets, removing, thread_time, unlimited_patience,
 };
-pub use upkeep::eviction::{Eviction, EvictionChange, EvictionPolicy};
-pub use upkeep::steps::{Pace, Upkept};
 pub use waiting::{Answer, Begun, Look, Looked, Take, Taken, Ticket, Waiters, Wanted};
+
+/// Values in RDB form, as DUMP gives them and RESTORE takes them.
+pub mod rdb {
+    pub use crate::keyspace::dump::{dump, restore};
+    pub use crate::rdb_form::{RestoreError, dump_libraries, restore_libraries};
+}

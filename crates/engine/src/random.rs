@@ -1,6 +1,7 @@
 //! Random numbers for commands that choose by chance.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A seed that cannot be foreseen: every `RandomState` has keys of its own, so there is no generator to keep.
 pub fn chance() -> u64 {
@@ -52,6 +53,27 @@ impl Random {
             }
         }
         chosen
+    }
+}
+
+/// A sequence of random numbers that threads share: where two of them draw at once, both may get the same one.
+#[derive(Debug)]
+pub(crate) struct Chance(AtomicU64);
+
+impl Chance {
+    pub(crate) fn new(seed: u64) -> Chance {
+        Chance(AtomicU64::new(seed))
+    }
+
+    pub(crate) fn seed(&self, seed: u64) {
+        self.0.store(seed, Ordering::Relaxed);
+    }
+
+    /// The next random number.
+    pub(crate) fn next(&self) -> u64 {
+        let seed = self.0.load(Ordering::Relaxed).wrapping_add(1);
+        self.0.store(seed, Ordering::Relaxed);
+        Random::new(seed).next_word()
     }
 }
 

@@ -10,7 +10,7 @@
 use undercroft_memory::{Setting, ShardSet, coarse_milliseconds};
 
 use crate::error::Error;
-use crate::store::Store;
+use crate::handle::store::Store;
 use crate::structures::roots::{LIBRARIES, SCRIPTS};
 use crate::transaction::access::Access;
 use crate::transaction::writer::Expiry;

@@ -4,9 +4,9 @@ use undercroft_memory::{SeatName, removing};
 
 use super::{Channel, Received, Undone};
 use crate::error::Error;
-use crate::store::Store;
+use crate::handle::store::Store;
 use crate::structures::ranges::Ranges;
-use crate::types::hash::PackedLimits;
+use crate::types::limits::PackedLimits;
 use crate::types::list::End;
 use crate::types::sorted::{AddRule, Scored};
 

@@ -17,7 +17,8 @@ mod hold;
 use undercroft_memory::{ShardSet, removing};
 
 use crate::error::Error;
-use crate::store::{Reader, Store};
+use crate::handle::reader::Reader;
+use crate::handle::store::Store;
 use crate::structures::ranges::Ranges;
 use crate::transaction::writer::Expiry;
 use crate::types::list::End;

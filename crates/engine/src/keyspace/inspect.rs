@@ -3,7 +3,7 @@
 use undercroft_memory::View;
 
 use crate::error::Error;
-use crate::store::Store;
+use crate::handle::store::Store;
 use crate::structures::dictionary::table_bytes;
 use crate::structures::entry::{Entry, Form};
 use crate::structures::roots::{EXPIRES, KEYS, Root};
@@ -80,7 +80,7 @@ mod tests {
     use undercroft_memory::{Options, coarse_milliseconds};
 
     use super::*;
-    use crate::store::Key;
+    use crate::structures::key::Key;
     use crate::transaction::writer::Expiry;
 
     #[test]

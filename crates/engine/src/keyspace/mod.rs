@@ -1,6 +1,7 @@
 //! What is asked of keys whatever they hold: which there are, how large they are, whether all is sound.
 //!
 //! - `check`: the structural check of every dictionary and every entry.
+//! - `dump`: values of any type in RDB form.
 //! - `inspect`: what commands ask about keys beside their values.
 //! - `parts`: large collections read in parts, without any lock.
 //! - `scan`: SCAN, and the walks built on it.
@@ -8,7 +9,8 @@
 //! - `torn_tests`: what torn words say, part by part.
 //! - `warm`: bringing keys into the processor's caches ahead of their use.
 
-pub(crate) mod check;
+mod check;
+pub(crate) mod dump;
 mod inspect;
 pub(crate) mod parts;
 pub(crate) mod scan;

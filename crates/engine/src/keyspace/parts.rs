@@ -9,15 +9,17 @@ use std::time::Duration;
 use undercroft_memory::{ShardSet, limit_patience};
 
 use crate::error::Error;
-use crate::store::{Key, Reader, Store};
+use crate::handle::reader::Reader;
+use crate::handle::store::Store;
 use crate::structures::bulk::{Draft, in_order_of_buckets};
+use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
 use crate::transaction::access::Access;
 use crate::transaction::watch::Watch;
 use crate::transaction::writer::Writer;
-use crate::types::registry::ValueType;
 use crate::types::set::SetOperation;
 use crate::types::sorted::{Bounds, Limit};
+use crate::types::value_type::ValueType;
 
 /// Fewer items altogether are read at once.
 const MANY: u64 = 10_000;

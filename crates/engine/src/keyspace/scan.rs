@@ -10,15 +10,16 @@ use std::collections::HashSet;
 use undercroft_memory::ShardSet;
 
 use crate::error::Error;
-use crate::store::{Reader, Store};
-use crate::structures::ahead::Ahead;
+use crate::handle::expired_seen;
+use crate::handle::reader::Reader;
+use crate::handle::store::Store;
 use crate::structures::dictionary::Dictionary;
 use crate::structures::entry::Entry;
+use crate::structures::prefetch::Ahead;
 use crate::structures::ranges::Ranges;
 use crate::structures::roots::{KEYS, Root};
 use crate::structures::walk::{BUCKET_BITS, scan_bucket};
 use crate::transaction::access::Access;
-use crate::upkeep::expired;
 
 /// Buckets looked at in a call at most for each key asked for, as in Redis.
 const EMPTY_FACTOR: u64 = 10;
@@ -85,7 +86,7 @@ impl Access<'_> {
                     let entry = Entry::load(view, at)?;
                     let expiry = entry.expiry(view)?;
                     if expiry.is_some_and(|expiry| expiry <= reader.now()) {
-                        expired::remember(view, database, &entry);
+                        expired_seen::remember(view, database, &entry);
                     } else if let Some(picked) = pick(reader, &entry)? {
                         keys.push_with(|bytes| entry.append_key(view, bytes))?;
                         all_picked.push(picked);
@@ -229,7 +230,7 @@ fn part_of_walk(
         let entry = Entry::load(view, at)?;
         let expiry = entry.expiry(view)?;
         if expiry.is_some_and(|expiry| expiry <= reader.now()) {
-            expired::remember(view, root.database, &entry);
+            expired_seen::remember(view, root.database, &entry);
             return Ok(());
         }
         part.push_with(|bytes| entry.append_key(view, bytes))

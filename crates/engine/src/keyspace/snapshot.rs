@@ -3,12 +3,12 @@
 use undercroft_memory::View;
 
 use crate::error::Error;
-use crate::store::Store;
+use crate::handle::store::Store;
 use crate::structures::entry::Entry;
 use crate::structures::ranges::Ranges;
 use crate::structures::roots::{DATABASES, Root};
 use crate::structures::walk::scan_bucket;
-use crate::types::registry::ValueType;
+use crate::types::value_type::ValueType;
 
 /// One key as a snapshot shows it.
 #[derive(Clone, Copy, Debug)]

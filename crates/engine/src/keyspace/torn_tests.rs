@@ -3,10 +3,11 @@
 use undercroft_memory::{Options, Pool, ShardSet, View};
 
 use crate::error::Error;
-use crate::store::Store;
+use crate::handle::store::Store;
 use crate::structures::elements::Elements;
-use crate::structures::entry::{Entry, Header, Text};
+use crate::structures::entry::{Entry, Header};
 use crate::types::list::Leaf;
+use crate::types::string::text::Text;
 
 /// Numbers that a word may have beside those that are right.
 const ANYTHING: [u64; 7] = [0, 1, 8, 1 << 63, u64::MAX - 7, u64::MAX - 1, u64::MAX];

@@ -16,13 +16,13 @@
 //! term.
 //!
 //! - `cached`: what stands in front of a value that is refreshed before it expires.
-//! - `held`: taking, keeping and giving back a lease, and waiting for one.
+//! - `holding`: taking, keeping and giving back a lease, and waiting for one.
 
 mod cached;
-mod held;
+mod holding;
 
 pub use cached::Cached;
-pub use held::{Lease, Leased};
+pub use holding::{Lease, Leased};
 
 /// The key of the lease of a key's value. Both lie in one slot of a Redis Cluster.
 ///

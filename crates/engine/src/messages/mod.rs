@@ -6,12 +6,14 @@
 //! - `receivers`: who is subscribed, over all processes.
 //! - `seating`: a seat with its descriptor, where whoever waits is woken.
 //! - `subscriber`: receiving messages, at the subscriber's own pace.
+//! - `unsent`: messages and departures that a lock stood in the way of.
 //! - `subscriptions`: what one subscriber is subscribed to, and which messages are for it.
 
-pub(crate) mod notify;
+mod notify;
 pub(crate) mod parcel;
 pub(crate) mod publish;
 pub(crate) mod receivers;
 pub(crate) mod seating;
 pub(crate) mod subscriber;
 mod subscriptions;
+pub(crate) mod unsent;

@@ -9,8 +9,7 @@
 use undercroft_memory::ShardSet;
 
 use crate::error::Error;
-use crate::messages::receivers::Topic;
-use crate::store::Store;
+use crate::handle::store::Store;
 use crate::structures::roots::PARCELS;
 use crate::transaction::access::Access;
 use crate::transaction::writer::Expiry;
@@ -21,39 +20,6 @@ use crate::types::string::write::STRING_MAX;
 const KEPT: u64 = 30_000;
 /// Names tried at most.
 const TRIES: u64 = 1 << 16;
-
-/// Set in the kind of a record that names a parcel.
-const BY_NAME: u8 = 0x80;
-
-/// What the kind of a record says of its message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MessageKind {
-    pub(crate) topic: Topic,
-    /// Whether the body is the name of a parcel, and not the message itself.
-    pub(crate) by_name: bool,
-}
-
-impl MessageKind {
-    /// A message that lies in its record.
-    pub(crate) fn whole(topic: Topic) -> MessageKind {
-        MessageKind {
-            topic,
-            by_name: false,
-        }
-    }
-
-    pub(crate) fn pack(self) -> u8 {
-        self.topic as u8 | if self.by_name { BY_NAME } else { 0 }
-    }
-
-    /// None where it is no message's.
-    pub(crate) fn unpack(kind: u8) -> Option<MessageKind> {
-        Some(MessageKind {
-            topic: Topic::from_kind(kind & !BY_NAME)?,
-            by_name: kind & BY_NAME != 0,
-        })
-    }
-}
 
 /// The name of a parcel: how many messages there were before it, and which of
 /// those it is that several publishers may just be about to send.

@@ -7,26 +7,32 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use undercroft_memory::{ShardSet, defer_signals};
+use undercroft_memory::{ForkMutex, ShardSet, defer_signals};
 
 use crate::error::Error;
 use crate::glob::{Case, matches};
-use crate::messages::parcel::{self, MessageKind};
-use crate::messages::receivers::{Places, Topic, collect, places_of};
-use crate::store::Store;
+use crate::handle::store::Store;
+use crate::messages::parcel;
+use crate::messages::receivers::{Places, collect, places_of};
 use crate::structures::entry::Entry;
 use crate::structures::roots::{KEYS, PATTERN_CHANGES, Root};
 use crate::structures::walk::scan_bucket;
 use crate::transaction::access::Access;
-use crate::transaction::backlog::Letter;
+use crate::transaction::message::Letter;
+use crate::transaction::message::MessageKind;
+use crate::transaction::message::Topic;
 use crate::transaction::outbox::Post;
 
 /// Each pattern and who is subscribed to it.
 type List = Arc<[(Vec<u8>, Places)]>;
 
+/// The patterns that publishers match channels with, as they were lately: a part of the handle.
+#[derive(Default)]
+pub(crate) struct Patterns(ForkMutex<KnownPatterns>);
+
 /// The patterns of all subscribers, as they were after so many changes.
 #[derive(Default)]
-pub(crate) struct Patterns {
+struct KnownPatterns {
     changes: u64,
     list: Option<List>,
 }
@@ -138,11 +144,20 @@ impl Store {
         Ok(())
     }
 
-    /// A way to send messages behind a commit.
+    /// Sends the messages that are kept, in their order. Returns false where
+    /// another thread does so now.
+    ///
+    /// # Errors
+    /// The ring's lock cannot be had; what was not sent is kept.
+    pub(crate) fn send_unsent(&self) -> Result<bool, Error> {
+        self.send_kept(|letter| self.publish_now(letter.kind, &letter.name, &letter.body))
+    }
+
+    /// A way to send messages after a commit.
     pub(crate) fn outgoing(&self) -> Outgoing<'_> {
         Outgoing {
             store: self,
-            held_up: self.has_letters() && !matches!(self.send_kept(), Ok(true)),
+            held_up: self.has_letters() && !matches!(self.send_unsent(), Ok(true)),
         }
     }
 
@@ -252,7 +267,7 @@ impl Access<'_> {
                     running.post(Post::Letter(letter(body)));
                 }
             }
-        } else if store.has_letters() && !store.send_kept()? {
+        } else if store.has_letters() && !store.send_unsent()? {
             // Another thread sends those, and these behind them.
             for body in bodies {
                 store.send_later(letter(body));
@@ -368,7 +383,7 @@ impl Access<'_> {
 
     /// All patterns; read anew where they have changed.
     fn patterns(&self) -> Result<List, Error> {
-        let Some(mut known) = self.store.patterns.try_lock() else {
+        let Some(mut known) = self.store.part::<Patterns>().0.try_lock() else {
             // Another thread reads them.
             return Ok(self.read_patterns()?.1);
         };

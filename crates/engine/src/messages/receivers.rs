@@ -13,42 +13,20 @@ use smallvec::SmallVec;
 use undercroft_memory::{Look, RingReader, SeatName, View, coarse_milliseconds};
 
 use crate::error::Error;
-use crate::messages::parcel::MessageKind;
-use crate::store::{Key, Store};
+use crate::handle::store::Store;
 use crate::structures::dictionary;
-use crate::structures::entry::{Entry, Text};
-use crate::structures::roots::{PATTERN_CHANGES, Root, SUBSCRIPTIONS};
+use crate::structures::entry::Entry;
+use crate::structures::key::Key;
+use crate::structures::roots::{PATTERN_CHANGES, Root};
+use crate::transaction::message::MessageKind;
+use crate::transaction::message::Topic;
 use crate::transaction::writer::{Expiry, Writer};
+use crate::types::string::text::Text;
 
 /// Names changed or looked at in one transaction where there may be many.
 const STEP: usize = 64;
 /// Lists of more bytes than this are copied only while nothing changed (R3).
 const SHORT: u64 = 4096;
-
-/// What is subscribed to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Topic {
-    /// A channel, by its name.
-    Channel,
-    /// All channels whose names match.
-    Pattern,
-    /// A shard channel, by its name; in a name space of its own.
-    Shard,
-}
-
-impl Topic {
-    /// All of them.
-    pub const ALL: [Topic; 3] = [Topic::Channel, Topic::Pattern, Topic::Shard];
-
-    /// The number of its dictionary.
-    pub(crate) const fn database(self) -> usize {
-        SUBSCRIPTIONS + self as usize
-    }
-
-    pub(crate) fn from_kind(kind: u8) -> Option<Topic> {
-        Topic::ALL.into_iter().find(|&topic| topic as u8 == kind)
-    }
-}
 
 /// Channels and payloads.
 type Letters = Vec<(Vec<u8>, Vec<u8>)>;

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use undercroft_memory::{Look, Patience, Polling, RingReader, RingRecord, SeatName, defer_signals};
 
 use crate::error::Error;
-use crate::messages::parcel::MessageKind;
-use crate::messages::receivers::Topic;
+use crate::handle::store::Store;
 use crate::messages::seating::Seating;
 use crate::messages::subscriptions::Subscriptions;
-use crate::store::Store;
+use crate::messages::unsent::Departure;
+use crate::transaction::message::MessageKind;
+use crate::transaction::message::Topic;
 
 /// How long a thread looks for messages before it sleeps, at most and unless
 /// told otherwise.
@@ -467,15 +468,6 @@ impl<S: Deref<Target = Store>> Drop for Subscriber<S> {
         }
     }
 }
-
-/// A subscriber that is gone: its seat, and what is still subscribed to there.
-pub(crate) struct Departure {
-    seating: Seating,
-    left: Vec<(Topic, Names)>,
-}
-
-/// Names, and how often each is subscribed to.
-type Names = Vec<(Vec<u8>, i64)>;
 
 impl Store {
     /// Takes back the subscriptions of a subscriber that is gone, and gives its

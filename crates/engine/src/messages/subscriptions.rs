@@ -8,15 +8,15 @@ use smallvec::SmallVec;
 use undercroft_memory::{self as memory, RingCounts, RingRecord, counter_of};
 
 use crate::messages::publish::is_match;
-use crate::messages::receivers::Topic;
+use crate::transaction::message::Topic;
 
 const COUNTERS: usize = memory::layout::ring::COUNTER_COUNT as usize;
 
 /// A hasher of what is a hash already, or a small number.
 #[derive(Default)]
-pub(crate) struct Spread(u64);
+pub(crate) struct MultiplyHasher(u64);
 
-impl Hasher for Spread {
+impl Hasher for MultiplyHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -32,7 +32,7 @@ impl Hasher for Spread {
     }
 }
 
-type Hashed<V> = HashMap<u64, V, BuildHasherDefault<Spread>>;
+type Hashed<V> = HashMap<u64, V, BuildHasherDefault<MultiplyHasher>>;
 
 /// A subscription to a channel or a shard channel.
 struct Named {

@@ -1,14 +1,17 @@
-//! The store itself: what it is called, what is asked of it, and the handle that everything else works on.
+//! The top of the engine: opening a store, and what takes all modules together. Only `lib.rs` uses it.
 //!
-//! - `clock`: the time that expiry goes by, which tests may set.
-//! - `handle`: [`Store`] and [`Reader`]: opening a store, and consistent access to several keys.
+//! - `above`: what the modules do for a transaction that does not know them.
+//! - `dead`: what dead processes leave in a store: tickets, mailboxes, subscriptions.
+//! - `flush`: removing all keys of databases.
 //! - `name`: how stores are named, and which there are.
-//! - `terms`: what somebody asks of a store who opens it.
+//! - `open`: opening and creating stores.
+//! - `terms`: what a process asks of a store that it opens.
+//! - `upkeep`: the round of chores that keeps the store, a bounded step at a time.
 
-pub(crate) mod clock;
-mod handle;
+mod above;
+mod dead;
+mod flush;
 pub(crate) mod name;
+mod open;
 pub(crate) mod terms;
-
-pub use crate::structures::key::Key;
-pub use handle::{DATABASES, Reader, Store};
+pub(crate) mod upkeep;

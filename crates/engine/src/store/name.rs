@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use undercroft_memory::{self as memory};
 
 use crate::error::Error;
-use crate::store::DATABASES;
+use crate::structures::roots::DATABASES;
 
 const SCHEME: &str = "undercroft://";
 /// Where named stores live: tmpfs on every Linux.

@@ -7,8 +7,8 @@
 use undercroft_memory::{Initially, Setting, capacity_made};
 
 use crate::error::Error;
-use crate::store::Store;
-use crate::upkeep::eviction::EvictionPolicy;
+use crate::handle::eviction_policy::EvictionPolicy;
+use crate::handle::store::Store;
 
 /// A new store's `maxmemory`, on a file system that is large enough for it.
 const MAX_MEMORY: u64 = 1 << 30;

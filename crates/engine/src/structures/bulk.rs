@@ -9,11 +9,12 @@ use smallvec::SmallVec;
 use undercroft_memory::{Offset, Pool, Stock, Transaction, block_size, prefetch};
 
 use crate::error::Error;
-use crate::structures::ahead::TOGETHER;
+use crate::structures::dictionary::Dictionary;
 use crate::structures::dictionary::{BUCKET, CHAINED, SLOTS, bits_for, tag_of};
 use crate::structures::element::{Element, Value, sizes};
 use crate::structures::elements::{Elements, OUTGROWN};
 use crate::structures::key::{Key, hash};
+use crate::structures::prefetch::TOGETHER;
 use crate::structures::ranges::Ranges;
 use crate::structures::roots::{ARENA, BITS, ELEMENTS_WORDS, KEYS, TABLE};
 
@@ -347,6 +348,47 @@ fn fill_chain(
             return Ok(());
         }
         at = next;
+    }
+}
+
+/// Root words of a copy of a dictionary in another pool. O(elements).
+pub(crate) fn copy_of(
+    transaction: &mut Transaction<'_>,
+    from: Elements,
+    pool: Pool,
+) -> Result<[u64; ELEMENTS_WORDS], Error> {
+    let mut all = Vec::new();
+    from.for_each(transaction.view(), |element| {
+        all.push(*element);
+        Ok(())
+    })?;
+    let (words, _) = copy(transaction, pool, &all)?;
+    Ok(words)
+}
+
+impl Elements {
+    /// Moves the collection to an arena where it has outgrown its shard's slabs:
+    /// then it can go to another shard, and be freed, in one step. To be called
+    /// after an element was set, with its length and whether it is new. Looks at
+    /// all elements when their number is a power of two, so that less than
+    /// twice as much as [`OUTGROWN`] is ever moved.
+    pub(crate) fn settle(
+        self,
+        transaction: &mut Transaction<'_>,
+        new: bool,
+        length: usize,
+    ) -> Result<Elements, Error> {
+        if !self.has_outgrown(transaction.view(), new, length)? {
+            return Ok(self);
+        }
+        let pool = transaction.create_arena(self.pool.shard())?;
+        let words = copy_of(transaction, self, pool)?;
+        self.discard(transaction)?;
+        let settled = Elements { pool, ..self };
+        for (word, value) in words.into_iter().enumerate() {
+            settled.set_word(transaction, word, value)?;
+        }
+        Ok(settled)
     }
 }
 

@@ -8,17 +8,17 @@ use undercroft_memory::{Block, Fault, Offset, Pool, Transaction, View, block_siz
 
 use crate::error::Error;
 use crate::random::Random;
-use crate::structures::ahead::{Ahead, TOGETHER};
-use crate::structures::bulk;
 use crate::structures::dictionary::{
     self, BUCKET, Dictionary, RootWords, Table, first_candidate, for_each_in_chain, home,
 };
+use crate::structures::dictionary_change;
 use crate::structures::element::{Element, Value};
-use crate::structures::entry::{Entry, Form};
+use crate::structures::entry::Entry;
+use crate::structures::graveyard;
 use crate::structures::key::{Key, hash};
+use crate::structures::prefetch::{Ahead, TOGETHER};
 use crate::structures::roots::{ARENA, ELEMENTS_WORDS, KEYS, NEXT_BITS, NEXT_TABLE};
 use crate::structures::walk::scan_bucket;
-use crate::upkeep::graveyard::{self, Dying};
 
 /// Buckets visited between two looks at whether anything changed (R3).
 const RECHECK_EVERY: u64 = 64;
@@ -134,7 +134,7 @@ pub(crate) fn set(
         return Ok(false);
     }
     let at = Element::create(transaction, &mut { pool }, key.bytes, value)?;
-    dictionary::insert(transaction, root, key.hash, at)?;
+    dictionary_change::insert(transaction, root, key.hash, at)?;
     Ok(true)
 }
 
@@ -148,23 +148,8 @@ pub(crate) fn add(
         return Ok(false);
     }
     let at = Element::create(transaction, &mut root.pool(), key.bytes, Value::Text(b""))?;
-    dictionary::insert(transaction, root, key.hash, at)?;
+    dictionary_change::insert(transaction, root, key.hash, at)?;
     Ok(true)
-}
-
-/// Root words of a copy of a dictionary in another pool. O(elements).
-pub(crate) fn copy_of(
-    transaction: &mut Transaction<'_>,
-    from: Elements,
-    pool: Pool,
-) -> Result<[u64; ELEMENTS_WORDS], Error> {
-    let mut all = Vec::new();
-    from.for_each(transaction.view(), |element| {
-        all.push(*element);
-        Ok(())
-    })?;
-    let (words, _) = bulk::copy(transaction, pool, &all)?;
-    Ok(words)
 }
 
 impl Elements {
@@ -175,22 +160,15 @@ impl Elements {
         if entry.header.value_length() != ELEMENTS_WORDS as u64 * 8 {
             return Err(entry.fault());
         }
-        Ok(Elements {
-            at: entry.value_at(),
-            pool: Pool::from(0),
-        })
+        Ok(Elements::at(entry.value_at()))
     }
 
-    /// The dictionary of a value that has one, whatever its type, to be looked
-    /// at: other words may lie behind those of the dictionary.
-    pub(crate) fn of_any(entry: &Entry) -> Option<Elements> {
-        let has_one = entry.header.form() == Some(Form::Object)
-            && entry.header.value_length() >= ELEMENTS_WORDS as u64 * 8
-            && entry.header.value_type()?.description().has_elements;
-        has_one.then(|| Elements {
-            at: entry.value_at(),
+    /// The dictionary whose root words lie there, to be read.
+    pub(crate) fn at(at: Offset) -> Elements {
+        Elements {
+            at,
             pool: Pool::from(0),
-        })
+        }
     }
 
     /// The dictionary of a large collection that lies in a shard, to be changed.
@@ -207,31 +185,7 @@ impl Elements {
     /// Lets all be freed later, where it has no arena; the root words are the
     /// caller's. O(1).
     pub(crate) fn discard(self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
-        graveyard::bury_dictionary(transaction, self, Dying::Elements)
-    }
-
-    /// Moves the collection to an arena where it has outgrown its shard's slabs:
-    /// then it can go to another shard, and be freed, in one step. To be called
-    /// after an element was set, with its length and whether it is new. Looks at
-    /// all elements when their number is a power of two, so that less than
-    /// twice as much as [`OUTGROWN`] is ever moved.
-    pub(crate) fn settle(
-        self,
-        transaction: &mut Transaction<'_>,
-        new: bool,
-        length: usize,
-    ) -> Result<Elements, Error> {
-        if !self.has_outgrown(transaction.view(), new, length)? {
-            return Ok(self);
-        }
-        let pool = transaction.create_arena(self.pool.shard())?;
-        let words = copy_of(transaction, self, pool)?;
-        self.discard(transaction)?;
-        let settled = Elements { pool, ..self };
-        for (word, value) in words.into_iter().enumerate() {
-            settled.set_word(transaction, word, value)?;
-        }
-        Ok(settled)
+        graveyard::bury_dictionary(transaction, self, graveyard::ELEMENTS)
     }
 
     /// Whether it is time for an arena; see [`settle`](Self::settle).
@@ -306,7 +260,7 @@ impl Elements {
             return Ok(false);
         };
         element.free(transaction, self.pool)?;
-        dictionary::remove(transaction, self, slot)?;
+        dictionary_change::remove(transaction, self, slot)?;
         Ok(true)
     }
 

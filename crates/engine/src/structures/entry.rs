@@ -13,7 +13,6 @@
 use undercroft_memory::{Fault, Offset, View};
 
 use crate::error::Error;
-use crate::types::registry::ValueType;
 
 /// Entries up to this size hold their value themselves.
 pub(crate) const INLINE_MAX: u64 = 4096;
@@ -26,50 +25,6 @@ const RAW: u64 = 1 << 10;
 /// Where a type's own bits lie, and how many they are.
 const DETAIL_SHIFT: u64 = 11;
 const DETAIL_MAX: u64 = 31;
-
-/// How the value is held, in the names of OBJECT ENCODING, which stand for
-/// structures of Redis: ours are other ones with the same limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Encoding {
-    /// A 64-bit integer.
-    Integer,
-    /// A string of at most 44 bytes that was never changed in place.
-    Embedded,
-    /// Any other string.
-    Raw,
-    /// A small hash or sorted set in one piece.
-    ListPack,
-    /// A hash, or a set that is not of integers only.
-    HashTable,
-    /// A small set of integers.
-    IntSet,
-    /// A large sorted set.
-    SkipList,
-    /// A list.
-    QuickList,
-    /// A feed, which Redis does not have.
-    Feed,
-    /// A stream.
-    Stream,
-}
-
-impl Encoding {
-    /// The name that OBJECT ENCODING answers.
-    pub fn name(self) -> &'static str {
-        match self {
-            Encoding::Integer => "int",
-            Encoding::Embedded => "embstr",
-            Encoding::Raw => "raw",
-            Encoding::ListPack => "listpack",
-            Encoding::HashTable => "hashtable",
-            Encoding::IntSet => "intset",
-            Encoding::SkipList => "skiplist",
-            Encoding::QuickList => "quicklist",
-            Encoding::Feed => "feed",
-            Encoding::Stream => "stream",
-        }
-    }
-}
 
 /// Where the bytes of a value are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,16 +42,10 @@ pub(crate) enum Form {
 /// What a value is, as its entry's header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
-    pub(crate) value_type: ValueType,
+    /// The number of its type, four bits.
+    pub(crate) number: u64,
     /// Five bits for the type's own use.
     pub(crate) detail: u64,
-}
-
-impl Kind {
-    pub(crate) const STRING: Kind = Kind {
-        value_type: ValueType::String,
-        detail: 0,
-    };
 }
 
 /// An entry's first word and what follows from it.
@@ -108,7 +57,7 @@ impl Header {
     #[inline(always)]
     pub(crate) fn new(kind: Kind, form: Form, key: u64, value: u64, expires: bool) -> Header {
         let short = if key > SHORT_KEY_MAX { 0xffff } else { key };
-        let mut bits = kind.value_type.number()
+        let mut bits = kind.number
             | (form as u64) << 4
             | (kind.detail & DETAIL_MAX) << DETAIL_SHIFT
             | short << 16
@@ -159,9 +108,10 @@ impl Header {
         }
     }
 
+    /// The number of the value's type.
     #[inline(always)]
-    pub(crate) fn value_type(self) -> Option<ValueType> {
-        ValueType::of_number(self.0 & 15)
+    pub(crate) fn type_number(self) -> u64 {
+        self.0 & 15
     }
 
     /// The type's own bits.
@@ -217,15 +167,6 @@ pub struct Entry {
     pub(crate) at: Offset,
     pub(crate) header: Header,
     pub(crate) key_length: u64,
-}
-
-/// A string value: an integer, or where its bytes are.
-#[derive(Clone, Copy, Debug)]
-pub enum Text {
-    /// An integer, whose text is its decimal digits.
-    Integer(i64),
-    /// So many bytes from an offset on.
-    Bytes(Offset, u64),
 }
 
 impl Entry {
@@ -310,17 +251,6 @@ impl Entry {
         }
     }
 
-    /// What kind of value it is.
-    pub fn value_type(&self) -> Result<ValueType, Error> {
-        self.header.value_type().ok_or_else(|| self.fault().into())
-    }
-
-    /// How the value is held.
-    pub fn encoding(&self) -> Result<Encoding, Error> {
-        let form = self.header.form().ok_or_else(|| self.fault())?;
-        Ok(self.value_type()?.contract().encoding(self.header, form))
-    }
-
     pub(crate) fn fault(&self) -> Fault {
         Fault {
             at: self.at,
@@ -336,66 +266,6 @@ impl Entry {
             Some(_) => Ok(None),
             None => Err(self.fault().into()),
         }
-    }
-
-    /// The value, if it is a string.
-    #[inline(always)]
-    pub fn text(&self, view: &View<'_>) -> Result<Text, Error> {
-        if self.header.value_type() != Some(ValueType::String) {
-            return Err(Error::WrongType);
-        }
-        match self.header.form() {
-            Some(Form::Inline) => Ok(Text::Bytes(self.value_at(), self.header.value_length())),
-            Some(Form::Integer) => Ok(Text::Integer(view.word(self.value_at())? as i64)),
-            Some(Form::Block) => {
-                let at = view.word(self.value_at())?;
-                Ok(Text::Bytes(at, self.header.value_length()))
-            }
-            Some(Form::Object) | None => Err(self.fault().into()),
-        }
-    }
-}
-
-impl Text {
-    /// Length of the text in bytes.
-    #[inline(always)]
-    pub fn length(&self) -> u64 {
-        match *self {
-            Text::Integer(value) => itoa::Buffer::new().format(value).len() as u64,
-            Text::Bytes(_, length) => length,
-        }
-    }
-
-    /// Appends the whole text to `out`.
-    #[inline(always)]
-    pub fn append_to(&self, view: &View<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
-        match *self {
-            Text::Bytes(at, length) => Ok(view.append_to(at, length, out)?),
-            Text::Integer(value) => {
-                out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
-                Ok(())
-            }
-        }
-    }
-
-    /// Appends bytes `start..end` of the text to `out`; the range must lie
-    /// inside.
-    pub fn append_range(
-        &self,
-        view: &View<'_>,
-        start: u64,
-        end: u64,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Error> {
-        match *self {
-            Text::Integer(value) => {
-                let mut buffer = itoa::Buffer::new();
-                let text = buffer.format(value).as_bytes();
-                out.extend_from_slice(&text[start as usize..end as usize]);
-            }
-            Text::Bytes(at, _) => view.append_part(at, start, end, out)?,
-        }
-        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@ use undercroft_memory::{ROOT_WORDS, Roots, Transaction, View};
 use crate::error::Error;
 
 /// Number of databases.
-pub(crate) const DATABASES: usize = 16;
+pub const DATABASES: usize = 16;
 /// Words of a database's root.
 pub(crate) const DATABASE_WORDS: usize = 16;
 

@@ -3,10 +3,10 @@
 use undercroft_memory::{Offset, Transaction, View};
 
 use crate::error::Error;
-use crate::structures::ahead::TOGETHER;
 use crate::structures::bulk;
 use crate::structures::element::Element;
 use crate::structures::elements::{Elements, new_pool};
+use crate::structures::prefetch::TOGETHER;
 use crate::structures::roots::ELEMENTS_WORDS;
 
 /// From so many elements on, of which few stay, those are put together anew.

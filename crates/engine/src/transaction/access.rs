@@ -5,17 +5,19 @@
 
 use std::cell::Ref;
 
-use undercroft_memory::{PinnedBlock, Scratch, ShardSet, Staged, Statistics, User, View};
+use undercroft_memory::{PinnedBlock, Scratch, ShardSet, Statistics, User, View};
 
 use crate::error::Error;
-use crate::messages::notify::KeyEvent;
-use crate::store::clock::Frozen;
-use crate::store::{Key, Reader, Store};
+use crate::handle::clock::Frozen;
+use crate::handle::events::KeyEvent;
+use crate::handle::eviction_policy::{Eviction, EvictionChange};
+use crate::handle::reader::Reader;
+use crate::handle::store::Store;
+use crate::structures::key::Key;
 use crate::transaction::load::Load;
 use crate::transaction::outbox::Post;
-use crate::transaction::running::{Running, Savepoint};
+use crate::transaction::savepoint::Savepoint;
 use crate::transaction::writer::Writer;
-use crate::upkeep::eviction::{Eviction, EvictionChange};
 
 /// A way to a store's keys. Copied freely; as cheap as a reference.
 #[derive(Clone, Copy)]
@@ -218,27 +220,6 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Runs many commands as one transaction; see [`Store::transact_into`]. Not within another one.
-    ///
-    /// # Errors
-    /// [`Error::OutsideTransaction`] within a transaction, and those of [`Store::transact`].
-    pub fn transact_into<S: Scratch, R, E: From<Error>>(
-        &self,
-        shards: ShardSet,
-        scratch: &mut S,
-        body: impl Fn(&Running<'_, '_>, &mut S) -> Result<R, E> + Sync,
-    ) -> Result<R, E> {
-        match self.running {
-            None => {
-                if self.load.keys != 0 {
-                    self.store.expect(shards, &self.load);
-                }
-                self.store.transact_into(shards, scratch, body)
-            }
-            Some(_) => Err(Error::OutsideTransaction.into()),
-        }
-    }
-
     /// Runs one of several commands of a transaction and undoes what it changed where it fails. By itself the store
     /// does that anyway.
     ///
@@ -268,24 +249,6 @@ impl<'a> Access<'a> {
     /// Whether this is the store within a transaction.
     pub fn is_running(&self) -> bool {
         self.running.is_some()
-    }
-
-    /// [`Store::stage`]. Within a transaction nothing is staged, as that takes locks of its own.
-    pub fn stage(&self, key: &Key<'_>, value: &[u8]) -> Result<Option<Staged<'a>>, Error> {
-        match self.running {
-            None => self.store.stage(key, value),
-            Some(_) => Ok(None),
-        }
-    }
-
-    /// [`Store::set_staged`]. Not within a transaction.
-    pub fn set_staged<'s>(
-        &self,
-        database: usize,
-        key: &Key<'_>,
-        staged: Staged<'s>,
-    ) -> Result<(), (Error, Staged<'s>)> {
-        self.store.set_staged(database, key, staged)
     }
 
     /// Notes that a key was used; see [`Store::note_use`]. Within a transaction that is counted behind its commit, once
@@ -347,27 +310,6 @@ impl<'a> Access<'a> {
         self.store.set_frequency(key, counter);
     }
 
-    /// Makes room for a command that adds about this many bytes; see [`Store::check_memory_for`]. Does nothing within a
-    /// transaction: room was made for all of its commands before it began, as in Redis.
-    ///
-    /// # Errors
-    /// Those of [`Store::check_memory_for`].
-    #[inline]
-    pub fn check_memory_for(&self, bytes: usize) -> Result<(), Error> {
-        match self.running {
-            None => self.store.check_memory_for(bytes),
-            Some(_) => Ok(()),
-        }
-    }
-
-    /// Gives free memory back to the system; see [`Store::purge`]. Nothing within a transaction, which holds locks.
-    pub fn purge(&self) -> Result<(), Error> {
-        match self.running {
-            None => self.store.purge(),
-            Some(_) => Ok(()),
-        }
-    }
-
     /// Bytes in allocated blocks.
     pub fn used_memory(&self) -> u64 {
         self.store.used_memory()
@@ -403,25 +345,9 @@ impl<'a> Access<'a> {
         self.store.set_eviction(eviction)
     }
 
-    /// Keys that this process evicted.
-    pub fn evicted_keys(&self) -> u64 {
-        self.store.evicted_keys()
-    }
-
     /// The strings that are read in place now, by whom and since when, oldest first.
     pub fn pins(&self) -> Vec<PinnedBlock> {
         self.store.pins()
-    }
-
-    /// Keys that this process removed because they had expired.
-    pub fn expired_keys(&self) -> u64 {
-        self.store.expired_keys()
-    }
-
-    /// Begins to count evicted and expired keys anew.
-    pub fn reset_counted_keys(&self) {
-        self.store.reset_evicted_keys();
-        self.store.reset_expired_keys();
     }
 
     /// Sizes of the store.
@@ -432,23 +358,5 @@ impl<'a> Access<'a> {
     /// The path of the store's file.
     pub fn path(&self) -> &'a std::path::Path {
         self.store.path()
-    }
-
-    /// Brings keys into the processor's caches; see [`Store::warm`].
-    #[inline]
-    pub fn warm(&self, database: usize, keys: &[&[u8]]) {
-        self.store.warm(database, keys);
-    }
-
-    /// Brings elements of collections into the processor's caches; see [`Store::warm_elements`].
-    #[inline]
-    pub fn warm_elements(&self, database: usize, elements: &[(&[u8], &[u8])]) {
-        self.store.warm_elements(database, elements);
-    }
-
-    /// Brings the next of many keys into the processor's caches; see [`Store::warm_ahead`].
-    #[inline(always)]
-    pub fn warm_ahead(&self, database: usize, keys: &[Key<'_>], position: usize) {
-        self.store.warm_ahead(database, keys, position);
     }
 }

@@ -2,7 +2,7 @@
 
 use undercroft_memory::{Need, ShardSet};
 
-use crate::store::Store;
+use crate::handle::store::Store;
 
 /// Undo log of a key that is set, removed or renamed: its slot and bucket, its
 /// block, the counts, and a part of the table's growth.

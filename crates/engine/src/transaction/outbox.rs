@@ -4,18 +4,12 @@
 //! back is gone with it (W10). It is one list in the order of the changes, with one mark and one cut: a savepoint is a
 //! place in it. Nothing of it happens before the commit, and nothing in it can fail the transaction any more.
 
-use std::sync::atomic::Ordering;
-
-use undercroft_memory::defer_signals;
-
-use crate::messages::notify::{EventClasses, KeyEvent};
-use crate::store::Store;
-use crate::structures::roots::DATABASES;
-use crate::structures::roots::Root;
-use crate::transaction::backlog::Letter;
+use crate::handle::events::{EventClasses, KeyEvent};
+use crate::handle::expired_seen;
+use crate::structures::roots::{DATABASES, Root};
 use crate::transaction::effect::{Change, Effect};
-use crate::upkeep::expired;
-use crate::waiting::{Noticed, Queue};
+use crate::transaction::message::Letter;
+use crate::transaction::notice::{Noticed, Queue};
 
 /// What is to be done and told once a transaction is committed.
 #[derive(Debug)]
@@ -32,14 +26,15 @@ pub(crate) struct Outbox {
 
 /// What was in an outbox when its transaction ended. One word, as every change hands it on.
 #[derive(Debug)]
-pub(crate) struct Mail(Option<Box<Content>>);
+pub(crate) struct Mail(pub(crate) Option<Box<Content>>);
 
+/// What is in an outbox that is not empty.
 #[derive(Debug)]
-struct Content {
+pub(crate) struct Content {
     /// The events that are told.
-    classes: EventClasses,
-    posts: Vec<Post>,
-    noticed: Noticed,
+    pub(crate) classes: EventClasses,
+    pub(crate) posts: Vec<Post>,
+    pub(crate) noticed: Noticed,
 }
 
 /// One thing to be done or told.
@@ -67,6 +62,17 @@ pub(crate) struct Mark {
 }
 
 impl Outbox {
+    /// An empty outbox, for events of these classes.
+    #[inline(always)]
+    pub(crate) fn new(classes: EventClasses, followed: bool) -> Outbox {
+        Outbox {
+            classes,
+            muted: 0,
+            followed,
+            content: None,
+        }
+    }
+
     /// Whether events are told at all.
     #[inline(always)]
     pub(crate) fn tells(&self) -> bool {
@@ -175,7 +181,7 @@ impl Outbox {
         };
         for post in content.posts.drain(mark.posts..) {
             if let Post::Expired(database, key) = post {
-                expired::remember_key(database, key.into());
+                expired_seen::remember_key(database, key.into());
             }
         }
         content.noticed.cut(mark.noticed);
@@ -194,71 +200,6 @@ impl Mail {
         match &mut self.0 {
             Some(content) => std::mem::take(&mut content.noticed),
             None => Noticed::default(),
-        }
-    }
-}
-
-impl Store {
-    /// An empty outbox. One load.
-    #[inline(always)]
-    pub(crate) fn outbox(&self) -> Outbox {
-        Outbox {
-            classes: self.told_events(),
-            muted: 0,
-            followed: self.is_followed.load(Ordering::Relaxed),
-            content: None,
-        }
-    }
-
-    /// Does and tells what a transaction left to be done behind its commit.
-    #[inline(always)]
-    pub(crate) fn deliver(&self, mail: Mail) {
-        if let Some(content) = mail.0 {
-            self.deliver_all(*content);
-        }
-    }
-
-    #[cold]
-    fn deliver_all(&self, content: Content) {
-        // What was done stands, so nothing from here on is its error.
-        let _deferred = defer_signals();
-        if content
-            .posts
-            .iter()
-            .any(|post| matches!(post, Post::Flushed))
-        {
-            // The keys are gone in any case; later writers free what is left.
-            let _ = self.free_flushed();
-        }
-        let (classes, mut outgoing) = (content.classes, None);
-        for post in content.posts {
-            match post {
-                Post::Flushed => {}
-                Post::Change(change) => self.tell_follower(change),
-                Post::Use(shard, hash) => self.count_use(shard, hash),
-                Post::Event(event, database, key) => outgoing
-                    .get_or_insert_with(|| self.outgoing())
-                    .tell(classes, event, database, &key),
-                Post::Expired(database, key) => {
-                    if database < DATABASES {
-                        self.expired.fetch_add(1, Ordering::Relaxed);
-                    }
-                    if classes.tell_of(KeyEvent::Expired) {
-                        outgoing.get_or_insert_with(|| self.outgoing()).tell(
-                            classes,
-                            KeyEvent::Expired,
-                            database,
-                            &key,
-                        );
-                    }
-                }
-                Post::Letter(letter) => outgoing
-                    .get_or_insert_with(|| self.outgoing())
-                    .send_letter(&letter),
-            }
-        }
-        if content.noticed.count() > 0 {
-            self.serve_noticed(content.noticed);
         }
     }
 }

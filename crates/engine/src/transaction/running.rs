@@ -2,14 +2,17 @@
 
 use std::cell::{Cell, Ref, RefCell};
 
-use undercroft_memory::{Scratch, ShardSet, Transaction, View, defer_signals, has_removed_in_part};
+use undercroft_memory::{Scratch, ShardSet, Transaction, View};
 
 use crate::error::Error;
-use crate::messages::notify::KeyEvent;
-use crate::store::Store;
+use crate::handle::events::KeyEvent;
+use crate::handle::store::Store;
+use crate::transaction::above::above;
 use crate::transaction::access::{Access, Within};
 use crate::transaction::load::Load;
-use crate::transaction::outbox::{Mail, Mark, Outbox, Post};
+use crate::transaction::outbox::{Mail, Post};
+use crate::transaction::retry::FailedTry;
+use crate::transaction::savepoint::Savepoint;
 use crate::transaction::writer::Writer;
 
 /// A transaction over many commands; see [`Store::transact`].
@@ -29,14 +32,6 @@ enum Soundness {
     Spoiled,
     /// It could not be undone, for this reason.
     Stuck(Error),
-}
-
-/// What commands had done so far, to go back to; see [`Running::savepoint`].
-#[derive(Clone, Debug, Default)]
-pub struct Savepoint {
-    changes: undercroft_memory::LogSavepoint,
-    outbox: Mark,
-    is_sound: bool,
 }
 
 impl Running<'_, '_> {
@@ -93,7 +88,7 @@ impl Running<'_, '_> {
     }
 
     /// What the transaction comes to where its body returned this, and what is to be done behind its commit.
-    fn end<R, E: From<Error>>(self, result: Result<R, E>) -> Result<(R, Mail), Carried<E>> {
+    fn end<R, E: From<Error>>(self, result: Result<R, E>) -> Result<(R, Mail), FailedTry<E>> {
         let beyond = self.beyond.get();
         let again = self.starts_again();
         let result = match (result, self.soundness.into_inner()) {
@@ -105,10 +100,11 @@ impl Running<'_, '_> {
         let outbox = self.writer.into_inner().outbox;
         match result {
             Ok(value) => Ok((value, outbox.close())),
-            Err(error) => Err(Carried {
-                beyond,
-                ..Carried::failed(error, outbox, again)
-            }),
+            Err(error) => {
+                let mut failed = FailedTry::failed(error, outbox, again);
+                failed.beyond = beyond;
+                Err(failed)
+            }
         }
     }
 }
@@ -214,92 +210,38 @@ impl Store {
                 Ok((value, mail)) => {
                     self.deliver(mail);
                     if self.segment.upkeep_is_due() {
-                        self.upkeep_behind();
+                        above(self).upkeep(self);
                     }
                     return Ok(value);
                 }
-                Err(carried) if carried.beyond && locked != self.all_shards() => {
+                Err(failed) if failed.beyond && locked != self.all_shards() => {
                     locked = self.all_shards();
                 }
-                Err(carried) => self.try_again(carried).inspect_err(|_| scratch.clear())?,
+                Err(failed) => self.try_again(failed).inspect_err(|_| scratch.clear())?,
             }
         }
     }
+}
 
-    /// Does what another try needs: looks after marked shards, or frees memory.
+impl Access<'_> {
+    /// Runs many commands as one transaction; see [`Store::transact_into`]. Not within another one.
     ///
     /// # Errors
-    /// What failed, where another try would fail as well.
-    #[cold]
-    pub(crate) fn try_again<E: From<Error>>(&self, carried: Carried<E>) -> Result<(), E> {
-        match carried.cause {
-            Cause::Other => Err(carried.error),
-            Cause::Marked => self.look_after().map_err(E::from),
-            // What is removed already cannot be removed again, and told of.
-            Cause::Full if has_removed_in_part() => Err(carried.error),
-            Cause::Full => {
-                // The error that there is goes before any that this comes to.
-                let _deferred = defer_signals();
-                let freed = self.reclaim(|| false).unwrap_or(false)
-                    || self.free_for_room(|| false).unwrap_or(false)
-                    || self.evict_for_space().unwrap_or(false);
-                if freed { Ok(()) } else { Err(carried.error) }
+    /// [`Error::OutsideTransaction`] within a transaction, and those of [`Store::transact`].
+    pub fn transact_into<S: Scratch, R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        scratch: &mut S,
+        body: impl Fn(&Running<'_, '_>, &mut S) -> Result<R, E> + Sync,
+    ) -> Result<R, E> {
+        match self.running {
+            None => {
+                if self.load.keys != 0 {
+                    self.store.expect(shards, &self.load);
+                }
+                self.store.transact_into(shards, scratch, body)
             }
-        }
-    }
-}
-
-/// An error of the body, into which the segment's own are turned as well.
-pub(crate) struct Carried<E> {
-    error: E,
-    cause: Cause,
-    /// Whether a shard was missing.
-    beyond: bool,
-}
-
-/// Why a try failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
-    /// The body said so, or something that another try does not end.
-    Other,
-    /// The segment had no more memory.
-    Full,
-    /// Somebody has to look after a shard first (L5).
-    Marked,
-}
-
-impl<E> Carried<E> {
-    #[inline(always)]
-    pub(crate) fn of(error: E) -> Carried<E> {
-        Carried {
-            error,
-            cause: Cause::Other,
-            beyond: false,
-        }
-    }
-
-    /// The error of a change, which is undone, and nothing in its outbox happens. The expired keys that it removed are
-    /// there again, and remembered as such, unless the change runs again, which meets them itself.
-    #[cold]
-    pub(crate) fn failed(error: E, mut outbox: Outbox, again: bool) -> Carried<E> {
-        if !again {
-            outbox.cut(Mark::default());
-        }
-        Carried::of(error)
-    }
-}
-
-impl<E: From<Error>> From<undercroft_memory::Error> for Carried<E> {
-    #[cold]
-    fn from(error: undercroft_memory::Error) -> Self {
-        let cause = match error {
-            undercroft_memory::Error::OutOfMemory => Cause::Full,
-            undercroft_memory::Error::Marked => Cause::Marked,
-            _ => Cause::Other,
-        };
-        Carried {
-            cause,
-            ..Carried::of(Error::from(error).into())
+            Some(_) => Err(Error::OutsideTransaction.into()),
         }
     }
 }

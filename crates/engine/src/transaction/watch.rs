@@ -10,8 +10,9 @@
 use undercroft_memory::{Changes, ShardSet, View, defer_signals};
 
 use crate::error::Error;
-use crate::store::{Key, Store};
+use crate::handle::store::Store;
 use crate::structures::dictionary;
+use crate::structures::key::Key;
 use crate::structures::roots::{EPOCHS, Root};
 use crate::transaction::access::Access;
 use crate::transaction::running::Running;

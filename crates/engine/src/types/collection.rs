@@ -3,8 +3,9 @@
 use undercroft_memory::{Pool, Transaction, View};
 
 use crate::error::Error;
-use crate::keyspace::check::Walk;
-use crate::structures::elements::{self, Elements};
+use crate::structures::bulk;
+use crate::structures::check::Check;
+use crate::structures::elements::Elements;
 use crate::structures::entry::Entry;
 use crate::types::contract::Object;
 
@@ -33,19 +34,19 @@ impl Object for Collections {
         pool: Pool,
     ) -> Result<Vec<u64>, Error> {
         let source = Elements::to_change(transaction.view(), shard, entry)?;
-        Ok(elements::copy_of(transaction, source, pool)?.to_vec())
+        Ok(bulk::copy_of(transaction, source, pool)?.to_vec())
     }
 
     fn memory_usage(&self, view: &View<'_>, entry: &Entry, samples: u64) -> Result<u64, Error> {
         Elements::to_read(entry)?.memory_usage(view, samples)
     }
 
-    fn check(&self, walk: &mut Walk<'_>, entry: &Entry) -> Result<(), Error> {
-        let elements = Elements::to_change(walk.view, walk.shard, entry)?;
+    fn check(&self, check: &mut Check<'_>, entry: &Entry) -> Result<(), Error> {
+        let elements = Elements::to_change(check.view, check.shard, entry)?;
         let name = format!("the collection at {:#x}", entry.at);
-        walk.elements(elements, &name);
-        if elements.length(walk.view)? == 0 {
-            walk.problem(|| format!("{name} is empty"));
+        check.elements(elements, &name);
+        if elements.length(check.view)? == 0 {
+            check.problem(|| format!("{name} is empty"));
         }
         Ok(())
     }

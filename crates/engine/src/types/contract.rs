@@ -5,14 +5,15 @@
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
 use crate::error::Error;
-use crate::keyspace::check::Walk;
-use crate::rdb::{Input, Output};
-use crate::store::Key;
-use crate::structures::entry::{Encoding, Entry, Form, Header};
+use crate::rdb_form::{Input, Output};
+use crate::structures::check::Check;
+use crate::structures::entry::{Entry, Form, Header};
+use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
 use crate::structures::tree::Subtree;
 use crate::transaction::writer::Writer;
-use crate::types::value::Limits;
+use crate::types::limits::Limits;
+use crate::types::value_type::Encoding;
 
 /// What a type is, for whoever treats values of all types alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +94,7 @@ pub(crate) trait Object: Sync {
     fn memory_usage(&self, view: &View<'_>, entry: &Entry, samples: u64) -> Result<u64, Error>;
 
     /// Reaches every block of an object, and finds what is wrong with it. Its arena has been reached.
-    fn check(&self, walk: &mut Walk<'_>, entry: &Entry) -> Result<(), Error>;
+    fn check(&self, check: &mut Check<'_>, entry: &Entry) -> Result<(), Error>;
 
     /// The tree that objects of the type have, where they have one.
     fn tree(&self) -> Option<&'static dyn DyingTree> {

@@ -1,5 +1,9 @@
-//! The types of values, each with its number in the file and with what answers for it.
+//! What answers for each type of value.
 
+use crate::error::Error;
+use crate::structures::elements::Elements;
+use crate::structures::entry::{Entry, Form};
+use crate::structures::roots::ELEMENTS_WORDS;
 use crate::types::contract::{Contract, Description, DyingTree};
 use crate::types::feed::Feeds;
 use crate::types::hash::Hashes;
@@ -8,60 +12,20 @@ use crate::types::set::Sets;
 use crate::types::sorted::SortedSets;
 use crate::types::stream::Streams;
 use crate::types::string::Strings;
-
-macro_rules! value_types {
-    ($($(#[$meta:meta])* $name:ident = $number:literal => $contract:expr,)*) => {
-        /// What kind of value a key holds.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum ValueType {
-            $($(#[$meta])* $name = $number,)*
-        }
-
-        impl ValueType {
-            /// All types, in the order of their numbers.
-            pub const ALL: [ValueType; [$(ValueType::$name),*].len()] = [$(ValueType::$name),*];
-
-            /// The type with a number, which [`number`](Self::number) gives.
-            #[inline(always)]
-            pub fn of_number(number: u64) -> Option<ValueType> {
-                match number {
-                    $($number => Some(ValueType::$name),)*
-                    _ => None,
-                }
-            }
-
-            /// What answers for the type.
-            pub(crate) fn contract(self) -> &'static dyn Contract {
-                match self {
-                    $(ValueType::$name => &$contract,)*
-                }
-            }
-        }
-    };
-}
-
-value_types! {
-    /// A string.
-    String = 0 => Strings,
-    /// A list.
-    List = 1 => Lists,
-    /// A set.
-    Set = 2 => Sets,
-    /// A set whose members have a score, in the order of their scores.
-    SortedSet = 3 => SortedSets,
-    /// A hash: fields with their values.
-    Hash = 4 => Hashes,
-    /// A feed: values of one size with attributes, by position.
-    Feed = 5 => Feeds,
-    /// A stream: entries in the order of their ids.
-    Stream = 6 => Streams,
-}
+use crate::types::value_type::{Encoding, ValueType};
 
 impl ValueType {
-    /// The number that stands for the type in stores and in exports. It never changes.
-    #[inline(always)]
-    pub fn number(self) -> u64 {
-        self as u64
+    /// What answers for the type.
+    pub(crate) fn contract(self) -> &'static dyn Contract {
+        match self {
+            ValueType::String => &Strings,
+            ValueType::List => &Lists,
+            ValueType::Set => &Sets,
+            ValueType::SortedSet => &SortedSets,
+            ValueType::Hash => &Hashes,
+            ValueType::Feed => &Feeds,
+            ValueType::Stream => &Streams,
+        }
     }
 
     /// What answers for the trees of its objects, where they have such.
@@ -77,6 +41,23 @@ impl ValueType {
     /// The name that TYPE answers.
     pub fn name(self) -> &'static str {
         self.description().name
+    }
+}
+
+impl Entry {
+    /// How the value is held.
+    pub fn encoding(&self) -> Result<Encoding, Error> {
+        let form = self.header.form().ok_or_else(|| self.fault())?;
+        Ok(self.value_type()?.contract().encoding(self.header, form))
+    }
+
+    /// The dictionary of a value that has one, whatever its type, to be looked
+    /// at: other words may lie after those of the dictionary.
+    pub(crate) fn elements(&self) -> Option<Elements> {
+        let has_one = self.header.form() == Some(Form::Object)
+            && self.header.value_length() >= ELEMENTS_WORDS as u64 * 8
+            && self.header.value_type()?.description().has_elements;
+        has_one.then(|| Elements::at(self.value_at()))
     }
 }
 

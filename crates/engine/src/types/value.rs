@@ -1,18 +1,21 @@
 //! What the types that are not strings share: finding a key that holds one,
 //! storing one, and getting rid of it.
 
-use undercroft_memory::View;
+use undercroft_memory::{Offset, Report, Transaction, View};
 
 use crate::error::Error;
-use crate::store::{Key, Reader};
+use crate::handle::reader::Reader;
+use crate::handle::store::Store;
+use crate::structures::check::Check;
+use crate::structures::detached;
 use crate::structures::entry::{Entry, Form, Kind};
+use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
 use crate::transaction::writer::{Expiry, Found, Writer};
 use crate::types::contract::Object;
-use crate::types::hash::PackedLimits;
-use crate::types::registry::ValueType;
+use crate::types::limits::Limits;
 use crate::types::string::write::Stored;
-use crate::upkeep::detached;
+use crate::types::value_type::ValueType;
 
 impl Entry {
     /// Appends the bytes of a collection in one piece to `out`; false where it
@@ -51,26 +54,6 @@ impl Entry {
             Err(Error::WrongType)
         }
     }
-}
-
-/// Up to where collections stay in one piece.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Hashes.
-    pub hash: PackedLimits,
-    /// The most that a set of integers may have.
-    pub integers: u64,
-    /// Sorted sets.
-    pub sorted: PackedLimits,
-}
-
-impl Limits {
-    /// Redis' defaults.
-    pub const DEFAULT: Limits = Limits {
-        hash: PackedLimits::HASH,
-        integers: 512,
-        sorted: PackedLimits::SORTED_SET,
-    };
 }
 
 impl Reader<'_, '_> {
@@ -174,33 +157,21 @@ impl Writer<'_, '_> {
         let stored = Stored::Object(kind, &bytes);
         self.put(database, key, found, stored, Expiry::Keep)
     }
+}
 
-    /// Frees what an entry refers to; the entry itself is the caller's.
-    #[inline(always)]
-    pub(crate) fn discard_value(&mut self, shard: usize, entry: &Entry) -> Result<(), Error> {
-        match entry.header.form() {
-            Some(Form::Inline | Form::Integer) => Ok(()),
-            Some(Form::Block) => {
-                let block = self.view().word(entry.value_at())?;
-                self.transaction.free(shard, block);
-                Ok(())
-            }
-            Some(Form::Object) => self.discard_object(shard, entry),
-            None => Err(entry.fault().into()),
-        }
+/// Lets what an object consists of be freed later, in small steps (W8); all
+/// of its arena at once, where it has one.
+pub(crate) fn discard_object(
+    transaction: &mut Transaction<'_>,
+    shard: usize,
+    entry: &Entry,
+) -> Result<(), Error> {
+    let object = entry.object()?;
+    let pool = object.pool(transaction.view(), shard, entry)?;
+    if pool.arena() != 0 {
+        return detached::bury_arena(transaction, pool);
     }
-
-    /// Lets what an object consists of be freed later, in small steps (W8); all
-    /// of its arena at once, where it has one.
-    #[cold]
-    fn discard_object(&mut self, shard: usize, entry: &Entry) -> Result<(), Error> {
-        let object = entry.object()?;
-        let pool = object.pool(self.view(), shard, entry)?;
-        if pool.arena() != 0 {
-            return detached::bury_arena(self.transaction, pool);
-        }
-        object.discard(self.transaction, pool, entry)
-    }
+    object.discard(transaction, pool, entry)
 }
 
 /// The root words with which another key takes over an object (`take`), or
@@ -245,4 +216,26 @@ fn words_of(view: &View<'_>, entry: &Entry) -> Result<Vec<u8>, Error> {
 /// Root words as they lie in an entry.
 fn to_bytes(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Calls `reach` with every block of an object that has no arena, its entry's own ones aside. The shard is locked: the walk
+/// trusts what it reads. O(64 KiB of the object).
+///
+/// # Errors
+/// Those of damage.
+pub(crate) fn for_each_block(
+    store: &Store,
+    view: &View<'_>,
+    shard: usize,
+    entry: &Entry,
+    reach: &mut dyn FnMut(Offset),
+) -> Result<(), Error> {
+    let mut check = Check {
+        view,
+        shard,
+        reach,
+        report: &mut Report::default(),
+        secret: store.segment.hash_key(),
+    };
+    entry.object()?.check(&mut check, entry)
 }

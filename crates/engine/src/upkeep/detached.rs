@@ -12,20 +12,15 @@
 //! | next one | root | levels | progress |
 //! ```
 
-use undercroft_memory::{Fault, Offset, Pool, Transaction, View};
+use undercroft_memory::{Offset, Pool, Transaction, View};
 
 use crate::error::Error;
-use crate::structures::tree::Subtree;
+use crate::structures::detached::{LIST, TREE, TYPE, fault};
+use crate::structures::graveyard::{CURSOR, MAIN};
 use crate::types::contract::DyingTree;
-use crate::types::registry::ValueType;
-use crate::upkeep::graveyard::{self, CURSOR, Dying, Left, MAIN, tree_of};
+use crate::types::value_type::ValueType;
+use crate::upkeep::dying::{Left, free_leaves, tree_of};
 
-const PART: u64 = 32;
-/// Where a part's tree is described.
-const TREE: u64 = 8;
-/// Where a record says what type the arena's value is: its number, as lists once were the only ones.
-const TYPE: u64 = MAIN + 8;
-const LIST: u64 = 0;
 /// Parts of one value that the check follows.
 const PARTS_MAX: usize = 1 << 20;
 
@@ -38,86 +33,6 @@ fn trees(view: &View<'_>, record: Offset) -> Result<&'static dyn DyingTree, Erro
             None => Err(fault(record)),
         },
     }
-}
-
-/// Lets part of a tree in an arena, of a value of a type, be freed later: behind the first part, which may be the one
-/// that is being freed just now. O(1).
-pub(crate) fn bury(
-    transaction: &mut Transaction<'_>,
-    pool: Pool,
-    value_type: ValueType,
-    (root, height): Subtree,
-) -> Result<(), Error> {
-    let record = transaction.view().arena_note(pool.arena())?;
-    let first = match record {
-        0 => 0,
-        record => transaction.view().word(record + CURSOR)?,
-    };
-    let next = match first {
-        0 => 0,
-        first => transaction.view().word(first)?,
-    };
-    let part = transaction.allocate(pool, PART)?;
-    for (word, value) in [next, root, height as u64, 0].into_iter().enumerate() {
-        transaction.fill_word(part + word as u64 * 8, value)?;
-    }
-    match first {
-        0 => {
-            let number = match value_type {
-                ValueType::List => LIST,
-                other => other.number(),
-            };
-            take_up(transaction, pool, number, part)
-        }
-        first => Ok(transaction.store(pool.shard(), first, part)?),
-    }
-}
-
-/// Makes a record of parts in the shard of their arena.
-fn take_up(
-    transaction: &mut Transaction<'_>,
-    pool: Pool,
-    number: u64,
-    first: Offset,
-) -> Result<(), Error> {
-    let words = [pool.arena(), number, first, 0, 0];
-    let record = graveyard::bury(transaction, pool.shard(), Dying::Parts, words)?;
-    Ok(transaction.set_arena_note(pool, record)?)
-}
-
-/// Takes the task away from the record of an arena's parts, if there is one.
-/// Returns what they are and the first part, or 0.
-fn lay_down(transaction: &mut Transaction<'_>, pool: Pool) -> Result<(u64, Offset), Error> {
-    let record = transaction.view().arena_note(pool.arena())?;
-    if record == 0 {
-        return Ok((LIST, 0));
-    }
-    let [number, first] = transaction.view().words::<2>(record + TYPE)?;
-    transaction.store(pool.shard(), record + MAIN, 0)?;
-    transaction.store(pool.shard(), record + CURSOR, 0)?;
-    transaction.set_arena_note(pool, 0)?;
-    Ok((number, first))
-}
-
-/// Gives an arena to another shard, with the parts in it. O(1).
-pub(crate) fn transfer_arena(
-    transaction: &mut Transaction<'_>,
-    pool: Pool,
-    to: usize,
-) -> Result<(), Error> {
-    let (number, first) = lay_down(transaction, pool)?;
-    let moved = transaction.transfer_arena(pool, to)?;
-    if first == 0 {
-        return Ok(());
-    }
-    take_up(transaction, moved, number, first)
-}
-
-/// Frees an arena, with the parts in it. O(1).
-pub(crate) fn bury_arena(transaction: &mut Transaction<'_>, pool: Pool) -> Result<(), Error> {
-    lay_down(transaction, pool)?;
-    transaction.bury_arena(pool);
-    Ok(())
 }
 
 /// Frees up to so many leaves of the first part that a record leads to, and
@@ -134,7 +49,7 @@ pub(crate) fn free_a_little(
     }
     let pool = Pool::new(shard, arena);
     let trees = trees(transaction.view(), record)?;
-    if !graveyard::free_leaves(transaction, pool, part + TREE, trees, leaves)? {
+    if !free_leaves(transaction, pool, part + TREE, trees, leaves)? {
         return Ok(false);
     }
     let next = transaction.view().word(part)?;
@@ -167,21 +82,4 @@ pub(crate) fn all(view: &View<'_>, record: Offset) -> Result<Vec<(Offset, Left)>
         part = next;
     }
     Ok(parts)
-}
-
-/// Checks that an arena's note leads back to it.
-pub(crate) fn check_note(view: &View<'_>, arena: Offset) -> Result<(), Error> {
-    let record = view.arena_note(arena)?;
-    if record != 0 && view.word(record + MAIN)? != arena {
-        return Err(fault(arena));
-    }
-    Ok(())
-}
-
-fn fault(at: Offset) -> Error {
-    Fault {
-        at,
-        what: "parts of a value and an arena that lead to each other",
-    }
-    .into()
 }

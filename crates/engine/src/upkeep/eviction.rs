@@ -5,20 +5,24 @@
 //! in a pool for the next time. Only the removal of one key takes a lock, that
 //! of its shard, so the work under a lock is bounded (W9) whatever is evicted.
 
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use undercroft_memory::{Offset, Setting, ShardSet, removing};
+use undercroft_memory::{ForkMutex, Offset, ShardSet, removing};
 
 use crate::error::Error;
-use crate::messages::notify::KeyEvent;
-use crate::store::{Key, Store};
+use crate::handle::events::KeyEvent;
+use crate::handle::eviction_policy::{Eviction, EvictionPolicy, Measure};
+use crate::handle::store::Store;
 use crate::structures::dictionary;
 use crate::structures::entry::Entry;
+use crate::structures::key::Key;
 use crate::structures::roots::{DATABASES, EXPIRES, KEYS, Root};
 use crate::structures::walk::scan_bucket;
+use crate::transaction::above::above;
+use crate::transaction::access::Access;
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer};
+use crate::upkeep::counters::Counters;
 use crate::upkeep::graveyard;
 use crate::upkeep::reclaim::Locked;
 
@@ -36,144 +40,6 @@ const LOST_AT_ONCE: u64 = 100;
 const LOOK_EVERY: u64 = 64;
 /// The score of a key that has expired.
 pub(crate) const EXPIRED: u64 = u64::MAX;
-
-/// Which keys make room for others where the memory limit is reached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u64)]
-pub enum EvictionPolicy {
-    /// None: writing fails instead.
-    #[default]
-    NoEviction = 0,
-    /// The least recently used.
-    AllKeysLru = 1,
-    /// The least frequently used.
-    AllKeysLfu = 2,
-    /// Any.
-    AllKeysRandom = 3,
-    /// The least recently used of those that expire.
-    VolatileLru = 4,
-    /// The least frequently used of those that expire.
-    VolatileLfu = 5,
-    /// Any of those that expire.
-    VolatileRandom = 6,
-    /// Those that expire first.
-    VolatileTtl = 7,
-}
-
-/// By what keys are ranked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Measure {
-    /// The time since they were used.
-    Idle,
-    /// How often they were used.
-    Frequency,
-    /// When they expire.
-    Deadline,
-    /// Nothing.
-    None,
-}
-
-impl EvictionPolicy {
-    /// Every policy.
-    pub const ALL: [EvictionPolicy; 8] = [
-        EvictionPolicy::NoEviction,
-        EvictionPolicy::AllKeysLru,
-        EvictionPolicy::AllKeysLfu,
-        EvictionPolicy::AllKeysRandom,
-        EvictionPolicy::VolatileLru,
-        EvictionPolicy::VolatileLfu,
-        EvictionPolicy::VolatileRandom,
-        EvictionPolicy::VolatileTtl,
-    ];
-
-    /// The name that `maxmemory-policy` has for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            EvictionPolicy::NoEviction => "noeviction",
-            EvictionPolicy::AllKeysLru => "allkeys-lru",
-            EvictionPolicy::AllKeysLfu => "allkeys-lfu",
-            EvictionPolicy::AllKeysRandom => "allkeys-random",
-            EvictionPolicy::VolatileLru => "volatile-lru",
-            EvictionPolicy::VolatileLfu => "volatile-lfu",
-            EvictionPolicy::VolatileRandom => "volatile-random",
-            EvictionPolicy::VolatileTtl => "volatile-ttl",
-        }
-    }
-
-    /// The policy of this name.
-    pub fn from_name(name: &str) -> Option<EvictionPolicy> {
-        Self::ALL.into_iter().find(|policy| policy.name() == name)
-    }
-
-    /// Whether uses are counted, rather than their time noted.
-    pub fn is_lfu(self) -> bool {
-        Self::counts_uses(self as u64)
-    }
-
-    /// [`is_lfu`](Self::is_lfu) of a policy's number in the store.
-    #[inline(always)]
-    pub(crate) fn counts_uses(number: u64) -> bool {
-        number == EvictionPolicy::AllKeysLfu as u64 || number == EvictionPolicy::VolatileLfu as u64
-    }
-
-    fn of_number(number: u64) -> EvictionPolicy {
-        let known = Self::ALL
-            .into_iter()
-            .find(|policy| *policy as u64 == number);
-        known.unwrap_or_default()
-    }
-
-    pub(crate) fn only_expiring(self) -> bool {
-        self as u64 >= EvictionPolicy::VolatileLru as u64
-    }
-
-    pub(crate) fn measure(self) -> Measure {
-        match self {
-            EvictionPolicy::AllKeysLru | EvictionPolicy::VolatileLru => Measure::Idle,
-            EvictionPolicy::AllKeysLfu | EvictionPolicy::VolatileLfu => Measure::Frequency,
-            EvictionPolicy::VolatileTtl => Measure::Deadline,
-            _ => Measure::None,
-        }
-    }
-}
-
-/// How the processes that share a store make room in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Eviction {
-    /// Which keys go.
-    pub policy: EvictionPolicy,
-    /// Keys looked at for each that goes (default 5).
-    pub samples: u64,
-    /// How slowly the counters of use grow (default 10).
-    pub lfu_log_factor: u64,
-    /// Minutes in which an unused key's counter loses a point; 0 is never
-    /// (default 1).
-    pub lfu_decay_time: u64,
-}
-
-impl Default for Eviction {
-    fn default() -> Eviction {
-        Eviction {
-            policy: EvictionPolicy::NoEviction,
-            samples: 5,
-            lfu_log_factor: 10,
-            lfu_decay_time: 1,
-        }
-    }
-}
-
-/// One of the values of an [`Eviction`]; the numbers are below 2^63.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EvictionChange {
-    /// [`Eviction::policy`].
-    Policy(EvictionPolicy),
-    /// [`Eviction::samples`].
-    Samples(u64),
-    /// [`Eviction::lfu_log_factor`].
-    LfuLogFactor(u64),
-    /// [`Eviction::lfu_decay_time`].
-    LfuDecayTime(u64),
-}
 
 /// A key that was looked at.
 #[derive(Debug)]
@@ -196,6 +62,10 @@ pub(crate) struct EvictionPool {
     /// The shard to look at next.
     shard: usize,
 }
+
+/// The pool of a handle's threads: a part of the handle.
+#[derive(Debug, Default)]
+pub(crate) struct Pool(ForkMutex<EvictionPool>);
 
 impl EvictionPool {
     fn add(&mut self, candidate: Candidate) {
@@ -239,58 +109,37 @@ pub(crate) enum Attempt {
 }
 
 impl Store {
-    /// How the processes that share this store make room in it.
-    pub fn eviction(&self) -> Eviction {
-        let number = |setting, default| match self.segment.setting(setting) {
-            0 => default,
-            number => number - 1,
-        };
-        let default = Eviction::default();
-        Eviction {
-            policy: EvictionPolicy::of_number(self.segment.setting(Setting::EvictionPolicy)),
-            samples: number(Setting::EvictionSamples, default.samples),
-            lfu_log_factor: number(Setting::LfuLogFactor, default.lfu_log_factor),
-            lfu_decay_time: number(Setting::LfuDecayTime, default.lfu_decay_time),
-        }
-    }
-
-    /// Sets how all processes make room, each of the numbers below 2^63. When
-    /// uses begin or cease to be counted, what is known of the keys needs some
-    /// time to adjust.
-    pub fn set_eviction(&self, eviction: Eviction) -> Result<(), Error> {
-        self.change_eviction(EvictionChange::Samples(eviction.samples))?;
-        self.change_eviction(EvictionChange::LfuLogFactor(eviction.lfu_log_factor))?;
-        self.change_eviction(EvictionChange::LfuDecayTime(eviction.lfu_decay_time))?;
-        self.change_eviction(EvictionChange::Policy(eviction.policy))
-    }
-
-    /// Sets one value of how all processes make room; what another process does
-    /// to the others at the same time stays.
-    pub fn change_eviction(&self, change: EvictionChange) -> Result<(), Error> {
-        // 0 is the default of each number.
-        let (setting, value) = match change {
-            EvictionChange::Policy(policy) => (Setting::EvictionPolicy, policy as u64),
-            EvictionChange::Samples(samples) => (Setting::EvictionSamples, samples + 1),
-            EvictionChange::LfuLogFactor(factor) => (Setting::LfuLogFactor, factor + 1),
-            EvictionChange::LfuDecayTime(minutes) => (Setting::LfuDecayTime, minutes + 1),
-        };
-        Ok(self.segment.set_setting(setting, value)?)
-    }
-
-    /// Keys that this process evicted since it opened the store, or since
-    /// [`reset_evicted_keys`](Store::reset_evicted_keys).
-    pub fn evicted_keys(&self) -> u64 {
-        self.evicted.load(Ordering::Relaxed)
-    }
-
-    /// Begins to count evicted keys anew.
-    pub fn reset_evicted_keys(&self) {
-        self.evicted.store(0, Ordering::Relaxed);
-    }
-
     /// Sets what chance goes by in eviction and in counting uses; for tests.
     pub fn set_random(&self, seed: u64) {
         self.chance.seed(seed);
+    }
+
+    /// Makes sure that there is room for a command that adds about this many bytes: where the limit is reached, keys are
+    /// evicted, in proportion to `bytes` and as the policy allows. A few nanoseconds while the limit is far away. Must
+    /// not be called within a transaction.
+    ///
+    /// # Errors
+    /// [`Error::MaxMemory`] where nothing may be evicted.
+    #[inline]
+    pub fn check_memory_for(&self, bytes: usize) -> Result<(), Error> {
+        let limit = self.segment.max_memory();
+        if limit == 0 || self.segment.granted_bytes() <= limit {
+            return Ok(());
+        }
+        if self.used_memory() > limit {
+            return self.make_room(limit, bytes as u64);
+        }
+        Ok(())
+    }
+
+    /// How much a key deserves to be evicted: the more, the sooner.
+    pub(crate) fn evictability(&self, measure: Measure, key: &Key<'_>, expiry: Option<u64>) -> u64 {
+        match measure {
+            Measure::Idle => self.idle_ticks(key),
+            Measure::Frequency => u64::from(u8::MAX - self.frequency(key)),
+            Measure::Deadline => u64::MAX - expiry.unwrap_or(u64::MAX),
+            Measure::None => 0,
+        }
     }
 
     /// Evicts keys until no more bytes than `limit` are in use, for a command that adds about `brings` bytes: at least
@@ -317,7 +166,7 @@ impl Store {
             policy, samples, ..
         } = self.eviction();
         let over = || self.used_memory() > limit;
-        if self.free_for_room(|| !over())? && !over() {
+        if above(self).free_of_the_dead(self, &mut || !over())? && !over() {
             return Ok(());
         }
         if policy == EvictionPolicy::NoEviction {
@@ -336,7 +185,7 @@ impl Store {
             shard: self.chance.next() as usize % self.shards(),
             ..EvictionPool::default()
         };
-        let mut shared = self.pool.try_lock();
+        let mut shared = self.part::<Pool>().0.try_lock();
         let pool = shared.as_deref_mut().unwrap_or(&mut own);
         if pool.policy != policy {
             *pool = EvictionPool {
@@ -457,7 +306,7 @@ impl Store {
         });
         match evicted {
             Ok(true) => {
-                self.evicted.fetch_add(1, Ordering::Relaxed);
+                self.part::<Counters>().count_evicted();
                 Ok(Attempt::Evicted)
             }
             Ok(false) => Ok(Attempt::Void),
@@ -608,11 +457,27 @@ impl Writer<'_, '_> {
     }
 }
 
+impl Access<'_> {
+    /// Makes room for a command that adds about this many bytes; see [`Store::check_memory_for`]. Does nothing within a
+    /// transaction: room was made for all of its commands before it began, as in Redis.
+    ///
+    /// # Errors
+    /// Those of [`Store::check_memory_for`].
+    #[inline]
+    pub fn check_memory_for(&self, bytes: usize) -> Result<(), Error> {
+        match self.running {
+            None => self.store.check_memory_for(bytes),
+            Some(_) => Ok(()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use undercroft_memory::Options;
 
     use super::*;
+    use crate::handle::eviction_policy::EvictionChange;
     use crate::transaction::writer::Expiry;
     use crate::types::string::hot::{Condition, SetOptions};
 
@@ -665,7 +530,7 @@ mod tests {
         };
         (0..2000).for_each(set);
         store.set_max_memory(store.used_memory()).expect("writable");
-        let _used = store.pool.lock();
+        let _used = store.part::<Pool>().0.lock();
         (2000..6000).for_each(set);
         for shard in 0..4 {
             let keys = store
@@ -692,8 +557,8 @@ mod tests {
             at: 0,
         };
         // Better ones than any there is, which leave no room for these.
-        store.pool.lock().candidates = (0..POOL).map(gone).collect();
-        store.pool.lock().policy = EvictionPolicy::AllKeysLru;
+        store.part::<Pool>().0.lock().candidates = (0..POOL).map(gone).collect();
+        store.part::<Pool>().0.lock().policy = EvictionPolicy::AllKeysLru;
         store
             .make_room(store.used_memory() - 1, 0)
             .expect("there is a key");

@@ -9,11 +9,12 @@
 use undercroft_memory::{Offset, ShardSet};
 
 use crate::error::Error;
-use crate::store::{Key, Store};
+use crate::handle::store::Store;
 use crate::structures::dictionary::{
     self, CHAIN_MAX, Dictionary, Slot, Tables, chain_fault, load_bucket,
 };
 use crate::structures::entry::Entry;
+use crate::structures::key::Key;
 use crate::structures::key::hash;
 use crate::structures::roots::{EXPIRES, KEYS, NEXT_TABLE, Root, SEEN, SOONEST, SWEEP, expiring};
 use crate::transaction::writer::Writer;
@@ -48,16 +49,13 @@ impl Swept {
     }
 }
 
-/// Looks at one bucket where some key of the dictionary expires. The entry that was just inserted is left alone, though
+/// Looks at one bucket of a dictionary of which some key expires. The entry that was just inserted is left alone, though
 /// its deadline may have passed by now: whoever inserted it goes on with it.
 pub(crate) fn sweep_a_little(
     writer: &mut Writer<'_, '_>,
     root: Root,
     inserted: Offset,
 ) -> Result<(), Error> {
-    if root.get(writer.view(), EXPIRES) == 0 {
-        return Ok(());
-    }
     sweep(writer, root, 1, inserted).map(drop)
 }
 
@@ -224,17 +222,6 @@ impl Writer<'_, '_> {
         self.discard_value(root.shard, entry)?;
         self.transaction.free(root.shard, entry.at);
         dictionary::take_out(self.transaction, root, slot)
-    }
-
-    /// Lets the sweep know that a key of the dictionary expires at this time.
-    #[inline]
-    pub(crate) fn note_deadline(&mut self, root: Root, deadline: u64) -> Result<(), Error> {
-        for word in [SOONEST, SEEN] {
-            if deadline < root.get(self.view(), word) {
-                root.set(self.transaction, word, deadline)?;
-            }
-        }
-        Ok(())
     }
 }
 

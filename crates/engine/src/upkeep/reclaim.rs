@@ -7,11 +7,12 @@ use std::time::Duration;
 use undercroft_memory::{Marks, ShardSet, removing};
 
 use crate::error::Error;
-use crate::store::Store;
+use crate::handle::store::Store;
+use crate::structures::graveyard::is_dying;
 use crate::structures::roots::{DATABASES, Root, expiring};
 use crate::transaction::writer::Writer;
 use crate::upkeep::expiry::sweep_buckets;
-use crate::upkeep::graveyard::{STEP, free_a_little, is_dying};
+use crate::upkeep::graveyard::{STEP, free_a_little};
 
 /// Steps of one [`Store::reclaim`] at most: some 16 MiB of a list's leaves.
 const STEPS: usize = 64;

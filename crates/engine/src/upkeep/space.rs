@@ -9,15 +9,16 @@
 use std::ops::Range;
 
 use undercroft_memory::layout::EXTENT;
-use undercroft_memory::{Offset, Scratch, ShardSet, View, is_removing, shortfall};
+use undercroft_memory::{ForkMutex, Offset, Scratch, ShardSet, View, is_removing, shortfall};
 
 use crate::error::Error;
-use crate::keyspace::check::for_each_block;
-use crate::store::Store;
+use crate::handle::eviction_policy::EvictionPolicy;
+use crate::handle::store::Store;
 use crate::structures::entry::{Entry, Form};
 use crate::structures::roots::{DATABASES, Root};
 use crate::structures::walk::scan_chain;
-use crate::upkeep::eviction::{Attempt, Candidate, EXPIRED, EvictionPolicy};
+use crate::types::value::for_each_block;
+use crate::upkeep::eviction::{Attempt, Candidate, EXPIRED};
 use crate::upkeep::reclaim::Locked;
 
 /// Bytes evicted at least.
@@ -37,7 +38,7 @@ const STEPS: usize = 256;
 
 /// The places where room could be made, as far as they are known.
 #[derive(Debug, Default)]
-pub(crate) struct Space {
+struct Space {
     /// Bytes that the last round freed, and the bytes in use after it: if they are used by now, it helped.
     freed: u64,
     used_then: u64,
@@ -49,6 +50,10 @@ pub(crate) struct Space {
     /// The keys of each stretch that may go, the best stretch last.
     stretches: Vec<Vec<Candidate>>,
 }
+
+/// The places of a handle's threads: a part of the handle.
+#[derive(Default)]
+pub(crate) struct Places(ForkMutex<Space>);
 
 /// Which keys may go.
 #[derive(Clone, Copy, Debug)]
@@ -115,7 +120,7 @@ impl Store {
         }
         // A thread that finds it in use does without.
         let mut own = Space::default();
-        let mut shared = self.space.try_lock();
+        let mut shared = self.part::<Places>().0.try_lock();
         let space = shared.as_deref_mut().unwrap_or(&mut own);
         let (before, used) = (self.evicted_keys(), self.used_memory());
         let helped = used.saturating_sub(space.used_then) >= space.freed / 2;

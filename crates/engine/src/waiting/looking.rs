@@ -3,7 +3,7 @@
 use super::record::TicketRecord;
 use super::{Look, Take};
 use crate::error::Error;
-use crate::store::Reader;
+use crate::handle::reader::Reader;
 
 /// What a client finds that looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

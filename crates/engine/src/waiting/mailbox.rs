@@ -14,7 +14,9 @@ use undercroft_memory::{SeatName, ShardSet, coarse_milliseconds};
 
 use super::record::{Ticket, TicketRecord};
 use crate::error::Error;
-use crate::store::{Key, Reader, Store};
+use crate::handle::reader::Reader;
+use crate::handle::store::Store;
+use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
 use crate::structures::roots::{DATABASES, QUEUES};
 use crate::transaction::writer::Writer;

@@ -26,7 +26,7 @@
 //!
 //! - `looking`: whether there is what somebody looks for.
 //! - `mailbox`: mailboxes whose owners died.
-//! - `notice`: noticing that a key with a queue was changed.
+//! - `postponed`: tasks that a lock stood in the way of.
 //! - `record`: what is stored of one waiting client.
 //! - `serve`: serving queues: giving those who wait what came for them.
 //! - `streams`: what streams have for those who wait.
@@ -35,7 +35,7 @@
 
 mod looking;
 mod mailbox;
-mod notice;
+pub(crate) mod postponed;
 mod record;
 mod serve;
 mod streams;
@@ -45,7 +45,6 @@ mod tests;
 mod waiters;
 
 pub use looking::Found as Looked;
-pub(crate) use notice::{Noticed, Queue};
 pub use record::Ticket;
 pub(crate) use record::TicketRecord;
 pub use waiters::{Begun, Waiters};
@@ -55,7 +54,7 @@ use std::path::PathBuf;
 use crate::error::Error;
 use crate::structures::ranges::Ranges;
 use crate::types::list::End;
-use crate::types::registry::ValueType;
+use crate::types::value_type::ValueType;
 
 /// What a client takes from the first of its keys that has something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,11 +12,12 @@ use undercroft_memory::{Fault, SeatName, ShardSet, View};
 
 use super::{Answer, Look, Take, Taken, Wanted};
 use crate::error::Error;
-use crate::store::Store;
-use crate::structures::entry::{Entry, Text};
+use crate::handle::store::Store;
+use crate::structures::entry::Entry;
 use crate::structures::ranges::Ranges;
 use crate::structures::roots::DATABASES;
 use crate::types::list::End;
+use crate::types::string::text::Text;
 
 /// A client that waits, or that was answered and does not know yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

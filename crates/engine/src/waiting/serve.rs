@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 use undercroft_memory::{Fault, ShardSet, defer_signals};
 
 use super::looking::Found;
-use super::notice::{Noticed, Queue};
 use super::record::{FOR_ROOM, TAKES, Ticket, TicketRecord};
 use super::table::Offer;
 use super::{Answer, Look, Take, Wanted};
 use crate::error::Error;
-use crate::store::Store;
+use crate::handle::store::Store;
 use crate::structures::roots::{QUEUES, WAITERS};
-use crate::transaction::backlog::Task;
+use crate::transaction::notice::{Noticed, Queue};
+use crate::waiting::postponed::Task;
 
 /// Tickets of a queue looked at at once.
 const LOOK: usize = 64;

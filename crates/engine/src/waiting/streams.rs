@@ -6,15 +6,16 @@ use std::collections::VecDeque;
 
 use undercroft_memory::{SeatName, ShardSet};
 
-use super::notice::Queue;
 use super::record::{Ticket, TicketRecord};
 use super::table::Offer;
 use super::{Answer, Take, Taken, Wanted};
 use crate::error::Error;
-use crate::store::{Reader, Store};
+use crate::handle::reader::Reader;
+use crate::handle::store::Store;
+use crate::transaction::notice::Queue;
 use crate::transaction::writer::Writer;
-use crate::types::registry::ValueType;
 use crate::types::stream::{IdRange, StreamEntries, StreamId};
+use crate::types::value_type::ValueType;
 
 /// Readers that are answered in one change at most,
 const ANSWERED_AT_ONCE: usize = 16;

@@ -2,15 +2,17 @@
 
 use undercroft_memory::SeatName;
 
-use super::notice::Queue;
 use super::record::{Ticket, TicketRecord};
 use super::{Answer, Take, Taken, Wanted};
 use crate::error::Error;
-use crate::store::{Key, Reader, Store};
+use crate::handle::reader::Reader;
+use crate::handle::store::Store;
+use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
 use crate::structures::roots::{ANSWERED, QUEUES, TICKETS, WAITERS};
+use crate::transaction::notice::Queue;
 use crate::transaction::writer::{Expiry, Writer};
-use crate::types::hash::PackedLimits;
+use crate::types::limits::PackedLimits;
 use crate::types::list::End;
 use crate::types::sorted::{AddRule, Scored};
 
@@ -27,14 +29,6 @@ pub(super) enum Offer {
 }
 
 impl Store {
-    /// A name in a hidden dictionary of a shard.
-    pub(super) fn hidden_key<'k>(&self, shard: usize, name: &'k [u8]) -> Key<'k> {
-        Key {
-            shard,
-            ..self.key(name)
-        }
-    }
-
     /// The shard of the records of a seat's clients.
     pub(super) fn home_of(&self, seat: SeatName) -> usize {
         self.key(&seat.bits().to_le_bytes()).shard

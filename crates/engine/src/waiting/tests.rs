@@ -12,8 +12,8 @@ use undercroft_testkit::fresh;
 use super::record::Ticket;
 use super::{Begun, Take, Waiters, Wanted};
 use crate::error::Error;
-use crate::store::Store;
-use crate::types::hash::PackedLimits;
+use crate::handle::store::Store;
+use crate::types::limits::PackedLimits;
 use crate::types::list::End;
 use crate::types::sorted::AddRule;
 

@@ -8,15 +8,16 @@ use std::time::{Duration, Instant};
 use undercroft_memory::{Patience, Polling, SeatName, ShardSet, defer_signals};
 
 use super::looking::Found;
-use super::notice::Queue;
 use super::record::{OF_GROUP, Ticket, once};
 use super::serve::Ending;
 use super::table::Offer;
 use super::{Answer, Take, Wanted};
 use crate::error::Error;
+use crate::handle::reader::Reader;
+use crate::handle::store::Store;
 use crate::messages::seating::Seating;
-use crate::store::{Reader, Store};
 use crate::transaction::access::Access;
+use crate::transaction::notice::Queue;
 use crate::transaction::writer::Writer;
 
 /// Who waits looks after its keys this often (M4).

@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 
 use undercroft_memory::{Pool, Transaction};
 
-use super::node::children_max;
-use super::{Child, Least, Merge, Node, Tree, fault};
+use super::node::{Child, Least, Merge, Node, children_max, fault};
+use super::root::Tree;
 use crate::error::Error;
 
 /// Takes leaves and makes the nodes above them.

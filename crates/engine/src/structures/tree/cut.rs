@@ -3,8 +3,8 @@
 
 use undercroft_memory::{Pool, Transaction};
 
-use super::node::children_max;
-use super::{Child, Merge, Node, Tree, fault};
+use super::node::{Child, Merge, Node, children_max, fault};
+use super::root::{COUNT, Tree};
 use crate::error::Error;
 
 /// A subtree that was cut off: its root, and levels of inner nodes.
@@ -36,7 +36,7 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
             .count
             .checked_sub(to - from)
             .ok_or_else(|| fault(root))?;
-        transaction.store(pool.shard(), self.words + super::COUNT, self.count)?;
+        transaction.store(pool.shard(), self.words + COUNT, self.count)?;
         match left {
             Some(child) => self.set_root(transaction, pool.shard(), child.at, height)?,
             None => self.set_root(transaction, pool.shard(), 0, 0)?,

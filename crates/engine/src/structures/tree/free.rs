@@ -5,7 +5,7 @@
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
-use super::{HEIGHT_MAX, Node, fault};
+use super::node::{HEIGHT_MAX, Node, fault};
 use crate::error::Error;
 
 /// Frees the next leaf of a tree of at least one level, and the nodes of which

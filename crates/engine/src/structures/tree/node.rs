@@ -1,9 +1,7 @@
 //! An inner node: its layout, reading it, changing one child of it.
 
-use undercroft_memory::{Offset, Pool, Transaction, View};
+use undercroft_memory::{Fault, Offset, Pool, Transaction, View};
 
-use super::tally::{TALLIED, may_tally, tally_room};
-use super::{Merge, fault};
 use crate::error::Error;
 
 /// Sizes of inner nodes in bytes: small trees have small ones.
@@ -13,6 +11,65 @@ pub(super) const LARGEST: u64 = 4096;
 const HEADER: u64 = 8;
 /// Children beside a wrong guess that are tried before the range is halved.
 const BESIDE: usize = 2;
+
+/// The most levels of inner nodes. With a quarter of the smallest node's
+/// children in each, that is more items than memory holds.
+pub(crate) const HEIGHT_MAX: usize = 8;
+/// Numbers of a tally.
+pub(crate) const TALLY: usize = 128;
+/// Bytes of a tally: numbers of 32 bits.
+pub(super) const TALLY_BYTES: u64 = TALLY as u64 * 4;
+/// The bit of a node's header that says that it has a tally.
+pub(super) const TALLIED: u64 = 1 << 15;
+
+/// Whether nodes with so many words a child may have a tally: those of trees that note sums, not keys.
+pub(super) const fn may_tally(note_words: usize) -> bool {
+    note_words > 2
+}
+
+/// Bytes at the end of a node that are kept for its tally.
+pub(super) const fn tally_room(size: u64, note_words: usize) -> u64 {
+    if size == LARGEST && may_tally(note_words) {
+        TALLY_BYTES
+    } else {
+        0
+    }
+}
+
+/// What is noted of a node, by what it notes of its children.
+pub(crate) trait Merge<const K: usize> {
+    /// The note of a node with these children, at least one.
+    fn of(children: &[Child<K>]) -> [u64; K];
+
+    /// The note of a node one of whose children has this note now; none where it is what it was.
+    fn above(
+        view: &View<'_>,
+        node: &Node<K>,
+        index: usize,
+        note: [u64; K],
+    ) -> Result<Option<[u64; K]>, Error>;
+}
+
+/// The least key of a subtree: that of its first child. Of a tree in which the position alone counts nothing is noted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Least;
+
+impl<const K: usize> Merge<K> for Least {
+    #[inline(always)]
+    fn of(children: &[Child<K>]) -> [u64; K] {
+        children.first().map_or([0; K], |first| first.note)
+    }
+
+    #[inline(always)]
+    fn above(
+        _view: &View<'_>,
+        _node: &Node<K>,
+        index: usize,
+        note: [u64; K],
+    ) -> Result<Option<[u64; K]>, Error> {
+        Ok((index == 0).then_some(note))
+    }
+}
 
 /// A subtree as the node above it refers to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -385,4 +442,13 @@ fn words(values: impl Iterator<Item = u64>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(SIZES[SIZES.len() - 1] as usize);
     values.for_each(|value| bytes.extend_from_slice(&value.to_le_bytes()));
     bytes
+}
+
+/// The error of a tree that is damaged there.
+pub(super) fn fault(at: Offset) -> Error {
+    Fault {
+        at,
+        what: "a tree whose counts agree",
+    }
+    .into()
 }

@@ -2,7 +2,9 @@
 
 use undercroft_memory::View;
 
-use super::{Merge, Node, Path, Place, Step, Tree};
+use super::node::{Merge, Node};
+use super::path::{Path, Place, Step};
+use super::root::Tree;
 use crate::error::Error;
 
 impl<const K: usize, M: Merge<K>> Tree<K, M> {

@@ -3,8 +3,9 @@
 
 use undercroft_memory::{Pool, Transaction};
 
-use super::node::children_max;
-use super::{Child, Merge, Node, Path, Tree};
+use super::node::{Child, Merge, Node, children_max};
+use super::path::Path;
+use super::root::{COUNT, Tree};
 use crate::error::Error;
 
 /// The most leaves that one splice puts in.
@@ -85,7 +86,7 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
         let count = self.count.wrapping_add(new).wrapping_sub(old);
         if count != self.count {
             self.count = count;
-            transaction.store(shard, self.words + super::COUNT, count)?;
+            transaction.store(shard, self.words + COUNT, count)?;
         }
         if !in_place {
             let height = self.height;

@@ -6,35 +6,16 @@
 
 use undercroft_memory::{Offset, Transaction, View};
 
-use super::{Merge, Node, Path, Tree, fault};
+use super::node::{Merge, Node, TALLIED, TALLY, TALLY_BYTES, fault, may_tally, tally_room};
+use super::path::Path;
+use super::root::Tree;
 use crate::error::Error;
-
-/// Numbers of a tally.
-pub(crate) const TALLY: usize = 128;
-/// Bytes of a tally: numbers of 32 bits.
-const BYTES: u64 = TALLY as u64 * 4;
-/// The bit of a node's header that says that it has a tally.
-pub(super) const TALLIED: u64 = 1 << 15;
-
-/// Whether nodes with so many words a child may have a tally: those of trees that note sums, not keys.
-pub(super) const fn may_tally(note_words: usize) -> bool {
-    note_words > 2
-}
-
-/// Bytes at the end of a node that are kept for its tally.
-pub(super) const fn tally_room(size: u64, note_words: usize) -> u64 {
-    if size == super::node::LARGEST && may_tally(note_words) {
-        BYTES
-    } else {
-        0
-    }
-}
 
 impl<const K: usize> Node<K> {
     /// Where the tally lies; none where there is no room for one.
     fn tally_at(&self) -> Option<Offset> {
         let size = self.size();
-        (tally_room(size, K) > 0).then(|| self.at + size - BYTES)
+        (tally_room(size, K) > 0).then(|| self.at + size - TALLY_BYTES)
     }
 
     /// Whether it could have a tally and has none.

@@ -2,11 +2,12 @@
 
 use undercroft_memory::{Offset, View};
 
-use super::image::Image;
 use super::index::word_of;
-use super::leaf::{Leaf, fault};
-use super::summary::{LABEL, NOTE_WORDS, Note, join};
-use super::whole::{self, Feed};
+use super::leaves::image::Image;
+use super::leaves::leaf::{Leaf, fault};
+use super::leaves::summary::{LABEL, NOTE_WORDS, Note, join};
+use super::root;
+use super::root::Feed;
 use crate::error::Error;
 use crate::structures::key::hash;
 use crate::structures::tree::{HEIGHT_MAX, Node, Subtree, for_each_left};
@@ -40,14 +41,14 @@ impl Feed {
             let root = (root, self.tree.height());
             let (counted, note) = self.check_below(view, root, reach, &mut before)?;
             if counted != count || note[0] != self.hidden {
-                return Err(whole::fault(self.at));
+                return Err(root::fault(self.at));
             }
         }
         if let Some(index) = &self.index {
             let mut sum = 0_u64;
             index.check(view, reach, &mut |word| sum = sum.wrapping_add(mixed(word)))?;
             if index.count() != count || sum != before.words {
-                return Err(whole::fault(self.at));
+                return Err(root::fault(self.at));
             }
         }
         Ok(())

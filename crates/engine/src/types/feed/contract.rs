@@ -6,20 +6,22 @@
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
 use super::check;
-use super::image::Rows;
+use super::leaves::image::Rows;
+use super::leaves::summary::NOTE_WORDS;
+use super::object;
+use super::root::Feed;
 use super::schema::Schema;
-use super::summary::NOTE_WORDS;
-use super::whole::Feed;
 use crate::error::Error;
-use crate::keyspace::check::Walk;
-use crate::rdb::{Input, Output};
-use crate::store::Key;
-use crate::structures::entry::{Encoding, Entry, Form, Header};
+use crate::rdb_form::{Input, Output};
+use crate::structures::check::Check;
+use crate::structures::entry::{Entry, Form, Header};
+use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
 use crate::structures::tree::{self, Subtree};
 use crate::transaction::writer::Writer;
 use crate::types::contract::{Contract, Description, DyingTree, Object};
-use crate::types::value::Limits;
+use crate::types::limits::Limits;
+use crate::types::value_type::Encoding;
 
 /// Redis has no such type: a number far from those that it may still give.
 const RDB_FEED: u8 = 128;
@@ -136,8 +138,8 @@ impl Object for Feeds {
         Feed::load(view, 0, entry)?.memory_usage(view)
     }
 
-    fn check(&self, walk: &mut Walk<'_>, entry: &Entry) -> Result<(), Error> {
-        Feed::load(walk.view, walk.shard, entry)?.check(walk.view, walk.reach)
+    fn check(&self, check: &mut Check<'_>, entry: &Entry) -> Result<(), Error> {
+        Feed::load(check.view, check.shard, entry)?.check(check.view, check.reach)
     }
 
     fn tree(&self) -> Option<&'static dyn DyingTree> {
@@ -147,7 +149,7 @@ impl Object for Feeds {
 
 impl DyingTree for Feeds {
     fn number(&self) -> u64 {
-        5
+        object::TREE
     }
 
     fn free_next_leaf(

@@ -7,15 +7,16 @@
 use smallvec::{SmallVec, smallvec};
 use undercroft_memory::{Pool, Transaction};
 
-use super::image::{Grows, Image, divide, runs};
 use super::index::Index;
 use super::indexed::words_of;
-use super::labels;
-use super::leaf::{HIDDEN, Layout, Leaf};
+use super::leaves::image::{Grows, Image, divide, runs};
+use super::leaves::labels;
+use super::leaves::leaf::load_leaf;
+use super::leaves::leaf::{HIDDEN, Layout, Leaf};
+use super::leaves::summary::{LABEL, NOTE_WORDS, Note, join};
+use super::query::walk::Found;
+use super::root::{Feed, FeedBuilder, Made};
 use super::schema::Schema;
-use super::summary::{LABEL, NOTE_WORDS, Note, join};
-use super::walk::{Found, load_leaf};
-use super::whole::{Feed, FeedBuilder};
 use crate::error::Error;
 use crate::structures::tree::{Child, Place};
 
@@ -565,13 +566,6 @@ pub(super) struct Packer<'p> {
     leaves: u64,
     /// Words of an index, where the feed has one.
     words: Vec<u64>,
-}
-
-/// Root words of the trees that were made.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Made {
-    pub(super) tree: [u64; 3],
-    pub(super) index: [u64; 3],
 }
 
 impl<'p> Packer<'p> {

@@ -2,25 +2,19 @@
 
 use undercroft_memory::{Offset, Transaction, View};
 
-use super::filter::{Scratch, Selection};
-use super::image::{Image, runs};
 use super::index::{Index, WordPlace, word_of};
-use super::leaf::Leaf;
-use super::single::Item;
-use super::walk::{Found, load_leaf};
-use super::whole::Feed;
+use super::leaves::image::{Image, runs};
+use super::leaves::leaf::Leaf;
+use super::leaves::leaf::load_leaf;
+use super::leaves::single::Item;
+use super::query::filter::{Scratch, Selection};
+use super::query::walk::Found;
+use super::root::{Feed, Words};
 use crate::error::Error;
 use crate::structures::key::hash;
 
 /// So many leaves are asked for ahead of their use.
 const ASKED: usize = 2;
-
-/// What an index gets and loses.
-#[derive(Debug, Default)]
-pub(super) struct Words {
-    gone: Vec<u64>,
-    come: Vec<u64>,
-}
 
 /// The words of the items at some places of a leaf.
 pub(super) fn words_of(

@@ -4,20 +4,22 @@ use std::ops::{Bound, Range};
 
 use undercroft_memory::{Offset, View};
 
-use super::filter::{Filter, Seen, Selection};
-use super::found::FoundItems;
-use super::image::{Image, runs};
-use super::leaf::{HIDDEN, Leaf, fault};
-use super::single::Item;
-use super::summary::NOTE_WORDS;
-use super::tally::Untallied;
-use super::walk::{Found, Wanted, load_leaf};
-use super::whole::Feed;
+use super::leaves::image::{Image, runs};
+use super::leaves::leaf::load_leaf;
+use super::leaves::leaf::{HIDDEN, Leaf, fault};
+use super::leaves::single::Item;
+use super::leaves::summary::NOTE_WORDS;
+use super::query::filter::{Filter, Seen, Selection};
+use super::query::found::FoundItems;
+use super::query::tally::Untallied;
+use super::query::walk::{Found, Wanted};
+use super::root::Feed;
 use crate::error::Error;
-use crate::store::{Key, Reader};
+use crate::handle::reader::Reader;
+use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
 use crate::structures::tree::Node;
-use crate::types::registry::ValueType;
+use crate::types::value_type::ValueType;
 
 /// Bytes of values that are asked for before a leaf's header was read.
 const AHEAD: u64 = 256;

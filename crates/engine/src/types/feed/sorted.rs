@@ -9,14 +9,14 @@ use std::ops::{Bound, Range};
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
 use super::edit::Packer;
-use super::filter::Selection;
-use super::image::Image;
-use super::leaf::Leaf;
+use super::leaves::image::Image;
+use super::leaves::leaf::Leaf;
+use super::leaves::summary::NOTE_WORDS;
 use super::order::{FeedType, Order};
-use super::summary::NOTE_WORDS;
-use super::tally::Untallied;
-use super::walk::{Found, Wanted};
-use super::whole::Feed;
+use super::query::filter::Selection;
+use super::query::tally::Untallied;
+use super::query::walk::{Found, Wanted};
+use super::root::Feed;
 use crate::error::Error;
 use crate::structures::tree::Node;
 
@@ -193,7 +193,13 @@ impl Feed {
             return Ok((gap, places.end));
         }
         let place = self.tree.find(view, gap)?;
-        let leaf = super::walk::load_leaf(view, place.leaf, &self.full, &self.schema, place.count)?;
+        let leaf = super::leaves::leaf::load_leaf(
+            view,
+            place.leaf,
+            &self.full,
+            &self.schema,
+            place.count,
+        )?;
         let mut next = Vec::with_capacity(self.full.value);
         load_value(
             view,

@@ -1,27 +1,27 @@
 //! Changing feeds.
 
 use super::FEED;
-use super::edit::{Made, Packer};
-use super::filter::Selection;
-use super::found::FoundItems;
-use super::image::{Image, Rows};
-use super::leaf::HIDDEN;
+use super::edit::Packer;
+use super::leaves::image::{Image, Rows};
+use super::leaves::leaf::HIDDEN;
 use super::order::{FeedType, Order};
+use super::query::filter::Selection;
+use super::query::found::FoundItems;
+use super::query::walk::{Found, Wanted};
 use super::read::{Between, FeedRange};
+use super::root::Feed;
+use super::root::Made;
 use super::schema::Schema;
-use super::walk::{Found, Wanted};
-use super::whole::Feed;
 use undercroft_memory::removing;
 
 use crate::error::Error;
-use crate::messages::notify::KeyEvent;
-use crate::store::Key;
+use crate::handle::events::KeyEvent;
 use crate::structures::elements;
+use crate::structures::key::Key;
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{self, Writer};
 use crate::types::list::End;
-use crate::types::registry::ValueType;
-use crate::upkeep::graveyard;
+use crate::types::value_type::ValueType;
 
 /// A feed of which at least this part of the leaves loses items is made anew.
 const MADE_ANEW: u64 = 4;
@@ -125,7 +125,7 @@ impl Writer<'_, '_> {
         if rows.count == 0 {
             return Ok(feed.items());
         }
-        graveyard::free_along(self, key.shard, rows.count)?;
+        self.free_along(key.shard, rows.count)?;
         if let Order::Sorted { of, unique } = feed.schema.order() {
             let rows = feed.in_order(self.view(), (of, unique), &rows)?;
             return self.feed_add_sorted(database, key, (found, feed), of, &rows);

@@ -4,14 +4,15 @@ use undercroft_memory::View;
 
 use super::fields::{Hash, Parts};
 use crate::error::Error;
-use crate::rdb::{Input, Output};
-use crate::store::Key;
-use crate::structures::entry::{Encoding, Entry, Form, Header};
+use crate::rdb_form::{Input, Output};
+use crate::structures::entry::{Entry, Form, Header};
+use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
 use crate::transaction::writer::Writer;
 use crate::types::collection::Collections;
 use crate::types::contract::{Contract, Description, Object};
-use crate::types::value::Limits;
+use crate::types::limits::Limits;
+use crate::types::value_type::Encoding;
 
 const RDB_HASH: u8 = 4;
 const RDB_ZIPLIST: u8 = 13;

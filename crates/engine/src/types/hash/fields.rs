@@ -7,59 +7,31 @@ use smallvec::SmallVec;
 use undercroft_memory::{ShardSet, View, removing};
 
 use crate::error::Error;
-use crate::messages::notify::KeyEvent;
+use crate::handle::events::KeyEvent;
+use crate::handle::reader::Reader;
+use crate::handle::store::Store;
 use crate::random::Random;
-use crate::store::{Key, Reader, Store};
-use crate::structures::ahead::TOGETHER;
 use crate::structures::bulk::Draft;
 use crate::structures::element::Value;
 use crate::structures::elements::{self, Elements};
 use crate::structures::entry::{Entry, Form, Kind};
+use crate::structures::key::Key;
 use crate::structures::packed;
+use crate::structures::prefetch::TOGETHER;
 use crate::structures::ranges::Ranges;
 use crate::structures::taking::{Taking, copy_without};
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer, root};
-use crate::types::registry::ValueType;
+use crate::types::limits::PackedLimits;
 use crate::types::string::write::STRING_MAX;
-use crate::upkeep::graveyard;
+use crate::types::value_type::ValueType;
 
-const HASH: Kind = Kind {
-    value_type: ValueType::Hash,
-    detail: 0,
-};
+const HASH: Kind = ValueType::Hash.kind(0);
 /// A collection in one piece is no longer than this, whatever the limits are.
 pub(crate) const PACKED_MAX: usize = 64 * 1024;
 /// So many items are added to a collection in one piece one after the other;
 /// more of them are put together anew, so that each is looked at once.
 pub(crate) const FEW: usize = 16;
-
-/// Up to where a collection stays in one piece, which takes less memory and is
-/// quick while it is small.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PackedLimits {
-    /// Fields or members at most.
-    pub entries: u64,
-    /// Bytes of each field, value or member at most.
-    pub value: u64,
-}
-
-impl PackedLimits {
-    /// Redis' defaults for hashes.
-    pub const HASH: PackedLimits = PackedLimits {
-        entries: 512,
-        value: 64,
-    };
-    /// Redis' defaults for sorted sets.
-    pub const SORTED_SET: PackedLimits = PackedLimits {
-        entries: 128,
-        value: 64,
-    };
-
-    pub(crate) fn too_long(&self, texts: &[&[u8]]) -> bool {
-        texts.iter().any(|text| text.len() as u64 > self.value)
-    }
-}
 
 /// What HGETALL, HKEYS and HVALS want of a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -359,7 +331,7 @@ impl Writer<'_, '_> {
             }
             _ => self.set_packed(database, key, found, bytes, pairs, limits)?,
         };
-        graveyard::free_along(self, key.shard, pairs.len())?;
+        self.free_along(key.shard, pairs.len())?;
         self.changed(database, key, Effect::Changed);
         self.tell(KeyEvent::HSet, database, key);
         Ok(new)
@@ -451,7 +423,7 @@ impl Writer<'_, '_> {
                 Taking::Most(gone) => {
                     let words = copy_without(self.transaction, elements, &gone)?;
                     self.put_object(database, key, Some(found), HASH, &words)?;
-                    graveyard::free_along(self, key.shard, 0)?;
+                    self.free_along(key.shard, 0)?;
                     removed = gone.count();
                     false
                 }

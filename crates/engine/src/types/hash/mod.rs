@@ -8,4 +8,4 @@ mod fields;
 
 pub(crate) use contract::Hashes;
 pub(crate) use fields::{FEW, PACKED_MAX};
-pub use fields::{Hash, PackedLimits, Parts};
+pub use fields::{Hash, Parts};

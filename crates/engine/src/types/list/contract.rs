@@ -4,17 +4,18 @@ use undercroft_memory::{Offset, Pool, Transaction, View};
 
 use super::read::append_all;
 use super::sequence::free_leaf;
-use super::{End, whole};
+use super::{End, object};
 use crate::error::Error;
-use crate::keyspace::check::Walk;
-use crate::rdb::{Input, Output};
-use crate::store::Key;
-use crate::structures::entry::{Encoding, Entry, Form, Header};
+use crate::rdb_form::{Input, Output};
+use crate::structures::check::Check;
+use crate::structures::entry::{Entry, Form, Header};
+use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
 use crate::structures::tree::{self, Subtree};
 use crate::transaction::writer::Writer;
 use crate::types::contract::{Contract, Description, DyingTree, Object};
-use crate::types::value::Limits;
+use crate::types::limits::Limits;
+use crate::types::value_type::Encoding;
 
 const RDB_LIST: u8 = 1;
 const RDB_ZIPLIST: u8 = 10;
@@ -126,7 +127,7 @@ impl Contract for Lists {
 
 impl Object for Lists {
     fn pool(&self, view: &View<'_>, shard: usize, entry: &Entry) -> Result<Pool, Error> {
-        whole::pool_of(view, shard, entry)
+        object::pool_of(view, shard, entry)
     }
 
     fn discard(
@@ -135,7 +136,7 @@ impl Object for Lists {
         pool: Pool,
         entry: &Entry,
     ) -> Result<(), Error> {
-        whole::discard(transaction, pool, entry)
+        object::discard(transaction, pool, entry)
     }
 
     fn copy(
@@ -145,15 +146,15 @@ impl Object for Lists {
         entry: &Entry,
         pool: Pool,
     ) -> Result<Vec<u64>, Error> {
-        Ok(whole::copy(transaction, entry, pool)?.to_vec())
+        Ok(object::copy(transaction, entry, pool)?.to_vec())
     }
 
     fn memory_usage(&self, view: &View<'_>, entry: &Entry, _samples: u64) -> Result<u64, Error> {
-        whole::memory_usage(view, entry)
+        object::memory_usage(view, entry)
     }
 
-    fn check(&self, walk: &mut Walk<'_>, entry: &Entry) -> Result<(), Error> {
-        whole::check(walk.view, entry, walk.reach).map(drop)
+    fn check(&self, check: &mut Check<'_>, entry: &Entry) -> Result<(), Error> {
+        object::check(check.view, entry, check.reach).map(drop)
     }
 
     fn tree(&self) -> Option<&'static dyn DyingTree> {
@@ -163,7 +164,7 @@ impl Object for Lists {
 
 impl DyingTree for Lists {
     fn number(&self) -> u64 {
-        2
+        object::TREE
     }
 
     fn free_next_leaf(
@@ -189,6 +190,6 @@ impl DyingTree for Lists {
         progress: u64,
         reach: &mut dyn FnMut(Offset),
     ) -> Result<(), Error> {
-        whole::check_subtree(view, subtree, progress, reach).map(drop)
+        object::check_subtree(view, subtree, progress, reach).map(drop)
     }
 }

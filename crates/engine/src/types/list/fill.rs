@@ -7,7 +7,7 @@ use super::leaf::{
     HEADER, INTEGERS_HEADER, ITEMS_MAX, LEAF_MAX, Leaf, Packing, SIZES, mask, within,
 };
 use crate::error::Error;
-use crate::messages::notify::KeyEvent;
+use crate::handle::events::KeyEvent;
 use crate::structures::tree::Child;
 
 /// One end of a list.

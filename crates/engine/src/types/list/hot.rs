@@ -4,7 +4,7 @@ use undercroft_memory::{ShardSet, removing};
 
 use super::End;
 use crate::error::Error;
-use crate::store::Store;
+use crate::handle::store::Store;
 use crate::structures::ranges::Ranges;
 
 impl Store {

@@ -15,7 +15,7 @@
 //! - `read`: reading lists, optimistically or under a lock.
 //! - `remove`: taking items out: from the ends, by value, whole ranges.
 //! - `sequence`: a large list: the tree with its leaves.
-//! - `whole`: whole lists: their memory, freeing, copying, checking, measuring.
+//! - `object`: whole lists: their memory, freeing, copying, checking, measuring.
 //! - `write`: pushing, setting, inserting, moving.
 
 mod contract;
@@ -24,11 +24,11 @@ mod fill;
 mod hot;
 mod items;
 mod leaf;
+mod object;
 mod pack;
 mod read;
 mod remove;
 mod sequence;
-mod whole;
 mod write;
 
 pub(crate) use contract::Lists;
@@ -39,12 +39,9 @@ pub use read::Positions;
 pub use write::Inserted;
 
 use crate::structures::entry::Kind;
-use crate::types::registry::ValueType;
+use crate::types::value_type::ValueType;
 
-const LIST: Kind = Kind {
-    value_type: ValueType::List,
-    detail: 0,
-};
+const LIST: Kind = ValueType::List.kind(0);
 
 /// The items `start..=stop` as Redis counts them, from the end where negative,
 /// of so many, torn or not: first position, and one behind the last.

@@ -6,10 +6,11 @@ use super::leaf::{Leaf, Needle};
 use super::sequence::Sequence;
 use super::{clamp, pack, resolve};
 use crate::error::Error;
-use crate::store::{Key, Reader};
+use crate::handle::reader::Reader;
 use crate::structures::entry::Entry;
+use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
-use crate::types::registry::ValueType;
+use crate::types::value_type::ValueType;
 
 /// Which positions of a text LPOS finds.
 #[derive(Clone, Copy, Debug)]

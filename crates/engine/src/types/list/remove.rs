@@ -4,17 +4,16 @@ use undercroft_memory::{Pool, Transaction, View, removing};
 
 use super::fill::End;
 use super::leaf::{Leaf, Needle};
+use super::object::discard_subtree;
 use super::sequence::{Sequence, free_blocks};
-use super::whole::discard_subtree;
 use super::write::ListForm;
 use super::{clamp, pack};
 use crate::error::Error;
-use crate::messages::notify::KeyEvent;
-use crate::store::Key;
+use crate::handle::events::KeyEvent;
+use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer, root};
-use crate::upkeep::graveyard;
 
 impl Writer<'_, '_> {
     /// Takes up to `count` items from one end of a list and appends them to
@@ -187,7 +186,7 @@ impl Writer<'_, '_> {
                 self.remove_if_empty(database, key, found, &tree)?
             }
         };
-        graveyard::free_along(self, key.shard, 0)?;
+        self.free_along(key.shard, 0)?;
         self.changed(database, key, Effect::of_taking(gone));
         self.tell_taken(KeyEvent::LTrim, database, key, gone);
         Ok(true)

@@ -5,11 +5,13 @@ use undercroft_memory::{Offset, Pool, Transaction, View};
 use super::fill::{End, Shape};
 use super::items::{INLINE_ITEM_MAX, ListItem, ListItems, REFERENCE};
 use super::leaf::{LEAF_MAX, Leaf, Packing};
-use super::whole::{WORDS, root_words};
 use crate::error::Error;
 use crate::structures::element::Blocks;
 use crate::structures::ranges::Ranges;
 use crate::structures::tree::{Builder, Child, Place, Tree};
+
+/// Root words of a list.
+pub(super) const WORDS: usize = 4;
 
 /// The tree of a list.
 pub(crate) type Sequence = Tree<0>;
@@ -381,4 +383,9 @@ impl ListItems {
         }
         ranges
     }
+}
+
+/// The root words of a list with such a tree.
+pub(super) fn root_words([root, count, height]: [u64; 3], pool: Pool) -> [u64; WORDS] {
+    [root, count, height, pool.arena()]
 }

@@ -5,20 +5,19 @@ use undercroft_memory::{Pool, Stock, Transaction};
 use super::fill::End;
 use super::items::{INLINE_ITEM_MAX, ListItem, ListItems, REFERENCE};
 use super::leaf::Leaf;
+use super::object::pool_of;
 use super::sequence::Sequence;
-use super::whole::pool_of;
 use super::{LIST, pack, resolve};
 use crate::error::Error;
-use crate::messages::notify::KeyEvent;
-use crate::store::Key;
+use crate::handle::events::KeyEvent;
 use crate::structures::element::Blocks;
 use crate::structures::elements;
+use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer};
-use crate::types::registry::ValueType;
 use crate::types::string::write::STRING_MAX;
-use crate::upkeep::graveyard;
+use crate::types::value_type::ValueType;
 
 /// What LINSERT found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +109,7 @@ impl Writer<'_, '_> {
         if values.iter().any(|value| value.len() as u64 > STRING_MAX) {
             return Err(Error::TooLong);
         }
-        graveyard::free_along(self, key.shard, values.len())?;
+        self.free_along(key.shard, values.len())?;
         match self.find_list(database, key)? {
             None if if_present => Ok(0),
             None => self.push_packed(database, key, None, vec![0], end, values),

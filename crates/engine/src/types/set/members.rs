@@ -9,35 +9,31 @@ use std::collections::BTreeSet;
 use undercroft_memory::{ShardSet, View, removing};
 
 use crate::error::Error;
-use crate::messages::notify::KeyEvent;
+use crate::handle::events::KeyEvent;
+use crate::handle::reader::Reader;
+use crate::handle::store::Store;
 use crate::random::Random;
-use crate::store::{Key, Reader, Store};
-use crate::structures::ahead::TOGETHER;
 use crate::structures::bulk::{self, Draft, Part};
 use crate::structures::elements::{self, Elements, Group};
 use crate::structures::entry::{Entry, Form, Kind};
 use crate::structures::integer::parse_integer;
+use crate::structures::key::Key;
 use crate::structures::packed;
+use crate::structures::prefetch::TOGETHER;
 use crate::structures::ranges::Ranges;
 use crate::structures::taking::{Taking, copy_without};
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer, root};
-use crate::types::hash::{PACKED_MAX, PackedLimits};
-use crate::types::registry::ValueType;
+use crate::types::hash::PACKED_MAX;
+use crate::types::limits::PackedLimits;
 use crate::types::set::intset::{self, IntSet};
 use crate::types::string::write::STRING_MAX;
-use crate::upkeep::graveyard;
+use crate::types::value_type::ValueType;
 
 /// A set of integers only.
-const INTEGERS: Kind = Kind {
-    value_type: ValueType::Set,
-    detail: 0,
-};
+const INTEGERS: Kind = ValueType::Set.kind(0);
 /// Any other one: once Redis would call it a hash table, it stays one.
-const TEXTS: Kind = Kind {
-    value_type: ValueType::Set,
-    detail: 1,
-};
+const TEXTS: Kind = ValueType::Set.kind(1);
 /// Up to where a set of texts stays in one piece.
 const SMALL: PackedLimits = PackedLimits {
     entries: 128,
@@ -443,7 +439,7 @@ impl Writer<'_, '_> {
             _ => self.add_integers(database, key, found, bytes, members, integers)?,
         };
         if new > 0 {
-            graveyard::free_along(self, key.shard, members.len())?;
+            self.free_along(key.shard, members.len())?;
             self.changed(database, key, Effect::Changed);
             self.tell(KeyEvent::SAdd, database, key);
         }
@@ -600,7 +596,7 @@ impl Writer<'_, '_> {
                 Taking::Most(gone) => {
                     let words = copy_without(self.transaction, elements, &gone)?;
                     self.put_object(database, key, Some(found), TEXTS, &words)?;
-                    graveyard::free_along(self, key.shard, 0)?;
+                    self.free_along(key.shard, 0)?;
                     removed = gone.count();
                     false
                 }

@@ -1,7 +1,7 @@
 //! Ranges of sorted sets: by rank, by score, by text.
 
 use super::order::{Target, order_of};
-use crate::messages::notify::KeyEvent;
+use crate::handle::events::KeyEvent;
 
 /// One end of a range by score.
 #[derive(Clone, Copy, Debug, PartialEq)]

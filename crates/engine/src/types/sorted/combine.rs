@@ -2,19 +2,21 @@
 
 use undercroft_memory::View;
 
+use super::order::{score_of, value_of};
 use super::read::SortedSet;
 use super::scored::Scored;
-use super::write::{score_of, value_of};
 use crate::error::Error;
-use crate::store::{Key, Reader, Store};
-use crate::structures::ahead::TOGETHER;
+use crate::handle::reader::Reader;
+use crate::handle::store::Store;
 use crate::structures::bulk::Draft;
 use crate::structures::elements::Group;
 use crate::structures::entry::Entry;
+use crate::structures::key::Key;
+use crate::structures::prefetch::TOGETHER;
 use crate::structures::ranges::Ranges;
 use crate::transaction::writer::Writer;
-use crate::types::registry::ValueType;
 use crate::types::set::{Set, SetOperation};
+use crate::types::value_type::ValueType;
 
 /// How the scores of one member become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,17 +5,18 @@ use undercroft_memory::{Offset, Pool, Transaction, View};
 use super::read::SortedSet;
 use super::scored::Scored;
 use super::write::AddRule;
-use super::{Large, whole};
+use super::{Large, object};
 use crate::error::Error;
-use crate::keyspace::check::Walk;
-use crate::rdb::{Input, Output};
-use crate::store::Key;
-use crate::structures::entry::{Encoding, Entry, Form, Header};
+use crate::rdb_form::{Input, Output};
+use crate::structures::check::Check;
+use crate::structures::entry::{Entry, Form, Header};
+use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
 use crate::structures::tree::{self, Subtree};
 use crate::transaction::writer::Writer;
 use crate::types::contract::{Contract, Description, DyingTree, Object};
-use crate::types::value::Limits;
+use crate::types::limits::Limits;
+use crate::types::value_type::Encoding;
 
 const RDB_SORTED_SET: u8 = 5;
 const RDB_LISTPACK: u8 = 17;
@@ -132,20 +133,20 @@ impl Object for SortedSets {
         pool: Pool,
     ) -> Result<Vec<u64>, Error> {
         let large = Large::to_change(transaction.view(), shard, entry)?;
-        whole::copy(transaction, &large, pool)
+        object::copy(transaction, &large, pool)
     }
 
     fn memory_usage(&self, view: &View<'_>, entry: &Entry, samples: u64) -> Result<u64, Error> {
-        whole::memory_usage(view, entry, samples)
+        object::memory_usage(view, entry, samples)
     }
 
-    fn check(&self, walk: &mut Walk<'_>, entry: &Entry) -> Result<(), Error> {
-        let large = Large::to_change(walk.view, walk.shard, entry)?;
-        walk.elements(
+    fn check(&self, check: &mut Check<'_>, entry: &Entry) -> Result<(), Error> {
+        let large = Large::to_change(check.view, check.shard, entry)?;
+        check.elements(
             large.elements,
             &format!("the sorted set at {:#x}", entry.at),
         );
-        whole::check(walk.view, walk.secret(), entry, walk.reach)
+        object::check(check.view, check.secret, entry, check.reach)
     }
 
     fn tree(&self) -> Option<&'static dyn DyingTree> {
@@ -155,7 +156,7 @@ impl Object for SortedSets {
 
 impl DyingTree for SortedSets {
     fn number(&self) -> u64 {
-        3
+        object::TREE
     }
 
     fn free_next_leaf(
@@ -168,7 +169,7 @@ impl DyingTree for SortedSets {
         // The elements that a leaf leads to are the dictionary's.
         let further =
             tree::free_next::<2>(transaction, pool, subtree, progress, |transaction, leaf| {
-                whole::free_leaf(transaction, pool, leaf)
+                object::free_leaf(transaction, pool, leaf)
             })?;
         Ok((further, 0))
     }
@@ -180,7 +181,7 @@ impl DyingTree for SortedSets {
         progress: u64,
         reach: &mut dyn FnMut(Offset),
     ) -> Result<(), Error> {
-        whole::check_left(view, subtree, progress, reach)
+        object::check_left(view, subtree, progress, reach)
     }
 }
 

@@ -15,13 +15,14 @@
 //! - `read`: reading sorted sets, optimistically or under a lock.
 //! - `remove`: taking members out.
 //! - `scored`: members with their scores, outside the store.
-//! - `whole`: whole sorted sets: freeing, copying, checking, measuring.
+//! - `object`: whole sorted sets: freeing, copying, checking, measuring.
 //! - `write`: putting members in.
 
 mod bounds;
 mod combine;
 mod contract;
 mod leaf;
+mod object;
 mod order;
 mod pack;
 mod pop;
@@ -29,7 +30,6 @@ mod ranks;
 mod read;
 mod remove;
 mod scored;
-mod whole;
 mod write;
 
 use undercroft_memory::{Fault, Offset, Pool, View};
@@ -47,12 +47,9 @@ use crate::structures::dictionary::Dictionary;
 use crate::structures::elements::Elements;
 use crate::structures::entry::{Entry, Kind};
 use crate::structures::roots::{ARENA, ELEMENTS_WORDS};
-use crate::types::registry::ValueType;
+use crate::types::value_type::ValueType;
 
-const SORTED_SET: Kind = Kind {
-    value_type: ValueType::SortedSet,
-    detail: 0,
-};
+const SORTED_SET: Kind = ValueType::SortedSet.kind(0);
 /// Root words of a large sorted set.
 const WORDS: usize = ELEMENTS_WORDS + 3;
 

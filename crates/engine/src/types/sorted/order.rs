@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use undercroft_memory::View;
 
 use crate::error::Error;
-use crate::structures::element::Element;
+use crate::structures::element::{Element, Value};
 
 /// A number that is ordered as scores are. Both zeros are equal.
 #[inline]
@@ -101,6 +101,26 @@ impl Target<'_> {
             Element::load(view, at)?.append_key(view, scratch)?;
             Ok::<_, Error>(scratch.as_slice().cmp(text))
         })
+    }
+}
+
+/// The order of members.
+pub(super) fn compare(one: &(&[u8], f64), other: &(&[u8], f64)) -> Ordering {
+    order_of(one.1)
+        .cmp(&order_of(other.1))
+        .then_with(|| one.0.cmp(other.0))
+}
+
+/// A score as an element keeps it.
+pub(super) fn value_of(score: f64) -> Value<'static> {
+    Value::Integer(score.to_bits() as i64)
+}
+
+/// The score that an element keeps.
+pub(super) fn score_of(value: Value<'_>) -> f64 {
+    match value {
+        Value::Integer(bits) => f64::from_bits(bits as u64),
+        Value::Text(_) => f64::NAN,
     }
 }
 

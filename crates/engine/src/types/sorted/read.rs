@@ -7,14 +7,15 @@ use super::order::{Target, order_of};
 use super::scored::Scored;
 use super::{Large, pack};
 use crate::error::Error;
+use crate::handle::reader::Reader;
 use crate::random::Random;
-use crate::store::{Key, Reader};
 use crate::structures::element::Element;
 use crate::structures::entry::{Entry, Form};
+use crate::structures::key::Key;
 use crate::structures::packed;
 use crate::structures::ranges::Ranges;
 use crate::types::list::clamp;
-use crate::types::registry::ValueType;
+use crate::types::value_type::ValueType;
 
 /// A sorted set that was found, to be read with the view it was found with.
 #[derive(Debug)]

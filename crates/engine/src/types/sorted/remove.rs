@@ -9,18 +9,18 @@ use super::scored::Scored;
 use super::write::parts;
 use super::{Large, SORTED_SET, SortedSet, pack};
 use crate::error::Error;
-use crate::messages::notify::KeyEvent;
-use crate::structures::ahead::TOGETHER;
+use crate::handle::events::KeyEvent;
 use crate::structures::dictionary;
+use crate::structures::dictionary_change;
 use crate::structures::element::Element;
 use crate::structures::elements::element_key;
 use crate::structures::key::Key;
 use crate::structures::packed;
+use crate::structures::prefetch::TOGETHER;
 use crate::structures::taking::{Gone, REBUILD_MIN, Taking};
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer, root};
-use crate::types::registry::ValueType;
-use crate::upkeep::graveyard;
+use crate::types::value_type::ValueType;
 
 impl Writer<'_, '_> {
     /// Removes members of a sorted set, and the key with the last of them.
@@ -90,7 +90,7 @@ impl Writer<'_, '_> {
         let mut ranks = large.ranks(transaction.view())?;
         ranks.remove(transaction, large.pool, member.bytes, ranked)?;
         element.free(transaction, large.pool)?;
-        dictionary::remove(transaction, large.elements, slot)?;
+        dictionary_change::remove(transaction, large.elements, slot)?;
         Ok(true)
     }
 
@@ -201,7 +201,7 @@ impl Writer<'_, '_> {
     ) -> Result<(), Error> {
         let secret = self.transaction.hash_key();
         self.make_large(database, key, Some(found), &parts(secret, kept.iter()))?;
-        graveyard::free_along(self, key.shard, 0)
+        self.free_along(key.shard, 0)
     }
 
     fn remove_from_ranks(&mut self, large: &Large, ranks: (u64, u64)) -> Result<(), Error> {

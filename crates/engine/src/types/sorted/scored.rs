@@ -2,9 +2,9 @@
 
 use undercroft_memory::Scratch;
 
-use super::write::compare;
+use super::order::compare;
 use crate::structures::ranges::Ranges;
-use crate::types::hash::PackedLimits;
+use crate::types::limits::PackedLimits;
 
 /// Members with their scores in flat buffers: what reading a sorted set appends
 /// to.

@@ -1,31 +1,30 @@
 //! Putting members into sorted sets.
 
-use std::cmp::Ordering;
-
 use smallvec::SmallVec;
 use undercroft_memory::Transaction;
 
 use super::leaf::Ranked;
-use super::order::order_of;
+use super::object::copy;
+use super::order::{order_of, score_of, value_of};
 use super::ranks::Ranks;
 use super::scored::Scored;
-use super::whole::copy;
 use super::{Large, SORTED_SET, SortedSet, pack};
 use crate::error::Error;
-use crate::messages::notify::KeyEvent;
-use crate::store::Key;
-use crate::structures::ahead::TOGETHER;
+use crate::handle::events::KeyEvent;
 use crate::structures::bulk::{self, Draft, Part};
 use crate::structures::dictionary;
+use crate::structures::dictionary_change;
 use crate::structures::element::{Element, Value};
 use crate::structures::elements::Elements;
+use crate::structures::key::Key;
 use crate::structures::packed;
+use crate::structures::prefetch::TOGETHER;
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer};
-use crate::types::hash::{FEW, PACKED_MAX, PackedLimits};
-use crate::types::registry::ValueType;
+use crate::types::hash::{FEW, PACKED_MAX};
+use crate::types::limits::PackedLimits;
 use crate::types::string::write::STRING_MAX;
-use crate::upkeep::graveyard;
+use crate::types::value_type::ValueType;
 
 /// Which members ZADD adds and changes, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -135,7 +134,7 @@ impl Writer<'_, '_> {
             _ => self.add_to_packed(database, key, found, &bytes, members, rule, limits)?,
         };
         if added.added + added.updated > 0 {
-            graveyard::free_along(self, key.shard, members.len())?;
+            self.free_along(key.shard, members.len())?;
             self.changed(database, key, Effect::Changed);
             let event = if rule.increment {
                 KeyEvent::ZIncr
@@ -372,7 +371,7 @@ fn add_one(
     let at = match there {
         None => {
             let at = Element::create(transaction, &mut { pool }, member, value)?;
-            dictionary::insert(transaction, large.elements, key.hash, at)?;
+            dictionary_change::insert(transaction, large.elements, key.hash, at)?;
             at
         }
         Some((slot, element)) => {
@@ -394,18 +393,6 @@ fn add_one(
     Ok(large)
 }
 
-/// A score as an element keeps it.
-pub(super) fn value_of(score: f64) -> Value<'static> {
-    Value::Integer(score.to_bits() as i64)
-}
-
-pub(super) fn score_of(value: Value<'_>) -> f64 {
-    match value {
-        Value::Integer(bits) => f64::from_bits(bits as u64),
-        Value::Text(_) => f64::NAN,
-    }
-}
-
 /// Members to be made.
 pub(super) fn parts<'m>(
     secret: [u64; 2],
@@ -424,11 +411,4 @@ fn in_order<'m>(members: &[Part<'m>]) -> Vec<Part<'m>> {
         .collect();
     sorted.sort_unstable_by(|one, other| (one.0, one.1.key).cmp(&(other.0, other.1.key)));
     sorted.into_iter().map(|(_, member)| *member).collect()
-}
-
-/// The order of members.
-pub(super) fn compare(one: &(&[u8], f64), other: &(&[u8], f64)) -> Ordering {
-    order_of(one.1)
-        .cmp(&order_of(other.1))
-        .then_with(|| one.0.cmp(other.0))
 }

@@ -4,7 +4,7 @@ use super::found::StreamEntries;
 use super::group::Pending;
 use super::id::StreamId;
 use crate::error::Error;
-use crate::store::Key;
+use crate::structures::key::Key;
 use crate::transaction::writer::Writer;
 
 /// How entries are claimed.

@@ -6,20 +6,21 @@ use super::entries::build;
 use super::group::Pending;
 use super::id::StreamId;
 use super::records::StreamRecord;
-use super::whole::Stream;
+use super::root::Stream;
 use super::{STREAM, StreamLimits, free, listpack};
 use crate::error::Error;
-use crate::keyspace::check::Walk;
-use crate::rdb::{Input, Output};
-use crate::store::Key;
+use crate::rdb_form::{Input, Output};
+use crate::structures::check::Check;
 use crate::structures::elements;
-use crate::structures::entry::{Encoding, Entry, Form, Header};
+use crate::structures::entry::{Entry, Form, Header};
+use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
 use crate::structures::tree::Subtree;
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::Writer;
 use crate::types::contract::{Contract, Description, DyingTree, Object};
-use crate::types::value::Limits;
+use crate::types::limits::Limits;
+use crate::types::value_type::Encoding;
 
 /// The type whose values are streams.
 pub(crate) struct Streams;
@@ -197,8 +198,8 @@ impl Object for Streams {
         Stream::load(view, 0, entry)?.memory_usage(view)
     }
 
-    fn check(&self, walk: &mut Walk<'_>, entry: &Entry) -> Result<(), Error> {
-        Stream::load(walk.view, walk.shard, entry)?.check(walk.view, walk.reach)
+    fn check(&self, check: &mut Check<'_>, entry: &Entry) -> Result<(), Error> {
+        Stream::load(check.view, check.shard, entry)?.check(check.view, check.reach)
     }
 
     fn tree(&self) -> Option<&'static dyn DyingTree> {
@@ -208,7 +209,7 @@ impl Object for Streams {
 
 impl DyingTree for Streams {
     fn number(&self) -> u64 {
-        6
+        free::TREE
     }
 
     fn free_next_leaf(

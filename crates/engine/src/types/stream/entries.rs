@@ -3,10 +3,11 @@
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
 use super::StreamLimits;
-use super::finger::{Finger, with_finger};
 use super::found::StreamEntries;
 use super::id::StreamId;
-use super::leaf::{Appended, Draft, LEAF_USUAL, Leaf, fault, with_buffers};
+use super::leaves::last_read::{LastRead, with_last_read};
+use super::leaves::leaf::{LEAF_USUAL, Leaf, fault};
+use super::leaves::leaf_edit::{Appended, Draft, with_buffers};
 use crate::error::Error;
 use crate::structures::tree::{Builder, Child, Least, Merge, Node, Place, Subtree, Tree};
 
@@ -77,7 +78,7 @@ impl Entries {
         let first = if range.reverse { range.to } else { range.from };
         let place = self.seek(view, first)?;
         with_buffers(|buffers| match range.reverse {
-            false => with_finger(|finger| {
+            false => with_last_read(|finger| {
                 append_forwards(view, place, range, (&mut buffers.leaf, finger), out)
             }),
             true => append_backwards(view, place, range, &mut buffers.leaf, out),
@@ -353,7 +354,7 @@ fn append_forwards(
     view: &View<'_>,
     mut place: Place<2>,
     range: IdRange,
-    (buffer, finger): (&mut Vec<u8>, &mut Finger),
+    (buffer, finger): (&mut Vec<u8>, &mut LastRead),
     out: &mut StreamEntries,
 ) -> Result<(), Error> {
     let mut left = range.count;

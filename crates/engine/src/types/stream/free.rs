@@ -3,12 +3,16 @@
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
 use super::group::{Consumer, Group};
+use super::id::StreamId;
 use super::rows::{self, Kind};
-use super::{STREAM, leaf};
+use super::{STREAM, leaves::leaf};
 use crate::error::Error;
+use crate::structures::detached;
+use crate::structures::graveyard;
 use crate::structures::tree::{self, Subtree, for_each_left};
-use crate::upkeep::detached;
-use crate::upkeep::graveyard::{self, Dying};
+
+/// The number that stands for the type's trees in the record of what is being freed.
+pub(super) const TREE: u64 = 6;
 
 /// Lets a tree be freed later, in small steps; one leaf at once. O(1) but for that leaf.
 pub(super) fn discard_tree(
@@ -19,13 +23,10 @@ pub(super) fn discard_tree(
     match (root, height) {
         (0, _) => Ok(()),
         (at, 0) => free_leaf(transaction, pool, at).map(drop),
-        subtree if pool.arena() != 0 => {
-            detached::bury(transaction, pool, STREAM.value_type, subtree)
-        }
+        subtree if pool.arena() != 0 => detached::bury(transaction, pool, STREAM.number, subtree),
         (root, height) => {
             let words = [root, height as u64, 0, 0, 0];
-            let dying = Dying::Tree(STREAM.value_type);
-            graveyard::bury(transaction, pool.shard(), dying, words).map(drop)
+            graveyard::bury(transaction, pool.shard(), TREE, words).map(drop)
         }
     }
 }
@@ -137,4 +138,41 @@ fn check_tree(
         }
     }
     Ok(())
+}
+
+impl Group {
+    /// Removes a consumer with what is pending. Returns how much that was; none where there was no such consumer.
+    /// O(pending * log n).
+    pub(super) fn delete_consumer(
+        &self,
+        transaction: &mut Transaction<'_>,
+        name: &[u8],
+    ) -> Result<Option<u64>, Error> {
+        let Some(found) = self.find_consumer(transaction.view(), name)? else {
+            return Ok(None);
+        };
+        let consumer = Consumer::load(transaction.view(), found.row[1], self.pool)?;
+        let own = consumer.own(transaction.view())?;
+        let mut ids = Vec::new();
+        own.for_each(transaction.view(), |row| {
+            ids.push([row[0], row[1]]);
+            Ok(())
+        })?;
+        let mut pending = self.pending(transaction.view())?;
+        for id in &ids {
+            if let Some(found) = pending.find_key(transaction.view(), *id)? {
+                pending.remove(transaction, found)?;
+            }
+            if transaction.is_in_parts() {
+                consumer.forget(transaction, StreamId::of_words(*id))?;
+                transaction.end_of_part()?;
+            }
+        }
+        let own = consumer.own(transaction.view())?;
+        discard_tree(transaction, self.pool, (own.tree.root(), own.tree.height()))?;
+        transaction.free(self.pool, consumer.at);
+        self.consumers(transaction.view())?
+            .remove(transaction, found)?;
+        Ok(Some(ids.len() as u64))
+    }
 }

@@ -13,7 +13,6 @@
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
-use super::free::discard_tree;
 use super::id::StreamId;
 use super::rows::{self, FoundRow, Kind, Row, Rows, append_name, name_row, order_of_name};
 use crate::error::Error;
@@ -21,9 +20,7 @@ use crate::error::Error;
 const READ: u64 = 16;
 const PENDING: u64 = 24;
 const CONSUMERS: u64 = 48;
-pub(super) const GROUP_NAME: u64 = 72;
 const OWN: u64 = 16;
-pub(super) const CONSUMER_NAME: u64 = 40;
 /// Entries read, where nobody knows.
 pub(super) const UNKNOWN: i64 = -1;
 
@@ -177,7 +174,11 @@ impl Group {
     }
 
     /// The consumer with a name, and its row.
-    fn find_consumer(&self, view: &View<'_>, name: &[u8]) -> Result<Option<FoundRow>, Error> {
+    pub(super) fn find_consumer(
+        &self,
+        view: &View<'_>,
+        name: &[u8],
+    ) -> Result<Option<FoundRow>, Error> {
         self.consumers(view)?
             .find(view, |key| order_of_name(view, Kind::Consumers, key, name))
     }
@@ -205,41 +206,6 @@ impl Group {
         })?;
         let pool = self.pool;
         Ok(Consumer { at, seen, pool })
-    }
-
-    /// Removes a consumer with what is pending. Returns how much that was; none where there was no such consumer.
-    /// O(pending * log n).
-    pub(super) fn delete_consumer(
-        &self,
-        transaction: &mut Transaction<'_>,
-        name: &[u8],
-    ) -> Result<Option<u64>, Error> {
-        let Some(found) = self.find_consumer(transaction.view(), name)? else {
-            return Ok(None);
-        };
-        let consumer = Consumer::load(transaction.view(), found.row[1], self.pool)?;
-        let own = consumer.own(transaction.view())?;
-        let mut ids = Vec::new();
-        own.for_each(transaction.view(), |row| {
-            ids.push([row[0], row[1]]);
-            Ok(())
-        })?;
-        let mut pending = self.pending(transaction.view())?;
-        for id in &ids {
-            if let Some(found) = pending.find_key(transaction.view(), *id)? {
-                pending.remove(transaction, found)?;
-            }
-            if transaction.is_in_parts() {
-                consumer.forget(transaction, StreamId::of_words(*id))?;
-                transaction.end_of_part()?;
-            }
-        }
-        let own = consumer.own(transaction.view())?;
-        discard_tree(transaction, self.pool, (own.tree.root(), own.tree.height()))?;
-        transaction.free(self.pool, consumer.at);
-        self.consumers(transaction.view())?
-            .remove(transaction, found)?;
-        Ok(Some(ids.len() as u64))
     }
 
     /// Takes a pending entry from the group and from its consumer. Returns whether it was there.
@@ -315,7 +281,11 @@ impl Consumer {
     }
 
     /// Takes an entry out of its own.
-    fn forget(&self, transaction: &mut Transaction<'_>, id: StreamId) -> Result<(), Error> {
+    pub(super) fn forget(
+        &self,
+        transaction: &mut Transaction<'_>,
+        id: StreamId,
+    ) -> Result<(), Error> {
         let mut own = self.own(transaction.view())?;
         match own.find_key(transaction.view(), id.words())? {
             Some(found) => own.remove(transaction, found),

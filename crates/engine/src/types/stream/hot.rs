@@ -8,7 +8,7 @@ use super::found::StreamEntries;
 use super::id::StreamId;
 use super::write::{AddedEntry, EntryId, Trim};
 use crate::error::Error;
-use crate::store::Store;
+use crate::handle::store::Store;
 
 impl Store {
     /// Adds an entry behind the last one of a stream; see [`Writer::stream_add`](crate::Writer::stream_add).

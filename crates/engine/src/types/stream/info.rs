@@ -6,10 +6,11 @@ use super::entries::IdRange;
 use super::found::StreamEntries;
 use super::group::{Consumer, Group, Pending, UNKNOWN};
 use super::id::StreamId;
-use super::whole::Stream;
+use super::root::Stream;
 use crate::error::Error;
-use crate::store::{Key, Reader};
-use crate::types::registry::ValueType;
+use crate::handle::reader::Reader;
+use crate::structures::key::Key;
+use crate::types::value_type::ValueType;
 
 /// What XINFO tells of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use super::group::UNKNOWN;
 use super::id::StreamId;
 use super::records::{StreamRecord, is_sound};
-use crate::rdb::{Input, Output};
+use crate::rdb_form::{Input, Output};
 use crate::structures::integer::parse_integer;
 use crate::structures::ranges::Ranges;
 

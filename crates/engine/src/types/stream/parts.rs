@@ -8,7 +8,8 @@ use super::claim::{Claim, Claimed, LOOKED_AT};
 use super::found::StreamEntries;
 use super::id::StreamId;
 use crate::error::Error;
-use crate::store::{Key, Store};
+use crate::handle::store::Store;
+use crate::structures::key::Key;
 use crate::transaction::access::Access;
 
 /// Entries that one change delivers or claims at most.

@@ -15,12 +15,12 @@ use std::collections::{HashMap, HashSet};
 
 use undercroft_memory::{Fault, View};
 
-use super::code::{Decoder, push_number, push_text};
 use super::entries::IdRange;
 use super::found::StreamEntries;
 use super::group::{Consumer, Group, Pending};
 use super::id::StreamId;
-use super::whole::{Stream, all_rows};
+use super::leaves::code::{Decoder, push_number, push_text};
+use super::root::{Stream, all_rows};
 use crate::error::Error;
 use crate::structures::ranges::Ranges;
 

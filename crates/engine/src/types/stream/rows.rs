@@ -24,6 +24,9 @@ use undercroft_memory::{Fault, Offset, Pool, Transaction, View, block_size};
 use crate::error::Error;
 use crate::structures::tree::{Builder, Child, Place, Tree};
 
+pub(super) const GROUP_NAME: u64 = 72;
+pub(super) const CONSUMER_NAME: u64 = 40;
+
 const HEADER: u64 = 8;
 const LEAF_MIN: u64 = 64;
 const LEAF_MAX: u64 = 2048;
@@ -59,8 +62,8 @@ impl Kind {
     pub(super) fn name_at(self) -> Option<u64> {
         match self {
             Kind::Pending | Kind::Own => None,
-            Kind::Consumers => Some(super::group::CONSUMER_NAME),
-            Kind::Groups => Some(super::group::GROUP_NAME),
+            Kind::Consumers => Some(CONSUMER_NAME),
+            Kind::Groups => Some(GROUP_NAME),
         }
     }
 }

@@ -7,15 +7,14 @@ use super::found::StreamEntries;
 use super::free::discard_tree;
 use super::group::{Consumer, Group, Pending, UNKNOWN};
 use super::id::StreamId;
-use super::whole::Stream;
+use super::root::Stream;
 use super::{STREAM, StreamLimits};
 use crate::error::Error;
-use crate::messages::notify::KeyEvent;
-use crate::store::Key;
+use crate::handle::events::KeyEvent;
+use crate::structures::key::Key;
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::Writer;
-use crate::types::registry::ValueType;
-use crate::upkeep::graveyard;
+use crate::types::value_type::ValueType;
 
 /// The id that an entry is to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +144,7 @@ impl Writer<'_, '_> {
             Some(stream) => stream,
             None => self.create_stream(database, key)?,
         };
-        graveyard::free_along(self, key.shard, 1)?;
+        self.free_along(key.shard, 1)?;
         stream.push(self.transaction, (id, texts), limits)?;
         stream.note_added(self.transaction, id)?;
         self.stream_changed(database, key, KeyEvent::XAdd);
@@ -170,7 +169,7 @@ impl Writer<'_, '_> {
         };
         let gone = stream.trim(self.transaction, trim)?;
         if gone > 0 {
-            graveyard::free_along(self, key.shard, 0)?;
+            self.free_along(key.shard, 0)?;
             self.stream_changed(database, key, KeyEvent::XTrim);
         }
         Ok(gone)

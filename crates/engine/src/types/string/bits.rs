@@ -7,14 +7,16 @@
 use undercroft_memory::{Fault, Offset, View};
 
 use crate::error::Error;
-use crate::messages::notify::KeyEvent;
-use crate::store::Key;
+use crate::handle::events::KeyEvent;
 use crate::structures::dictionary;
-use crate::structures::entry::{Entry, Form, Header, INLINE_MAX, Kind, Text, entry_size};
+use crate::structures::entry::{Entry, Form, Header, INLINE_MAX, entry_size};
+use crate::structures::key::Key;
 use crate::structures::roots::Root;
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer, root};
+use crate::types::string::text::Text;
 use crate::types::string::write::{GROWTH_MAX, STRING_MAX};
+use crate::types::value_type::ValueType;
 
 /// Words read at once.
 const PART: usize = 512;
@@ -326,8 +328,16 @@ impl Writer<'_, '_> {
         fill: impl FnOnce(&mut Self, Offset) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let (shard, key_length) = (key.shard, key.bytes.len() as u64);
-        let header =
-            |form| Header::new(Kind::STRING, form, key_length, length, expiry.is_some()).as_raw();
+        let header = |form| {
+            Header::new(
+                ValueType::String.kind(0),
+                form,
+                key_length,
+                length,
+                expiry.is_some(),
+            )
+            .as_raw()
+        };
         let inline = header(Form::Inline);
         let at = if entry_size(inline, key_length) + slack > INLINE_MAX && length > 8 {
             let block = self.transaction.allocate(shard, length + slack)?;

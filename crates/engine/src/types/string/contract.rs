@@ -3,13 +3,14 @@
 use undercroft_memory::View;
 
 use crate::error::Error;
-use crate::rdb::{Input, Output};
-use crate::store::Key;
-use crate::structures::entry::{Encoding, Entry, Form, Header};
+use crate::rdb_form::{Input, Output};
+use crate::structures::entry::{Entry, Form, Header};
+use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
 use crate::transaction::writer::{Expiry, Writer};
 use crate::types::contract::{Contract, Description, Object};
-use crate::types::value::Limits;
+use crate::types::limits::Limits;
+use crate::types::value_type::Encoding;
 
 const RDB_STRING: u8 = 0;
 /// The longest string that Redis puts into one block with its header.

@@ -3,8 +3,8 @@
 use undercroft_memory::{ShardSet, removing};
 
 use crate::error::Error;
-use crate::messages::notify::KeyEvent;
-use crate::store::Key;
+use crate::handle::events::KeyEvent;
+use crate::structures::key::Key;
 use crate::transaction::access::Access;
 use crate::transaction::writer::{Expiry, Writer};
 

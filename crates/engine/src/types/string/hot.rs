@@ -3,11 +3,13 @@
 use undercroft_memory::{Body, Scratch, ShardSet, View, removing};
 
 use crate::error::Error;
-use crate::store::{Key, Reader, Store};
-use crate::structures::entry::Text;
+use crate::handle::reader::Reader;
+use crate::handle::store::Store;
+use crate::structures::key::Key;
 use crate::transaction::access::Access;
 use crate::transaction::writer::Expiry;
 use crate::types::string::mget::{Held, Values};
+use crate::types::string::text::Text;
 
 /// When SET sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,11 +5,13 @@ use std::time::Duration;
 use undercroft_memory::{Offset, Pinned, PinnedBlock, PutDown, ShardSet, limit_patience};
 
 use crate::error::Error;
-use crate::messages::notify::KeyEvent;
-use crate::store::{Key, Reader, Store};
-use crate::structures::entry::Text;
+use crate::handle::events::KeyEvent;
+use crate::handle::reader::Reader;
+use crate::handle::store::Store;
+use crate::structures::key::Key;
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::root;
+use crate::types::string::text::Text;
 
 /// Shorter strings are copied: that takes less time than a pin, and they need not be blocks of whole pages.
 const IN_PLACE_MIN: u64 = 32 << 10;

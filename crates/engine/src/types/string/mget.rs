@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use undercroft_memory::Scratch;
 
 use crate::error::Error;
-use crate::store::Key;
+use crate::structures::key::Key;
 use crate::transaction::access::Access;
 
 /// So many keys are read without an allocation of their own.

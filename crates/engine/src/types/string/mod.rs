@@ -6,6 +6,7 @@
 //! - `hot`: the calls that embedded clients make most: GET, SET and their like.
 //! - `in_place`: long strings that are read in the store itself, or taken out of it.
 //! - `mget`: the strings of several keys, as they were at one moment.
+//! - `text`: the text of a string.
 //! - `write`: setting, counting, changing in place.
 
 pub(crate) mod bits;
@@ -14,6 +15,7 @@ mod exchange;
 pub(crate) mod hot;
 pub(crate) mod in_place;
 pub(crate) mod mget;
+pub(crate) mod text;
 pub(crate) mod write;
 
 pub(crate) use contract::Strings;

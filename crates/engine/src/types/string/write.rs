@@ -3,15 +3,19 @@
 use undercroft_memory::{Offset, PutDown, ShardSet, Staged};
 
 use crate::error::Error;
-use crate::messages::notify::KeyEvent;
-use crate::store::{Key, Store};
+use crate::handle::events::KeyEvent;
+use crate::handle::store::Store;
 use crate::structures::dictionary;
-use crate::structures::entry::{Entry, Form, Header, INLINE_MAX, Kind, Text, entry_size};
+use crate::structures::entry::{Entry, Form, Header, INLINE_MAX, Kind, entry_size};
 use crate::structures::integer::parse_integer;
+use crate::structures::key::Key;
 use crate::structures::roots::{EXPIRES, Root};
+use crate::transaction::access::Access;
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Expiry, Found, Writer, root};
 use crate::types::string::hot::{Condition, SetOptions};
+use crate::types::string::text::Text;
+use crate::types::value_type::ValueType;
 
 /// Longest string in bytes.
 pub const STRING_MAX: u64 = 512 << 20;
@@ -276,7 +280,7 @@ impl Writer<'_, '_> {
             self.note_deadline(root(database, key), expiry)?;
         }
         let word;
-        let string = Kind::STRING;
+        let string = ValueType::String.kind(0);
         let (kind, form, bytes, length) = match stored {
             Stored::Integer(value) => {
                 word = value.to_le_bytes();
@@ -577,8 +581,16 @@ impl Writer<'_, '_> {
             None => None,
         };
         let (key_length, length) = (key.bytes.len() as u64, value.len() as u64);
-        let header =
-            |form| Header::new(Kind::STRING, form, key_length, length, expiry.is_some()).as_raw();
+        let header = |form| {
+            Header::new(
+                ValueType::String.kind(0),
+                form,
+                key_length,
+                length,
+                expiry.is_some(),
+            )
+            .as_raw()
+        };
         let inline = header(Form::Inline);
         let at = if entry_size(inline, key_length) + slack > INLINE_MAX && length > 8 {
             let block = self.transaction.allocate(key.shard, length + slack)?;
@@ -595,5 +607,25 @@ impl Writer<'_, '_> {
             self.new_entry(key.shard, inline, key.bytes, expiry, value, slack)?
         };
         self.put_entry(root(database, key), key, found, at, expiry.is_some())
+    }
+}
+
+impl<'a> Access<'a> {
+    /// [`Store::stage`]. Within a transaction nothing is staged, as that takes locks of its own.
+    pub fn stage(&self, key: &Key<'_>, value: &[u8]) -> Result<Option<Staged<'a>>, Error> {
+        match self.running {
+            None => self.store.stage(key, value),
+            Some(_) => Ok(None),
+        }
+    }
+
+    /// [`Store::set_staged`]. Not within a transaction.
+    pub fn set_staged<'s>(
+        &self,
+        database: usize,
+        key: &Key<'_>,
+        staged: Staged<'s>,
+    ) -> Result<(), (Error, Staged<'s>)> {
+        self.store.set_staged(database, key, staged)
     }
 }

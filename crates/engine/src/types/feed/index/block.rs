@@ -1,11 +1,10 @@
 //! A block of an index: its layout, reading it, making one.
 
-use undercroft_memory::{Offset, Pool, Transaction, View};
+use undercroft_memory::{Fault, Offset, Pool, Transaction, View};
 
-use super::fault;
 use crate::error::Error;
 use crate::structures::tree::Child;
-use crate::types::feed::summary::NOTE_WORDS;
+use crate::types::feed::leaves::summary::NOTE_WORDS;
 
 /// Sizes of blocks: a small index is one small block.
 const SIZES: [u64; 3] = [256, 1024, BLOCK];
@@ -124,4 +123,13 @@ fn note(least: u64) -> [u64; NOTE_WORDS] {
     let mut note = [0; NOTE_WORDS];
     note[0] = least;
     note
+}
+
+/// The error of an index that is damaged there.
+pub(super) fn fault(at: Offset) -> Error {
+    Fault {
+        at,
+        what: "an index that names every item of its feed",
+    }
+    .into()
 }

@@ -2,11 +2,11 @@
 
 use undercroft_memory::{Transaction, View};
 
-use super::block::{BLOCK, Block, FILL, bytes, room};
-use super::{Index, WordPlace, fault, same_hash};
+use super::block::{BLOCK, Block, FILL, bytes, fault, room};
+use super::{Index, WordPlace, same_hash};
 use crate::error::Error;
 use crate::structures::tree::Place;
-use crate::types::feed::summary::NOTE_WORDS;
+use crate::types::feed::leaves::summary::NOTE_WORDS;
 
 /// Blocks that one splice puts in at most.
 const STEP_BLOCKS: usize = 32;

@@ -20,12 +20,12 @@ mod change;
 
 use std::collections::HashMap;
 
-use undercroft_memory::{Fault, Offset, Pool, Transaction, View, block_size};
+use undercroft_memory::{Offset, Pool, Transaction, View, block_size};
 
-use super::summary::NOTE_WORDS;
+use super::leaves::summary::NOTE_WORDS;
 use crate::error::Error;
 use crate::structures::tree::{Builder, Least, Node, Place, Tree};
-use block::{BLOCK, Block, FILL};
+use block::{BLOCK, Block, FILL, fault};
 
 /// Bits of a word that say which leaf.
 const LEAF_BITS: u32 = 36;
@@ -46,14 +46,6 @@ pub(super) struct Index {
 pub(super) struct WordPlace {
     block: Block,
     index: usize,
-}
-
-fn fault(at: Offset) -> Error {
-    Fault {
-        at,
-        what: "an index that names every item of its feed",
-    }
-    .into()
 }
 
 /// The word of an item in a leaf.

@@ -1,0 +1,69 @@
+//! Read access to the keys of a store.
+
+use undercroft_memory::View;
+
+use crate::error::Error;
+use crate::handle::expired_seen;
+use crate::handle::store::Store;
+use crate::structures::dictionary;
+use crate::structures::entry::Entry;
+use crate::structures::key::Key;
+use crate::structures::roots::Root;
+
+/// Read access to keys, as they were at one moment.
+pub struct Reader<'r, 's> {
+    pub(crate) store: &'r Store,
+    pub(crate) view: &'r View<'s>,
+}
+
+impl<'s> Reader<'_, 's> {
+    /// The view to read entries with.
+    #[inline(always)]
+    pub fn view(&self) -> &View<'s> {
+        self.view
+    }
+
+    /// Hashes a key.
+    #[inline(always)]
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        self.store.key(bytes)
+    }
+
+    /// Unix time in milliseconds, as expiry goes by it.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        self.store.now()
+    }
+
+    /// Brings keys into the caches ahead of a walk over them; see
+    /// [`Store::warm_ahead`].
+    #[inline(always)]
+    pub fn warm_ahead(&self, database: usize, keys: &[Key<'_>], position: usize) {
+        self.store.warm_ahead(database, keys, position);
+    }
+
+    /// Looks a key up; one that has expired is not there.
+    #[inline(always)]
+    pub fn find(&self, database: usize, key: &Key<'_>) -> Result<Option<Entry>, Error> {
+        let root = Root {
+            shard: key.shard,
+            database,
+        };
+        match dictionary::find(self.view, root, key)? {
+            Some(entry) if entry.header.expires() && self.has_expired(database, &entry)? => {
+                Ok(None)
+            }
+            found => Ok(found),
+        }
+    }
+
+    #[cold]
+    fn has_expired(&self, database: usize, entry: &Entry) -> Result<bool, Error> {
+        let expiry = entry.expiry(self.view)?;
+        let expired = expiry.is_some_and(|expiry| expiry <= self.store.now());
+        if expired {
+            expired_seen::remember(self.view, database, entry);
+        }
+        Ok(expired)
+    }
+}

@@ -1,0 +1,122 @@
+//! Reading values in RDB form, which are hostile until proven otherwise: every length is checked before memory is
+//! taken for it.
+
+use std::borrow::Cow;
+
+use super::form::{
+    INTEGER_8, INTEGER_16, INTEGER_32, LENGTH_6, LENGTH_14, LENGTH_32, LENGTH_64, LZF, SPECIAL,
+    signed,
+};
+use super::{listpack, lzf, ziplist};
+use crate::structures::ranges::Ranges;
+
+/// Bytes that the items of one payload may have in all.
+const ITEMS_MAX: usize = 2 << 30;
+
+/// What is left of a payload. What cannot be read is none.
+#[derive(Debug)]
+pub(crate) struct Input<'p> {
+    rest: &'p [u8],
+    /// The longest string.
+    limit: usize,
+}
+
+impl<'p> Input<'p> {
+    pub(crate) fn new(rest: &'p [u8], limit: usize) -> Self {
+        Input { rest, limit }
+    }
+
+    /// So many bytes as they are.
+    pub(crate) fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (bytes, rest) = self.rest.split_first_chunk()?;
+        self.rest = rest;
+        Some(*bytes)
+    }
+
+    /// A length.
+    pub(crate) fn length(&mut self) -> Option<usize> {
+        let (length, rest) = length(self.rest)?;
+        self.rest = rest;
+        Some(length)
+    }
+
+    /// A string, where it is or as what it stands for.
+    pub(crate) fn string(&mut self) -> Option<Cow<'p, [u8]>> {
+        let (string, rest) = string(self.rest, self.limit)?;
+        self.rest = rest;
+        Some(string)
+    }
+
+    /// So many strings. Each takes a byte at least, so that a false number ends early.
+    pub(crate) fn strings(&mut self, count: usize, out: &mut Ranges) -> Option<()> {
+        let mut size = 0_usize;
+        for _ in 0..count {
+            let string = self.string()?;
+            size = size.saturating_add(string.len());
+            if size > ITEMS_MAX {
+                return None;
+            }
+            out.push(&string);
+        }
+        Some(())
+    }
+
+    /// The texts of a listpack.
+    pub(crate) fn listpack(&mut self, out: &mut Ranges) -> Option<()> {
+        listpack::read(&self.string()?, out)
+    }
+
+    /// The texts of a ziplist.
+    pub(crate) fn ziplist(&mut self, out: &mut Ranges) -> Option<()> {
+        ziplist::read(&self.string()?, out)
+    }
+}
+
+/// A string of at most `limit` bytes, and what is behind it.
+fn string(bytes: &[u8], limit: usize) -> Option<(Cow<'_, [u8]>, &[u8])> {
+    let (first, rest) = bytes.split_first()?;
+    if first & SPECIAL != SPECIAL {
+        let (length, rest) = length(bytes)?;
+        let (value, rest) = rest.split_at_checked(length)?;
+        return (length <= limit).then_some((value.into(), rest));
+    }
+    let width = match first & !SPECIAL {
+        INTEGER_8 => 1,
+        INTEGER_16 => 2,
+        INTEGER_32 => 4,
+        LZF => {
+            let (compressed, rest) = length(rest)?;
+            let (length, rest) = length(rest)?;
+            let (stream, rest) = rest.split_at_checked(compressed)?;
+            if length > limit {
+                return None;
+            }
+            return Some((lzf::decompress(stream, length)?.into(), rest));
+        }
+        _ => return None,
+    };
+    let (number, rest) = rest.split_at_checked(width)?;
+    Some((signed(number).to_string().into_bytes().into(), rest))
+}
+
+/// A plain length and what is behind it.
+fn length(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let (&first, rest) = bytes.split_first()?;
+    let (length, rest) = match first {
+        LENGTH_32 => {
+            let (length, rest) = rest.split_first_chunk()?;
+            (u32::from_be_bytes(*length).into(), rest)
+        }
+        LENGTH_64 => {
+            let (length, rest) = rest.split_first_chunk()?;
+            (u64::from_be_bytes(*length), rest)
+        }
+        _ if first & SPECIAL == LENGTH_6 => (first.into(), rest),
+        _ if first & SPECIAL == LENGTH_14 => {
+            let (low, rest) = rest.split_first()?;
+            (u64::from(first & !SPECIAL) << 8 | u64::from(*low), rest)
+        }
+        _ => return None,
+    };
+    Some((usize::try_from(length).ok()?, rest))
+}

@@ -1,0 +1,67 @@
+//! Libraries of functions, as FUNCTION DUMP gives them and FUNCTION RESTORE takes them: the text of each behind a byte of
+//! its own, and the footer of any payload.
+
+use super::input::Input;
+use super::output::Output;
+use super::payload::{seal, verify};
+
+/// In front of the text of a library, since Redis 7.0.
+const LIBRARY: u8 = 245;
+/// In front of one of a Redis that was never released.
+const LIBRARY_OF_OLD: u8 = 246;
+
+/// The payload of libraries. O(bytes).
+pub fn dump_libraries<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Vec<u8> {
+    let mut out = Output::default();
+    for text in texts {
+        out.kind(LIBRARY);
+        out.string(text);
+    }
+    seal(out.into_bytes())
+}
+
+/// The texts of the libraries in a payload, none longer than `limit`.
+///
+/// # Errors
+/// Redis' reply.
+pub fn restore_libraries(payload: &[u8], limit: usize) -> Result<Vec<Vec<u8>>, &'static str> {
+    let body = verify(payload).map_err(|why| why.message())?;
+    let mut input = Input::new(body, limit);
+    let mut texts = Vec::new();
+    while let Some([kind]) = input.take() {
+        match kind {
+            LIBRARY => {}
+            LIBRARY_OF_OLD => return Err("ERR Pre-GA function format not supported"),
+            _ => return Err("ERR given type is not a function"),
+        }
+        let text = input
+            .string()
+            .ok_or("ERR Failed loading library code")?
+            .into_owned();
+        texts.push(text);
+    }
+    Ok(texts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_dumped_is_restored_and_damage_is_noticed() {
+        let texts: [&[u8]; 3] = [b"#!lua name=a\nreturn 1", b"", &[b'x'; 1000]];
+        let payload = dump_libraries(texts.iter().copied());
+        let restored = restore_libraries(&payload, 1 << 20).expect("a sound payload");
+        assert_eq!(restored, texts.map(<[u8]>::to_vec));
+        assert!(restore_libraries(&payload, 999).is_err());
+        for at in 0..payload.len() {
+            let mut damaged = payload.clone();
+            damaged[at] ^= 1;
+            assert!(restore_libraries(&damaged, 1 << 20).is_err(), "byte {at}");
+        }
+        for (kind, why) in [(246, "Pre-GA"), (0, "not a function"), (245, "loading")] {
+            let refused = restore_libraries(&seal(vec![kind]), 1 << 20);
+            assert!(refused.is_err_and(|text| text.contains(why)), "{kind}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The footer of a payload: RDB version and checksum.
+
+use crc::{CRC_64_REDIS, Crc, Table};
+
+/// The RDB version of Redis 7.0: written, and the newest that is read.
+const RDB_VERSION: u16 = 10;
+/// Behind the value: version and checksum.
+const FOOTER: usize = 10;
+
+static CHECKSUM: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
+
+/// Why a payload is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestoreError {
+    /// Too short, of a newer version, or damaged.
+    VersionOrChecksum,
+    /// Not a value this store can hold.
+    BadFormat,
+}
+
+impl RestoreError {
+    /// Redis' reply.
+    pub fn message(self) -> &'static str {
+        match self {
+            RestoreError::VersionOrChecksum => "ERR DUMP payload version or checksum are wrong",
+            RestoreError::BadFormat => "ERR Bad data format",
+        }
+    }
+}
+
+/// Adds version and checksum.
+pub(crate) fn seal(mut payload: Vec<u8>) -> Vec<u8> {
+    payload.extend(RDB_VERSION.to_le_bytes());
+    let checksum = CHECKSUM.checksum(&payload);
+    payload.extend(checksum.to_le_bytes());
+    payload
+}
+
+/// Checks version and checksum; the payload without them.
+pub(crate) fn verify(payload: &[u8]) -> Result<&[u8], RestoreError> {
+    let wrong = RestoreError::VersionOrChecksum;
+    let (body, footer) = payload
+        .split_at_checked(payload.len().wrapping_sub(FOOTER))
+        .ok_or(wrong)?;
+    let [low, high, checksum @ ..] = footer else {
+        return Err(wrong);
+    };
+    let checked = &payload[..body.len() + 2];
+    let sound = u16::from_le_bytes([*low, *high]) <= RDB_VERSION
+        && *checksum == CHECKSUM.checksum(checked).to_le_bytes();
+    if sound { Ok(body) } else { Err(wrong) }
+}

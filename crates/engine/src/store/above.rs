@@ -1,0 +1,132 @@
+//! What the modules do for a transaction that does not know them.
+
+use std::time::Duration;
+
+use undercroft_memory::{Offset, defer_signals};
+
+use crate::error::Error;
+use crate::handle::events::KeyEvent;
+use crate::handle::store::Store;
+use crate::structures::entry::Entry;
+use crate::structures::roots::{DATABASES, Root};
+use crate::transaction::above::{Above, Table};
+use crate::transaction::outbox::{Content, Post};
+use crate::transaction::writer::Writer;
+use crate::types::value;
+use crate::upkeep::counters::Counters;
+use crate::upkeep::{expiry, graveyard};
+use crate::waiting::postponed::Task;
+
+/// The table that every handle is made with.
+pub(crate) const ABOVE: Table = &Modules;
+
+struct Modules;
+
+impl Above for Modules {
+    fn discard_object(
+        &self,
+        writer: &mut Writer<'_, '_>,
+        shard: usize,
+        entry: &Entry,
+    ) -> Result<(), Error> {
+        value::discard_object(writer.transaction, shard, entry)
+    }
+
+    fn hand_over_object(
+        &self,
+        writer: &mut Writer<'_, '_>,
+        entry: &Entry,
+        (from, to): (usize, usize),
+        take: bool,
+    ) -> Result<Vec<u8>, Error> {
+        value::hand_over(writer, entry, from, to, take)
+    }
+
+    fn sweep_a_little(
+        &self,
+        writer: &mut Writer<'_, '_>,
+        root: Root,
+        inserted: Offset,
+    ) -> Result<(), Error> {
+        expiry::sweep_a_little(writer, root, inserted)
+    }
+
+    fn free_a_little(
+        &self,
+        writer: &mut Writer<'_, '_>,
+        shard: usize,
+        buckets: u64,
+    ) -> Result<(), Error> {
+        graveyard::free_a_little(writer, shard, buckets)
+    }
+
+    fn deliver(&self, store: &Store, content: Content) {
+        // What was done stands, so nothing from here on is its error.
+        let _deferred = defer_signals();
+        let is_flushed = |post: &Post| matches!(post, Post::Flushed);
+        if content.posts.iter().any(is_flushed) {
+            // The keys are gone in any case; later writers free what is left.
+            let _ = store.free_flushed();
+        }
+        let (classes, mut outgoing) = (content.classes, None);
+        for post in content.posts {
+            match post {
+                Post::Flushed => {}
+                Post::Change(change) => store.tell_follower(change),
+                Post::Use(shard, hash) => store.count_use(shard, hash),
+                Post::Event(event, database, key) => outgoing
+                    .get_or_insert_with(|| store.outgoing())
+                    .tell(classes, event, database, &key),
+                Post::Expired(database, key) => {
+                    if database < DATABASES {
+                        store.part::<Counters>().count_expired();
+                    }
+                    if classes.tell_of(KeyEvent::Expired) {
+                        let outgoing = outgoing.get_or_insert_with(|| store.outgoing());
+                        outgoing.tell(classes, KeyEvent::Expired, database, &key);
+                    }
+                }
+                Post::Letter(letter) => outgoing
+                    .get_or_insert_with(|| store.outgoing())
+                    .send_letter(&letter),
+            }
+        }
+        if content.noticed.count() > 0 {
+            store.serve_noticed(content.noticed);
+        }
+    }
+
+    fn settle(&self, store: &Store) -> Option<Duration> {
+        let _deferred = defer_signals();
+        // Whether they were sent shows in what is left.
+        let _ = store.send_unsent();
+        let tasks = store.do_postponed(|task| match task {
+            Task::Serve(queue) => store.serve_again(queue),
+            Task::End(ticket) => store.end_for_good(ticket),
+        });
+        let messages = store.depart_kept(|departure| store.depart(departure));
+        messages.or(tasks)
+    }
+
+    fn look_after(&self, store: &Store) -> Result<(), Error> {
+        store.look_after()
+    }
+
+    fn free_memory(&self, store: &Store) -> bool {
+        store.reclaim(|| false).unwrap_or(false)
+            || store.free_for_room(|| false).unwrap_or(false)
+            || store.evict_for_space().unwrap_or(false)
+    }
+
+    fn free_of_the_dead(
+        &self,
+        store: &Store,
+        is_enough: &mut dyn FnMut() -> bool,
+    ) -> Result<bool, Error> {
+        store.free_for_room(is_enough)
+    }
+
+    fn upkeep(&self, store: &Store) {
+        store.upkeep_after_write();
+    }
+}

@@ -1,0 +1,205 @@
+//! Removing all keys of databases at one moment; what they consist of is freed later, in bounded steps (W8).
+
+use undercroft_memory::{defer_signals, removing};
+
+use crate::error::Error;
+use crate::handle::store::Store;
+use crate::structures::roots::{DATABASES, DYING, KEYS, Root, TABLE, hidden};
+use crate::transaction::access::Access;
+use crate::transaction::outbox::Post;
+use crate::transaction::writer::Writer;
+use crate::upkeep::graveyard::{clear, detach_unseen};
+use crate::upkeep::reclaim::Locked;
+
+/// Steps of freeing that a flush does itself at most, beside one in each shard:
+/// some milliseconds.
+const AT_ONCE: usize = 64;
+
+/// Removes all keys of some databases from a shard. Returns how many. O(1).
+fn empty(writer: &mut Writer<'_, '_>, shard: usize, databases: &[usize]) -> Result<u64, Error> {
+    let keys =
+        |writer: &Writer<'_, '_>, database| Root { shard, database }.get(writer.view(), KEYS);
+    let removed = databases
+        .iter()
+        .map(|&database| keys(writer, database))
+        .sum();
+    let all = || (0..DATABASES).chain(hidden());
+    let stays = all().any(|database| !databases.contains(&database) && keys(writer, database) > 0);
+    if removed == 0 || stays || !writer.transaction.leave_behind(shard, removed)? {
+        for &database in databases {
+            detach(writer, Root { shard, database })?;
+        }
+        return Ok(removed);
+    }
+    // Nothing that is left in the shard refers to anything: what was dying is
+    // left behind with the rest.
+    for database in all() {
+        let root = Root { shard, database };
+        if databases.contains(&database) && root.get(writer.view(), TABLE) != 0 {
+            writer.all_changed(root)?;
+        }
+        clear(writer, root)?;
+    }
+    writer.transaction.set_root(shard, DYING, 0)?;
+    Ok(removed)
+}
+
+/// Cuts one database's dictionary off in one shard.
+fn detach(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
+    writer.forget_mailboxes(root.shard, root.database)?;
+    if root.get(writer.view(), TABLE) == 0 {
+        return Ok(());
+    }
+    writer.all_changed(root)?;
+    detach_unseen(writer, root)
+}
+
+impl Store {
+    /// Removes all keys of some databases at one moment. With `wait`, also
+    /// frees memory before it returns, all where it is little; otherwise, and
+    /// what is left, upkeep does in small steps. Returns the number of keys
+    /// removed.
+    pub fn flush(&self, databases: &[usize], wait: bool) -> Result<u64, Error> {
+        self.access().flush(databases, wait)
+    }
+
+    /// Frees what flushes left, where nobody else holds the locks: all of it
+    /// where it is little, and otherwise some, lest others wait for the locks.
+    pub(crate) fn free_flushed(&self) -> Result<(), Error> {
+        let _deferred = defer_signals();
+        let mut left = AT_ONCE;
+        for shard in self.all_shards().iter() {
+            loop {
+                match self.reclaim_step(shard, Locked::Wait) {
+                    Ok(true) if left == 0 => break,
+                    Ok(true) => left -= 1,
+                    Ok(false) => break,
+                    // The keys are gone; whoever holds the lock frees the rest.
+                    Err(error) if error.is_wait() => break,
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes all keys of all databases; see [`flush`](Store::flush).
+    pub fn flush_all(&self, wait: bool) -> Result<u64, Error> {
+        self.access().flush_all(wait)
+    }
+}
+
+impl Access<'_> {
+    /// Removes all keys of some databases; see [`Store::flush`]. Within a
+    /// transaction memory is freed after its commit.
+    pub fn flush(&self, databases: &[usize], wait: bool) -> Result<u64, Error> {
+        self.flush_and(databases, wait, || Ok(()))
+    }
+
+    /// The same, and does something else before that is committed, while all locks are held.
+    pub(crate) fn flush_and(
+        &self,
+        databases: &[usize],
+        wait: bool,
+        also: impl Fn() -> Result<(), Error> + Sync,
+    ) -> Result<u64, Error> {
+        let shards = self.all_shards();
+        let _removing = removing();
+        let removed = self.write(shards, |writer| {
+            let mut removed = 0;
+            for shard in shards.iter() {
+                removed += empty(writer, shard, databases)?;
+            }
+            also()?;
+            Ok::<_, Error>(removed)
+        })?;
+        match self.running {
+            _ if !wait => {}
+            Some(running) => running.post(Post::Flushed),
+            None => {
+                // The keys are gone, whatever stands in the way of this.
+                let _ = self.store.free_all_of_the_dead();
+                self.store.free_flushed()?;
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Removes all keys of all databases; see [`flush`](Self::flush).
+    pub fn flush_all(&self, wait: bool) -> Result<u64, Error> {
+        self.flush(
+            &std::array::from_fn::<usize, DATABASES, _>(|database| database),
+            wait,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use undercroft_memory::{Options, ShardSet};
+
+    use super::*;
+    use crate::structures::dictionary::{BUCKET, SLOTS};
+    use crate::transaction::writer::Expiry;
+    use crate::types::string::hot::{Condition, SetOptions};
+
+    /// A store in which the only bucket of shard 0 leads to itself.
+    fn looped(keys: u32) -> (tempfile::TempDir, Store) {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+        let options = Options {
+            capacity: Some(8 << 20),
+            shards: Some(1),
+            ring: None,
+        };
+        let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
+        store.set_time(1000);
+        for key in 0..keys {
+            let options = SetOptions {
+                condition: Condition::Always,
+                expiry: Expiry::At(2000),
+            };
+            let key = key.to_le_bytes();
+            store.set_with(0, &key, b"value", options).expect("room");
+        }
+        let link = BUCKET - 8;
+        store
+            .write(ShardSet::one(0), |writer| {
+                let root = Root {
+                    shard: 0,
+                    database: 0,
+                };
+                let bucket = root.get(writer.view(), TABLE);
+                let tags = writer.view().word(bucket)? & (u64::MAX >> 8);
+                writer
+                    .transaction
+                    .store(0, bucket, tags | 1 << (SLOTS * 8))?;
+                writer.transaction.store(0, bucket + link, bucket)?;
+                Ok::<_, Error>(())
+            })
+            .expect("damage");
+        (directory, store)
+    }
+
+    #[test]
+    fn a_chain_that_leads_to_itself_ends_a_flush_with_an_error() {
+        for keys in [1, 4] {
+            let (_directory, store) = looped(keys);
+            // Where something stays in the shard, what goes is freed one by one.
+            store.set(1, b"stays", b"value").expect("room");
+            let freed = store.flush(&[0], true);
+            assert!(matches!(freed, Err(Error::Memory(_))), "{freed:?}");
+        }
+    }
+
+    #[test]
+    fn a_chain_that_leads_to_itself_ends_a_sweep() {
+        for keys in [1, 4] {
+            let (_directory, store) = looped(keys);
+            assert_eq!(store.sweep(100).expect("nothing has expired"), 0);
+            // Then they are looked up, and the look-up sees the circle.
+            store.set_time(3000);
+            let swept = store.sweep(100);
+            assert!(matches!(swept, Err(Error::Memory(_))), "{swept:?}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! A tree from its root words: finding leaves by position.
+
+use std::marker::PhantomData;
+
+use undercroft_memory::{Offset, Transaction, View};
+
+use super::node::{HEIGHT_MAX, Least, Merge, Node, fault};
+use super::path::{Path, Place, Step};
+use crate::error::Error;
+
+/// Root word: the root node, or the only leaf; 0 is an empty tree.
+const ROOT: u64 = 0;
+/// Root word: the number of items.
+pub(super) const COUNT: u64 = 8;
+/// Root word: levels of inner nodes.
+const HEIGHT: u64 = 16;
+
+/// A tree: its root words, and where they lie.
+#[derive(Debug)]
+pub(crate) struct Tree<const K: usize, M = Least> {
+    pub(super) words: Offset,
+    pub(super) root: Offset,
+    pub(super) count: u64,
+    pub(super) height: usize,
+    pub(super) merge: PhantomData<M>,
+}
+
+impl<const K: usize, M: Merge<K>> Tree<K, M> {
+    /// Reads the root words.
+    #[inline]
+    pub(crate) fn load(view: &View<'_>, words: Offset) -> Result<Tree<K, M>, Error> {
+        let [root, count, height] = view.words::<3>(words)?;
+        if height > HEIGHT_MAX as u64 {
+            return Err(fault(words));
+        }
+        Ok(Tree {
+            words,
+            root,
+            count,
+            height: height as usize,
+            merge: PhantomData,
+        })
+    }
+
+    /// The root words of a tree.
+    pub(crate) fn root_words(root: Offset, count: u64, height: usize) -> [u64; 3] {
+        [root, count, height as u64]
+    }
+
+    /// Number of items.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Levels of inner nodes.
+    pub(crate) fn height(&self) -> usize {
+        self.height
+    }
+
+    /// The root node, or the only leaf.
+    pub(crate) fn root(&self) -> Offset {
+        self.root
+    }
+
+    /// The number of leaves, or a lower limit of it. O(1).
+    pub(crate) fn leaves_at_least(&self, view: &View<'_>) -> Result<u64, Error> {
+        if self.height == 0 {
+            return Ok(u64::from(self.root != 0));
+        }
+        let root = Node::<K>::load(view, self.root, self.height)?;
+        Ok(root.children() as u64)
+    }
+
+    /// The leaf that holds the item at a position, or the last leaf where the
+    /// position is the end. O(log n).
+    #[inline]
+    pub(crate) fn find(&self, view: &View<'_>, position: u64) -> Result<Place<K>, Error> {
+        let mut path = Path::new(self.height);
+        let (mut at, mut total, mut rest) = (self.root, self.count, position);
+        for depth in 0..self.height {
+            let node = Node::<K>::load(view, at, self.height - depth)?;
+            let (index, before) = node.seek(view, total, rest)?;
+            path.steps[depth] = Step { node, index };
+            (at, total) = node.child(view, index)?;
+            rest = rest.checked_sub(before).ok_or_else(|| fault(at))?;
+            if depth + 1 < self.height {
+                Node::<K>::prefetch(view, at, total, rest);
+            }
+        }
+        Ok(Place {
+            path,
+            leaf: at,
+            before: position.wrapping_sub(rest),
+            count: total,
+        })
+    }
+
+    /// The first leaf, or the last one. O(height).
+    #[inline]
+    pub(crate) fn find_end(&self, view: &View<'_>, last: bool) -> Result<Place<K>, Error> {
+        let mut path = Path::new(self.height);
+        let (mut at, mut count) = (self.root, self.count);
+        for depth in 0..self.height {
+            let node = Node::<K>::load(view, at, self.height - depth)?;
+            let index = if last { node.children() - 1 } else { 0 };
+            path.steps[depth] = Step { node, index };
+            (at, count) = node.child(view, index)?;
+        }
+        let before = if last {
+            self.count.wrapping_sub(count)
+        } else {
+            0
+        };
+        Ok(Place {
+            path,
+            leaf: at,
+            before,
+            count,
+        })
+    }
+
+    /// Adds to the number of items in a leaf, all the way up.
+    #[inline]
+    pub(crate) fn add(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        shard: usize,
+        path: &Path<K>,
+        change: i64,
+    ) -> Result<(), Error> {
+        for step in path.steps() {
+            step.node.add(transaction, shard, step.index, change)?;
+        }
+        self.count = self.count.wrapping_add_signed(change);
+        Ok(transaction.store(shard, self.words + COUNT, self.count)?)
+    }
+
+    pub(super) fn set_root(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        shard: usize,
+        root: Offset,
+        height: usize,
+    ) -> Result<(), Error> {
+        if height > HEIGHT_MAX {
+            return Err(fault(root));
+        }
+        if self.root != root {
+            transaction.store(shard, self.words + ROOT, root)?;
+        }
+        if self.height != height {
+            transaction.store(shard, self.words + HEIGHT, height as u64)?;
+        }
+        (self.root, self.height) = (root, height);
+        Ok(())
+    }
+}

@@ -1,0 +1,99 @@
+//! Telling of the events of keys, once the transaction is committed.
+
+use crate::error::Error;
+use crate::handle::events::{EventClasses, KeyEvent};
+use crate::structures::dictionary;
+use crate::structures::key::Key;
+use crate::transaction::access::Access;
+use crate::transaction::writer::{Writer, outbox_of, root};
+
+impl Access<'_> {
+    /// The classes of events that are told; see [`Store::told_events`].
+    pub fn told_events(&self) -> EventClasses {
+        self.store.told_events()
+    }
+
+    /// Sets which events all processes tell of; see [`Store::tell_events`].
+    pub fn tell_events(&self, classes: EventClasses) -> Result<(), Error> {
+        self.store.tell_events(classes)
+    }
+
+    /// Whether it is told that keys are not there which somebody looks for.
+    #[inline]
+    pub fn tells_of_misses(&self) -> bool {
+        self.told_events().has(KeyEvent::KeyMiss.class())
+    }
+
+    /// Tells that a key is not there which somebody looked for.
+    pub fn tell_miss(&self, database: usize, key: &[u8]) {
+        match self.running {
+            Some(running) => running.tell(KeyEvent::KeyMiss, database, key),
+            None => {
+                let mut outbox = outbox_of(self.store);
+                outbox.tell(KeyEvent::KeyMiss, database, key);
+                self.store.deliver(outbox.close());
+            }
+        }
+    }
+}
+
+impl Writer<'_, '_> {
+    /// Tells what became of a key, once the transaction is committed.
+    #[inline(always)]
+    pub fn tell(&mut self, event: KeyEvent, database: usize, key: &Key<'_>) {
+        if self.outbox.tells() {
+            self.outbox.tell(event, database, key.bytes);
+        }
+    }
+
+    /// Tells of the event, and of `del` behind it where the key is gone with it.
+    #[inline(always)]
+    pub(crate) fn tell_taken(
+        &mut self,
+        event: KeyEvent,
+        database: usize,
+        key: &Key<'_>,
+        gone: bool,
+    ) {
+        self.tell(event, database, key);
+        if gone {
+            self.tell(KeyEvent::Del, database, key);
+        }
+    }
+
+    /// Lets `body` change a key, and tells of one event instead of those it is
+    /// made of; only of `del` where the key is not there afterwards.
+    pub fn tell_as<R, E: From<Error>>(
+        &mut self,
+        event: KeyEvent,
+        database: usize,
+        key: &Key<'_>,
+        body: impl FnOnce(&mut Self) -> Result<R, E>,
+    ) -> Result<R, E> {
+        if !self.outbox.tells() {
+            return body(self);
+        }
+        let before = self.find(database, key)?.is_some();
+        let result = self.quietly(body)?;
+        let after = dictionary::find(self.view(), root(database, key), key)?.is_some();
+        match (before, after) {
+            (false, false) => {}
+            (true, false) => self.tell(KeyEvent::Del, database, key),
+            (_, true) => {
+                if !before {
+                    self.tell(KeyEvent::New, database, key);
+                }
+                self.tell(event, database, key);
+            }
+        }
+        Ok(result)
+    }
+
+    /// Tells of nothing that `body` does, but that keys have expired.
+    pub(crate) fn quietly<R>(&mut self, body: impl FnOnce(&mut Self) -> R) -> R {
+        self.outbox.mute();
+        let result = body(self);
+        self.outbox.unmute();
+        result
+    }
+}

@@ -1,0 +1,119 @@
+//! Reading the keys of some shards as they were at one moment.
+
+use undercroft_memory::{Image, Scratch, ShardSet, View, defer_signals};
+
+use crate::error::Error;
+use crate::handle::reader::Reader;
+use crate::handle::store::Store;
+use crate::structures::roots::{EXPIRES, KEYS, Root};
+use crate::transaction::retry::FailedTry;
+
+impl Store {
+    /// Reads keys of some shards as they were at one moment. `body` may run
+    /// several times; what it returns counts only if nothing changed meanwhile.
+    /// It can keep nothing between its runs (R8): it is [`Fn`] and [`Sync`].
+    #[inline(always)]
+    pub fn read<R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        body: impl Fn(&Reader<'_, '_>) -> Result<R, E> + Sync,
+    ) -> Result<R, E> {
+        self.read_into(shards, &mut (), |reader, ()| body(reader))
+    }
+
+    /// [`read`](Self::read) that fills memory of the caller's. It is empty
+    /// whenever `body` begins, and where the read fails (R8).
+    #[inline(always)]
+    pub fn read_into<S: Scratch, R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        scratch: &mut S,
+        body: impl Fn(&Reader<'_, '_>, &mut S) -> Result<R, E> + Sync,
+    ) -> Result<R, E> {
+        loop {
+            let result = self.segment.read_into(shards, scratch, |view, scratch| {
+                body(&Reader { store: self, view }, scratch).map_err(FailedTry::of)
+            });
+            match result {
+                Ok(value) => return Ok(value),
+                Err(failed) => self.try_again(failed)?,
+            }
+        }
+    }
+
+    /// [`read`](Self::read) for who looks after marked shards (L5).
+    pub(crate) fn read_marked<R>(
+        &self,
+        shards: ShardSet,
+        body: impl Fn(&Reader<'_, '_>) -> Result<R, Error> + Sync,
+    ) -> Result<R, Error> {
+        let read = |view: &View<'_>| body(&Reader { store: self, view });
+        self.segment.read_marked(shards, read)
+    }
+
+    /// Holds the locks of some shards while `body` runs, once. For tests.
+    #[doc(hidden)]
+    pub fn hold<R>(&self, shards: ShardSet, mut body: impl FnMut() -> R) -> Result<R, Error> {
+        self.read_locked(shards, |_| body())
+    }
+
+    /// Reads some shards under their locks. `body` runs once: what it shows
+    /// somebody else counts.
+    pub(crate) fn read_locked<R>(
+        &self,
+        shards: ShardSet,
+        mut body: impl FnMut(&View<'_>) -> R,
+    ) -> Result<R, Error> {
+        if self.has_backlog() {
+            self.settle_first();
+        }
+        loop {
+            match self.segment.read_locked(shards, &mut body) {
+                Ok(value) => return Ok(value),
+                Err(error) => self.try_again(FailedTry::<Error>::from(error))?,
+            }
+        }
+    }
+
+    /// Copies the store as it is at one moment, at which `moment` is called, while others go on; `between` is called
+    /// after every page, in tests.
+    pub(crate) fn image<T>(
+        &self,
+        mut moment: impl FnMut() -> T,
+        between: &mut dyn FnMut(),
+    ) -> Result<(Image, T), Error> {
+        if self.has_backlog() {
+            self.settle_first();
+        }
+        loop {
+            match self.segment.image(&mut moment, between) {
+                Ok(made) => return Ok(made),
+                Err(error) => self.try_again(FailedTry::<Error>::from(error))?,
+            }
+        }
+    }
+
+    /// Number of keys in a database, including those that have expired and
+    /// were not yet removed. O(number of shards).
+    pub fn keys(&self, database: usize) -> u64 {
+        self.sum(database, KEYS)
+    }
+
+    /// Number of keys in a database that expire.
+    pub fn expiring_keys(&self, database: usize) -> u64 {
+        self.sum(database, EXPIRES)
+    }
+
+    fn sum(&self, database: usize, word: usize) -> u64 {
+        // There is no error to return.
+        let _deferred = defer_signals();
+        (0..self.shards())
+            .map(|shard| {
+                let read = self.read(ShardSet::one(shard), |reader| {
+                    Ok::<_, Error>(Root { shard, database }.get(reader.view(), word))
+                });
+                read.unwrap_or(0)
+            })
+            .sum()
+    }
+}

@@ -1,0 +1,428 @@
+//! Labels of leaves, in feeds that have an index: numbers that ascend from leaf to leaf. A leaf has its label, and inner
+//! nodes note that of the first leaf below each child. So the way from the root to a leaf that the index names is found,
+//! and no leaf or node has to know what is above it, which changes with every split.
+
+use std::ops::RangeInclusive;
+
+use undercroft_memory::{Offset, Transaction, View};
+
+use super::leaf::{LABEL_AT, Leaf, fault};
+use super::summary::{LABEL, NOTE_WORDS};
+use crate::error::Error;
+use crate::structures::tree::{Node, Place, Subtree};
+use crate::types::feed::root::Feed;
+
+/// The label of a feed's first leaf.
+pub(in crate::types::feed) const FIRST: u64 = 1 << 63;
+/// From one leaf to the next where a feed grows at its ends: billions fit there, and thousands of items between two.
+pub(in crate::types::feed) const STEP: u64 = 1 << 32;
+/// Leaves that get labels anew at once, at least,
+const WINDOW: usize = 8;
+/// and as long as a place of that many has any room: a lock is held for it.
+const WINDOW_USUAL: usize = 4096;
+/// The logarithm of the room that is there between two of them at least: one splice puts in some dozens of leaves.
+const ROOM: u32 = 8;
+
+/// Labels for so many leaves between two others, or at an end; none where there is no room.
+fn between(low: Option<u64>, high: Option<u64>, count: usize) -> Option<Vec<u64>> {
+    let count = count as u64;
+    let most = match (low, high) {
+        (Some(low), Some(high)) => high.checked_sub(low)? / (count + 1),
+        (Some(low), None) => (u64::MAX - low) / (count + 1),
+        (None, Some(high)) => high / (count + 1),
+        (None, None) => STEP,
+    };
+    let step = if low.is_some() && high.is_some() {
+        most
+    } else {
+        most.min(STEP)
+    };
+    let first = match (low, high) {
+        (Some(low), _) => low + step,
+        (None, Some(high)) => high - step * count,
+        (None, None) => FIRST,
+    };
+    (step > 0).then(|| (0..count).map(|index| first + index * step).collect())
+}
+
+/// The first label, and from one to the next, for so many leaves that are between two others, or at an end; none where
+/// more of them have to get labels anew. At an end there may be ever more leaves, so that they are kept close together.
+fn anew(leaves: usize, low: Option<u64>, high: Option<u64>) -> Option<(u64, u64)> {
+    let count = leaves as u64;
+    let range = high.unwrap_or(u64::MAX).checked_sub(low.unwrap_or(0))?;
+    // The more leaves, the more room each, so that they last as long as they took: four times as much for twice as many.
+    let doubled = (leaves / WINDOW).max(1).ilog2();
+    let least = match leaves < WINDOW_USUAL {
+        true => ROOM + 2 * doubled,
+        false => ROOM,
+    };
+    let mut step = range / (count + 1);
+    if step >> least == 0 {
+        return None;
+    }
+    if low.is_none() || high.is_none() {
+        step = step.min(STEP);
+    }
+    let first = match (low, high) {
+        (Some(low), _) => low + step,
+        (None, Some(high)) => high - step * count,
+        (None, None) => FIRST - count / 2 * step,
+    };
+    Some((first, step))
+}
+
+/// The label of the leaf that a place leads to.
+fn label(view: &View<'_>, place: &Place<NOTE_WORDS>) -> Result<u64, Error> {
+    match place.note(view)? {
+        Some(note) => Ok(note[LABEL]),
+        None => Leaf::label(view, place.leaf),
+    }
+}
+
+/// The label of the leaf before or behind one; none where there is no leaf.
+fn label_beside(
+    view: &View<'_>,
+    place: &Place<NOTE_WORDS>,
+    forward: bool,
+) -> Result<Option<u64>, Error> {
+    let mut beside = place.clone();
+    match beside.step(view, forward)? {
+        true => label(view, &beside).map(Some),
+        false => Ok(None),
+    }
+}
+
+impl Feed {
+    /// The way to a leaf. O(log n).
+    pub(in crate::types::feed) fn place_of_leaf(
+        &self,
+        view: &View<'_>,
+        leaf: Offset,
+    ) -> Result<Place<NOTE_WORDS>, Error> {
+        let label = Leaf::label(view, leaf)?;
+        let place = self.tree.find_by(view, |note| Ok(note[LABEL] <= label))?;
+        if place.leaf == leaf {
+            Ok(place)
+        } else {
+            Err(fault(leaf))
+        }
+    }
+
+    /// Labels for so many leaves that are put in from a place on, where as many as `remove` were; with `stays`, before or
+    /// behind the one that is there.
+    pub(in crate::types::feed) fn labels(
+        &self,
+        transaction: &mut Transaction<'_>,
+        place: &Place<NOTE_WORDS>,
+        (remove, count): (usize, usize),
+        stays: Option<bool>,
+    ) -> Result<Vec<u64>, Error> {
+        if self.index.is_none() {
+            return Ok(vec![0; count]);
+        }
+        if self.tree.count() == 0 {
+            return Ok(between(None, None, count).unwrap_or_default());
+        }
+        if let Some(labels) =
+            self.labels_there(transaction.view(), place, (remove, count), stays)?
+        {
+            return Ok(labels);
+        }
+        self.relabel(transaction, place)?;
+        let labels = self.labels_there(transaction.view(), place, (remove, count), stays)?;
+        labels.ok_or_else(|| fault(place.leaf))
+    }
+
+    fn labels_there(
+        &self,
+        view: &View<'_>,
+        place: &Place<NOTE_WORDS>,
+        (remove, count): (usize, usize),
+        stays: Option<bool>,
+    ) -> Result<Option<Vec<u64>>, Error> {
+        let here = label(view, place)?;
+        if stays == Some(false) {
+            let low = label_beside(view, place, false)?;
+            return Ok(between(low, Some(here), count));
+        }
+        let (mut other, mut behind) = (place.clone(), true);
+        for _ in 0..remove {
+            behind = behind && other.step(view, true)?;
+        }
+        let high = behind.then(|| label(view, &other)).transpose()?;
+        if stays == Some(true) {
+            return Ok(between(Some(here), high, count));
+        }
+        // The first one comes in the place of the one that was there.
+        let others = between(Some(here), high, count.saturating_sub(1));
+        Ok(others.map(|others| {
+            let all = std::iter::once(here).chain(others);
+            all.take(count).collect()
+        }))
+    }
+
+    /// Gives labels anew to leaves around one: to as few as have room for it. They are thousands only where some ten
+    /// thousand leaves came to one place. O(leaves * log n).
+    fn relabel(
+        &self,
+        transaction: &mut Transaction<'_>,
+        place: &Place<NOTE_WORDS>,
+    ) -> Result<(), Error> {
+        let view = transaction.view();
+        let (mut first, mut last) = (place.clone(), place.clone());
+        let (mut leaves, mut wanted) = (1, WINDOW);
+        let mut labels = loop {
+            let before = leaves;
+            leaves += usize::from(first.step(view, false)?);
+            leaves += usize::from(last.step(view, true)?);
+            let is_all = leaves == before;
+            if leaves < wanted && !is_all {
+                continue;
+            }
+            let low = label_beside(view, &first, false)?;
+            let high = label_beside(view, &last, true)?;
+            match anew(leaves, low, high) {
+                Some((next, step)) => break Labels { next, step },
+                None if is_all => return Err(fault(place.leaf)),
+                None => wanted *= 2,
+            }
+        };
+        let window = label(view, &first)?..=label(view, &last)?;
+        let root = (self.tree.root(), self.tree.height());
+        spread(transaction, self.pool.shard(), root, &window, &mut labels)
+    }
+}
+
+/// Labels that are given to one leaf after the other.
+struct Labels {
+    next: u64,
+    step: u64,
+}
+
+/// Gives the leaves of a subtree whose labels are within a range the next label each.
+fn spread(
+    transaction: &mut Transaction<'_>,
+    shard: usize,
+    (at, level): Subtree,
+    window: &RangeInclusive<u64>,
+    labels: &mut Labels,
+) -> Result<(), Error> {
+    if level == 0 {
+        transaction.store(shard, at + LABEL_AT, labels.next)?;
+        labels.next = labels.next.wrapping_add(labels.step);
+        return Ok(());
+    }
+    let node = Node::<NOTE_WORDS>::load(transaction.view(), at, level)?;
+    let mut index = node.seek_key(
+        transaction.view(),
+        |note| Ok(note[LABEL] <= *window.start()),
+    )?;
+    while index < node.children() {
+        let view = transaction.view();
+        let (child, mut note) = (node.child(view, index)?.0, node.note(view, index)?);
+        if note[LABEL] > *window.end() {
+            break;
+        }
+        let first = labels.next;
+        spread(transaction, shard, (child, level - 1), window, labels)?;
+        // Where the leaves of the range begin further behind, the first one below the child is none of them.
+        if window.contains(&note[LABEL]) {
+            note[LABEL] = first;
+            node.set_note(transaction, shard, index, &note)?;
+        }
+        index += 1;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use undercroft_memory::Options;
+
+    use super::super::image::Rows;
+    use super::*;
+    use crate::handle::store::Store;
+    use crate::transaction::writer::Writer;
+    use crate::types::feed::order::Order;
+    use crate::types::feed::schema::Schema;
+
+    #[test]
+    fn labels_lie_between_their_neighbours() {
+        let ends = [None, Some(1), Some(FIRST), Some(u64::MAX)];
+        for (low, high) in ends
+            .into_iter()
+            .flat_map(|low| ends.map(|high| (low, high)))
+        {
+            for count in [1, 2, 31] {
+                let Some(labels) = between(low, high, count) else {
+                    continue;
+                };
+                assert_eq!(labels.len(), count);
+                assert!(
+                    labels.is_sorted_by(|one, next| one < next),
+                    "{low:?} {high:?}"
+                );
+                assert!(low.is_none_or(|low| low < labels[0]));
+                assert!(high.is_none_or(|high| labels[count - 1] < high));
+            }
+        }
+        assert_eq!(between(Some(4), Some(8), 3), Some(vec![5, 6, 7]));
+        assert_eq!(between(Some(4), Some(8), 4), None);
+        assert_eq!(between(Some(u64::MAX), None, 1), None);
+        assert_eq!(between(None, Some(0), 1), None);
+    }
+
+    /// Leaves by their labels alone, as `Feed::labels` and `Feed::relabel` treat them.
+    struct Line {
+        labels: Vec<u64>,
+        /// How many got another label at once, each time.
+        windows: Vec<usize>,
+    }
+
+    impl Line {
+        fn insert(&mut self, index: usize) {
+            loop {
+                let beside = |index: usize| self.labels.get(index).copied();
+                let low = index.checked_sub(1).and_then(beside);
+                if let Some(new) = between(low, beside(index), 1) {
+                    return self.labels.insert(index, new[0]);
+                }
+                self.relabel(index.saturating_sub(1));
+            }
+        }
+
+        fn relabel(&mut self, place: usize) {
+            let (mut first, mut last, mut wanted) = (place, place, WINDOW);
+            loop {
+                let before = last - first;
+                first = first.saturating_sub(1);
+                last = (last + 1).min(self.labels.len() - 1);
+                if last - first + 1 < wanted && last - first > before {
+                    continue;
+                }
+                let low = first.checked_sub(1).map(|index| self.labels[index]);
+                let high = self.labels.get(last + 1).copied();
+                if let Some((next, step)) = anew(last - first + 1, low, high) {
+                    for (index, label) in self.labels[first..=last].iter_mut().enumerate() {
+                        *label = next + index as u64 * step;
+                    }
+                    return self.windows.push(last - first + 1);
+                }
+                assert!(last - first > before, "no room anywhere");
+                wanted *= 2;
+            }
+        }
+    }
+
+    /// What a lock is held for: labels anew for few leaves at once, and seldom.
+    #[test]
+    fn few_leaves_get_labels_anew_wherever_leaves_come() {
+        type Next<'n> = &'n mut dyn FnMut(usize, usize) -> usize;
+        let places: [(&str, Next<'_>); 4] = [
+            ("before the last one", &mut |at, _| at),
+            ("behind the last one", &mut |at, _| at + 1),
+            ("on either side", &mut |at, step| at + step % 2),
+            ("in the middle", &mut |_, step| 5_000 + step / 2),
+        ];
+        for (name, next) in places {
+            let labels = (0..10_000).map(|leaf| FIRST + leaf * STEP).collect();
+            let mut line = Line {
+                labels,
+                windows: Vec::new(),
+            };
+            let (mut at, leaves) = (5_000, 45_000);
+            for step in 0..leaves {
+                at = next(at, step);
+                line.insert(at);
+            }
+            assert!(line.labels.is_sorted_by(|one, next| one < next), "{name}");
+            let (most, all) = (
+                line.windows.iter().max(),
+                line.windows.iter().sum::<usize>(),
+            );
+            assert!(
+                most.is_none_or(|most| *most <= WINDOW_USUAL + 1),
+                "{name}: {most:?}"
+            );
+            assert!(all < 100 * leaves, "{name}: {all}");
+        }
+    }
+
+    /// Where labels have come to their end, the leaves at the front get greater ones, few at once.
+    #[test]
+    fn labels_never_end() {
+        let mut random = fastrand::Rng::with_seed(6);
+        let labels = (1..=10_000).map(|leaf| leaf * STEP).collect();
+        let mut line = Line {
+            labels,
+            windows: Vec::new(),
+        };
+        // Items go to the front again and again, so that leaves elsewhere go away.
+        for _ in 0..30_000 {
+            line.insert(0);
+            line.labels.remove(random.usize(1..line.labels.len()));
+        }
+        let (most, all) = (
+            line.windows.iter().max(),
+            line.windows.iter().sum::<usize>(),
+        );
+        assert!(
+            most.is_some_and(|most| *most <= 2 * WINDOW_USUAL),
+            "{most:?}"
+        );
+        assert!(all < 150 * 30_000, "{all}");
+    }
+
+    /// Labels without room between them, at the least and the greatest numbers: whatever is put in finds some.
+    #[test]
+    fn a_feed_without_room_between_its_labels_takes_items_anywhere() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let path = directory.path().join("store");
+        let store = Store::create(&path, &Options::default()).expect("a new store");
+        let key = store.key(b"feed");
+        let schema = Schema::new(8, &[3], Order::List).and_then(Schema::with_index);
+        let schema = schema.expect("sound");
+        let write = |body: &(dyn Fn(&mut Writer<'_, '_>) -> Result<(), Error> + Sync)| {
+            let written = store.write(store.shards_of([&key]), |writer| body(writer));
+            written.expect("written");
+        };
+        let rows = |from: u64, count: u64| {
+            let mut rows = Rows::new(&schema);
+            (from..from + count).for_each(|number| rows.push(&number.to_le_bytes(), &[1], false));
+            rows
+        };
+        let mut number = 0;
+        for (next, position) in [(1, 0), (u64::MAX - 2_000, -1), (1, 90_000), (FIRST, 5)] {
+            write(&|writer| {
+                writer.remove(0, &key)?;
+                writer.feed_create(0, &key, &schema)?;
+                writer.feed_add(0, &key, -1, &rows(number, 200_000))?;
+                let feed = writer.feed(0, &key)?.expect("a feed");
+                let (root, shard) = ((feed.tree.root(), feed.tree.height()), feed.pool.shard());
+                let mut labels = Labels { next, step: 1 };
+                spread(
+                    writer.transaction,
+                    shard,
+                    root,
+                    &(0..=u64::MAX),
+                    &mut labels,
+                )
+            });
+            number += 200_000;
+            for _ in 0..40 {
+                write(&|writer| {
+                    writer
+                        .feed_add(0, &key, position, &rows(number, 900))
+                        .map(drop)
+                });
+                number += 900;
+            }
+            let report = store.check().expect("a walk");
+            assert!(
+                report.problems.is_empty(),
+                "{position}: {:?}",
+                report.problems
+            );
+        }
+    }
+}

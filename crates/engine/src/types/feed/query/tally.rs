@@ -1,0 +1,243 @@
+//! What is counted of all that is below a node: how many visible items have each value of an attribute, or each range of
+//! values with the same upper bits, as notes name them. A query with conditions on such values need not look below a node
+//! that has a tally (`structures/tree/tally`).
+//!
+//! A query that looks into all leaves of a node that has none says so in an [`Untallied`], and behind it a tally is made,
+//! a node at a time: so a query pays at most twice or so for what the next ones need not pay at all.
+
+use std::cell::Cell;
+
+use undercroft_memory::{Scratch, ShardSet, Transaction, View};
+
+use super::filter::{Seen, Selection};
+use crate::error::Error;
+use crate::structures::key::Key;
+use crate::structures::tree::{Node, TALLY};
+use crate::transaction::access::Access;
+use crate::transaction::writer::Writer;
+use crate::types::feed::leaves::leaf::{HIDDEN, Leaf, fault, range_mask};
+use crate::types::feed::leaves::summary::{NOTE_WORDS, Span, spread};
+use crate::types::feed::root::Feed;
+
+type FeedNode = Node<NOTE_WORDS>;
+/// Numbers while they are added up.
+type Sums = [u64; TALLY];
+
+/// Nodes that one query has counted at most: each takes some ten microseconds under its shard's lock.
+const MOST: usize = 1024;
+/// A query that missed so few tallies may come from where items change all the time, as at the head of a board: one of
+/// so many makes them, so that the others stay reads.
+const FEW: usize = 4;
+const SELDOM: u32 = 8;
+
+thread_local! {
+    /// Queries of this thread that missed few tallies.
+    static MISSED_FEW: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Where a query looked into all leaves of a node, which a tally would have spared it: positions of items there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Untallied(Vec<u64>);
+
+impl Scratch for Untallied {
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl Untallied {
+    /// Nowhere.
+    pub const NONE: Untallied = Untallied(Vec::new());
+
+    /// Whether it is nowhere.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether it is time to do something about it.
+    fn is_due(&self) -> bool {
+        if self.0.is_empty() || self.0.len() > FEW {
+            return !self.0.is_empty();
+        }
+        MISSED_FEW.set(MISSED_FEW.get().wrapping_add(1));
+        MISSED_FEW.get() % SELDOM == 1
+    }
+
+    /// Notes a node by the position of its first item, where a tally would help such a query.
+    pub(in crate::types::feed) fn note(
+        &mut self,
+        node: &FeedNode,
+        selection: &Selection<'_>,
+        position: u64,
+    ) {
+        if node.lacks_tally() && selection.is_of_ranges() && self.0.len() < MOST {
+            self.0.push(position);
+        }
+    }
+}
+
+impl Access<'_> {
+    /// Makes tallies where a query missed them, for those that come. Within a transaction none is made: it has more to
+    /// do with its locks. Where the store cannot be written to, there is none either: the query has its answer.
+    pub fn make_tallies(&self, database: usize, key: &Key<'_>, untallied: &Untallied) {
+        if self.running.is_some() || !untallied.is_due() {
+            return;
+        }
+        for &position in &untallied.0 {
+            let made = self.write(ShardSet::one(key.shard()), |writer| {
+                writer.feed_tally(database, key, position)
+            });
+            if made.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Writer<'_, '_> {
+    /// Counts what is below the nodes above the item at a position of a feed, as far as they lack a tally and what is
+    /// below them has one. Nothing that can be seen is changed. O(items of the lowest node).
+    pub fn feed_tally(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        position: u64,
+    ) -> Result<(), Error> {
+        match self.feed(database, key)? {
+            Some(feed) if feed.tree.count() > 0 => feed.tally(self.transaction, position),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Feed {
+    fn tally(&self, transaction: &mut Transaction<'_>, position: u64) -> Result<(), Error> {
+        let place = self.tree.find(transaction.view(), position)?;
+        for node in place.path.nodes_upwards() {
+            if node.is_tallied() {
+                continue;
+            }
+            let Some(tally) = self.tally_of(transaction.view(), &node)? else {
+                break;
+            };
+            node.set_tally(transaction, self.pool.shard(), &tally)?;
+        }
+        Ok(())
+    }
+
+    /// Whether what a node's tally says is what is there.
+    pub(in crate::types::feed) fn check_tally(
+        &self,
+        view: &View<'_>,
+        node: &FeedNode,
+    ) -> Result<(), Error> {
+        let (mut numbers, mut sums) = ([0; TALLY], [0; TALLY]);
+        if !node.read_tally(view, 0, &mut numbers)? {
+            return Ok(());
+        }
+        let is_all = self.add_node(view, node, &mut sums)?;
+        match is_all && sums == numbers.map(u64::from) {
+            true => Ok(()),
+            false => Err(fault(node.at)),
+        }
+    }
+
+    /// What the tally of a node says; none where it has no room for one, or what is below it must be counted first.
+    fn tally_of(&self, view: &View<'_>, node: &FeedNode) -> Result<Option<[u32; TALLY]>, Error> {
+        let mut sums = [0; TALLY];
+        if !node.lacks_tally() || !self.add_node(view, node, &mut sums)? {
+            return Ok(None);
+        }
+        let mut tally = [0; TALLY];
+        for (number, &sum) in tally.iter_mut().zip(&sums) {
+            match u32::try_from(sum) {
+                Ok(sum) => *number = sum,
+                Err(_) => return Ok(None),
+            }
+        }
+        Ok(Some(tally))
+    }
+
+    /// Adds what is below a node. Returns whether it is all.
+    fn add_node(&self, view: &View<'_>, node: &FeedNode, sums: &mut Sums) -> Result<bool, Error> {
+        // From the last one on, as that is counted last.
+        for index in (0..node.children()).rev() {
+            let (child, _) = node.child(view, index)?;
+            if node.level() == 1 {
+                self.add_leaf(view, child, sums)?;
+                continue;
+            }
+            let child = FeedNode::load(view, child, node.level() - 1)?;
+            let mut numbers = [0; TALLY];
+            if child.read_tally(view, 0, &mut numbers)? {
+                for (sum, number) in sums.iter_mut().zip(numbers) {
+                    *sum += u64::from(number);
+                }
+            } else if child.lacks_tally() || !self.add_node(view, &child, sums)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Adds the visible items of a leaf.
+    fn add_leaf(&self, view: &View<'_>, at: u64, sums: &mut Sums) -> Result<(), Error> {
+        let leaf = Leaf::load(view, at, &self.full, &self.schema)?;
+        let layout = &leaf.layout;
+        let mut words = vec![[0; 8]; layout.planes() * layout.blocks];
+        let first = layout.word(HIDDEN, 0);
+        view.copy_to(at + first as u64 * 8, words.as_flattened_mut())?;
+        let attributes = || self.schema.first_planes().zip(self.schema.widths());
+        for block in 0..layout.blocks {
+            let word = |plane| u64::from_le_bytes(words[layout.word(plane, block) - first]);
+            let mask = range_mask(block, leaf.start, leaf.end()) & !word(HIDDEN);
+            for ((plane, &width), span) in attributes().zip(Span::all(&self.schema)) {
+                let planes = plane + span.shift..plane + usize::from(width);
+                let sums = &mut sums[span.bits()];
+                spread(&word, planes, mask, 0, &mut |value, items| {
+                    sums[value as usize] += u64::from(items.count_ones());
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Selection<'_> {
+    /// How many it sees of so many items below a node, as its tally says; none where it has none, or where that does not
+    /// say it: two conditions hold for some items each.
+    pub(in crate::types::feed) fn tallied(
+        &self,
+        view: &View<'_>,
+        node: &FeedNode,
+        items: u64,
+    ) -> Result<Option<u64>, Error> {
+        if !node.is_tallied() || !self.is_of_ranges() || self.seen == Seen::Hidden {
+            return Ok(None);
+        }
+        let (mut all, mut some, mut several) = (0, None, false);
+        for (span, wanted) in self.ranges() {
+            let mut numbers = [0; u64::BITS as usize];
+            let numbers = &mut numbers[..span.buckets()];
+            if !node.read_tally(view, span.bits().start, numbers)? {
+                return Ok(None);
+            }
+            let (mut visible, mut seen) = (0_u64, 0_u64);
+            for (bucket, &number) in numbers.iter().enumerate() {
+                visible += u64::from(number);
+                seen += u64::from(number) * (wanted >> bucket & 1);
+            }
+            if self.seen == Seen::All && visible != items {
+                return Ok(None);
+            }
+            if seen == 0 {
+                return Ok(Some(0));
+            }
+            if seen != visible {
+                several |= some.replace(seen).is_some();
+            }
+            all = visible;
+        }
+        Ok((!several).then_some(some.unwrap_or(all)))
+    }
+}

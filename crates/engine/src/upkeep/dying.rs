@@ -1,0 +1,88 @@
+//! What a structure that is being freed consists of, and freeing the leaves of trees.
+
+use undercroft_memory::{Fault, Offset, Pool, Transaction};
+
+use crate::error::Error;
+use crate::structures::dictionary::Table;
+use crate::structures::graveyard::{CURSOR, ELEMENTS, KEYS, MAIN, PARTS};
+use crate::structures::tree::Subtree;
+use crate::types::contract::DyingTree;
+use crate::types::value_type::ValueType;
+
+/// Blocks of long items that are as much work as a leaf or a bucket.
+const LIKE_A_LEAF: u64 = 8;
+
+/// What a structure that is being freed consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dying {
+    /// The dictionary of a database: tables that refer to entries.
+    Keys,
+    /// The dictionary of a large collection: tables that refer to elements.
+    Elements,
+    /// Parts of the tree of a list or a stream that lives on in its arena.
+    Parts,
+    /// The tree of an object of a type.
+    Tree(ValueType),
+}
+
+impl Dying {
+    pub(crate) fn of(word: u64, record: Offset) -> Result<Dying, Error> {
+        let is_its = |value_type: &ValueType| {
+            let tree = value_type.tree();
+            tree.is_some_and(|tree| tree.number() == word)
+        };
+        match word {
+            KEYS => Ok(Dying::Keys),
+            ELEMENTS => Ok(Dying::Elements),
+            PARTS => Ok(Dying::Parts),
+            _ => match ValueType::ALL.into_iter().find(is_its) {
+                Some(value_type) => Ok(Dying::Tree(value_type)),
+                None => Err(Fault {
+                    at: record,
+                    what: "a known kind of structure to be freed",
+                }
+                .into()),
+            },
+        }
+    }
+}
+
+/// What answers for the trees of a type, which has such.
+pub(crate) fn tree_of(value_type: ValueType) -> Result<&'static dyn DyingTree, Error> {
+    value_type.tree().ok_or(Error::WrongType)
+}
+
+/// Frees up to so many leaves of a tree, the first word of whose record or part
+/// is the root, and counts them down; long items beside them count, too. Returns
+/// whether it is gone.
+pub(crate) fn free_leaves(
+    transaction: &mut Transaction<'_>,
+    pool: Pool,
+    tree: Offset,
+    kind: &dyn DyingTree,
+    leaves: &mut u64,
+) -> Result<bool, Error> {
+    let [root, height, mut progress] = transaction.view().words::<3>(tree)?;
+    while *leaves > 0 {
+        let subtree = (root, height as usize);
+        let (further, blocks) = kind.free_next_leaf(transaction, pool, subtree, progress)?;
+        *leaves = leaves.saturating_sub(1 + blocks as u64 / LIKE_A_LEAF);
+        match further {
+            Some(further) => progress = further,
+            None => return Ok(true),
+        }
+    }
+    transaction.store(pool.shard(), tree + (CURSOR - MAIN), progress)?;
+    Ok(false)
+}
+
+/// One structure that is being freed.
+pub(crate) enum Left {
+    /// Tables, what they refer to, and the first bucket of each that is still in
+    /// use.
+    Tables(Dying, Vec<(Table, u64)>),
+    /// A tree, and how far it has been freed.
+    Tree(&'static dyn DyingTree, Subtree, u64),
+    /// Blocks that refer to parts of the tree of a list or a stream, and these.
+    Parts(Vec<(Offset, Left)>),
+}

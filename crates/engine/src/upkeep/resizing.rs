@@ -1,0 +1,26 @@
+//! Resizing the dictionaries of databases in steps of bounded length.
+
+use crate::error::Error;
+use crate::handle::store::Store;
+use crate::structures::dictionary_change;
+use crate::structures::roots::Root;
+
+/// Work of a resize in one transaction, in tenths of a microsecond.
+const RESIZE_WORK: u64 = 300;
+
+impl Store {
+    /// Goes on with the resizing of a dictionary, in one transaction. Returns how
+    /// much work it did; 0 is that nothing was to be done, or could be.
+    pub(crate) fn resize_some(&self, root: Root) -> Result<u64, Error> {
+        self.write_to_free(root.shard, |writer| {
+            let mut work = 0;
+            while work < RESIZE_WORK && dictionary_change::is_unfit(writer.view(), root)? {
+                match dictionary_change::resize_step(writer.transaction, root)? {
+                    0 => break,
+                    some => work += some,
+                }
+            }
+            Ok::<_, Error>(work)
+        })
+    }
+}
