@@ -1,5 +1,7 @@
 //! Many integers as decimal texts: eight digits at a time.
 
+use undercroft_memory::Fault;
+
 use crate::structures::ranges::Ranges;
 
 /// The most bytes that an integer's text has.
@@ -89,8 +91,15 @@ impl Texts {
 }
 
 /// Appends the texts of at most [`GATHERED`] integers to `out`, an item each.
+///
+/// # Errors
+/// Where this process has no memory for them.
 #[inline]
-pub(super) fn append_all(integers: impl Iterator<Item = i64>, out: &mut Ranges) {
+pub(super) fn append_all(
+    integers: impl Iterator<Item = i64>,
+    out: &mut Ranges,
+) -> Result<(), Fault> {
+    out.reserve(GATHERED, GATHERED * TEXT_MAX)?;
     let mut texts = Texts {
         bytes: [0; GATHERED * TEXT_MAX + 8],
         length: 0,
@@ -101,6 +110,7 @@ pub(super) fn append_all(integers: impl Iterator<Item = i64>, out: &mut Ranges) 
         base + texts.length
     }));
     out.bytes.extend_from_slice(&texts.bytes[..texts.length]);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -111,7 +121,7 @@ mod tests {
         let mut out = Ranges::new();
         out.push(b"before");
         for some in integers.chunks(GATHERED) {
-            append_all(some.iter().copied(), &mut out);
+            append_all(some.iter().copied(), &mut out).expect("memory");
         }
         let text = |item: &[u8]| String::from_utf8(item.to_vec()).expect("digits");
         out.iter().skip(1).map(text).collect()

@@ -276,8 +276,10 @@ impl Leaf {
             let word = u64::from_le_bytes(words[at..at + 8].as_chunks::<8>().0[0]);
             base.wrapping_add((word & bits) as i64)
         };
-        decimal::append_all((0..range.end - range.start).map(integer), out);
-        Ok(())
+        Ok(decimal::append_all(
+            (0..range.end - range.start).map(integer),
+            out,
+        )?)
     }
 
     fn append_texts(
