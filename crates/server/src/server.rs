@@ -8,14 +8,15 @@ use std::thread;
 use undercroft_commands::config::{Config, Value};
 use undercroft_engine::Store;
 
-use crate::change::Reopen;
 use crate::error::Error;
-use crate::limits::OTHER_DESCRIPTORS;
-use crate::listener::{Listener, Published};
 use crate::log::log;
-use crate::poll::{Poll, Waker};
-use crate::shared::{Mailbox, Shared};
-use crate::worker::Worker;
+use crate::shared::limits::OTHER_DESCRIPTORS;
+use crate::shared::state::{Shared, Thread};
+use crate::shared::store_change::Reopen;
+use crate::sockets::listener::{Listener, Published};
+use crate::sockets::poll::{Poll, Waker};
+use crate::worker::mailbox::Mailboxes;
+use crate::worker::state::Worker;
 
 /// Settings that are not parameters of the configuration.
 #[derive(Clone, Debug, Default)]
@@ -81,13 +82,13 @@ impl Server {
         };
         let fail = |error| Error::new("preparing to wait for connections", error);
         let mut polls = Vec::with_capacity(threads);
-        let mut mailboxes = Vec::with_capacity(threads);
+        let mut seen = Vec::with_capacity(threads);
         for _ in 0..threads {
             polls.push(Poll::new().map_err(fail)?);
-            mailboxes.push(Mailbox::new(Waker::new().map_err(fail)?));
+            seen.push(Thread::new(Waker::new().map_err(fail)?));
         }
         let port = listeners.iter().map(Listener::port).max().unwrap_or(0);
-        let shared = Shared::new(store, config, mailboxes, port, options.config_file);
+        let shared = Shared::new(store, config, seen, port, options.config_file);
         let (room, wanted) = shared.room();
         if room == 0 {
             return Err(Error::new(
@@ -153,9 +154,15 @@ impl Server {
         } = self;
         let fail = |error| Error::new("waiting for connections", error);
         let listeners = Arc::new(listeners);
+        let mailboxes = Arc::new(Mailboxes::new(polls.len()));
         let mut workers = Vec::with_capacity(polls.len());
         for (index, poll) in polls.into_iter().enumerate() {
-            let worker = Worker::new(shared.clone(), index, poll, Arc::clone(&listeners));
+            let worker = Worker::new(
+                (shared.clone(), mailboxes.clone()),
+                index,
+                poll,
+                Arc::clone(&listeners),
+            );
             workers.push(worker.map_err(fail)?);
         }
         let mut workers = workers.into_iter();

@@ -12,13 +12,12 @@ use undercroft_commands::table::find;
 use undercroft_commands::{Blocked, Context, execute};
 use undercroft_resp::{Parsed, ProtocolError, RequestParser, Span};
 
-use crate::connection::{count_error, parser_limits};
-use crate::hub;
-use crate::incoming::{self, Incoming};
-use crate::limits::Limits;
-use crate::long::{self, is_of_scripts};
-use crate::shared::Shared;
-use crate::writer::Writer;
+use crate::connection::incoming::{self, Incoming};
+use crate::connection::writer::Writer;
+use crate::shared::hub;
+use crate::shared::limits::Limits;
+use crate::shared::long_scripts::{self, is_of_scripts};
+use crate::shared::state::Shared;
 
 /// Batches of commands run in one turn at most; then other connections have theirs.
 const BATCHES_A_TURN: usize = 64;
@@ -34,7 +33,7 @@ const KEPT_ARGUMENTS: usize = 4096;
 const WORTH_WARMING: usize = 3;
 
 /// Why a turn ended.
-pub(crate) enum End {
+pub(crate) enum TurnEnd {
     /// All that is complete has been run; at least so many bytes are missing of the next command.
     Used { wanted: usize },
     /// There may be more commands.
@@ -93,7 +92,7 @@ enum Behind {
 }
 
 /// How a command ended.
-enum Ran {
+enum CommandEnd {
     /// The next one may run.
     On,
     /// Commands that were parsed ahead are void: the limits are others now.
@@ -118,7 +117,7 @@ fn is_script(name: &[u8]) -> bool {
 
 impl Turn<'_> {
     /// Runs commands from the start of `input`. Returns how many bytes are done with.
-    pub(crate) fn commands(&mut self, input: &[u8], batch: &mut Batch) -> (usize, End) {
+    pub(crate) fn commands(&mut self, input: &[u8], batch: &mut Batch) -> (usize, TurnEnd) {
         if self.incoming.is_some()
             && let Some(end) = self.run_received()
         {
@@ -146,11 +145,11 @@ impl Turn<'_> {
                     if wanted >= incoming::REST && self.receives(&input[used..]) {
                         used = input.len();
                     }
-                    return (used, End::Used { wanted });
+                    return (used, TurnEnd::Used { wanted });
                 }
                 Behind::Broken(error) => {
                     self.refuse(&error);
-                    return (used, End::Closing);
+                    return (used, TurnEnd::Closing);
                 }
                 Behind::Inline => match self.inline(&input[used..]) {
                     (length, None) => used += length,
@@ -158,14 +157,14 @@ impl Turn<'_> {
                 },
             }
         }
-        (used, End::More)
+        (used, TurnEnd::More)
     }
 
     /// Runs the command whose value has been received, if it is all there. Returns how the turn ends, where it does.
     #[cold]
-    fn run_received(&mut self) -> Option<End> {
+    fn run_received(&mut self) -> Option<TurnEnd> {
         let Some(mut whole) = self.incoming.take_if(|incoming| incoming.is_whole()) else {
-            return Some(End::Used { wanted: 1 });
+            return Some(TurnEnd::Used { wanted: 1 });
         };
         self.context.begin_batch();
         let key = whole.key().to_vec();
@@ -174,12 +173,12 @@ impl Turn<'_> {
         });
         self.context.end_batch();
         match ran {
-            Ok(Ran::On | Ran::Again) => None,
-            Ok(Ran::Closing) => Some(End::Closing),
-            Ok(Ran::Waits) => Some(End::Waiting),
+            Ok(CommandEnd::On | CommandEnd::Again) => None,
+            Ok(CommandEnd::Closing) => Some(TurnEnd::Closing),
+            Ok(CommandEnd::Waits) => Some(TurnEnd::Waiting),
             Err(blocked) => {
                 *self.incoming = Some(whole);
-                Some(End::Blocked(blocked))
+                Some(TurnEnd::Blocked(blocked))
             }
         }
     }
@@ -200,7 +199,7 @@ impl Turn<'_> {
 
     /// Runs the commands of a batch. Where the turn ends with one of them: how many bytes are done with, and why.
     #[inline]
-    fn run(&mut self, input: &[u8], batch: &Batch) -> Option<(usize, End)> {
+    fn run(&mut self, input: &[u8], batch: &Batch) -> Option<(usize, TurnEnd)> {
         let mut start = 0;
         let mut arguments: Vec<&[u8]> = Vec::with_capacity(ARGUMENTS);
         for &(end, arguments_end) in &batch.commands {
@@ -209,19 +208,19 @@ impl Turn<'_> {
             arguments.clear();
             arguments.extend(places.iter().map(|place| &input[place.range()]));
             match self.command(&arguments) {
-                Ok(Ran::On) if self.goes_on() => {}
-                Ok(Ran::On | Ran::Again) => {
+                Ok(CommandEnd::On) if self.goes_on() => {}
+                Ok(CommandEnd::On | CommandEnd::Again) => {
                     self.parse_again();
-                    return Some((end, End::More));
+                    return Some((end, TurnEnd::More));
                 }
-                Ok(Ran::Closing) => return Some((end, End::Closing)),
-                Ok(Ran::Waits) => {
+                Ok(CommandEnd::Closing) => return Some((end, TurnEnd::Closing)),
+                Ok(CommandEnd::Waits) => {
                     self.parse_again();
-                    return Some((end, End::Waiting));
+                    return Some((end, TurnEnd::Waiting));
                 }
                 Err(blocked) => {
                     self.parse_again();
-                    return Some((self.before(batch, end), End::Blocked(blocked)));
+                    return Some((self.before(batch, end), TurnEnd::Blocked(blocked)));
                 }
             }
         }
@@ -244,7 +243,7 @@ impl Turn<'_> {
 
     /// Commands that were parsed ahead are forgotten; they are parsed again from where the commands have been run.
     fn parse_again(&mut self) {
-        *self.parser = RequestParser::new(parser_limits(self.limits, self.context.session));
+        *self.parser = RequestParser::new(self.limits.of_parser(self.context.session));
     }
 
     /// Parses commands in the multibulk form until there are enough. Before a login only one: it may be the login,
@@ -325,28 +324,28 @@ impl Turn<'_> {
     /// Parses and runs one inline command, or skips an empty line. Returns its length, and the end of the turn where
     /// it is one.
     #[cold]
-    fn inline(&mut self, input: &[u8]) -> (usize, Option<End>) {
+    fn inline(&mut self, input: &[u8]) -> (usize, Option<TurnEnd>) {
         let length = match self.parser.parse(input) {
             Ok(Parsed::Command(length)) => length,
             Ok(Parsed::Ignored(length)) => return (length, None),
-            Ok(Parsed::Incomplete { wanted }) => return (0, Some(End::Used { wanted })),
+            Ok(Parsed::Incomplete { wanted }) => return (0, Some(TurnEnd::Used { wanted })),
             Err(error) => {
                 self.refuse(&error);
-                return (0, Some(End::Closing));
+                return (0, Some(TurnEnd::Closing));
             }
         };
         let texts: Vec<Vec<u8>> = self.parser.args(input).iter().map(<[u8]>::to_vec).collect();
         let arguments: SmallVec<[&[u8]; 8]> = texts.iter().map(Vec::as_slice).collect();
         match self.command(&arguments) {
-            Ok(Ran::On) if self.goes_on() => (length, None),
-            Ok(Ran::On) => (length, Some(End::More)),
-            Ok(Ran::Again) => {
+            Ok(CommandEnd::On) if self.goes_on() => (length, None),
+            Ok(CommandEnd::On) => (length, Some(TurnEnd::More)),
+            Ok(CommandEnd::Again) => {
                 self.parse_again();
                 (length, None)
             }
-            Ok(Ran::Closing) => (length, Some(End::Closing)),
-            Ok(Ran::Waits) => (length, Some(End::Waiting)),
-            Err(blocked) => (0, Some(End::Blocked(blocked))),
+            Ok(CommandEnd::Closing) => (length, Some(TurnEnd::Closing)),
+            Ok(CommandEnd::Waits) => (length, Some(TurnEnd::Waiting)),
+            Err(blocked) => (0, Some(TurnEnd::Blocked(blocked))),
         }
     }
 
@@ -356,7 +355,7 @@ impl Turn<'_> {
         let before = self.writer.out.len();
         error.reply(&mut self.writer.out);
         let text = String::from_utf8_lossy(&self.writer.out[before + 1..]);
-        count_error(self.context.session, self.shared, &text);
+        self.shared.count_error(self.context.session, &text);
     }
 
     /// Puts messages that came before a command's reply in front of it: those published before the client took its
@@ -378,7 +377,7 @@ impl Turn<'_> {
     }
 
     #[inline]
-    fn command(&mut self, arguments: &[&[u8]]) -> Result<Ran, Blocked> {
+    fn command(&mut self, arguments: &[&[u8]]) -> Result<CommandEnd, Blocked> {
         if is_of_scripts(arguments) {
             return self.script(arguments);
         }
@@ -388,7 +387,7 @@ impl Turn<'_> {
     }
 
     /// A command that runs a script or reads the text of one: on a thread of its own where it is long.
-    fn script(&mut self, arguments: &[&[u8]]) -> Result<Ran, Blocked> {
+    fn script(&mut self, arguments: &[&[u8]]) -> Result<CommandEnd, Blocked> {
         let long = &self.shared.long;
         let session = &mut *self.context.session;
         let is_apart = session.apart;
@@ -405,8 +404,8 @@ impl Turn<'_> {
         });
         if let Err(Blocked::Long) = &ran {
             self.shared.long.note(self.shared.long.mark(arguments));
-            self.context.session.long_scripts = long::NEXT;
-        } else if is_apart && began.elapsed() < long::SHORT {
+            self.context.session.long_scripts = long_scripts::NEXT;
+        } else if is_apart && began.elapsed() < long_scripts::SHORT {
             self.shared.long.forget(self.shared.long.mark(arguments));
             self.context.session.long_scripts = 0;
         }
@@ -419,7 +418,7 @@ impl Turn<'_> {
         &mut self,
         arguments: &[&[u8]],
         run: impl FnOnce(&mut Context<'_>, &mut Writer) -> Result<(), Blocked>,
-    ) -> Result<Ran, Blocked> {
+    ) -> Result<CommandEnd, Blocked> {
         if self.shared.pause.is_set() && !self.context.session.monitors {
             let now = self.context.host.now_microseconds() / 1000;
             let pause = &self.shared.pause;
@@ -433,7 +432,7 @@ impl Turn<'_> {
         run(&mut self.context, &mut self.writer)?;
         let session = &mut *self.context.session;
         if session.waiting.is_some() {
-            return Ok(Ran::Waits);
+            return Ok(CommandEnd::Waits);
         }
         if !session.finish_command() {
             self.writer.out.truncate(before);
@@ -450,11 +449,11 @@ impl Turn<'_> {
         }
         let session = &*self.context.session;
         Ok(if session.close_after_reply {
-            Ran::Closing
+            CommandEnd::Closing
         } else if was_logged_in != session.user.is_some() {
-            Ran::Again
+            CommandEnd::Again
         } else {
-            Ran::On
+            CommandEnd::On
         })
     }
 }

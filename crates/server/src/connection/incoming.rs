@@ -14,8 +14,8 @@ use undercroft_commands::{Blocked, Context, execute, execute_staged_set, is_plai
 use undercroft_engine::{PutDown, Store};
 use undercroft_resp::RequestParser;
 
-use crate::limits::Limits;
-use crate::writer::Writer;
+use crate::connection::writer::Writer;
+use crate::shared::limits::Limits;
 
 /// Values shorter than this are copied out of what was received.
 const SHORTEST: usize = 64 * 1024;

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
-use crate::connection::Moved;
+use crate::shared::totals::Traffic;
 
 /// Memory that a new buffer has.
 const NEW: usize = 64 * 1024;
@@ -64,15 +64,15 @@ impl Output {
         &mut self,
         socket: impl AsFd,
         spares: &mut Spares,
-        moved: &mut Moved,
+        traffic: &mut Traffic,
     ) -> Result<(), Errno> {
         while self.sent < self.bytes.len() {
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
             match send(&socket, &self.bytes[self.sent..], flags) {
                 Ok(bytes) => {
                     self.sent += bytes;
-                    moved.output += bytes as u64;
-                    moved.writes += 1;
+                    traffic.output += bytes as u64;
+                    traffic.writes += 1;
                     if self.sent < self.bytes.len() {
                         // There was no room for more.
                         return Ok(());
@@ -142,14 +142,14 @@ mod tests {
     fn what_a_socket_does_not_take_waits_and_nothing_is_lost() {
         let (ours, mut theirs) = UnixStream::pair().expect("sockets");
         let (mut output, mut spares) = (Output::default(), Spares::default());
-        let mut moved = Moved::default();
+        let mut traffic = Traffic::default();
         let (mut expected, mut received) = (Vec::new(), Vec::new());
         let mut piece = vec![0; 300_000];
         for round in 0..20_u8 {
             piece.fill(round);
             output.append(&mut spares, |bytes| bytes.extend_from_slice(&piece));
             expected.extend_from_slice(&piece);
-            output.send(&ours, &mut spares, &mut moved).expect("sent");
+            output.send(&ours, &mut spares, &mut traffic).expect("sent");
             assert!(output.pending() > 0, "a socket takes less at a time");
             // One that reads more slowly than is written.
             let mut some = vec![0; 100_000];
@@ -158,13 +158,13 @@ mod tests {
             assert!(output.memory() < 3 * (output.pending() + piece.len()));
         }
         while received.len() < expected.len() {
-            output.send(&ours, &mut spares, &mut moved).expect("sent");
+            output.send(&ours, &mut spares, &mut traffic).expect("sent");
             let mut some = vec![0; 100_000];
             let read = theirs.read(&mut some).expect("bytes");
             received.extend_from_slice(&some[..read]);
         }
         assert!(received == expected);
-        assert_eq!(moved.output as usize, expected.len());
+        assert_eq!(traffic.output as usize, expected.len());
         assert_eq!((output.pending(), output.memory()), (0, 0));
     }
 

@@ -10,18 +10,19 @@ use undercroft_commands::protocol::Protocol;
 use undercroft_commands::session::{Buffers, ReplyMode, Session};
 use undercroft_commands::{Blocked, Context};
 use undercroft_engine::Answer;
-use undercroft_resp::{Limits as ParserLimits, Parsed, RequestParser, encode};
+use undercroft_resp::{Parsed, RequestParser, encode};
 
-use crate::hub;
-use crate::incoming::Incoming;
-use crate::limits::{Limits, OutputLimit};
+use crate::connection::commands::{Batch, Turn, TurnEnd};
+use crate::connection::incoming::Incoming;
+use crate::connection::output::{Output, Spares};
+use crate::connection::writer::Writer;
 use crate::log::log;
-use crate::output::{Output, Spares};
-use crate::poll::Interest;
-use crate::registry::Card;
-use crate::shared::Shared;
-use crate::turn::{Batch, End, Turn};
-use crate::writer::Writer;
+use crate::shared::hub;
+use crate::shared::limits::{Limits, OutputLimit};
+use crate::shared::registry::Card;
+use crate::shared::state::Shared;
+use crate::shared::totals::Traffic;
+use crate::sockets::poll::Interest;
 
 /// Bytes of waiting replies above which a client that has not logged in is not listened to.
 const OUTPUT_BEFORE_LOGIN: usize = 64 * 1024;
@@ -73,25 +74,6 @@ struct Shown {
     waiting: bool,
 }
 
-/// Bytes moved in one turn.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Moved {
-    pub(crate) input: u64,
-    pub(crate) output: u64,
-    /// How often bytes were read from a socket, and written to one.
-    pub(crate) reads: u64,
-    pub(crate) writes: u64,
-}
-
-impl Moved {
-    pub(crate) fn add(&mut self, other: Moved) {
-        self.input += other.input;
-        self.output += other.output;
-        self.reads += other.reads;
-        self.writes += other.writes;
-    }
-}
-
 /// What a connection needs after its turn.
 #[derive(Debug)]
 pub(crate) enum Next {
@@ -102,19 +84,19 @@ pub(crate) enum Next {
     /// A lock, or the end of a pause: its next command is to be run again later.
     Park(Blocked),
     /// A thread of its own: its next command is a script that takes long.
-    Apart,
+    OwnThread,
     /// Its replies are to be sent, as soon as other connections have had their turns.
     Send,
     /// Nothing: it is over.
     Close,
 }
 
-/// Buffers of a thread that its connections use in turn, so that an idle connection has none; and what it moved.
+/// Buffers of a thread that its connections use in turn, so that an idle connection has none; and what went through sockets.
 pub(crate) struct Workspace {
     input: Vec<u8>,
     batch: Batch,
     pub(crate) spares: Spares,
-    pub(crate) moved: Moved,
+    pub(crate) traffic: Traffic,
     /// Whether replies wait for those of other connections, so that a client is woken once for all that it has sent.
     pub(crate) holds: bool,
 }
@@ -125,7 +107,7 @@ impl Workspace {
             input: Vec::with_capacity(READ),
             batch: Batch::default(),
             spares: Spares::default(),
-            moved: Moved::default(),
+            traffic: Traffic::default(),
             holds: false,
         }
     }
@@ -159,7 +141,7 @@ impl Connection {
 
     /// Brings the parser's limits in line with the configuration and the login.
     pub(crate) fn limit_parser(&mut self, limits: &Limits) {
-        self.parser.set_limits(parser_limits(limits, &self.session));
+        self.parser.set_limits(limits.of_parser(&self.session));
     }
 
     /// Whether something is sent to the client that it has not asked for just now.
@@ -264,7 +246,7 @@ impl Connection {
             let room = self.wanted.clamp(READ / 4, self.input.len().max(READ));
             self.input.reserve(room);
             let mut input = std::mem::take(&mut self.input);
-            let read = self.receive(&mut input, &mut space.moved);
+            let read = self.receive(&mut input, &mut space.traffic);
             self.input = input;
             return match read {
                 Read::Nothing => Next::Wait,
@@ -274,7 +256,7 @@ impl Connection {
         }
         let mut input = std::mem::take(&mut space.input);
         input.clear();
-        let next = match self.receive(&mut input, &mut space.moved) {
+        let next = match self.receive(&mut input, &mut space.traffic) {
             Read::Nothing => Next::Wait,
             Read::Broken => Next::Close,
             Read::Some => {
@@ -293,7 +275,7 @@ impl Connection {
     pub(crate) fn read_ahead(&mut self, limits: &Limits, space: &mut Workspace) -> Next {
         self.input.reserve(READ / 4);
         let mut input = std::mem::take(&mut self.input);
-        let read = self.receive(&mut input, &mut space.moved);
+        let read = self.receive(&mut input, &mut space.traffic);
         self.input = input;
         let too_much = self.input.len() - self.start > limits.input;
         match read {
@@ -321,7 +303,7 @@ impl Connection {
         let mut out = writer.out;
         if is_error {
             let text = String::from_utf8_lossy(&out[before + 1..]);
-            count_error(&mut self.session, shared, &text);
+            shared.count_error(&mut self.session, &text);
             if let Some(command) = self.session.last_command {
                 let statistics = &shared.process.statistics;
                 statistics.count_failed(self.session.route.0, command);
@@ -369,7 +351,7 @@ impl Connection {
         next
     }
 
-    fn receive(&mut self, input: &mut Vec<u8>, moved: &mut Moved) -> Read {
+    fn receive(&mut self, input: &mut Vec<u8>, traffic: &mut Traffic) -> Read {
         let received = match &mut self.incoming {
             Some(incoming) => incoming.receive(&self.socket, input),
             None => {
@@ -384,8 +366,8 @@ impl Connection {
                 Read::Some
             }
             Ok(bytes) => {
-                moved.input += bytes as u64;
-                moved.reads += 1;
+                traffic.input += bytes as u64;
+                traffic.reads += 1;
                 Read::Some
             }
             Err(error) => match error.kind() {
@@ -421,9 +403,9 @@ impl Connection {
         let (used, end) = turn.commands(input, &mut space.batch);
         self.output.put(turn.writer.out);
         match end {
-            End::Closing => self.closing = true,
-            End::Used { wanted } => self.wanted = wanted,
-            End::More | End::Blocked(_) | End::Waiting => {}
+            TurnEnd::Closing => self.closing = true,
+            TurnEnd::Used { wanted } => self.wanted = wanted,
+            TurnEnd::More | TurnEnd::Blocked(_) | TurnEnd::Waiting => {}
         }
         // A client that has read a reply finds what the command has changed.
         let output_peak = self.session.buffers.output_peak.max(self.output.pending());
@@ -438,7 +420,7 @@ impl Connection {
         // Not where something is left to be looked at behind it.
         if space.holds
             && !is_behind
-            && matches!(end, End::Used { .. })
+            && matches!(end, TurnEnd::Used { .. })
             && used == input.len()
             && (1..=HELD).contains(&self.output.pending())
         {
@@ -447,13 +429,13 @@ impl Connection {
         let sent = self.send_output(space);
         let next = match end {
             _ if sent.is_err() => Next::Close,
-            End::Blocked(Blocked::Long) => Next::Apart,
-            End::Blocked(blocked) => Next::Park(blocked),
-            End::Waiting if self.ended => Next::Close,
-            End::Waiting => Next::Wait,
-            End::Closing | End::Used { .. } => self.rest(),
-            End::More if self.is_full(limits) => Next::Wait,
-            End::More => Next::Turn,
+            TurnEnd::Blocked(Blocked::Long) => Next::OwnThread,
+            TurnEnd::Blocked(blocked) => Next::Park(blocked),
+            TurnEnd::Waiting if self.ended => Next::Close,
+            TurnEnd::Waiting => Next::Wait,
+            TurnEnd::Closing | TurnEnd::Used { .. } => self.rest(),
+            TurnEnd::More if self.is_full(limits) => Next::Wait,
+            TurnEnd::More => Next::Turn,
         };
         if self.has_too_much(limits) {
             return (used, Next::Close);
@@ -472,10 +454,12 @@ impl Connection {
 
     /// Sends what the socket takes.
     fn send_output(&mut self, space: &mut Workspace) -> Result<(), rustix::io::Errno> {
-        let Workspace { spares, moved, .. } = space;
-        let before = moved.output;
-        let sent = self.output.send(&self.socket, spares, moved);
-        self.taken += (moved.output - before) as usize;
+        let Workspace {
+            spares, traffic, ..
+        } = space;
+        let before = traffic.output;
+        let sent = self.output.send(&self.socket, spares, traffic);
+        self.taken += (traffic.output - before) as usize;
         sent
     }
 
@@ -546,7 +530,7 @@ impl Connection {
                 });
             }
             self.session.counters.commands += 1;
-            count_error(&mut self.session, shared, &text);
+            shared.count_error(&mut self.session, &text);
             self.start += length;
         }
     }
@@ -609,20 +593,6 @@ impl Connection {
         self.shown = shown;
         self.session.buffers = shown.buffers;
         self.card.update(&self.session, shown.parked);
-    }
-}
-
-/// Counts an error reply that no command wrote.
-pub(crate) fn count_error(session: &mut Session, shared: &Shared, text: &str) {
-    session.counters.errors += 1;
-    shared.process.statistics.count_error(session.route.0, text);
-}
-
-pub(crate) fn parser_limits(limits: &Limits, session: &Session) -> ParserLimits {
-    ParserLimits {
-        max_bulk: limits.bulk,
-        authenticated: session.user.is_some(),
-        ..ParserLimits::default()
     }
 }
 

@@ -9,9 +9,9 @@ use undercroft_commands::host::{Connections, Control, Facts, Host, Inbox};
 use undercroft_commands::session::{ClientInfo, KillFilter, Session, ShutdownOptions};
 use undercroft_engine::{Access, Begun, Error, Topic, Wanted};
 
-use crate::limits::make_room_for;
 use crate::log::log;
-use crate::shared::{Message, Shared};
+use crate::shared::limits::make_room_for;
+use crate::shared::state::Shared;
 
 /// Microseconds between two lines of the log on connections that speak HTTP.
 const BETWEEN_SUSPICIONS: i64 = 60_000_000;
@@ -60,7 +60,7 @@ impl Connections for Shared {
             .registry
             .kill(filter, self.process.now_microseconds() / 1000);
         for card in &killed {
-            self.mailboxes[card.worker].send(Message::Kill);
+            self.threads[card.worker].close_killed();
         }
         killed.len()
     }
@@ -104,7 +104,7 @@ impl Connections for Shared {
         self.monitors.show(line, |thread| {
             // The thread that runs the command looks before it sleeps.
             if thread != session.route.0 {
-                self.mailboxes[thread].waker.wake();
+                self.threads[thread].waker.wake();
             }
         });
     }
@@ -185,7 +185,7 @@ impl Control for Shared {
         let total = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Facts {
             tcp_port: self.tcp_port,
-            threads: self.mailboxes.len(),
+            threads: self.threads.len(),
             config_file: self.config_file.clone(),
             connected_clients: self.registry.count(),
             blocked_clients: self.parked.load(Ordering::Relaxed) as u64

@@ -2,6 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use undercroft_commands::config::Config;
+use undercroft_commands::session::Session;
+use undercroft_resp::Limits as ParserLimits;
 
 /// Descriptors for everything but connections: listeners, epoll instances, the store, the standard streams.
 pub(crate) const OTHER_DESCRIPTORS: u64 = 64;
@@ -35,6 +37,15 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
+    /// Those of a connection's parser, before and after its login.
+    pub(crate) fn of_parser(&self, session: &Session) -> ParserLimits {
+        ParserLimits {
+            max_bulk: self.bulk,
+            authenticated: session.user.is_some(),
+            ..ParserLimits::default()
+        }
+    }
+
     pub(crate) fn of(config: &Config) -> Limits {
         let generation = config.generation();
         let size = |name| usize::try_from(config.integer(name)).unwrap_or(0);

@@ -10,50 +10,39 @@ use undercroft_commands::host::Process;
 use undercroft_commands::latency::Event;
 use undercroft_commands::pause::Pause;
 use undercroft_commands::script::{Interpreter, ScriptLimits};
-use undercroft_commands::session::{Counters, Session};
+use undercroft_commands::session::Session;
 use undercroft_engine::{Store, Waiters};
 
-use crate::apart::Returned;
-use crate::change::Change;
-use crate::connection::Moved;
-use crate::hub::Hub;
-use crate::limits::make_room_for;
-use crate::listener::Accepted;
-use crate::long::LongScripts;
-use crate::monitors::Monitors;
-use crate::poll::Waker;
-use crate::registry::{Card, Registry};
+use crate::shared::hub::Hub;
+use crate::shared::limits::make_room_for;
+use crate::shared::long_scripts::LongScripts;
+use crate::shared::monitors::Monitors;
+use crate::shared::registry::Registry;
+use crate::shared::store_change::Change;
+use crate::shared::totals::Totals;
+use crate::sockets::poll::Waker;
 
 /// How long a command waits for a lock right where it runs (M6).
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// What one thread tells another.
-pub(crate) enum Message {
-    /// A connection to serve.
-    Serve(Accepted, Box<Session>, Arc<Card>),
-    /// Some connection of the thread was killed.
-    Kill,
-    /// A connection of the thread whose script has run elsewhere.
-    Back(Box<Returned>),
-}
-
-/// The way to one thread.
-pub(crate) struct Mailbox {
+/// One thread, as the others see it.
+pub(crate) struct Thread {
     pub(crate) waker: Waker,
-    messages: Mutex<Vec<Message>>,
     /// Connections the thread serves, those on their way to it included.
     pub(crate) connections: AtomicUsize,
     /// Since when the thread works, in Unix milliseconds; 0 while it waits.
     busy_since: AtomicI64,
+    /// Some connection of the thread was killed.
+    has_killed: AtomicBool,
 }
 
-impl Mailbox {
-    pub(crate) fn new(waker: Waker) -> Mailbox {
-        Mailbox {
+impl Thread {
+    pub(crate) fn new(waker: Waker) -> Thread {
+        Thread {
             waker,
-            messages: Mutex::default(),
             connections: AtomicUsize::new(0),
             busy_since: AtomicI64::new(0),
+            has_killed: AtomicBool::new(false),
         }
     }
 
@@ -69,66 +58,15 @@ impl Mailbox {
         since != 0 && now - since > LONG
     }
 
-    pub(crate) fn send(&self, message: Message) {
-        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
-        messages.push(message);
-        drop(messages);
+    /// Has the thread close those of its connections whose cards say that they were killed.
+    pub(crate) fn close_killed(&self) {
+        self.has_killed.store(true, Ordering::Release);
         self.waker.wake();
     }
 
-    /// Whether a connection is on its way back to the thread.
-    fn has_returned(&self) -> bool {
-        let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
-        messages
-            .iter()
-            .any(|message| matches!(message, Message::Back(_)))
-    }
-
-    pub(crate) fn take(&self) -> Vec<Message> {
-        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *messages)
-    }
-}
-
-/// Figures for INFO. Each thread adds its own once in each of its rounds.
-#[derive(Debug, Default)]
-pub(crate) struct Totals {
-    pub(crate) connections: AtomicU64,
-    pub(crate) rejected: AtomicU64,
-    pub(crate) commands: AtomicU64,
-    pub(crate) input_bytes: AtomicU64,
-    pub(crate) output_bytes: AtomicU64,
-    /// How often bytes were read from sockets, and written to them.
-    pub(crate) reads: AtomicU64,
-    pub(crate) writes: AtomicU64,
-    pub(crate) hits: AtomicU64,
-    pub(crate) misses: AtomicU64,
-    pub(crate) errors: AtomicU64,
-    /// What happened in the last second, by the sampler.
-    pub(crate) commands_per_second: AtomicU64,
-    pub(crate) input_per_second: AtomicU64,
-    pub(crate) output_per_second: AtomicU64,
-    /// Commands ever run, whatever CONFIG RESETSTAT does.
-    pub(crate) commands_ever: AtomicU64,
-}
-
-impl Totals {
-    #[inline]
-    pub(crate) fn add(&self, counters: Counters, moved: Moved) {
-        let add = |total: &AtomicU64, count: u64| {
-            if count > 0 {
-                total.fetch_add(count, Ordering::Relaxed);
-            }
-        };
-        add(&self.commands, counters.commands);
-        add(&self.commands_ever, counters.commands);
-        add(&self.hits, counters.hits);
-        add(&self.misses, counters.misses);
-        add(&self.errors, counters.errors);
-        add(&self.input_bytes, moved.input);
-        add(&self.output_bytes, moved.output);
-        add(&self.reads, moved.reads);
-        add(&self.writes, moved.writes);
+    /// Whether some were killed since the last call.
+    pub(crate) fn take_killed(&self) -> bool {
+        self.has_killed.swap(false, Ordering::Acquire)
     }
 }
 
@@ -149,13 +87,13 @@ pub(crate) struct Shared {
     pub(crate) process: Process,
     pub(crate) registry: Registry,
     pub(crate) totals: Totals,
-    pub(crate) mailboxes: Vec<Mailbox>,
+    pub(crate) threads: Vec<Thread>,
     /// Connections of all threads.
     pub(crate) connected: AtomicUsize,
     /// Connections whose command waits for a lock.
     pub(crate) parked: AtomicUsize,
     /// Connections whose script runs on a thread of its own.
-    apart: AtomicUsize,
+    on_own_threads: AtomicUsize,
     /// Scripts that begin on threads of their own.
     pub(crate) long: LongScripts,
     stopping: AtomicBool,
@@ -181,7 +119,7 @@ const SCRIPT_LIMITS: ScriptLimits = ScriptLimits {
     hurried: None,
 };
 /// Scripts that run on threads of their own at the same time, at most.
-const APART_MAX: usize = 16;
+const OWN_THREADS_MAX: usize = 16;
 
 /// What runs scripts, where the build has it.
 fn interpreter() -> Option<&'static dyn Interpreter> {
@@ -195,40 +133,40 @@ impl Shared {
     pub(crate) fn new(
         store: Store,
         config: Config,
-        mailboxes: Vec<Mailbox>,
+        threads: Vec<Thread>,
         tcp_port: u16,
         config_file: String,
     ) -> Shared {
         store.set_patience(PATIENCE);
         let maxclients = config.integer("maxclients");
         let store = Arc::new(store);
-        let hub = |_: &Mailbox| Mutex::new(Hub::new(store.clone()));
-        let waiting = |_: &Mailbox| Mutex::new(Waiting::new(store.clone()));
+        let hub = |_: &Thread| Mutex::new(Hub::new(store.clone()));
+        let waiting = |_: &Thread| Mutex::new(Waiting::new(store.clone()));
         store.leave_upkeep_to_a_timer();
         let shared = Shared {
-            hubs: mailboxes.iter().map(hub).collect(),
-            waiting: mailboxes.iter().map(waiting).collect(),
+            hubs: threads.iter().map(hub).collect(),
+            waiting: threads.iter().map(waiting).collect(),
             blocked: AtomicIsize::new(0),
-            process: Process::new(config, mailboxes.len())
+            process: Process::new(config, threads.len())
                 .with_interpreter(interpreter(), SCRIPT_LIMITS),
             registry: Registry::default(),
             totals: Totals::default(),
             connected: AtomicUsize::new(0),
             parked: AtomicUsize::new(0),
-            apart: AtomicUsize::new(0),
+            on_own_threads: AtomicUsize::new(0),
             long: LongScripts::new(),
             stopping: AtomicBool::new(false),
             told_suspicion: AtomicI64::new(0),
             stopped: Default::default(),
             pause: Pause::default(),
-            monitors: Monitors::new(mailboxes.len()),
+            monitors: Monitors::new(threads.len()),
             room: AtomicU64::new(0),
             maxclients: AtomicI64::new(maxclients),
             tcp_port,
             config_file,
             store: ArcSwap::new(store.clone()),
             change: Change::default(),
-            mailboxes,
+            threads,
         };
         shared
             .room
@@ -250,7 +188,7 @@ impl Shared {
         store.keep_expired_until(self.pause.until());
         let store = Arc::new(store);
         self.store.store(store.clone());
-        for thread in 0..self.mailboxes.len() {
+        for thread in 0..self.threads.len() {
             *self.hub(thread) = Hub::new(store.clone());
             *self.waiting(thread) = Waiting::new(store.clone());
         }
@@ -258,7 +196,7 @@ impl Shared {
 
     /// Whether no script runs on a thread of its own, and none is on its way back.
     pub(crate) fn has_all_back(&self) -> bool {
-        self.apart.load(Ordering::Acquire) == 0 && !self.mailboxes.iter().any(Mailbox::has_returned)
+        self.on_own_threads.load(Ordering::Acquire) == 0
     }
 
     /// What the connections of a thread are subscribed to.
@@ -311,8 +249,8 @@ impl Shared {
                 .unwrap_or_else(PoisonError::into_inner),
         );
         self.stopped.1.notify_all();
-        for mailbox in &self.mailboxes {
-            mailbox.waker.wake();
+        for thread in &self.threads {
+            thread.waker.wake();
         }
     }
 
@@ -342,22 +280,28 @@ impl Shared {
         self.process.latency.note(event, start.elapsed(), now);
     }
 
-    /// Whether one more script may have a thread of its own; until [`return_apart`](Self::return_apart) it counts.
-    pub(crate) fn take_apart(&self) -> bool {
-        let more = |count| (count < APART_MAX).then_some(count + 1);
-        self.apart
+    /// Whether one more script may have a thread of its own; until [`return_own_thread`](Self::return_own_thread) it counts.
+    pub(crate) fn take_own_thread(&self) -> bool {
+        let more = |count| (count < OWN_THREADS_MAX).then_some(count + 1);
+        self.on_own_threads
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
             .is_ok()
     }
 
     /// Whether it may at this moment.
-    pub(crate) fn has_apart(&self) -> bool {
-        self.apart.load(Ordering::Relaxed) < APART_MAX
+    pub(crate) fn has_own_thread(&self) -> bool {
+        self.on_own_threads.load(Ordering::Relaxed) < OWN_THREADS_MAX
     }
 
-    /// A script's own thread has ended.
-    pub(crate) fn return_apart(&self) {
-        self.apart.fetch_sub(1, Ordering::Release);
+    /// A script that had a thread of its own has come back.
+    pub(crate) fn return_own_thread(&self) {
+        self.on_own_threads.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Counts an error reply that no command wrote.
+    pub(crate) fn count_error(&self, session: &mut Session, text: &str) {
+        session.counters.errors += 1;
+        self.process.statistics.count_error(session.route.0, text);
     }
 
     pub(crate) fn password(&self) -> Vec<u8> {

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use undercroft_commands::wait::Wait;
 use undercroft_engine::{Answer, Ticket};
 
-use crate::poll::{Interest, Poll};
-use crate::shared::{Shared, Waiting};
+use crate::shared::state::{Shared, Waiting};
+use crate::sockets::poll::{Interest, Poll};
 
 /// Between two looks at all keys that are waited for (M4).
 const TEND: Duration = Duration::from_millis(100);

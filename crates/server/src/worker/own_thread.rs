@@ -6,27 +6,20 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use crate::connection::{Connection, Moved, Next, Workspace};
-use crate::limits::Limits;
-use crate::shared::{Message, Shared};
+use crate::connection::state::{Connection, Workspace};
+use crate::shared::limits::Limits;
+use crate::shared::state::Shared;
+use crate::worker::mailbox::{Mailboxes, Message, Returned};
 
 /// How much the thread of a script gives way to others, as `nice` has it.
 const PRIORITY: i32 = 10;
-
-/// A connection whose command has run.
-pub(crate) struct Returned {
-    pub(crate) connection: Box<Connection>,
-    /// What it needs now.
-    pub(crate) next: Next,
-    pub(crate) moved: Moved,
-}
 
 /// Runs a connection's next command on a new thread, which hands the connection back to its own.
 ///
 /// # Errors
 /// The connection, where there can be no such thread.
 pub(crate) fn run(
-    shared: &Arc<Shared>,
+    (shared, mailboxes): (&Arc<Shared>, &Arc<Mailboxes>),
     limits: Limits,
     connection: Box<Connection>,
 ) -> Result<(), Box<Connection>> {
@@ -34,10 +27,10 @@ pub(crate) fn run(
     let given = Arc::new(Mutex::new(Some(connection)));
     let take =
         |given: &Mutex<Option<_>>| given.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let (taken, server) = (given.clone(), shared.clone());
+    let (taken, server, mailboxes) = (given.clone(), shared.clone(), mailboxes.clone());
     let started = thread::Builder::new().name("script".into()).spawn(move || {
         if let Some(connection) = take(&taken) {
-            serve(&server, &limits, connection);
+            serve((&server, &mailboxes), &limits, connection);
         }
     });
     match started {
@@ -46,7 +39,11 @@ pub(crate) fn run(
     }
 }
 
-fn serve(shared: &Shared, limits: &Limits, mut connection: Box<Connection>) {
+fn serve(
+    (shared, mailboxes): (&Shared, &Mailboxes),
+    limits: &Limits,
+    mut connection: Box<Connection>,
+) {
     let guard = StopOnPanic(shared);
     // Threads that serve others go first. Where that is refused it goes without.
     let _ = rustix::process::setpriority_process(None, PRIORITY);
@@ -56,13 +53,12 @@ fn serve(shared: &Shared, limits: &Limits, mut connection: Box<Connection>) {
     connection.session.apart = false;
     std::mem::forget(guard);
     let thread = connection.session.route.0;
-    shared.mailboxes[thread].send(Message::Back(Box::new(Returned {
+    let returned = Returned {
         connection,
         next,
-        moved: space.moved,
-    })));
-    // It counts until it is on its way back, see `Shared::has_all_back`.
-    shared.return_apart();
+        traffic: space.traffic,
+    };
+    mailboxes.send(shared, thread, Message::Back(Box::new(returned)));
 }
 
 /// Stops the whole server where the thread panics: its connection would hang.

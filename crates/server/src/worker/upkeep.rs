@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use undercroft_commands::latency::Event;
 use undercroft_engine::{Pace, coarse_milliseconds};
 
-use crate::change::{AGAIN, GRACE};
 use crate::log::log;
-use crate::shared::Shared;
+use crate::shared::state::Shared;
+use crate::shared::store_change::{AGAIN, GRACE};
 
 /// Between two steps while much is left to do.
 const HURRY: Duration = Duration::from_millis(4);

@@ -1,0 +1,130 @@
+//! Connections that come in: turned away, or handed to the thread with the fewest.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use rustix::net::{SendFlags, send};
+use undercroft_commands::host::Connections;
+use undercroft_commands::session::Session;
+
+use crate::connection::state::Connection;
+use crate::log::log;
+use crate::shared::registry::Card;
+use crate::sockets::listener::{Accepted, tune};
+use crate::sockets::poll::Interest;
+use crate::worker::mailbox::Message;
+use crate::worker::state::{LISTENERS, Worker};
+
+/// Connections accepted in one round at most.
+const ACCEPTS: usize = 256;
+/// Accepting pauses for this long where the system has no descriptor left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+impl Worker {
+    pub(super) fn accept(&mut self, index: usize) {
+        for _ in 0..ACCEPTS {
+            if self.paused_until.is_some() {
+                return;
+            }
+            match self.listeners[index].accept() {
+                Ok(None) => return,
+                Ok(Some(accepted)) => self.admit(accepted),
+                Err(error) => {
+                    log(format_args!("accepting a connection: {error}"));
+                    // No descriptor is left: the listener would be ready again at once.
+                    self.paused_until = Some(Instant::now() + ACCEPT_PAUSE);
+                    for listener in &*self.listeners {
+                        let _ = self.poll.remove(&listener.socket);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Turns a connection away, or hands it to the thread with the fewest of those that are not stalled.
+    pub(super) fn admit(&mut self, accepted: Accepted) {
+        const FULL: &[u8] = b"-ERR max number of clients reached\r\n";
+        const PROTECTED: &[u8] = b"-DENIED Undercroft is in protected mode, as no password is set: connections are \
+            accepted from this machine only. Set a password (--requirepass), or allow it with 'protected-mode no'.\r\n";
+        let shared = &self.shared;
+        let refusal = if !shared.has_room() {
+            Some(FULL)
+        } else if !accepted.local && shared.is_protected() {
+            Some(PROTECTED)
+        } else {
+            None
+        };
+        if let Some(text) = refusal {
+            shared.totals.rejected.fetch_add(1, Ordering::Relaxed);
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            // A client that is turned away may be gone already.
+            let _ = send(&accepted.socket, text, flags);
+            return;
+        }
+        tune(
+            &accepted.socket,
+            accepted.unix,
+            shared.process.config.integer("tcp-keepalive"),
+        );
+        let now = shared.process.now_microseconds() / 1000;
+        let loads = shared.threads.iter().enumerate().map(|(index, thread)| {
+            let is_stalled = index != self.index && thread.is_stalled(now);
+            (is_stalled, thread.connections.load(Ordering::Relaxed))
+        });
+        let worker = loads
+            .enumerate()
+            .min_by_key(|(_, load)| *load)
+            .map_or(0, |(w, _)| w);
+        let mut session = Session::new(shared.registry.next_id(), shared.initial_user(), now);
+        session.address.clone_from(&accepted.address);
+        session.local_address.clone_from(&accepted.local_address);
+        session.unix_socket = accepted.unix;
+        session.descriptor = std::os::fd::AsRawFd::as_raw_fd(&accepted.socket);
+        let card = Arc::new(Card::new(&session, worker));
+        shared.registry.add(card.clone());
+        shared.connected.fetch_add(1, Ordering::Relaxed);
+        shared.totals.connections.fetch_add(1, Ordering::Relaxed);
+        shared.threads[worker]
+            .connections
+            .fetch_add(1, Ordering::Relaxed);
+        if worker == self.index {
+            self.serve(accepted, session, card);
+        } else {
+            let message = Message::Serve(accepted, Box::new(session), card);
+            self.mailboxes.send(shared, worker, message);
+        }
+    }
+
+    pub(super) fn serve(&mut self, accepted: Accepted, session: Session, card: Arc<Card>) {
+        let connection = Connection::new(accepted.socket, session, card, &self.limits);
+        let token = self.connections.add(connection);
+        let Some(connection) = self.connections.get(token) else {
+            return;
+        };
+        connection.session.route = (self.index, token);
+        connection.registered = Some(Interest::READ);
+        if let Err(error) = self.poll.add(&connection.socket, token, Interest::READ) {
+            log(format_args!("a connection cannot be served: {error}"));
+            self.close(token);
+        }
+    }
+
+    pub(super) fn look_after_front(&mut self, now: Instant) {
+        if let Some(upkeep) = &mut self.upkeep {
+            upkeep.run(&self.shared, now);
+            if upkeep.is_change_due(&self.shared, now) {
+                self.try_change();
+            }
+        }
+        if self.paused_until.is_some_and(|resume| now >= resume) {
+            self.paused_until = None;
+            for (token, listener) in (LISTENERS..).zip(&*self.listeners) {
+                if let Err(error) = self.poll.add_shared(&listener.socket, token) {
+                    log(format_args!("accepting connections: {error}"));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Changing to the store that the name means now.
+
+use crate::worker::state::Worker;
+
+impl Worker {
+    /// Closes the connections that hold something of a store that is to be changed for another one.
+    pub(super) fn leave_store(&mut self) {
+        for token in self.connections.tokens(|c| c.holds_of_store()) {
+            self.close(token);
+        }
+        if let Some(bell) = self.messages.bell.take() {
+            let _ = self.poll.remove(&bell);
+        }
+        self.messages.rung = false;
+        self.messages.more = false;
+        self.blocked.leave(&self.poll);
+    }
+
+    #[cold]
+    pub(super) fn try_change(&mut self) {
+        let changed = self.change_store();
+        if let Some(upkeep) = &mut self.upkeep {
+            upkeep.has_changed(&self.shared, changed);
+        }
+    }
+
+    /// Changes to the store that the name means now, with all threads stopped. Returns whether that came about.
+    pub(super) fn change_store(&mut self) -> Result<bool, String> {
+        let shared = self.shared.clone();
+        let Some(reopen) = shared.change.reopen() else {
+            return Ok(false);
+        };
+        let store = reopen(&shared.process.config)?;
+        self.leave_store();
+        let wake = || shared.threads.iter().for_each(|it| it.waker.wake());
+        let others = shared.threads.len() - 1;
+        let stopped = shared.change.begin(others, wake, || shared.stopping());
+        let changes = stopped && shared.has_all_back();
+        if changes {
+            shared.change_to(store);
+        }
+        shared.change.end();
+        Ok(changes)
+    }
+}

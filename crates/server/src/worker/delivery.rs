@@ -1,0 +1,100 @@
+//! Messages, lines of MONITOR and answers for the connections of a thread.
+
+use crate::connection::state::Connection;
+use crate::log::log;
+use crate::sockets::poll::Interest;
+use crate::worker::state::{ANSWERS, HUB, Worker};
+
+impl Worker {
+    /// Hands the messages that have come to the connections that they are for.
+    pub(super) fn deliver(&mut self) {
+        let mut hub = self.shared.hub(self.index);
+        let rung = std::mem::take(&mut self.messages.rung);
+        if !hub.is_active() && !rung {
+            self.messages.no_bell = false;
+            return;
+        }
+        if self.messages.bell.is_none() {
+            self.messages.bell = hub.descriptor().ok();
+            let added = self
+                .messages
+                .bell
+                .as_ref()
+                .map(|bell| self.poll.add(bell, HUB, Interest::READ));
+            if !matches!(added, Some(Ok(()))) {
+                // The next round tries again; until then each looks for messages by itself.
+                self.messages.bell = None;
+            }
+        }
+        self.messages.no_bell = self.messages.bell.is_none();
+        self.messages.more = hub.collect(rung);
+        let (parcels, lost) = (hub.take(), hub.take_lost());
+        drop(hub);
+        let mut receivers = Vec::new();
+        for (token, parcel) in parcels {
+            if let Some(connection) = self.connections.get(token)
+                && connection.post(&parcel, &self.limits, &mut self.space)
+            {
+                receivers.push(token);
+            }
+        }
+        for token in receivers {
+            if let Some(connection) = self.connections.get(token) {
+                let next = connection.send_messages(&self.limits, &mut self.space);
+                self.settle(token, next);
+            }
+        }
+        if lost > 0 {
+            log(format_args!(
+                "{lost} messages were overwritten before they could be sent; closing the connections that subscribe"
+            ));
+            let subscribed = |c: &mut Connection| !c.session.subscriptions.is_empty();
+            for token in self.connections.tokens(subscribed) {
+                self.close(token);
+            }
+        }
+    }
+
+    /// Hands the lines that have come to the connections that monitor.
+    pub(super) fn show(&mut self) {
+        if !self.shared.monitors.any() {
+            return;
+        }
+        let Some(taken) = self.shared.monitors.take(self.index) else {
+            return;
+        };
+        for (token, start) in taken.listeners {
+            let Some(connection) = self.connections.get(token) else {
+                continue;
+            };
+            let lines = &taken.lines[start..];
+            if lines.is_empty() && !taken.overrun {
+                continue;
+            }
+            let next = connection.send_lines(lines, &self.limits, &mut self.space);
+            if taken.overrun {
+                log(format_args!(
+                    "a connection that monitors is closed: there was more than it can be shown"
+                ));
+                self.close(token);
+            } else {
+                self.settle(token, next);
+            }
+        }
+    }
+
+    /// Answers the connections whose wait for keys is over.
+    pub(super) fn answer(&mut self) {
+        let poll = (&self.poll, ANSWERS);
+        for (token, answer) in self.blocked.answers(&self.shared, self.index, poll) {
+            let Some(connection) = self.connections.get(token) else {
+                continue;
+            };
+            if let Some(wait) = connection.session.waiting {
+                self.blocked.end(&wait, &self.shared);
+            }
+            let next = connection.answer(&answer, &self.shared, &self.limits, &mut self.space);
+            self.settle(token, next);
+        }
+    }
+}

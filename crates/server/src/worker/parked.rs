@@ -1,0 +1,45 @@
+//! Connections of one thread whose next command waits for a lock.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Between two tries: at first, and at most.
+const FIRST_RETRY: Duration = Duration::from_millis(1);
+const LAST_RETRY: Duration = Duration::from_millis(16);
+
+/// The connections, and when they are tried again.
+pub(super) struct Parked {
+    /// In the order of the tries.
+    pub(super) tokens: VecDeque<u64>,
+    pub(super) retry_at: Instant,
+    retry_delay: Duration,
+}
+
+impl Parked {
+    pub(super) fn new() -> Parked {
+        Parked {
+            tokens: VecDeque::new(),
+            retry_at: Instant::now(),
+            retry_delay: FIRST_RETRY,
+        }
+    }
+
+    /// Adds a connection.
+    pub(super) fn add(&mut self, token: u64) {
+        if self.tokens.is_empty() {
+            self.retry_delay = FIRST_RETRY;
+            self.retry_at = Instant::now() + FIRST_RETRY;
+        }
+        self.tokens.push_back(token);
+    }
+
+    /// A round of tries has ended.
+    pub(super) fn plan_retry(&mut self, has_succeeded: bool) {
+        self.retry_delay = if has_succeeded {
+            FIRST_RETRY
+        } else {
+            (self.retry_delay * 2).min(LAST_RETRY)
+        };
+        self.retry_at = Instant::now() + self.retry_delay;
+    }
+}

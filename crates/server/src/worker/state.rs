@@ -1,0 +1,235 @@
+//! One thread of the server: its connections, and what each of them needs after its turn.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use undercroft_commands::Blocked;
+use undercroft_commands::session::Counters;
+use undercroft_engine::Topic;
+
+use crate::connection::state::{Next, Workspace};
+use crate::log::log;
+use crate::shared::limits::Limits;
+use crate::shared::state::Shared;
+use crate::sockets::listener::Listener;
+use crate::sockets::poll::{Interest, Poll};
+use crate::worker::bell::Bell;
+use crate::worker::blocked::Blocked as BlockedConnections;
+use crate::worker::mailbox::{Mailboxes, Returned};
+use crate::worker::own_thread;
+use crate::worker::parked::Parked;
+use crate::worker::slots::Slots;
+use crate::worker::upkeep::Upkeep;
+
+/// Tokens from here on are not connections.
+pub(super) const WAKER: u64 = u64::MAX;
+pub(super) const HUB: u64 = u64::MAX - 1;
+pub(super) const ANSWERS: u64 = u64::MAX - 2;
+pub(super) const LISTENERS: u64 = u64::MAX - 1024;
+
+/// A thread of the server.
+pub(crate) struct Worker {
+    pub(super) shared: Arc<Shared>,
+    pub(super) mailboxes: Arc<Mailboxes>,
+    /// Its place among the threads.
+    pub(super) index: usize,
+    pub(super) poll: Poll,
+    pub(super) connections: Slots,
+    pub(super) space: Workspace,
+    pub(super) limits: Limits,
+    /// Connections whose replies are held back.
+    pub(super) held: Vec<u64>,
+    /// Connections with commands left, in the order of their turns.
+    pub(super) queue: VecDeque<u64>,
+    /// Connections whose next command waits for a lock.
+    pub(super) parked: Parked,
+    /// Connections whose command waits for keys.
+    pub(super) blocked: BlockedConnections,
+    pub(super) counters: Counters,
+    /// What tells of messages for its connections.
+    pub(super) messages: Bell,
+    /// Where connections come in: at each thread that waits, so that none waits for one that works.
+    pub(super) listeners: Arc<Vec<Listener>>,
+    pub(super) paused_until: Option<Instant>,
+    /// Of the first thread only.
+    pub(super) upkeep: Option<Upkeep>,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        (shared, mailboxes): (Arc<Shared>, Arc<Mailboxes>),
+        index: usize,
+        poll: Poll,
+        listeners: Arc<Vec<Listener>>,
+    ) -> io::Result<Worker> {
+        poll.add(&shared.threads[index].waker, WAKER, Interest::READ)?;
+        for (token, listener) in (LISTENERS..).zip(&*listeners) {
+            poll.add_shared(&listener.socket, token)?;
+        }
+        Ok(Worker {
+            limits: Limits::of(&shared.process.config),
+            shared,
+            mailboxes,
+            index,
+            poll,
+            connections: Slots::default(),
+            space: Workspace::new(),
+            held: Vec::new(),
+            queue: VecDeque::new(),
+            parked: Parked::new(),
+            blocked: BlockedConnections::new(),
+            counters: Counters::default(),
+            messages: Bell::default(),
+            listeners,
+            paused_until: None,
+            upkeep: (index == 0).then(Upkeep::new),
+        })
+    }
+
+    /// Does what a connection needs after its turn.
+    pub(super) fn settle(&mut self, token: u64, next: Next) {
+        let Some(connection) = self.connections.get(token) else {
+            return;
+        };
+        let next = match next {
+            Next::Send => return self.held.push(token),
+            Next::OwnThread if !self.shared.take_own_thread() => Next::Park(Blocked::Long),
+            next => next,
+        };
+        let counters = std::mem::take(&mut connection.session.counters);
+        self.counters.commands += counters.commands;
+        self.counters.hits += counters.hits;
+        self.counters.misses += counters.misses;
+        self.counters.errors += counters.errors;
+        match next {
+            Next::Close => return self.close(token),
+            Next::OwnThread => return self.run_on_own_thread(token),
+            Next::Wait | Next::Send => {}
+            Next::Turn => {
+                if !connection.queued {
+                    connection.queued = true;
+                    self.queue.push_back(token);
+                }
+            }
+            Next::Park(blocked) => {
+                connection.locked = matches!(blocked, Blocked::Lock(_));
+                if connection.parked.is_none() {
+                    connection.parked = Some(Instant::now());
+                    self.shared.park();
+                    self.parked.add(token);
+                }
+            }
+        }
+        if let Some(wait) = &connection.session.waiting {
+            self.blocked.add(wait, token, &self.shared);
+        }
+        connection.update_card();
+        let interest = connection.interest(&self.limits);
+        if connection.registered.is_some_and(|old| old != interest) {
+            connection.registered = Some(interest);
+            if self
+                .poll
+                .modify(&connection.socket, token, interest)
+                .is_err()
+            {
+                self.close(token);
+            }
+        }
+    }
+
+    /// Has a connection's next command run by a thread of its own.
+    pub(super) fn run_on_own_thread(&mut self, token: u64) {
+        let Some(mut connection) = self.connections.lend(token) else {
+            return;
+        };
+        // Its events would find nobody.
+        if connection.registered.take().is_some() {
+            let _ = self.poll.remove(&connection.socket);
+        }
+        self.shared
+            .hub(self.index)
+            .hold(token, self.limits.messages.hard);
+        if let Err(connection) =
+            own_thread::run((&self.shared, &self.mailboxes), self.limits, connection)
+        {
+            log(format_args!(
+                "a client is closed: its script takes long, and no thread can be started for it"
+            ));
+            self.shared.return_own_thread();
+            self.connections.give_back(token, connection);
+            self.close(token);
+        }
+    }
+
+    /// A connection is at hand again, whose script has run elsewhere.
+    pub(super) fn take_back(&mut self, returned: Returned) {
+        let Returned {
+            mut connection,
+            next,
+            traffic,
+        } = returned;
+        self.shared.return_own_thread();
+        let token = connection.session.route.1;
+        let is_killed = connection.card.killed.load(Ordering::Acquire);
+        let messages = self.shared.hub(self.index).release(token);
+        let is_added = self
+            .poll
+            .add(&connection.socket, token, Interest::READ)
+            .is_ok();
+        connection.registered = Some(Interest::READ);
+        self.space.traffic.add(traffic);
+        let Some(messages) = messages.filter(|_| is_added && !is_killed) else {
+            self.connections.give_back(token, connection);
+            return self.close(token);
+        };
+        for message in messages {
+            connection.post(&message, &self.limits, &mut self.space);
+        }
+        let next = match next {
+            Next::Wait if connection.has_output() => {
+                connection.write(&self.limits, &mut self.space)
+            }
+            next => next,
+        };
+        self.connections.give_back(token, connection);
+        self.settle(token, next);
+    }
+
+    pub(super) fn close(&mut self, token: u64) {
+        let Some(connection) = self.connections.remove(token) else {
+            return;
+        };
+        if connection.parked.is_some() {
+            self.parked.tokens.retain(|parked| *parked != token);
+            self.shared.unpark();
+        }
+        if let Some(wait) = &connection.session.waiting {
+            self.blocked.give_up(wait, &self.shared, self.index);
+        }
+        if connection.session.monitors {
+            self.shared.monitors.end((self.index, token));
+        }
+        for topic in Topic::ALL {
+            let names: Vec<&[u8]> = connection
+                .session
+                .subscriptions
+                .names(topic)
+                .map(Vec::as_slice)
+                .collect();
+            if !names.is_empty() {
+                self.shared
+                    .hub(self.index)
+                    .unsubscribe(token, topic, &names);
+            }
+        }
+        self.shared.registry.remove(connection.card.id);
+        self.shared.threads[self.index]
+            .connections
+            .fetch_sub(1, Ordering::Relaxed);
+        self.shared.connected.fetch_sub(1, Ordering::Relaxed);
+        // Closing the socket takes it out of the epoll instance.
+    }
+}

@@ -1,0 +1,91 @@
+//! Turns of connections that have commands left, and tries of those that wait for a lock.
+
+use std::time::{Duration, Instant};
+
+use undercroft_commands::Blocked;
+use undercroft_commands::latency::Event;
+
+use crate::connection::state::Next;
+use crate::worker::state::Worker;
+
+/// How long a command waits for a lock before it is answered with an error.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// Spent on tries in one round at most.
+const RETRY_TIME: Duration = Duration::from_millis(1);
+
+impl Worker {
+    /// Sends the replies that were held back.
+    pub(super) fn send_held(&mut self) {
+        let mut held = std::mem::take(&mut self.held);
+        for token in held.drain(..) {
+            if let Some(connection) = self.connections.get(token) {
+                let next = connection.send_held(&self.limits, &mut self.space);
+                self.settle(token, next);
+            }
+        }
+        self.held = held;
+    }
+
+    /// Gives each connection in the queue one turn.
+    pub(super) fn take_turns(&mut self) {
+        for _ in 0..self.queue.len() {
+            let Some(token) = self.queue.pop_front() else {
+                return;
+            };
+            let Some(connection) = self.connections.get(token) else {
+                continue;
+            };
+            connection.queued = false;
+            let (shared, limits) = (&*self.shared, &self.limits);
+            let next = connection.run_rest(shared, limits, &mut self.space);
+            self.settle(token, next);
+        }
+    }
+
+    /// Tries commands that wait for a lock again, the oldest first, for a bounded time.
+    pub(super) fn retry(&mut self, start: Instant) {
+        let mut succeeded = false;
+        for _ in 0..self.parked.tokens.len() {
+            if start.elapsed() >= RETRY_TIME {
+                break;
+            }
+            let Some(token) = self.parked.tokens.pop_front() else {
+                break;
+            };
+            let Some(connection) = self.connections.get(token) else {
+                continue;
+            };
+            let Some(since) = connection.parked else {
+                continue;
+            };
+            let (shared, limits) = (&*self.shared, &self.limits);
+            let mut next = connection.run_rest(shared, limits, &mut self.space);
+            if matches!(next, Next::OwnThread) && !shared.has_own_thread() {
+                next = Next::Park(Blocked::Long);
+            }
+            if let Next::Park(blocked @ (Blocked::Lock(_) | Blocked::Long)) = &next
+                && since.elapsed() >= LONGEST_WAIT
+            {
+                connection.refuse_parked(blocked, shared, &mut self.space);
+                // The rest of its input has its own wait before it.
+                next = Next::Turn;
+            }
+            if let Next::Park(blocked) = &next {
+                if matches!(blocked, Blocked::Paused) {
+                    // A pause is no wait for a lock: that begins behind it.
+                    connection.parked = Some(Instant::now());
+                }
+                self.parked.tokens.push_back(token);
+            } else {
+                connection.parked = None;
+                if connection.locked {
+                    self.shared.note_latency(Event::LockWait, since);
+                }
+                self.shared.unpark();
+                succeeded = true;
+            }
+            self.settle(token, next);
+        }
+        self.parked.plan_retry(succeeded);
+    }
+}
