@@ -39,8 +39,15 @@ Exit status: 0 success; 1 failure, one line on standard error says which; 2 wron
 
 /// The whole command line.
 #[derive(Debug, Parser)]
-#[command(name = "undercroft", bin_name = "undercroft", version, about = "Redis data structures in shared memory.", long_about = ABOUT)]
-#[command(after_help = EXAMPLES, max_term_width = 110, disable_help_subcommand = false)]
+#[command(
+    name = "undercroft",
+    bin_name = "undercroft",
+    version,
+    about = "Redis data structures in shared memory.",
+    long_about = ABOUT,
+    after_help = EXAMPLES,
+    max_term_width = 110
+)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) subcommand: Subcommand,

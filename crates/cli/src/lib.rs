@@ -3,9 +3,7 @@
 //!
 //! - `main`: the binary.
 //! - `arguments`: the command line: what there is, and the help that teaches it.
-//! - `check`, `exec`, `export`, `import`, `recover`, `serve`, `stat`, `sync`: one subcommand each.
-//! - `stat_json`: what `stat` shows, for programs.
-//! - `stores`: the subcommands `list` and `rm`.
+//! - `subcommands`: a file for each subcommand.
 //! - `archive`: the format of an export.
 //! - `destination`: where an export goes: a file that appears when it is complete, or a stream.
 //! - `failure`: why a command failed: one line for people, and an exit status for scripts.
@@ -25,27 +23,18 @@
 
 mod archive;
 mod arguments;
-mod check;
 mod destination;
-mod exec;
-mod export;
 mod failure;
-mod import;
 mod interrupt;
 mod keys;
 mod out;
 mod processes;
 mod progress;
-mod recover;
 mod redis_conf;
-mod serve;
 mod settings;
 mod size;
-mod stat;
-mod stat_json;
 mod store;
-mod stores;
-mod sync;
+mod subcommands;
 mod unfinished;
 
 use std::ffi::OsString;
@@ -79,16 +68,16 @@ pub fn run(words: &[OsString]) -> u8 {
         }
     };
     let outcome = match arguments.subcommand {
-        Subcommand::Serve(arguments) => serve::run(&arguments),
-        Subcommand::Exec(arguments) => exec::run(&arguments, words),
-        Subcommand::Stat(arguments) => stat::run(&arguments),
-        Subcommand::Check(arguments) => check::run(&arguments),
-        Subcommand::Recover(arguments) => recover::run(&arguments),
-        Subcommand::Sync(arguments) => sync::run(&arguments),
-        Subcommand::Export(arguments) => export::run(&arguments),
-        Subcommand::Import(arguments) => import::run(&arguments),
-        Subcommand::List => stores::list(),
-        Subcommand::Rm(arguments) => stores::remove(&arguments),
+        Subcommand::Serve(arguments) => subcommands::serve::run(&arguments),
+        Subcommand::Exec(arguments) => subcommands::exec::run(&arguments, words),
+        Subcommand::Stat(arguments) => subcommands::stat::run(&arguments),
+        Subcommand::Check(arguments) => subcommands::check::run(&arguments),
+        Subcommand::Recover(arguments) => subcommands::recover::run(&arguments),
+        Subcommand::Sync(arguments) => subcommands::sync::run(&arguments),
+        Subcommand::Export(arguments) => subcommands::export::run(&arguments),
+        Subcommand::Import(arguments) => subcommands::import::run(&arguments),
+        Subcommand::List => subcommands::stores::list(),
+        Subcommand::Rm(arguments) => subcommands::stores::remove(&arguments),
     };
     out::finish();
     outcome.unwrap_or_else(|failure| {

@@ -10,7 +10,7 @@ use crate::keys::{Counted, databases, sums};
 use crate::out::say;
 use crate::processes::{described, name_of};
 use crate::size::{counted, grouped, human};
-use crate::stat_json;
+use crate::subcommands::stat_json;
 use crate::store::{self, Access};
 
 /// How long a look at the keys waits for a writer.

@@ -1,0 +1,16 @@
+//! The subcommands. Only `lib.rs` calls them.
+//!
+//! - `check`, `exec`, `export`, `import`, `recover`, `serve`, `stat`, `sync`: one subcommand each.
+//! - `stat_json`: what `stat` shows, for programs.
+//! - `stores`: the subcommands `list` and `rm`.
+
+pub(crate) mod check;
+pub(crate) mod exec;
+pub(crate) mod export;
+pub(crate) mod import;
+pub(crate) mod recover;
+pub(crate) mod serve;
+pub(crate) mod stat;
+mod stat_json;
+pub(crate) mod stores;
+pub(crate) mod sync;
