@@ -78,15 +78,15 @@ const REASONS: &[(&str, &str)] = &[
         "names the mutex of other crates and has none",
     ),
     (
-        "crates/engine/src/rdb/lzf.rs",
+        "crates/engine/src/rdb_form/lzf.rs",
         "where hashes were met, counted on from string to string: none sees another's",
     ),
     (
-        "crates/engine/src/types/stream/finger.rs",
+        "crates/engine/src/types/stream/last_read.rs",
         "where a read has come to, used only where the leaf has the same bytes up to there",
     ),
     (
-        "crates/engine/src/types/stream/leaf.rs",
+        "crates/engine/src/types/stream/leaf_edit.rs",
         "buffers that are empty whenever they are taken",
     ),
     (
@@ -94,7 +94,7 @@ const REASONS: &[(&str, &str)] = &[
         "what a transaction has done, made anew for each run of its body",
     ),
     (
-        "crates/engine/src/store/clock.rs",
+        "crates/engine/src/handle/clock.rs",
         "the time, which a body asks for and never sets",
     ),
     (
@@ -102,24 +102,52 @@ const REASONS: &[(&str, &str)] = &[
         "how many queries missed few tallies: it only decides which of them makes some, behind its reads",
     ),
     (
-        "crates/engine/src/types/feed/whole.rs",
+        "crates/engine/src/types/feed/root.rs",
         "the last schema, by the words that it follows from, whatever run read them",
     ),
     (
-        "crates/engine/src/upkeep/dead.rs",
+        "crates/engine/src/store/dead.rs",
         "how far a round over the dead has come: a place too far back costs a look",
     ),
     (
-        "crates/engine/src/upkeep/expired.rs",
+        "crates/engine/src/handle/expired_seen.rs",
         "keys that may be expired: each is looked up again before it is removed",
     ),
     (
-        "crates/engine/src/store/handle.rs",
+        "crates/engine/src/handle/store.rs",
         "used between reads and writes, not in their bodies",
     ),
     (
-        "crates/engine/src/upkeep/recency.rs",
+        "crates/engine/src/random.rs",
         "random numbers, of which any will do",
+    ),
+    (
+        "crates/engine/src/messages/publish.rs",
+        "the patterns of all subscribers as of a count of changes, which is compared before they are used",
+    ),
+    (
+        "crates/engine/src/messages/unsent.rs",
+        "messages that could not be sent after a commit",
+    ),
+    (
+        "crates/engine/src/waiting/postponed.rs",
+        "what could not be done after a commit",
+    ),
+    (
+        "crates/engine/src/transaction/changed.rs",
+        "the follower, which is called after a commit",
+    ),
+    (
+        "crates/engine/src/upkeep/counters.rs",
+        "counts of what was committed",
+    ),
+    (
+        "crates/engine/src/upkeep/eviction.rs",
+        "candidates for eviction, which is chosen between reads and writes; each is looked up again",
+    ),
+    (
+        "crates/engine/src/upkeep/space.rs",
+        "places that may be freed, looked for between reads and writes; each is looked up again",
     ),
 ];
 
