@@ -82,11 +82,11 @@ const REASONS: &[(&str, &str)] = &[
         "where hashes were met, counted on from string to string: none sees another's",
     ),
     (
-        "crates/engine/src/types/stream/last_read.rs",
+        "crates/engine/src/types/stream/leaves/last_read.rs",
         "where a read has come to, used only where the leaf has the same bytes up to there",
     ),
     (
-        "crates/engine/src/types/stream/leaf_edit.rs",
+        "crates/engine/src/types/stream/leaves/leaf_edit.rs",
         "buffers that are empty whenever they are taken",
     ),
     (
@@ -98,7 +98,7 @@ const REASONS: &[(&str, &str)] = &[
         "the time, which a body asks for and never sets",
     ),
     (
-        "crates/engine/src/types/feed/tally.rs",
+        "crates/engine/src/types/feed/query/tally.rs",
         "how many queries missed few tallies: it only decides which of them makes some, behind its reads",
     ),
     (

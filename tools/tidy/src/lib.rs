@@ -11,6 +11,7 @@
 //! - `circles`: files of a crate use one another in one direction.
 //! - `cited`: every numbered rule that is cited is defined, and the tests that guard it are there.
 //! - `documents`: links, the changelog.
+//! - `folders`: no folder has more source files than a reader takes in.
 //! - `maps`: every source file is named where a reader looks for it; files that are named are there.
 //! - `modules`: which file of a crate uses which others.
 //! - `repo`: the snapshot that the rules look at.
@@ -21,6 +22,7 @@ mod cells;
 mod circles;
 mod cited;
 mod documents;
+mod folders;
 mod maps;
 mod modules;
 mod repo;
@@ -60,6 +62,7 @@ impl Report {
 pub const RULES: &[Rule] = &[
     arrows::ARROWS,
     circles::CIRCLES,
+    folders::FOLDERS,
     sources::UNSAFE,
     sources::FORK_SAFE,
     sources::LOCALS,

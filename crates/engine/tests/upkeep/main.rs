@@ -1,0 +1,9 @@
+//! Expiry, eviction, and freeing in bounded steps.
+
+mod arenas;
+mod eviction;
+mod full_store;
+mod reclaim;
+mod space;
+mod steps;
+mod sweep;

@@ -1,0 +1,64 @@
+//! No folder has more source files than a reader takes in at one look.
+
+use std::collections::BTreeMap;
+
+use crate::{File, Repo, Report, Rule};
+
+/// Source files in a folder at most, those in folders below it not counted.
+const MOST: usize = 20;
+/// What counts as one.
+const SOURCES: &[&str] = &["c", "h", "lua", "php", "py", "rs", "sh"];
+
+/// Folders that still have more.
+const CROWDED: &[&str] = &[
+    "bench/core",
+    "clients/c/tests",
+    "clients/php/extension",
+    "clients/php/src",
+    "clients/python/src",
+    "clients/python/tests",
+    "clients/python/undercroft",
+    "clients/python/undercroft/asyncio",
+    "conformance/programs/python",
+    "crates/commands/src",
+    "crates/commands/src/handlers",
+    "crates/commands/src/table",
+    "scripts",
+];
+
+pub(crate) const FOLDERS: Rule = Rule {
+    name: "no folder has more source files than a reader takes in",
+    check,
+    canary: || Repo {
+        files: (0..=MOST)
+            .map(|number| File {
+                path: format!("examples/crowd/file{number}.py"),
+                text: String::new(),
+            })
+            .collect(),
+        packages: Vec::new(),
+    },
+};
+
+fn check(repo: &Repo) -> Report {
+    let mut report = Report::default();
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for file in &repo.files {
+        if SOURCES.contains(&file.extension()) {
+            let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            *counts.entry(folder).or_default() += 1;
+        }
+    }
+    for (folder, count) in counts {
+        report.add(match (count > MOST, CROWDED.contains(&folder)) {
+            (true, false) => Some(format!(
+                "{folder}: {count} source files; expected {MOST} at most"
+            )),
+            (false, true) => Some(format!(
+                "{folder}: no longer crowded; take it from the list"
+            )),
+            _ => None,
+        });
+    }
+    report
+}
