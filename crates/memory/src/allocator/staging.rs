@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use crate::allocator::page_use::{BlockPlace, PageUse};
 use crate::allocator::pins::PARKED;
 use crate::error::{Error, Fault};
-use crate::handle::Segment;
+use crate::handle::{Marks, Segment, Unlock};
 use crate::mapped::layout::{PAGE, descriptor, shard, slot};
 use crate::processes::lock::Owner;
 use crate::processes::wait::defer_signals;
@@ -27,6 +27,8 @@ use crate::writing::transaction::Transaction;
 
 /// Blocks of a shard looked at without its lock at most.
 const LOOK: usize = 1024;
+/// Pages of a staged block that are saved under one hold of its shard's lock (W9).
+const STAGED_AT_ONCE: u64 = 256;
 /// Blocks of the dead freed in one transaction at most (W9).
 const FREED_AT_ONCE: usize = 16;
 
@@ -269,6 +271,35 @@ impl Segment {
                 .load(layout.descriptor(page) + descriptor::NEXT);
             Some(Ok(page))
         })
+    }
+}
+
+impl Segment {
+    /// Saves the pages of a block that was just staged, a bounded number under each hold of the lock. A copy that begins
+    /// later has no need of them: nobody refers to the block.
+    #[inline]
+    pub(crate) fn save_staged_for_copy(
+        &self,
+        index: usize,
+        page: u64,
+        bytes: u64,
+    ) -> Result<(), Error> {
+        // A copy whose moment was before the block was staged is on, seen through the shard's lock, or over.
+        if !self.mapping.copy_is_on() {
+            return Ok(());
+        }
+        let shards = ShardSet::one(index);
+        let at = self.mapping.layout().page(page);
+        for start in (0..bytes).step_by((STAGED_AT_ONCE * PAGE) as usize) {
+            self.lock_shards(shards, Marks::Ignored)?;
+            let _unlock = Unlock {
+                segment: self,
+                shards,
+            };
+            let some = (bytes - start).min(STAGED_AT_ONCE * PAGE);
+            self.mapping.save_for_copy(at + start, some);
+        }
+        Ok(())
     }
 }
 

@@ -9,9 +9,9 @@
 use std::sync::atomic::Ordering;
 
 use crate::allocator::heap::{Heap, OF_COPY, Run};
-use crate::copying::saving::{DONE, NONE, Table};
 use crate::error::{Error, Fault};
 use crate::handle::{Marks, Segment};
+use crate::mapped::copy_table::{CopyTable, DONE, NONE};
 use crate::mapped::layout::{EXTENT_PAGES, PAGE, control, descriptor};
 use crate::probes::fault;
 use crate::processes::lock::Owner;
@@ -116,9 +116,9 @@ impl<'s> Area<'s> {
     }
 
     /// Takes the memory for a table of so many extents, and empties it. Nobody looks at it before the copy is on.
-    pub(super) fn take_table(&self, extents: u64) -> Result<Table<'s>, Error> {
+    pub(super) fn take_table(&self, extents: u64) -> Result<CopyTable<'s>, Error> {
         let mapping = &self.segment.mapping;
-        let pages = Table::bytes(extents).div_ceil(PAGE);
+        let pages = CopyTable::bytes(extents).div_ceil(PAGE);
         let first = self.take(pages)?;
         let zeros = [0; PAGE as usize];
         for page in first..first + pages {
@@ -132,7 +132,7 @@ impl<'s> Area<'s> {
         ] {
             mapping.store(word, value);
         }
-        let table = Table::of(mapping).ok_or(Error::Damaged(Fault {
+        let table = CopyTable::of(mapping).ok_or(Error::Damaged(Fault {
             at: control::COPY_TABLE,
             what: "the table of a copy",
         }))?;
@@ -144,7 +144,7 @@ impl<'s> Area<'s> {
     /// that the copy has no need of the pages of a run as they are now.
     pub(super) fn stock_up(
         &self,
-        table: &Table<'_>,
+        table: &CopyTable<'_>,
         extents: u64,
         free: impl Fn(u64, u64),
     ) -> Result<u64, Error> {
@@ -153,7 +153,7 @@ impl<'s> Area<'s> {
         let mut added = 0;
         while added < extents {
             let there = stocked.load(Ordering::Relaxed) / EXTENT_PAGES;
-            let room = Table::stock_most(table.extents).saturating_sub(there);
+            let room = CopyTable::stock_most(table.extents).saturating_sub(there);
             let some = (extents - added).min(STOCK_AT_ONCE).min(room);
             if some == 0 {
                 break;
@@ -189,7 +189,7 @@ impl<'s> Area<'s> {
 }
 
 /// Has the copy leave out a run that it has taken before its moment.
-pub(super) fn leave_out(table: &Table<'_>, first: u64, pages: u64) {
+pub(super) fn leave_out(table: &CopyTable<'_>, first: u64, pages: u64) {
     let end = (first + pages).min(table.extents * EXTENT_PAGES);
     for page in first..end {
         table.entry(page).store(DONE, Ordering::Relaxed);

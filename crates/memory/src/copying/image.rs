@@ -2,7 +2,7 @@
 //!
 //! The locks of all shards are held once, for the moment: while the shards' roots, the map of reserved extents and the
 //! masks of free pages are copied, and the copy is switched on. Then the pages that were in use are copied, one after the
-//! other and without any lock, while others write on; what they change first is saved (`saving.rs`). With the last page
+//! other and without any lock, while others write on; what they change first is saved (`copy_table.rs`). With the last page
 //! the copy is over, whatever is done with the image: it is read by the same code as the store, with nobody who changes
 //! anything, for as long as its owner likes.
 //!
@@ -13,13 +13,13 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use crate::copying::area::{Area, leave_out};
-use crate::copying::saving::{DONE, LOST, NONE, ON, Table};
 use crate::error::Error;
 use crate::handle::{Marks, Segment};
 use crate::inspection::still::cannot_join;
+use crate::mapped::copy_table::{CopyTable, DONE, LOST, NONE, ON};
 use crate::mapped::layout::{EXTENT, EXTENT_PAGES, PAGE, control, shard};
+use crate::mapped::map::Map;
 use crate::mapped::mapping::Mapping;
-use crate::mapped::platform::Map;
 use crate::probes::fault;
 use crate::processes::wait;
 use crate::views::view::{Notes, View};
@@ -273,7 +273,7 @@ impl Segment {
 struct Copier<'s> {
     segment: &'s Segment,
     area: Area<'s>,
-    table: Table<'s>,
+    table: CopyTable<'s>,
     image: Image,
     /// Pages that the stock is to have at least.
     low: u64,

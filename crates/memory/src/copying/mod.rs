@@ -2,8 +2,6 @@
 //!
 //! - `area`: the memory that a copy takes of the heap: who makes it, its table and its stock of pages, and giving it back.
 //! - `image`: the copier's half: the moment, and the pages one after the other.
-//! - `saving`: the writers' half: a page is saved before it changes.
 
 mod area;
 pub(crate) mod image;
-mod saving;

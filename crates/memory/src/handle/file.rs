@@ -15,13 +15,14 @@ use crate::error::Error;
 use crate::handle::Segment;
 use crate::inspection::statistics::Setting;
 use crate::inspection::users;
+use crate::mapped::fingerprint::fingerprint;
 use crate::mapped::layout::{
-    EXTENT, EXTENTS_MAX, HEAP_LOG_RESERVED, Layout, PAGE, SHARDS_MAX, control, fingerprint, header,
-    ring, shard, slot,
+    EXTENT, EXTENTS_MAX, HEAP_LOG_RESERVED, Layout, PAGE, SHARDS_MAX, control, header, ring, shard,
+    slot,
 };
+use crate::mapped::map::Map;
 use crate::mapped::mapping::Mapping;
-use crate::mapped::platform::unix_milliseconds;
-use crate::mapped::platform::{self, Map};
+use crate::mapped::platform::{self, unix_milliseconds};
 use crate::processes::process::{Process, SPARE_SLOTS, boot};
 
 /// Default for [`Options::capacity`].

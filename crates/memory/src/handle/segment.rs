@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::mapped::fork_mutex::ForkMutex;
 use crate::mapped::layout::control;
 use crate::mapped::mapping::Mapping;
-use crate::mapped::words::ShardWords;
+use crate::mapped::shard_words::ShardWords;
 use crate::mapped::{futex, platform};
 use crate::messages::seat::Lively;
 use crate::probes::fault;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::mapped::futex;
-use crate::mapped::platform::Map;
+use crate::mapped::map::Map;
 
 /// In a lock's word: it is locked,
 const LOCKED: u32 = 1;

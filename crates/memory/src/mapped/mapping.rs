@@ -1,20 +1,16 @@
-//! Access to the mapped file: word-sized relaxed atomics, copies and
-//! comparisons, all bounds-checked (S1, S3). No reference into the file leaves
-//! this module.
+//! The mapped file: its words as relaxed atomics, and the bounds that every access is checked against (S1, S3).
+//!
+//! `reads.rs` and `stores.rs` add copies and comparisons. No reference into the file other than to atomic words leaves
+//! these modules.
 
-use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::error::Fault;
-use crate::mapped::blocks;
 use crate::mapped::layout::{EXTENT, EXTENT_PAGES, Layout, PAGE};
-use crate::mapped::overlay::Overlay;
-use crate::mapped::platform::{self, Map};
-use crate::mapped::words::{Lock, last_word, words_of};
+use crate::mapped::map::Map;
+use crate::mapped::overlay::{Overlay, outside};
+use crate::mapped::words::Lock;
 use crate::probes::race::Race;
-use crate::probes::work;
 
 /// The mapped file and where things lie in it.
 pub(crate) struct Mapping {
@@ -22,7 +18,7 @@ pub(crate) struct Mapping {
     layout: Layout,
     writable: bool,
     /// Bytes of the heap that are read directly: all of them, or none where an overlay lies over the file.
-    heap_size: u64,
+    pub(super) heap_size: u64,
     /// Bytes of the file that are read directly, as above.
     pub(super) direct: u64,
     /// Shards whose words are read directly, as above.
@@ -33,54 +29,6 @@ pub(crate) struct Mapping {
     pub(super) overlay: Option<Overlay>,
     /// What tests do in the midst of this handle's reads.
     race: Race,
-}
-
-/// A place in the heap that was checked once: aligned, in an extent backed by
-/// memory. Up to the end of that extent, reads need no further look at the map.
-#[derive(Clone, Copy)]
-pub(crate) struct CheckedPlace<'m> {
-    mapping: &'m Mapping,
-    at: u64,
-    /// Bytes from `at` to the end of the extent.
-    valid: u64,
-}
-
-impl<'m> CheckedPlace<'m> {
-    /// Asks for the next cache line, so that it is on its way while the first
-    /// one is looked at.
-    #[inline(always)]
-    pub(crate) fn prefetch_next_line(self) {
-        if self.valid > 64 {
-            self.mapping.prefetch(self.at + 64);
-        }
-    }
-
-    /// The word so many bytes behind the place, a multiple of 8.
-    #[inline(always)]
-    pub(crate) fn word(self, behind: u64) -> Result<u64, Fault> {
-        debug_assert!(behind.is_multiple_of(8));
-        if behind >= self.valid {
-            let at = self.at.wrapping_add(behind & !7);
-            self.mapping.check(at, 8)?;
-            return Ok(self.mapping.load(at));
-        }
-        // SAFETY: both offsets are multiples of 8, and the word lies in the
-        // extent that was checked.
-        Ok(unsafe { self.mapping.word_unchecked(self.at + (behind & !7)) }.load(Ordering::Relaxed))
-    }
-
-    /// Whether the bytes behind the place are the given ones.
-    #[inline(always)]
-    pub(crate) fn equals(self, behind: u64, bytes: &[u8]) -> Result<bool, Fault> {
-        debug_assert!(behind.is_multiple_of(8));
-        let length = bytes.len() as u64;
-        // Sums cannot overflow: lengths of slices are below 2^63, and what
-        // stands in a header is below 2^40.
-        if behind.saturating_add(length) > self.valid {
-            self.mapping.check(self.at.wrapping_add(behind), length)?;
-        }
-        Ok(self.mapping.equals(self.at + behind, bytes))
-    }
 }
 
 impl Mapping {
@@ -186,7 +134,7 @@ impl Mapping {
     /// - `at` is a multiple of 8.
     /// - `at + 8` is at most the length of the mapping.
     #[inline(always)]
-    unsafe fn word_unchecked(&self, at: u64) -> &AtomicU64 {
+    pub(super) unsafe fn word_unchecked(&self, at: u64) -> &AtomicU64 {
         debug_assert!(at & 7 == 0 && at <= self.layout.file_length - 8);
         // SAFETY: aligned and inside the mapping (the caller's duty), which
         // lives as long as `self`; every access to the file, here and in other
@@ -221,10 +169,20 @@ impl Mapping {
         unsafe { self.word_unchecked(at) }.load(Ordering::Relaxed)
     }
 
-    #[inline(always)]
-    pub(crate) fn store(&self, at: u64, value: u64) {
-        debug_assert!(self.is_kept(at, 8), "{at:#x} is in a copy and not saved");
-        self.word(at).store(value, Ordering::Relaxed);
+    #[cold]
+    #[inline(never)]
+    fn load_under_overlay(&self, at: u64) -> u64 {
+        let (overlay, file) = self.under_overlay(at, 8);
+        overlay.load(file, at)
+    }
+
+    /// The overlay over the file, and the file, to read a range that is not read directly. A mapping without an overlay
+    /// comes here where an offset of its own constants is wrong.
+    pub(super) fn under_overlay(&self, at: u64, length: u64) -> (&Overlay, &Map) {
+        match &self.overlay {
+            Some(overlay) => (overlay, &self.map),
+            None => outside(at, length),
+        }
     }
 
     /// A word of the control page, for who looks at it time and again.
@@ -263,41 +221,13 @@ impl Mapping {
 
     /// Whether the extent, which is one of the heap's, is backed by memory.
     #[inline(always)]
-    fn extent_reserved(&self, extent: u64) -> bool {
+    pub(super) fn extent_reserved(&self, extent: u64) -> bool {
         debug_assert!(extent < self.layout.extents);
         let at = self.layout.reserved_map + extent / 64 * 8;
         // SAFETY: the map has a bit for each of the heap's extents, and starts
         // at a page.
         let word = unsafe { self.word_unchecked(at) }.load(Ordering::Relaxed);
         word >> (extent % 64) & 1 == 1
-    }
-
-    /// Checks a heap offset that was read from the store, for reads behind it.
-    #[inline(always)]
-    pub(crate) fn place_at(&self, at: u64) -> Result<CheckedPlace<'_>, Fault> {
-        work::touched(work::LINE);
-        let start = at.wrapping_sub(self.layout.heap);
-        if at & 7 == 0 && start < self.heap_size && self.extent_reserved(start / EXTENT) {
-            Ok(CheckedPlace {
-                mapping: self,
-                at,
-                valid: EXTENT - start % EXTENT,
-            })
-        } else {
-            self.place_under_overlay(at)
-        }
-    }
-
-    /// Where an overlay lies over the file: a place of which nothing is valid to be read directly.
-    #[cold]
-    fn place_under_overlay(&self, at: u64) -> Result<CheckedPlace<'_>, Fault> {
-        self.overlay.as_ref().ok_or_else(|| unreserved(at))?;
-        self.check(at, 8)?;
-        Ok(CheckedPlace {
-            mapping: self,
-            at,
-            valid: 0,
-        })
     }
 
     #[cold]
@@ -363,243 +293,10 @@ impl Mapping {
         assert!(at <= self.layout.file_length && length <= self.layout.file_length - at);
         self.map.start().wrapping_add(at as usize)
     }
-
-    /// Copies out of a range that was checked; appends to `out`.
-    #[inline(always)]
-    pub(crate) fn append_to(&self, at: u64, length: usize, out: &mut Vec<u8>) {
-        let whole = length.next_multiple_of(8);
-        if at & 7 != 0 || at + whole as u64 > self.direct {
-            return self.append_under_overlay(at, 0, length, out);
-        }
-        let before = out.len();
-        out.reserve(whole);
-        // SAFETY: `reserve` made room for `whole` more bytes; the source is
-        // aligned and inside the mapping (looked at), read by atomic words; the
-        // bytes up to `before + length` are then initialised.
-        unsafe {
-            let source = self.map.start().add(at as usize).cast::<u64>();
-            let target = out.as_mut_ptr().add(before).cast::<u64>();
-            blocks::copy_out(source, target, whole / 8);
-            out.set_len(before + length);
-        }
-    }
-
-    /// As [`append_to`](Self::append_to), from `skip` bytes, less than 8, behind the start of the range that was
-    /// checked.
-    #[inline(always)]
-    pub(crate) fn append_from(&self, at: u64, skip: usize, length: usize, out: &mut Vec<u8>) {
-        assert!(skip < 8);
-        if skip == 0 || length == 0 {
-            return self.append_to(at, length, out);
-        }
-        let words = (skip + length).div_ceil(8);
-        if at & 7 != 0 || at + words as u64 * 8 > self.direct {
-            return self.append_under_overlay(at, skip, length, out);
-        }
-        let before = out.len();
-        out.reserve(length.saturating_add(8));
-        // SAFETY: the source is aligned and inside the mapping (looked at), read
-        // by atomic words. What is written are 8 bytes, and then whole words up
-        // to `words * 8 - skip` bytes, which is less than `length + 8`, for
-        // which `reserve` made room; the bytes up to `before + length` are then
-        // initialised.
-        unsafe {
-            let source = self.map.start().add(at as usize).cast::<u64>();
-            let target = out.as_mut_ptr().add(before);
-            let first = AtomicU64::from_ptr(source).load(Ordering::Relaxed);
-            target.cast::<u64>().write_unaligned(first >> (skip * 8));
-            let (source, target) = (source.add(1), target.add(8 - skip).cast::<u64>());
-            blocks::copy_out(source, target, words - 1);
-            out.set_len(before + length);
-        }
-    }
-
-    /// Copies out of a range that was checked, into all of `out`, which may hold nothing yet.
-    #[inline(always)]
-    pub(crate) fn copy_into(&self, at: u64, out: &mut [MaybeUninit<u8>]) {
-        let whole = out.len() / 8;
-        if at & 7 != 0 || at + out.len().next_multiple_of(8) as u64 > self.direct {
-            return self.copy_under_overlay(at, out);
-        }
-        // SAFETY: the source is aligned and inside the mapping (looked at) and
-        // read by atomic words; the target is a slice of our own.
-        unsafe {
-            let source = self.map.start().add(at as usize).cast::<u64>();
-            let target = out.as_mut_ptr().cast::<u64>();
-            blocks::copy_out(source, target, whole);
-            if !out.len().is_multiple_of(8) {
-                let word = AtomicU64::from_ptr(source.add(whole)).load(Ordering::Relaxed);
-                for (out, byte) in out[whole * 8..].iter_mut().zip(word.to_le_bytes()) {
-                    out.write(byte);
-                }
-            }
-        }
-    }
-
-    /// Copies into a range that was checked; the last word is padded with
-    /// zeros.
-    #[inline]
-    pub(crate) fn copy_from(&self, at: u64, bytes: &[u8]) {
-        debug_assert!(
-            self.is_kept(at, bytes.len() as u64),
-            "{at:#x} is in a copy and not saved"
-        );
-        self.fill_staged(at, bytes);
-    }
-
-    /// As [`copy_from`](Self::copy_from), into a staged block: what is in no copy of the store, or was saved when the
-    /// block was staged.
-    #[inline]
-    pub(crate) fn fill_staged(&self, at: u64, bytes: &[u8]) {
-        let whole = bytes.len() / 8;
-        assert!(
-            self.writable
-                && at & 7 == 0
-                && at + words_of(bytes.len() as u64) * 8 <= self.layout.file_length
-        );
-        // SAFETY: the target is aligned, inside the mapping and writable
-        // (asserted), written by atomic words; the source is a slice.
-        unsafe {
-            let target = self.map.start().add(at as usize).cast::<u64>();
-            let source = bytes.as_ptr().cast::<u64>();
-            blocks::copy_in(source, target, whole);
-            if !bytes.len().is_multiple_of(8) {
-                AtomicU64::from_ptr(target.add(whole)).store(last_word(bytes), Ordering::Relaxed);
-            }
-        }
-    }
-
-    /// Receives from a socket into a staged block, and what is more into `more`; see
-    /// [`fill_staged`](Self::fill_staged).
-    pub(crate) fn receive_staged(
-        &self,
-        at: u64,
-        length: u64,
-        socket: BorrowedFd<'_>,
-        more: &mut Vec<u8>,
-    ) -> io::Result<usize> {
-        assert!(self.writable && at + length <= self.layout.file_length);
-        // SAFETY: the target is inside the mapping and writable (asserted). It is no Rust reference's: the kernel writes
-        // to it as another process might.
-        unsafe {
-            let target = self.map.start().add(at as usize);
-            platform::receive(socket, target, length as usize, more)
-        }
-    }
-
-    /// Copies a page to where it lies in another mapping of the same layout, which is this process' own.
-    #[inline]
-    pub(crate) fn copy_page_to(&self, other: &Mapping, from: u64, to: u64) {
-        let last = self.layout.file_length - PAGE;
-        assert!(
-            other.writable
-                && other.layout == self.layout
-                && (from | to) & 7 == 0
-                && from <= last
-                && to <= last
-        );
-        // SAFETY: both offsets are multiples of 8, and each page lies inside its mapping: both are as long as their
-        // layout says (asserted in `new`), and the layouts are the same.
-        unsafe {
-            let source = self.map.start().add(from as usize).cast::<u64>();
-            let target = other.map.start().add(to as usize).cast::<u64>();
-            blocks::copy_across(source, target, PAGE as usize / 8);
-        }
-    }
-
-    /// Copies whole words inside the file, from lower to higher addresses. The two ranges do not overlap.
-    #[inline(always)]
-    pub(crate) fn copy_within(&self, from: u64, to: u64, words: u64) {
-        debug_assert!(from.abs_diff(to) >= words.saturating_mul(8));
-        debug_assert!(
-            self.is_kept(to, words.saturating_mul(8)),
-            "{to:#x} is in a copy and not saved"
-        );
-        let room = self.layout.file_length;
-        assert!(
-            self.writable
-                && (from | to) & 7 == 0
-                && words <= room / 8
-                && from <= room - words * 8
-                && to <= room - words * 8
-        );
-        // SAFETY: both offsets are multiples of 8, and both ranges lie inside
-        // the mapping (asserted).
-        unsafe {
-            let source = self.map.start().add(from as usize).cast::<u64>();
-            let target = self.map.start().add(to as usize).cast::<u64>();
-            blocks::copy_across(source, target, words as usize);
-        }
-    }
-
-    /// Adds a number to each of some words of a range that was checked.
-    #[inline(always)]
-    pub(crate) fn add_to_words(&self, at: u64, words: u64, change: u64) {
-        debug_assert!(
-            self.is_kept(at, words.saturating_mul(8)),
-            "{at:#x} is in a copy and not saved"
-        );
-        let room = self.layout.file_length;
-        assert!(self.writable && at & 7 == 0 && words <= room / 8 && at <= room - words * 8);
-        // SAFETY: the range is aligned, inside the mapping and writable (asserted).
-        unsafe {
-            let first = self.map.start().add(at as usize).cast::<u64>();
-            work::touched(words);
-            for index in 0..words as usize {
-                let word = AtomicU64::from_ptr(first.add(index));
-                let sum = word.load(Ordering::Relaxed).wrapping_add(change);
-                word.store(sum, Ordering::Relaxed);
-            }
-        }
-    }
-
-    /// Copies whole words of the file to another place in it.
-    ///
-    /// # Safety
-    /// `target` is aligned and inside the mapping, with so many words from there on.
-    #[inline(always)]
-    pub(super) unsafe fn copy_words_out(&self, from: u64, words: u64, target: *mut u64) {
-        let room = self.layout.file_length;
-        assert!(from & 7 == 0 && words <= room / 8 && from <= room - words * 8);
-        // SAFETY: the source is aligned and inside the mapping (asserted), the target is (the caller's duty).
-        unsafe {
-            let source = self.map.start().add(from as usize).cast::<u64>();
-            blocks::copy_across(source, target, words as usize);
-        }
-    }
-
-    /// Whether the bytes of a range that was checked equal `bytes`.
-    #[inline(always)]
-    pub(crate) fn equals(&self, at: u64, bytes: &[u8]) -> bool {
-        let whole = bytes.len() / 8;
-        if at & 7 != 0 || at + words_of(bytes.len() as u64) * 8 > self.direct {
-            return self.equals_under_overlay(at, bytes);
-        }
-        // SAFETY: the range in the file is aligned and inside the mapping
-        // (looked at) and read by atomic words; `bytes` is a slice.
-        unsafe {
-            let left = self.map.start().add(at as usize).cast::<u64>();
-            let right = bytes.as_ptr().cast::<u64>();
-            for index in 0..whole {
-                let word = AtomicU64::from_ptr(left.add(index)).load(Ordering::Relaxed);
-                if word != right.add(index).read_unaligned() {
-                    return false;
-                }
-            }
-            if !bytes.len().is_multiple_of(8) {
-                let mask = (1 << (bytes.len() % 8 * 8)) - 1;
-                let word = AtomicU64::from_ptr(left.add(whole)).load(Ordering::Relaxed);
-                if word & mask != last_word(bytes) {
-                    return false;
-                }
-            }
-        }
-        true
-    }
 }
 
 #[cold]
-fn unreserved(at: u64) -> Fault {
+pub(super) fn unreserved(at: u64) -> Fault {
     Fault {
         at,
         what: "an aligned offset in a reserved extent",

@@ -1,23 +1,41 @@
-//! The mapped file: where things lie in it, and every access to its words.
+//! The mapped file: where things lie in it, and every access to its words. Any folder may call it but `probes`.
 //!
-//! - `blocks`: copies of words, many bytes at once.
-//! - `classes`: size classes of blocks.
-//! - `fork_mutex`: the mutex of what a process keeps for itself, which a forked child finds open.
-//! - `futex`: sleeping until a word changes, and waking.
+//! From the lowest file to the highest:
+//!
 //! - `layout`: where everything lies in the file.
-//! - `lent`: values that a thread keeps from one call to the next.
-//! - `mapping`: access to words, copies and comparisons, all of them checked.
-//! - `overlay`: what words held before changes that are not finished.
+//! - `classes`: size classes of blocks.
+//! - `fingerprint`: whether two builds agree on the layout.
 //! - `platform`: the few system calls that the store needs.
-//! - `words`: words that every transaction looks at, found and checked once.
+//! - `futex`: sleeping until a word changes, and waking.
+//! - `map`: mappings of files and of memory.
+//! - `fork_mutex`: the mutex of what a process keeps for itself, which a forked child finds open.
+//! - `lent`: values that a thread keeps from one call to the next.
+//! - `words`: locks and other words with a meaning of their own.
+//! - `blocks`: copies of words, many bytes at once.
+//! - `overlay`: what words held before changes that are not finished.
+//! - `mapping`: access to words, all of it checked.
+//! - `reads`: copies out of the file, and comparisons.
+//! - `copy_table`: pages that a copy of the store still needs are saved before they change.
+//! - `stores`: stores into the file, and copies within it.
+//! - `checked_place`: places that are checked once and read many times.
+//! - `shard_words`: words that every transaction looks at, found and checked once.
+//! - `overlaid`: a mapping that is read through an overlay.
 
 mod blocks;
+pub(crate) mod checked_place;
 pub(crate) mod classes;
+pub(crate) mod copy_table;
+pub(crate) mod fingerprint;
 pub(crate) mod fork_mutex;
 pub(crate) mod futex;
 pub mod layout;
 pub(crate) mod lent;
+pub(crate) mod map;
 pub(crate) mod mapping;
+pub(crate) mod overlaid;
 pub(crate) mod overlay;
 pub(crate) mod platform;
+mod reads;
+pub(crate) mod shard_words;
+mod stores;
 pub(crate) mod words;

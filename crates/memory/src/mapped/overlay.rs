@@ -5,21 +5,27 @@
 //! reaches later was perhaps read too late.
 
 use std::collections::BTreeMap;
-use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::ops::Deref;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::mapped::blocks;
 use crate::mapped::fork_mutex::{ForkGuard, ForkMutex};
-use crate::mapped::mapping::Mapping;
-use crate::writing::log::SavedWords;
+use crate::mapped::map::Map;
 
 /// Bytes that are copied before their changed words are put right.
 const CHUNK: u64 = 64 * 1024;
 
 /// By the offset of a range's first word: the offset behind its last one, and which of the contents is its first.
 type Ranges = BTreeMap<u64, (u64, usize)>;
+
+/// Words that entries of an undo log saved.
+#[derive(Default)]
+pub(crate) struct SavedWords {
+    /// Of each entry where its words begin and end, and which of the contents is its first. Newest first.
+    pub(crate) entries: Vec<((u64, u64), usize)>,
+    /// What they held.
+    pub(crate) contents: Vec<u64>,
+}
 
 /// Words that were changed, and what they held before.
 #[derive(Default)]
@@ -54,7 +60,7 @@ impl Overlay {
 
     /// Adds what entries of a log saved, the oldest first. Words that are known already stay: what was saved first counts.
     /// Returns whether a word is among them that was not known, and was read.
-    fn add(&self, saved: &SavedWords) -> bool {
+    pub(super) fn add(&self, saved: &SavedWords) -> bool {
         let mut inner = self.inner();
         inner.sort_reads();
         let Inner { changed, read } = &mut *inner;
@@ -136,90 +142,46 @@ impl Changed {
     }
 }
 
-/// A mapping under an overlay.
-pub(crate) struct Overlaid<'m> {
-    mapping: Mapping,
-    _below: PhantomData<&'m Mapping>,
-}
-
-impl Mapping {
-    /// This mapping under an overlay.
-    pub(crate) fn overlaid(&self, overlay: Overlay) -> Overlaid<'_> {
-        Overlaid {
-            // SAFETY: the lifetime keeps `self` for as long as the result.
-            mapping: unsafe { self.under(overlay) },
-            _below: PhantomData,
-        }
-    }
-}
-
-impl Overlaid<'_> {
-    /// Adds what entries of a log saved. Returns whether any of the words was read before it was known to have changed.
-    pub(crate) fn add_saved(&self, saved: &SavedWords) -> bool {
-        let overlay = self.mapping.overlay.as_ref();
-        overlay.is_some_and(|overlay| overlay.add(saved))
-    }
-
-    /// Takes what was changed off.
-    pub(crate) fn take_changed(&self) -> Changed {
-        let overlay = self.mapping.overlay.as_ref();
-        overlay.map_or_else(Changed::default, |overlay| {
-            std::mem::take(&mut overlay.inner().changed)
-        })
-    }
-
-    /// Forgets what was read.
-    pub(crate) fn forget_reads(&self) {
-        if let Some(overlay) = &self.mapping.overlay {
-            overlay.inner().read.clear();
-        }
-    }
-}
-
-impl Deref for Overlaid<'_> {
-    type Target = Mapping;
-
-    fn deref(&self) -> &Mapping {
-        &self.mapping
-    }
-}
-
-/// Reads of a mapping under an overlay. A mapping without one comes here where an offset of its own constants is wrong.
-impl Mapping {
+/// Reads of the mapped file under an overlay.
+impl Overlay {
     /// What lies over a range, which is noted as read.
-    fn changed(&self, at: u64, length: u64) -> ForkGuard<'_, Inner> {
+    fn over(&self, file: &Map, at: u64, length: u64) -> ForkGuard<'_, Inner> {
         let end = at.saturating_add(length);
-        let is_sound = at.is_multiple_of(8) && end <= self.layout().file_length;
-        match &self.overlay {
-            Some(overlay) if is_sound => {
-                let mut inner = overlay.inner();
-                inner.note(at, end.next_multiple_of(8));
-                inner
-            }
-            _ => panic!("an offset outside of the file: {at:#x}, {length} bytes"),
+        if !at.is_multiple_of(8) || end > file.length() {
+            outside(at, length);
         }
+        let mut inner = self.inner();
+        inner.note(at, end.next_multiple_of(8));
+        inner
     }
 
-    #[cold]
-    #[inline(never)]
-    pub(super) fn load_under_overlay(&self, at: u64) -> u64 {
-        let old = self.changed(at, 8).changed.find(at);
-        old.unwrap_or_else(|| self.word(at).load(Ordering::Relaxed))
+    /// The word at an offset.
+    pub(super) fn load(&self, file: &Map, at: u64) -> u64 {
+        let old = self.over(file, at, 8).changed.find(at);
+        // SAFETY: aligned and inside the mapping (looked at by `over`); every access to it is atomic.
+        let word = unsafe { AtomicU64::from_ptr(file.start().add(at as usize).cast()) };
+        old.unwrap_or_else(|| word.load(Ordering::Relaxed))
     }
 
     /// Calls `each` with the bytes of a range, a chunk at a time, until it says that it has seen enough, and where each
     /// begins, in bytes from the range's start.
-    fn each_chunk(&self, at: u64, length: u64, mut each: impl FnMut(usize, &[u8]) -> bool) {
-        let inner = self.changed(at, length);
+    fn each_chunk(
+        &self,
+        file: &Map,
+        at: u64,
+        length: u64,
+        mut each: impl FnMut(usize, &[u8]) -> bool,
+    ) {
+        let inner = self.over(file, at, length);
         let whole = length.next_multiple_of(8);
         let mut words = vec![0_u64; (whole.min(CHUNK) / 8) as usize];
         let mut done = 0;
         while done < length {
             let (start, size) = (at + done, (whole - done).min(CHUNK));
             let words = &mut words[..(size / 8) as usize];
-            // SAFETY: the source is aligned and inside the mapping (looked at by `changed`); the target is a slice.
+            // SAFETY: the source is aligned and inside the mapping (looked at by `over`); the target is a slice.
             unsafe {
-                let source = self.start().add(start as usize).cast::<u64>();
+                let source = file.start().add(start as usize).cast::<u64>();
                 blocks::copy_out(source, words.as_mut_ptr(), words.len());
             }
             for (from, old) in inner.changed.within(start, start + size) {
@@ -238,26 +200,25 @@ impl Mapping {
         }
     }
 
-    #[cold]
-    #[inline(never)]
-    pub(super) fn append_under_overlay(
+    /// Appends `length` bytes to `out`, from `skip` bytes behind an offset on.
+    pub(super) fn append(
         &self,
+        file: &Map,
         at: u64,
         skip: usize,
         length: usize,
         out: &mut Vec<u8>,
     ) {
         out.reserve(length);
-        self.each_chunk(at, (skip + length) as u64, |start, bytes| {
+        self.each_chunk(file, at, (skip + length) as u64, |start, bytes| {
             out.extend_from_slice(&bytes[skip.saturating_sub(start).min(bytes.len())..]);
             true
         });
     }
 
-    #[cold]
-    #[inline(never)]
-    pub(super) fn copy_under_overlay(&self, at: u64, out: &mut [MaybeUninit<u8>]) {
-        self.each_chunk(at, out.len() as u64, |start, bytes| {
+    /// Fills all of `out` from an offset on.
+    pub(super) fn copy(&self, file: &Map, at: u64, out: &mut [MaybeUninit<u8>]) {
+        self.each_chunk(file, at, out.len() as u64, |start, bytes| {
             let target = &mut out[start..start + bytes.len()];
             for (target, &byte) in target.iter_mut().zip(bytes) {
                 target.write(byte);
@@ -266,16 +227,31 @@ impl Mapping {
         });
     }
 
-    #[cold]
-    #[inline(never)]
-    pub(super) fn equals_under_overlay(&self, at: u64, expected: &[u8]) -> bool {
+    /// Whether the bytes from an offset on are the expected ones.
+    pub(super) fn equals(&self, file: &Map, at: u64, expected: &[u8]) -> bool {
         let mut equal = true;
-        self.each_chunk(at, expected.len() as u64, |start, bytes| {
+        self.each_chunk(file, at, expected.len() as u64, |start, bytes| {
             equal = expected[start..start + bytes.len()] == *bytes;
             equal
         });
         equal
     }
+
+    /// Takes what was changed off.
+    pub(super) fn take_changed(&self) -> Changed {
+        std::mem::take(&mut self.inner().changed)
+    }
+
+    /// Forgets what was read.
+    pub(super) fn forget_reads(&self) {
+        self.inner().read.clear();
+    }
+}
+
+/// Ends a read at an offset that is wrong.
+#[cold]
+pub(super) fn outside(at: u64, length: u64) -> ! {
+    panic!("an offset outside of the file: {at:#x}, {length} bytes")
 }
 
 #[cfg(test)]

@@ -2,12 +2,11 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{self, BufRead, Read};
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 /// Identity of a file: device and inode.
@@ -30,7 +29,7 @@ fn path_string(path: &Path) -> io::Result<CString> {
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "path contains a zero byte"))
 }
 
-fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+pub(super) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 {
         Err(io::Error::last_os_error())
     } else {
@@ -215,201 +214,6 @@ fn range_lock(kind: libc::c_int, start: u64, length: u64) -> libc::flock {
         l_start: start as libc::off_t,
         l_len: length as libc::off_t,
         l_pid: 0,
-    }
-}
-
-/// A mapping, unmapped when dropped.
-pub(crate) struct Map {
-    start: *mut u8,
-    length: usize,
-    /// Whether it is unmapped by somebody else.
-    is_borrowed: bool,
-}
-
-// SAFETY: a mapping belongs to the process, not to a thread.
-unsafe impl Send for Map {}
-// SAFETY: `Map` itself gives out the start only; what is done there is the
-// business of `Mapping`.
-unsafe impl Sync for Map {}
-
-impl Map {
-    /// Maps the first `length` bytes of the file, shared with everybody.
-    pub(crate) fn shared(file: &File, length: u64, write: bool) -> io::Result<Map> {
-        let protection = libc::PROT_READ | if write { libc::PROT_WRITE } else { 0 };
-        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
-        Self::new(length, protection, flags, file.as_raw_fd())
-    }
-
-    /// Maps the first `length` bytes of the file as they are: what is written
-    /// there stays in this process.
-    pub(crate) fn private(file: &File, length: u64) -> io::Result<Map> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
-        Self::new(length, protection, flags, file.as_raw_fd())
-    }
-
-    /// So much address space of this process' own: it reads as zeros and has no memory but where it was written to. A
-    /// forked child has none of it.
-    pub(crate) fn own(length: u64) -> io::Result<Map> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        let map = Self::new(length, protection, flags, -1)?;
-        map.advise(0, length, libc::MADV_DONTFORK)?;
-        Ok(map)
-    }
-
-    /// One page of this process' own that reads as zero in a forked child (L3).
-    pub(crate) fn fork_guard() -> io::Result<Map> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let map = Self::new(crate::mapped::layout::PAGE, protection, flags, -1)?;
-        map.advise(0, crate::mapped::layout::PAGE, libc::MADV_WIPEONFORK)?;
-        Ok(map)
-    }
-
-    /// Keeps the open file description of `file` alive, with its locks, in this
-    /// process only (L1).
-    pub(crate) fn keep_description(file: &File) -> io::Result<Map> {
-        let map = Self::new(
-            crate::mapped::layout::PAGE,
-            libc::PROT_READ,
-            libc::MAP_SHARED,
-            file.as_raw_fd(),
-        )?;
-        map.advise(0, crate::mapped::layout::PAGE, libc::MADV_DONTFORK)?;
-        Ok(map)
-    }
-
-    fn new(length: u64, protection: i32, flags: i32, descriptor: i32) -> io::Result<Map> {
-        let length = usize::try_from(length)
-            .map_err(|_| io::Error::new(io::ErrorKind::OutOfMemory, "file too large to map"))?;
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                length,
-                protection,
-                flags,
-                descriptor,
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Map {
-            start: start.cast(),
-            length,
-            is_borrowed: false,
-        })
-    }
-
-    /// The same range, which is not unmapped with what is returned.
-    ///
-    /// # Safety
-    /// The result does not outlive `self`.
-    pub(crate) unsafe fn borrowed(&self) -> Map {
-        Map {
-            start: self.start,
-            length: self.length,
-            is_borrowed: true,
-        }
-    }
-
-    /// First byte.
-    #[inline(always)]
-    pub(crate) fn start(&self) -> *mut u8 {
-        self.start
-    }
-
-    /// Length in bytes.
-    #[inline(always)]
-    pub(crate) fn length(&self) -> u64 {
-        self.length as u64
-    }
-
-    /// The first word, which lives as long as the mapping.
-    pub(crate) fn first_word(&self) -> &AtomicU32 {
-        // SAFETY: the mapping is at least a page long, page-aligned, and lives
-        // as long as `self`; all access to it is atomic.
-        unsafe { AtomicU32::from_ptr(self.start.cast()) }
-    }
-
-    /// Makes the pages of a range present and writable, allocating them in the
-    /// file; an error where the file system is full, never a SIGBUS (H2).
-    pub(crate) fn populate(&self, start: u64, length: u64) -> io::Result<()> {
-        self.advise(start, length, libc::MADV_POPULATE_WRITE)
-    }
-
-    /// Gives the memory behind a range of the file back; it reads as zeros then.
-    pub(crate) fn punch(&self, start: u64, length: u64) -> io::Result<()> {
-        self.advise(start, length, libc::MADV_REMOVE)
-    }
-
-    /// Writes what was changed in a range to the disk, and waits for it.
-    pub(crate) fn sync(&self, start: u64, length: u64) -> io::Result<()> {
-        assert!(
-            start.is_multiple_of(crate::mapped::layout::PAGE) && start + length <= self.length()
-        );
-        // SAFETY: the range lies inside our own mapping (asserted).
-        let result = unsafe {
-            libc::msync(
-                self.start.add(start as usize).cast(),
-                length as usize,
-                libc::MS_SYNC,
-            )
-        };
-        check(result).map(drop)
-    }
-
-    /// Whether the mapped file is known to have lost the name by which it was
-    /// opened. Asks the mapping itself, so that it needs no right to the path.
-    pub(crate) fn is_unlinked(&self) -> bool {
-        let Ok(maps) = File::open("/proc/self/maps") else {
-            return false;
-        };
-        let is_ours = |line: &&[u8]| {
-            let digits = line.split(|&byte| byte == b'-').next().unwrap_or_default();
-            let digits = std::str::from_utf8(digits).unwrap_or_default();
-            usize::from_str_radix(digits, 16) == Ok(self.start as usize)
-        };
-        let lines = io::BufReader::new(maps).split(b'\n').map_while(Result::ok);
-        let mut lines = lines.filter(|line| is_ours(&line.as_slice()));
-        lines
-            .next()
-            .is_some_and(|line| line.ends_with(b" (deleted)"))
-    }
-
-    fn advise(&self, start: u64, length: u64, advice: i32) -> io::Result<()> {
-        assert!(
-            start.is_multiple_of(crate::mapped::layout::PAGE)
-                && start
-                    .checked_add(length)
-                    .is_some_and(|end| end <= self.length()),
-            "advice outside of the mapping"
-        );
-        // SAFETY: the range lies inside our own mapping (asserted above). None
-        // of the advices used here changes its content but `MADV_REMOVE`, and a
-        // shared mapping is only ever accessed as atomics.
-        let result = unsafe {
-            libc::madvise(
-                self.start.add(start as usize).cast(),
-                length as usize,
-                advice,
-            )
-        };
-        check(result).map(drop)
-    }
-}
-
-impl Drop for Map {
-    fn drop(&mut self) {
-        if self.is_borrowed {
-            return;
-        }
-        // SAFETY: the range is exactly one that we mapped, and whoever borrowed
-        // it is gone.
-        unsafe { libc::munmap(self.start.cast(), self.length) };
     }
 }
 

@@ -19,8 +19,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use crate::error::{Error, Holder};
 use crate::mapped::fork_mutex::ForkMutex;
 use crate::mapped::layout::{SLOTS, control, slot};
+use crate::mapped::map::Map;
 use crate::mapped::mapping::Mapping;
-use crate::mapped::platform::{self, FileId, Map, unix_milliseconds};
+use crate::mapped::platform::{self, FileId, unix_milliseconds};
 use crate::processes::lock::Owner;
 use crate::processes::tenant::{Life, Tenant};
 use crate::processes::wait::is_out_of_time;

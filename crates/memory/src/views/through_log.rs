@@ -20,7 +20,8 @@ use crate::handle::Segment;
 use crate::mapped::fork_mutex::ForkMutex;
 use crate::mapped::layout::{SHARDS_MAX, SLOTS, control, shard, slot};
 use crate::mapped::mapping::Mapping;
-use crate::mapped::overlay::{Changed, Overlaid, Overlay};
+use crate::mapped::overlaid::Overlaid;
+use crate::mapped::overlay::{Changed, Overlay};
 use crate::views::counter;
 use crate::views::shards::ShardSet;
 

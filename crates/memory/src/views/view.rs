@@ -9,8 +9,9 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Fault;
+use crate::mapped::checked_place::CheckedPlace;
 use crate::mapped::layout::{header, shard};
-use crate::mapped::mapping::{CheckedPlace, Mapping};
+use crate::mapped::mapping::Mapping;
 use crate::probes::race::ReadWatch;
 use crate::views::counter;
 use crate::views::shards::ShardSet;

@@ -19,7 +19,8 @@ use std::sync::atomic::{Ordering, compiler_fence, fence};
 use crate::error::{Error, Fault};
 use crate::mapped::layout::shard;
 use crate::mapped::mapping::Mapping;
-use crate::mapped::words::{self, ShardWords};
+use crate::mapped::overlay::SavedWords;
+use crate::mapped::shard_words::{self, ShardWords};
 use crate::probes::fault;
 use crate::probes::work;
 
@@ -35,7 +36,7 @@ pub(crate) fn in_order() {
 const KIND_SHIFT: u32 = 56;
 const WORDS: u64 = 0;
 const GRANT: u64 = 1;
-const DESCRIPTION: u64 = words::DESCRIPTION * 8;
+const DESCRIPTION: u64 = shard_words::DESCRIPTION * 8;
 
 /// One undo log.
 #[derive(Clone, Copy)]
@@ -58,7 +59,7 @@ impl ShardWords<'_> {
         let Some(next) = self.copy_to_log(mapping, tail, (at, words), description) else {
             return false;
         };
-        work::logged(words + words::DESCRIPTION);
+        work::logged(words + shard_words::DESCRIPTION);
         in_order();
         fault::step();
         self.store::<{ shard::LOG_TAIL }>(next);
@@ -74,15 +75,6 @@ impl ShardWords<'_> {
         self.store::<{ shard::LOG_TAIL }>(0);
         in_order();
     }
-}
-
-/// Words that entries saved.
-#[derive(Default)]
-pub(crate) struct SavedWords {
-    /// Of each entry where its words begin and end, and which of the contents is its first. Newest first.
-    pub(crate) entries: Vec<((u64, u64), usize)>,
-    /// What they held.
-    pub(crate) contents: Vec<u64>,
 }
 
 impl Mapping {
@@ -126,7 +118,7 @@ impl Log<'_> {
         if next > self.limit {
             return Err(Full { needed: next });
         }
-        work::logged(words + words::DESCRIPTION);
+        work::logged(words + shard_words::DESCRIPTION);
         let (top, body) = (self.area + tail, words * 8);
         self.mapping.copy_within(at, top, words);
         self.finish(top + body, at, words | WORDS << KIND_SHIFT, next);

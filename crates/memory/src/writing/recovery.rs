@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Fault};
 use crate::handle::{Marks, Segment};
 use crate::mapped::layout::{SLOTS, control, ring, shard, slot};
-use crate::mapped::words::ShardWords;
+use crate::mapped::shard_words::ShardWords;
 use crate::probes::fault;
 use crate::processes::lock::{self, Owner};
 use crate::processes::wait::{Waiter, Which};

@@ -25,58 +25,53 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::error::Error;
-use crate::handle::{Marks, Segment, Unlock};
 use crate::mapped::layout::{EXTENT_PAGES, PAGE, control};
 use crate::mapped::mapping::Mapping;
 use crate::probes::fault;
-use crate::views::shards::ShardSet;
 
 /// No copy is made.
-pub(super) const NONE: u64 = 0;
+pub(crate) const NONE: u64 = 0;
 /// Changes save pages.
-pub(super) const ON: u64 = 1;
+pub(crate) const ON: u64 = 1;
 /// The stock ran out: pages changed that were not saved.
-pub(super) const LOST: u64 = 2;
+pub(crate) const LOST: u64 = 2;
 /// In the table: the copier has the page, or needs nothing of it.
-pub(super) const DONE: u64 = 1;
-/// Pages of a staged block that are saved under one hold of its shard's lock (W9).
-const STAGED_AT_ONCE: u64 = 256;
+pub(crate) const DONE: u64 = 1;
 
 /// The table of a copy, in the heap: a word for each page, the masks of pages that were free at the moment, and the
 /// extents of the stock.
 #[derive(Clone, Copy)]
-pub(super) struct Table<'m> {
+pub(crate) struct CopyTable<'m> {
     mapping: &'m Mapping,
     at: u64,
     /// Extents that it has pages of.
-    pub(super) extents: u64,
+    pub(crate) extents: u64,
 }
 
-impl<'m> Table<'m> {
+impl<'m> CopyTable<'m> {
     /// Bytes of a table for so many extents.
-    pub(super) fn bytes(extents: u64) -> u64 {
+    pub(crate) fn bytes(extents: u64) -> u64 {
         extents * EXTENT_PAGES * 8 + extents.div_ceil(4) * 8 + Self::stock_most(extents) * 8
     }
 
     /// Extents that a stock can have at most: as many as there are to be saved.
-    pub(super) fn stock_most(extents: u64) -> u64 {
+    pub(crate) fn stock_most(extents: u64) -> u64 {
         extents + 1
     }
 
     /// The table that the control page names, where it lies in the heap (S3).
-    pub(super) fn of(mapping: &'m Mapping) -> Option<Table<'m>> {
+    pub(crate) fn of(mapping: &'m Mapping) -> Option<CopyTable<'m>> {
         let at = mapping.load(control::COPY_TABLE);
         let extents = mapping.load(control::COPY_EXTENTS);
         let fits = extents <= mapping.layout().extents && at.is_multiple_of(PAGE);
-        (fits && mapping.check(at, Self::bytes(extents)).is_ok()).then_some(Table {
+        (fits && mapping.check(at, Self::bytes(extents)).is_ok()).then_some(CopyTable {
             mapping,
             at,
             extents,
         })
     }
 
-    pub(super) fn entry(&self, page: u64) -> &'m AtomicU64 {
+    pub(crate) fn entry(&self, page: u64) -> &'m AtomicU64 {
         assert!(page < self.extents * EXTENT_PAGES);
         self.mapping.word(self.at + page * 8)
     }
@@ -88,19 +83,19 @@ impl<'m> Table<'m> {
     }
 
     /// The pages of an extent that were free at the moment, a bit each.
-    pub(super) fn free_pages(&self, extent: u64) -> u64 {
+    pub(crate) fn free_pages(&self, extent: u64) -> u64 {
         let (at, shift) = self.mask(extent);
         self.mapping.load(at) >> shift & 0xffff
     }
 
     /// Notes the masks of four extents, from one on that is a multiple of four.
-    pub(super) fn set_masks(&self, extent: u64, masks: u64) {
+    pub(crate) fn set_masks(&self, extent: u64, masks: u64) {
         let (at, _) = self.mask(extent);
         self.mapping.word(at).store(masks, Ordering::Relaxed);
     }
 
     /// The word that says where an extent of the stock lies.
-    pub(super) fn stock(&self, index: u64) -> &'m AtomicU64 {
+    pub(crate) fn stock(&self, index: u64) -> &'m AtomicU64 {
         assert!(index < Self::stock_most(self.extents));
         let (masks, _) = self.mask(self.extents.next_multiple_of(4));
         self.mapping.word(masks + index * 8)
@@ -137,7 +132,7 @@ impl<'m> Table<'m> {
         };
         fault::step();
         let from = self.mapping.layout().page(page);
-        self.mapping.copy_within(from, place, PAGE / 8);
+        self.mapping.copy_page_to(self.mapping, from, place);
         fault::step();
         // Where the copier was faster, the page in the stock is not needed.
         let entry = self.entry(page);
@@ -170,9 +165,9 @@ impl Mapping {
     }
 
     /// The table of a copy that nothing was lost of.
-    fn saving(&self) -> Option<Table<'_>> {
+    fn saving(&self) -> Option<CopyTable<'_>> {
         match self.word(control::COPY_STATE).load(Ordering::Acquire) {
-            ON => Table::of(self),
+            ON => CopyTable::of(self),
             LOST => {
                 // Who sees what this thread changes next sees that the copy is lost.
                 fence(Ordering::Release);
@@ -190,7 +185,7 @@ impl Mapping {
     }
 
     #[cold]
-    pub(super) fn lose_copy(&self) {
+    pub(crate) fn lose_copy(&self) {
         let state = self.word(control::COPY_STATE);
         let _ = state.compare_exchange(ON, LOST, Ordering::AcqRel, Ordering::Acquire);
         fence(Ordering::Release);
@@ -202,37 +197,8 @@ impl Mapping {
         if at < self.layout().heap || self.load(control::COPY_STATE) != ON {
             return true;
         }
-        let kept = |table: Table<'_>| self.pages_of(at, length).all(|page| table.is_kept(page));
+        let kept = |table: CopyTable<'_>| self.pages_of(at, length).all(|page| table.is_kept(page));
         // Others may have lost it since.
         self.saving().is_none_or(kept) || self.load(control::COPY_STATE) != ON
-    }
-}
-
-impl Segment {
-    /// Saves the pages of a block that was just staged, a bounded number under each hold of the lock. A copy that begins
-    /// later has no need of them: nobody refers to the block.
-    #[inline]
-    pub(crate) fn save_staged_for_copy(
-        &self,
-        index: usize,
-        page: u64,
-        bytes: u64,
-    ) -> Result<(), Error> {
-        // A copy whose moment was before the block was staged is on, seen through the shard's lock, or over.
-        if !self.mapping.copy_is_on() {
-            return Ok(());
-        }
-        let shards = ShardSet::one(index);
-        let at = self.mapping.layout().page(page);
-        for start in (0..bytes).step_by((STAGED_AT_ONCE * PAGE) as usize) {
-            self.lock_shards(shards, Marks::Ignored)?;
-            let _unlock = Unlock {
-                segment: self,
-                shards,
-            };
-            let some = (bytes - start).min(STAGED_AT_ONCE * PAGE);
-            self.mapping.save_for_copy(at + start, some);
-        }
-        Ok(())
     }
 }
