@@ -20,6 +20,7 @@
 //! - `inspection`: a store looked at as a whole: checks and figures.
 //! - `mapped`: where things lie in the mapped file, and every access to its words.
 //! - `messages`: messages between processes, and waking those who wait for them.
+//! - `models`: loom models of the places where the order of stores decides.
 //! - `probes`: what tests see and steer.
 //! - `processes`: which processes are alive, and the locks that they take.
 //! - `signs`: words that processes leave for one another, beside data and locks.
@@ -40,6 +41,8 @@ mod handle;
 mod inspection;
 mod mapped;
 mod messages;
+#[cfg(all(loom, test))]
+mod models;
 mod probes;
 mod processes;
 mod signs;
@@ -61,12 +64,13 @@ pub use inspection::statistics::{HeldLock, LockName, Member, Setting, Statistics
 pub use inspection::users::User;
 pub use mapped::classes::block_size;
 pub use mapped::fork_mutex::{ForkGuard, ForkMutex};
-pub use mapped::layout;
+pub use mapped::layout::{self, Offset};
 pub use mapped::lent::Lent;
 pub use mapped::mapping::prefetch;
 pub use mapped::platform::{
     boot_milliseconds, coarse_milliseconds, effective_user, thread_time, unix_milliseconds,
 };
+pub use mapped::shard_set::ShardSet;
 pub use mapped::words::last_word;
 pub use messages::bell::{Bell, remove_sockets};
 pub use messages::polling::Polling;
@@ -81,8 +85,7 @@ pub use processes::wait::{
 pub use signs::changes::Changes;
 pub use signs::turn::Turn;
 pub use views::reading::{Body, Scratch};
-pub use views::shards::ShardSet;
-pub use views::view::{Block, Offset, Roots, View};
+pub use views::view::{Block, Roots, View};
 pub use writing::removal::{Removing, has_removed_in_part, is_removing, removing};
 pub use writing::room::{Need, Shortfall, shortfall};
 pub use writing::savepoint::LogSavepoint;

@@ -50,6 +50,7 @@ const LOCK_ROOMS: &[(&str, &str)] = &[
         "clients/python/src/wire/line.rs",
         "the interpreter's lock keeps other threads out",
     ),
+    ("crates/memory/src/models/", "tests only"),
     ("crates/memory/src/probes/", "tests only"),
     ("crates/testkit/", "tests only"),
     ("clients/rust/samples/", "tests only"),

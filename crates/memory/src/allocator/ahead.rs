@@ -12,9 +12,8 @@ use std::sync::atomic::Ordering;
 use crate::allocator::pool::Pool;
 use crate::error::Error;
 use crate::handle::Segment;
-use crate::mapped::layout::{EXTENT_PAGES, PAGE};
+use crate::mapped::layout::{EXTENT_PAGES, Offset, PAGE};
 use crate::mapped::platform::coarse_milliseconds;
-use crate::views::view::Offset;
 use crate::writing::removal::{self, not_removing};
 use crate::writing::transaction::{Shortage, Transaction};
 

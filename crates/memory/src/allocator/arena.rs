@@ -14,10 +14,10 @@ use crate::allocator::page_use::PageUse;
 use crate::allocator::pool::Pool;
 use crate::error::{Error, Fault};
 use crate::mapped::classes;
-use crate::mapped::layout::{PAGE, arena, descriptor, shard};
+use crate::mapped::layout::{Offset, PAGE, arena, descriptor, shard};
 use crate::mapped::mapping::Mapping;
 use crate::probes::fault;
-use crate::views::view::{Offset, View};
+use crate::views::view::View;
 use crate::writing::moves::Moved;
 use crate::writing::transaction::Transaction;
 

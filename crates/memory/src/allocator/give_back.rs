@@ -9,8 +9,8 @@ use crate::error::{Error, Fault};
 use crate::handle::{Marks, Ran, Segment, Unlock};
 use crate::mapped::classes;
 use crate::mapped::layout::{descriptor, shard};
+use crate::mapped::shard_set::ShardSet;
 use crate::probes::fault;
-use crate::views::shards::ShardSet;
 use crate::writing::transaction::Transaction;
 
 /// Runs returned to the heap after one transaction for each of its shards (W9),

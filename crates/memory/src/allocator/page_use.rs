@@ -4,9 +4,8 @@ use crate::allocator::heap::{IN_ARENA, Run};
 use crate::allocator::pool::Pool;
 use crate::error::Fault;
 use crate::mapped::classes;
-use crate::mapped::layout::{PAGE, descriptor};
+use crate::mapped::layout::{Offset, PAGE, descriptor};
 use crate::mapped::mapping::Mapping;
-use crate::views::view::Offset;
 
 /// What a page is used for, as its descriptor says: the use in the low byte,
 /// its argument in the next one, and above them the page of the arena that it

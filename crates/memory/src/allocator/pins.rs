@@ -15,12 +15,12 @@ use crate::allocator::page_use::PageUse;
 use crate::allocator::staging::Owners;
 use crate::error::Error;
 use crate::handle::Segment;
-use crate::mapped::layout::{PAGE, SLOTS, control, descriptor, slot};
+use crate::mapped::counter::Version;
+use crate::mapped::layout::{Offset, PAGE, SLOTS, control, descriptor, slot};
 use crate::mapped::platform::unix_milliseconds;
+use crate::mapped::shard_set::ShardSet;
 use crate::processes::wait::defer_signals;
-use crate::views::counter::Version;
-use crate::views::shards::ShardSet;
-use crate::views::view::{Notes, Offset, View};
+use crate::views::view::{Notes, View};
 use crate::writing::transaction::Transaction;
 
 /// Stands in a staged block's descriptor for a process where nobody fills the block: it is only still read in place.

@@ -3,9 +3,8 @@
 use crate::allocator::heap::{IN_ARENA, Run};
 use crate::allocator::page_use::PageUse;
 use crate::error::Fault;
-use crate::mapped::layout::{PAGE, descriptor};
+use crate::mapped::layout::{Offset, PAGE, descriptor};
 use crate::mapped::mapping::Mapping;
-use crate::views::view::Offset;
 
 /// Memory that blocks are allocated from: a shard's own slabs, or an arena of
 /// the shard, which is the memory of one large object (H4).

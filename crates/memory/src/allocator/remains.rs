@@ -25,7 +25,7 @@ use crate::handle::{Marks, Segment};
 use crate::mapped::classes;
 use crate::mapped::layout::{EXTENT_PAGES, Layout, PAGE, control, descriptor, shard};
 use crate::mapped::mapping::Mapping;
-use crate::views::shards::ShardSet;
+use crate::mapped::shard_set::ShardSet;
 use crate::writing::transaction::Transaction;
 
 /// Ages count up to here and begin anew.

@@ -11,8 +11,7 @@ use crate::allocator::pool::Pool;
 use crate::allocator::stock::TakenBlocks;
 use crate::error::{Error, Fault};
 use crate::mapped::classes;
-use crate::mapped::layout::{EXTENT_PAGES, PAGE, descriptor, shard};
-use crate::views::view::Offset;
+use crate::mapped::layout::{EXTENT_PAGES, Offset, PAGE, descriptor, shard};
 use crate::writing::moves::Moved;
 use crate::writing::transaction::{Shortage, Transaction};
 

@@ -17,11 +17,10 @@ use crate::allocator::page_use::{BlockPlace, PageUse};
 use crate::allocator::pins::PARKED;
 use crate::error::{Error, Fault};
 use crate::handle::{Marks, Segment, Unlock};
-use crate::mapped::layout::{PAGE, descriptor, shard, slot};
+use crate::mapped::layout::{Offset, PAGE, descriptor, shard, slot};
+use crate::mapped::shard_set::ShardSet;
 use crate::processes::lock::Owner;
 use crate::processes::wait::defer_signals;
-use crate::views::shards::ShardSet;
-use crate::views::view::Offset;
 use crate::writing::room::Runs;
 use crate::writing::transaction::Transaction;
 

@@ -5,8 +5,8 @@
 use crate::allocator::pool::Pool;
 use crate::error::Error;
 use crate::mapped::classes;
+use crate::mapped::layout::Offset;
 use crate::mapped::layout::PAGE;
-use crate::views::view::Offset;
 use crate::writing::room::Missing;
 use crate::writing::transaction::Transaction;
 

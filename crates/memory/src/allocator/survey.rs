@@ -13,8 +13,7 @@ use crate::allocator::page_use::{PageUse, bitmap_words};
 use crate::error::Error;
 use crate::handle::Segment;
 use crate::mapped::classes;
-use crate::mapped::layout::{EXTENT, EXTENT_PAGES, PAGE, control, descriptor};
-use crate::views::view::Offset;
+use crate::mapped::layout::{EXTENT, EXTENT_PAGES, Offset, PAGE, control, descriptor};
 
 /// The mask of an extent whose pages are all free.
 const ALL_FREE: u64 = 0xffff;

@@ -13,10 +13,10 @@ use crate::error::{Error, Fault};
 use crate::handle::{Marks, Segment};
 use crate::mapped::copy_table::{CopyTable, DONE, NONE};
 use crate::mapped::layout::{EXTENT_PAGES, PAGE, control, descriptor};
+use crate::mapped::shard_set::ShardSet;
 use crate::probes::fault;
 use crate::processes::lock::Owner;
 use crate::processes::wait::defer_signals;
-use crate::views::shards::ShardSet;
 
 /// Extents of the stock that are taken in one step of the heap.
 const STOCK_AT_ONCE: u64 = 64;

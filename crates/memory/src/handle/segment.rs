@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::mapped::fork_mutex::ForkMutex;
 use crate::mapped::layout::control;
 use crate::mapped::mapping::Mapping;
+use crate::mapped::shard_set::ShardSet;
 use crate::mapped::shard_words::ShardWords;
 use crate::mapped::{futex, platform};
 use crate::messages::seat::Lively;
@@ -19,7 +20,6 @@ use crate::processes::process::{PathState, Process};
 use crate::processes::wait::{
     Suspicion, WaitHook, Waiter, Which, are_signals_deferred, is_interrupted, time_left,
 };
-use crate::views::shards::ShardSet;
 use crate::views::through_log::Kept;
 use crate::writing::log::Log;
 use crate::writing::recovery::is_settled;

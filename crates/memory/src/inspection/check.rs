@@ -9,9 +9,9 @@ use crate::handle::{Marks, Segment};
 use crate::inspection::check_arenas::Arena;
 use crate::inspection::still::cannot_join;
 use crate::mapped::classes;
-use crate::mapped::layout::{EXTENT_PAGES, PAGE, control, descriptor, shard};
-use crate::views::shards::ShardSet;
-use crate::views::view::{Notes, Offset, View};
+use crate::mapped::layout::{EXTENT_PAGES, Offset, PAGE, control, descriptor, shard};
+use crate::mapped::shard_set::ShardSet;
+use crate::views::view::{Notes, View};
 
 /// Problems reported at most; a damaged store may have millions.
 const PROBLEMS_MAX: usize = 100;

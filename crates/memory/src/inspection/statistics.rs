@@ -9,9 +9,9 @@ use crate::mapped::layout::{
     EXTENT, EXTENT_PAGES, PAGE, SLOTS, control, header, ring, shard, slot,
 };
 use crate::mapped::platform::coarse_milliseconds;
+use crate::mapped::shard_set::ShardSet;
 use crate::processes::lock::{self, Owner};
 use crate::processes::tenant::Tenant;
-use crate::views::shards::ShardSet;
 
 /// A process that has joined the store.
 #[derive(Clone, Debug)]

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Holder};
 use crate::handle::Segment;
+use crate::mapped::counter;
 use crate::mapped::layout::{control, shard};
 use crate::processes::lock::{self, Owner};
-use crate::views::counter;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(2);

@@ -4,6 +4,10 @@
 //! The file is sparse. It starts with what has a fixed place (header, control
 //! page, process table, shards, heap tables) and ends with the extents.
 
+/// Offset of a block in the heap, in bytes from the start of the file; 0 is
+/// none.
+pub type Offset = u64;
+
 /// Bytes in a page: the unit of slabs and of the page descriptors.
 pub const PAGE: u64 = 4096;
 /// Bytes in an extent: the unit in which heap memory is reserved.

@@ -10,6 +10,8 @@
 //! - `map`: mappings of files and of memory.
 //! - `fork_mutex`: the mutex of what a process keeps for itself, which a forked child finds open.
 //! - `lent`: values that a thread keeps from one call to the next.
+//! - `counter`: the version counter of a shard: odd while it is changed.
+//! - `shard_set`: a set of shards.
 //! - `words`: locks and other words with a meaning of their own.
 //! - `blocks`: copies of words, many bytes at once.
 //! - `overlay`: what words held before changes that are not finished.
@@ -25,6 +27,7 @@ mod blocks;
 pub(crate) mod checked_place;
 pub(crate) mod classes;
 pub(crate) mod copy_table;
+pub(crate) mod counter;
 pub(crate) mod fingerprint;
 pub(crate) mod fork_mutex;
 pub(crate) mod futex;
@@ -36,6 +39,7 @@ pub(crate) mod overlaid;
 pub(crate) mod overlay;
 pub(crate) mod platform;
 mod reads;
+pub(crate) mod shard_set;
 pub(crate) mod shard_words;
 mod stores;
 pub(crate) mod words;

@@ -19,13 +19,13 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::error::Error;
 use crate::handle::Segment;
+use crate::mapped::counter::Version;
 use crate::mapped::layout::{record, ring};
 use crate::mapped::lent::Lent;
 use crate::messages::ring_reader::{Look, RingReader};
 use crate::probes::fault;
 use crate::processes::lock;
 use crate::processes::wait::{Waiter, Which};
-use crate::views::counter::Version;
 
 /// Bytes of data backed with memory at first.
 const FIRST_BYTES: u64 = 64 * 1024;

@@ -23,7 +23,6 @@ mod hooks {
     use std::sync::{Arc, Mutex, PoisonError};
 
     use super::Moment;
-    use crate::views::view::{Notes, View};
 
     /// What is called in the midst of reads. It may use any handle but the one that it belongs to.
     pub type Hook = Box<dyn FnMut(Moment) + Send>;
@@ -61,9 +60,8 @@ mod hooks {
     pub(crate) struct ReadWatch<'a>(Option<&'a Race>);
 
     impl<'a> ReadWatch<'a> {
-        pub(crate) fn of(view: &View<'a>) -> ReadWatch<'a> {
-            let is_locked = matches!(view.notes, Notes::Locked);
-            ReadWatch((!is_locked).then(|| view.mapping.race()))
+        pub(crate) fn new(race: &'a Race, is_locked: bool) -> ReadWatch<'a> {
+            ReadWatch((!is_locked).then_some(race))
         }
 
         pub(crate) fn looking(self) {
@@ -79,7 +77,6 @@ mod hooks {
     use std::marker::PhantomData;
 
     use super::Moment;
-    use crate::views::view::View;
 
     #[derive(Clone, Default)]
     pub(crate) struct Race {}
@@ -94,7 +91,7 @@ mod hooks {
 
     impl<'a> ReadWatch<'a> {
         #[inline(always)]
-        pub(crate) fn of(_: &View<'a>) -> ReadWatch<'a> {
+        pub(crate) fn new(_: &'a Race, _is_locked: bool) -> ReadWatch<'a> {
             ReadWatch(PhantomData)
         }
 

@@ -145,7 +145,7 @@ impl Transaction<'_> {
 mod tests {
     use super::*;
     use crate::handle::file::Options;
-    use crate::views::shards::ShardSet;
+    use crate::mapped::shard_set::ShardSet;
 
     /// What differs from it in the bits that pick one counter, or the other.
     const HASH: u64 = 5000 << 20;

@@ -8,10 +8,10 @@
 use std::sync::atomic::Ordering;
 
 use crate::handle::Segment;
+use crate::mapped::counter;
 use crate::mapped::layout::shard;
 use crate::mapped::platform;
-use crate::views::counter;
-use crate::views::shards::ShardSet;
+use crate::mapped::shard_set::ShardSet;
 use crate::views::through_log::LookBack;
 use crate::views::view::{Notes, View};
 

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Holder};
 use crate::handle::{Marks, Segment, Unlock};
+use crate::mapped::counter;
 use crate::mapped::layout::{SHARDS_MAX, shard};
 use crate::mapped::platform;
+use crate::mapped::shard_set::ShardSet;
 use crate::probes::race::Moment;
 use crate::processes::lock::{self, Owner};
 use crate::processes::wait::{self, Waiter, Which, limit_patience};
-use crate::views::counter;
-use crate::views::shards::ShardSet;
 use crate::views::through_log::{LookBack, Meanwhile};
 use crate::views::view::{Notes, View};
 

@@ -17,13 +17,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::handle::Segment;
+use crate::mapped::counter;
 use crate::mapped::fork_mutex::ForkMutex;
 use crate::mapped::layout::{SHARDS_MAX, SLOTS, control, shard, slot};
 use crate::mapped::mapping::Mapping;
 use crate::mapped::overlaid::Overlaid;
 use crate::mapped::overlay::{Changed, Overlay};
-use crate::views::counter;
-use crate::views::shards::ShardSet;
+use crate::mapped::shard_set::ShardSet;
 
 /// What a long log has laid over a shard, for the next one who looks back at it: a writer that is stopped in the midst of a
 /// long change is looked back at time and again.

@@ -10,16 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Fault;
 use crate::mapped::checked_place::CheckedPlace;
-use crate::mapped::layout::{header, shard};
+use crate::mapped::counter;
+use crate::mapped::layout::{Offset, header, shard};
 use crate::mapped::mapping::Mapping;
+use crate::mapped::shard_set::ShardSet;
 use crate::probes::race::ReadWatch;
-use crate::views::counter;
-use crate::views::shards::ShardSet;
 use crate::views::through_log::{LookBack, Meanwhile};
-
-/// Offset of a block in the heap, in bytes from the start of the file; 0 is
-/// none.
-pub type Offset = u64;
 
 /// Read access to some shards.
 pub struct View<'a> {
@@ -120,7 +116,8 @@ impl<'a> View<'a> {
 
     #[inline(always)]
     fn watch(&self) -> ReadWatch<'a> {
-        ReadWatch::of(self)
+        let is_locked = matches!(self.notes, Notes::Locked);
+        ReadWatch::new(self.mapping.race(), is_locked)
     }
 
     /// Whether nothing changed since the view was made. To be asked before a

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Fault};
 use crate::handle::{Marks, Segment};
+use crate::mapped::counter;
 use crate::mapped::layout::{SLOTS, control, ring, shard, slot};
+use crate::mapped::shard_set::ShardSet;
 use crate::mapped::shard_words::ShardWords;
 use crate::probes::fault;
 use crate::processes::lock::{self, Owner};
 use crate::processes::wait::{Waiter, Which};
-use crate::views::counter;
-use crate::views::shards::ShardSet;
 
 /// Whether nobody left anything in a shard, whose lock is held, and it has no mark.
 #[inline(always)]

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::handle::Segment;
 use crate::mapped::layout::{EXTENT, EXTENT_PAGES, PAGE, control, shard};
 use crate::mapped::platform;
-use crate::views::shards::ShardSet;
+use crate::mapped::shard_set::ShardSet;
 use crate::writing::removal;
 use crate::writing::transaction::{Shortage, Transaction};
 

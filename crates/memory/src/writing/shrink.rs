@@ -12,9 +12,9 @@ use crate::error::Error;
 use crate::handle::{Marks, Segment, Unlock};
 use crate::mapped::layout::{PAGE, shard};
 use crate::mapped::platform::coarse_milliseconds;
+use crate::mapped::shard_set::ShardSet;
 use crate::probes::fault;
 use crate::processes::lock::Owner;
-use crate::views::shards::ShardSet;
 
 /// Milliseconds for which a log that was long stays so.
 const IDLE: u64 = 300;

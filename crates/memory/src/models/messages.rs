@@ -4,7 +4,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::thread;
 
-use super::{Broken, Counter, Futex, explore_with_canaries};
+use super::parts::{Broken, Counter, Futex, explore_with_canaries};
 use crate::messages::ring::{announce, move_tail, published, still_there};
 use crate::messages::seat::{Bits, lie_down, rouse};
 

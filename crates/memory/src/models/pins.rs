@@ -5,9 +5,9 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::thread;
 
-use super::{Broken, Counter, explore_with_canaries};
+use super::parts::{Broken, Counter, explore_with_canaries};
 use crate::allocator::pins::{before_looking_at_pins, clear_pin, set_pin};
-use crate::views::counter::{self, Version};
+use crate::mapped::counter::{self, Version};
 
 /// A pin, and whether the fence beside it is left out.
 struct Pin<const FENCED: bool>(AtomicU64);

@@ -1,158 +1,13 @@
-//! loom models of the places where the order of stores between processes
-//! decides: the lock with takeover, the counter with fallback to the lock, the
-//! reuse of a slot, the ring of messages, the seat of who waits for them, and pins.
-//! They run the code of `lock.rs`, `counter.rs`, `ring.rs`, `seat.rs` and `pins.rs` on loom's
-//! atomics, over every interleaving with a bounded number of preemptions.
-//!
-//! Each model has broken variants, which loom must refuse: a model that accepts
-//! anything proves nothing.
-//!
-//! - `messages`: the ring of messages, and the seat of a subscriber.
-//! - `pins`: a pin against the freeing of its block.
+//! The lock with takeover, the reuse of a slot, the version counter with fallback to the lock.
 
 use loom::cell::UnsafeCell;
-use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
-use loom::sync::{Arc, Condvar, Mutex};
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::thread;
 
-use crate::processes::lock::{self, Next, Owner, Surroundings, Word};
-use crate::views::counter::{self, Version};
-
-mod messages;
-mod pins;
-
-/// Set in a word while somebody may sleep, as in `lock.rs`.
-const WAITERS: u32 = 1 << 31;
-
-/// What is wrong with a variant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Broken {
-    Nothing,
-    /// Whoever slept takes the lock without telling that others may sleep too.
-    ForgetsSleepers,
-    /// A takeover is a store, not a compare-and-swap.
-    TakesOverBlindly,
-    /// A takeover does not ask whether the owner lives.
-    TakesOverByTime,
-    /// Whoever gets the lock does not look at the log.
-    TrustsTheLock,
-    /// The lock word does not tell one claim of a slot from the next.
-    NoGenerations,
-    /// The word is loaded relaxed and taken without release.
-    RelaxedWord,
-    /// The counter is made odd without a fence before the changes.
-    NoFenceBeforeChanges,
-    /// The reader looks at the counter again without a fence.
-    NoFenceAfterReading,
-    /// The reader trusts its last attempt instead of taking the lock.
-    NoFallback,
-    /// A record is written before the ring says what it overwrites.
-    AnnouncesLate,
-    /// The publisher looks for sleepers without a fence behind its message.
-    NoFenceBeforeWaking,
-    /// Who goes to sleep does not look once more.
-    NoLastLook,
-    /// Who goes to sleep does not say so.
-    SleepsUnseen,
-    /// Who pins a block looks at its reference without a fence behind the pin.
-    NoFenceBehindThePin,
-    /// Who frees a block looks at the pins without a fence before.
-    NoFenceBeforeLookingAtPins,
-}
-
-/// A lock word with the kernel's queue of sleepers.
-struct Futex {
-    word: AtomicU32,
-    queue: Mutex<()>,
-    woken: Condvar,
-    broken: Broken,
-}
-
-impl Futex {
-    fn new(word: u32, broken: Broken) -> Futex {
-        Futex {
-            word: AtomicU32::new(word),
-            queue: Mutex::new(()),
-            woken: Condvar::new(),
-            broken,
-        }
-    }
-
-    /// Sleeps until woken, without a time limit: a lost wake-up is a deadlock.
-    fn wait(&self, value: u32) {
-        let queue = self.queue.lock().expect("no panic");
-        if self.word.load(Ordering::Relaxed) == value {
-            drop(self.woken.wait(queue));
-        }
-    }
-
-    fn wake_all(&self) {
-        let _queue = self.queue.lock().expect("no panic");
-        self.woken.notify_all();
-    }
-
-    fn wake_one(&self) {
-        let _queue = self.queue.lock().expect("no panic");
-        self.woken.notify_one();
-    }
-
-    fn release(&self) {
-        if lock::release(self) {
-            self.wake_one();
-        }
-    }
-}
-
-impl Word for Futex {
-    fn get(&self) -> u32 {
-        self.word.load(match self.broken {
-            Broken::RelaxedWord => Ordering::Relaxed,
-            _ => Ordering::Acquire,
-        })
-    }
-
-    fn replace(&self, old: u32, new: u32) -> bool {
-        let order = match self.broken {
-            Broken::RelaxedWord => Ordering::Acquire,
-            Broken::TakesOverBlindly if old != lock::FREE => {
-                self.word.swap(new, Ordering::AcqRel);
-                return true;
-            }
-            _ => Ordering::AcqRel,
-        };
-        let new = match self.broken {
-            Broken::ForgetsSleepers if old == lock::FREE => new & !WAITERS,
-            _ => new,
-        };
-        let taken = self
-            .word
-            .compare_exchange(old, new, order, Ordering::Relaxed);
-        taken.is_ok()
-    }
-
-    fn exchange(&self, new: u32) -> u32 {
-        self.word.swap(new, Ordering::Release)
-    }
-}
-
-/// Sleeps for as long as it takes.
-struct Patient;
-
-impl Surroundings<Futex> for Patient {
-    type Refusal = ();
-
-    fn next(&mut self, _seen: u32) -> Next<()> {
-        Next::Sleep
-    }
-
-    fn sleep(&mut self, word: &Futex, value: u32) {
-        word.wait(value);
-    }
-
-    fn wake(&mut self, word: &Futex) {
-        word.wake_one();
-    }
-}
+use super::parts::{Broken, Counter, Futex, Patient, WAITERS, explore_with_canaries};
+use crate::mapped::counter;
+use crate::processes::lock::{self, Next, Owner, Surroundings};
 
 /// One entry of the process table: its generation, and the kernel's lock on it.
 struct Slot {
@@ -246,47 +101,6 @@ impl Guarded {
     }
 }
 
-fn explore(model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(model);
-}
-
-/// In the environment of a child: the broken variant it explores.
-const CANARY: &str = "UNDERCROFT_CANARY";
-
-/// Runs the model as it should be, then each broken variant, which must fail.
-/// A variant has a process of its own, as some end in an abort.
-fn explore_with_canaries(test: &str, model: fn(Broken), canaries: &[Broken]) {
-    if let Ok(name) = std::env::var(CANARY) {
-        let wanted = |broken: &&Broken| format!("{broken:?}") == name;
-        let &broken = canaries.iter().find(wanted).expect("a canary's name");
-        explore(move || model(broken));
-        return;
-    }
-    explore(move || model(Broken::Nothing));
-    for broken in canaries {
-        let (_, module) = module_path!().split_once("::").expect("a crate's module");
-        let name = format!("{module}::{test}");
-        let program = std::env::current_exe().expect("this test");
-        let output = std::process::Command::new(program)
-            .args(["--exact", &name, "--nocapture"])
-            .env(CANARY, format!("{broken:?}"))
-            .output()
-            .expect("a child");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let ran = String::from_utf8_lossy(&output.stdout).contains("running 1 test");
-        assert!(ran, "there is a test {name}");
-        assert!(!output.status.success(), "loom accepts {broken:?}");
-        let expected = ["deadlock", "Causality violation", "a torn", "assertion"];
-        assert!(
-            expected.iter().any(|reason| said.contains(reason)),
-            "{broken:?} fails for another reason: {said}"
-        );
-        println!("loom: {test}: {broken:?} is refused");
-    }
-}
-
 /// Three contenders for one lock: each gets it, one at a time, and nobody who
 /// sleeps is forgotten.
 fn sleepers(broken: Broken) {
@@ -316,7 +130,7 @@ fn sleepers(broken: Broken) {
 #[test]
 fn every_sleeper_is_woken() {
     explore_with_canaries(
-        "every_sleeper_is_woken",
+        "locks::every_sleeper_is_woken",
         sleepers,
         &[Broken::ForgetsSleepers],
     );
@@ -367,7 +181,7 @@ fn takeover(broken: Broken) {
 #[test]
 fn one_contender_takes_over_from_the_dead() {
     explore_with_canaries(
-        "one_contender_takes_over_from_the_dead",
+        "locks::one_contender_takes_over_from_the_dead",
         takeover,
         &[
             Broken::TakesOverBlindly,
@@ -425,33 +239,10 @@ fn reuse(broken: Broken) {
 #[test]
 fn an_old_waiter_does_not_harm_a_slot_claimed_anew() {
     explore_with_canaries(
-        "an_old_waiter_does_not_harm_a_slot_claimed_anew",
+        "locks::an_old_waiter_does_not_harm_a_slot_claimed_anew",
         reuse,
         &[Broken::NoGenerations, Broken::RelaxedWord],
     );
-}
-
-/// A version counter and which of its fences are left out.
-struct Counter<const BEFORE: bool, const AFTER: bool>(AtomicU64);
-
-impl<const BEFORE: bool, const AFTER: bool> Version for Counter<BEFORE, AFTER> {
-    fn get(&self, order: Ordering) -> u64 {
-        self.0.load(order)
-    }
-
-    fn put(&self, value: u64, order: Ordering) {
-        self.0.store(value, order);
-    }
-
-    fn fence(order: Ordering) {
-        let kept = match order {
-            Ordering::Release => BEFORE,
-            _ => AFTER,
-        };
-        if kept {
-            fence(order);
-        }
-    }
 }
 
 /// A writer and a reader that tries twice and then takes the lock, as
@@ -509,7 +300,7 @@ fn a_reader_never_returns_a_torn_pair() {
         _ => torn::<true, true>(broken),
     };
     explore_with_canaries(
-        "a_reader_never_returns_a_torn_pair",
+        "locks::a_reader_never_returns_a_torn_pair",
         model,
         &[
             Broken::NoFenceBeforeChanges,

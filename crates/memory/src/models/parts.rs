@@ -1,0 +1,203 @@
+//! What the models are made of: a lock word with sleepers, a version counter, and the exploration with broken variants.
+
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use loom::sync::{Condvar, Mutex};
+
+use crate::mapped::counter::Version;
+use crate::processes::lock::{self, Next, Surroundings, Word};
+
+/// Set in a word while somebody may sleep, as in `lock.rs`.
+pub(super) const WAITERS: u32 = 1 << 31;
+
+/// What is wrong with a variant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Broken {
+    Nothing,
+    /// Whoever slept takes the lock without telling that others may sleep too.
+    ForgetsSleepers,
+    /// A takeover is a store, not a compare-and-swap.
+    TakesOverBlindly,
+    /// A takeover does not ask whether the owner lives.
+    TakesOverByTime,
+    /// Whoever gets the lock does not look at the log.
+    TrustsTheLock,
+    /// The lock word does not tell one claim of a slot from the next.
+    NoGenerations,
+    /// The word is loaded relaxed and taken without release.
+    RelaxedWord,
+    /// The counter is made odd without a fence before the changes.
+    NoFenceBeforeChanges,
+    /// The reader looks at the counter again without a fence.
+    NoFenceAfterReading,
+    /// The reader trusts its last attempt instead of taking the lock.
+    NoFallback,
+    /// A record is written before the ring says what it overwrites.
+    AnnouncesLate,
+    /// The publisher looks for sleepers without a fence behind its message.
+    NoFenceBeforeWaking,
+    /// Who goes to sleep does not look once more.
+    NoLastLook,
+    /// Who goes to sleep does not say so.
+    SleepsUnseen,
+    /// Who pins a block looks at its reference without a fence behind the pin.
+    NoFenceBehindThePin,
+    /// Who frees a block looks at the pins without a fence before.
+    NoFenceBeforeLookingAtPins,
+}
+
+/// A lock word with the kernel's queue of sleepers.
+pub(super) struct Futex {
+    pub(super) word: AtomicU32,
+    queue: Mutex<()>,
+    woken: Condvar,
+    pub(super) broken: Broken,
+}
+
+impl Futex {
+    pub(super) fn new(word: u32, broken: Broken) -> Futex {
+        Futex {
+            word: AtomicU32::new(word),
+            queue: Mutex::new(()),
+            woken: Condvar::new(),
+            broken,
+        }
+    }
+
+    /// Sleeps until woken, without a time limit: a lost wake-up is a deadlock.
+    pub(super) fn wait(&self, value: u32) {
+        let queue = self.queue.lock().expect("no panic");
+        if self.word.load(Ordering::Relaxed) == value {
+            drop(self.woken.wait(queue));
+        }
+    }
+
+    pub(super) fn wake_all(&self) {
+        let _queue = self.queue.lock().expect("no panic");
+        self.woken.notify_all();
+    }
+
+    pub(super) fn wake_one(&self) {
+        let _queue = self.queue.lock().expect("no panic");
+        self.woken.notify_one();
+    }
+
+    pub(super) fn release(&self) {
+        if lock::release(self) {
+            self.wake_one();
+        }
+    }
+}
+
+impl Word for Futex {
+    fn get(&self) -> u32 {
+        self.word.load(match self.broken {
+            Broken::RelaxedWord => Ordering::Relaxed,
+            _ => Ordering::Acquire,
+        })
+    }
+
+    fn replace(&self, old: u32, new: u32) -> bool {
+        let order = match self.broken {
+            Broken::RelaxedWord => Ordering::Acquire,
+            Broken::TakesOverBlindly if old != lock::FREE => {
+                self.word.swap(new, Ordering::AcqRel);
+                return true;
+            }
+            _ => Ordering::AcqRel,
+        };
+        let new = match self.broken {
+            Broken::ForgetsSleepers if old == lock::FREE => new & !WAITERS,
+            _ => new,
+        };
+        let taken = self
+            .word
+            .compare_exchange(old, new, order, Ordering::Relaxed);
+        taken.is_ok()
+    }
+
+    fn exchange(&self, new: u32) -> u32 {
+        self.word.swap(new, Ordering::Release)
+    }
+}
+
+/// Sleeps for as long as it takes.
+pub(super) struct Patient;
+
+impl Surroundings<Futex> for Patient {
+    type Refusal = ();
+
+    fn next(&mut self, _seen: u32) -> Next<()> {
+        Next::Sleep
+    }
+
+    fn sleep(&mut self, word: &Futex, value: u32) {
+        word.wait(value);
+    }
+
+    fn wake(&mut self, word: &Futex) {
+        word.wake_one();
+    }
+}
+
+/// A version counter and which of its fences are left out.
+pub(super) struct Counter<const BEFORE: bool, const AFTER: bool>(pub(super) AtomicU64);
+
+impl<const BEFORE: bool, const AFTER: bool> Version for Counter<BEFORE, AFTER> {
+    fn get(&self, order: Ordering) -> u64 {
+        self.0.load(order)
+    }
+
+    fn put(&self, value: u64, order: Ordering) {
+        self.0.store(value, order);
+    }
+
+    fn fence(order: Ordering) {
+        let kept = match order {
+            Ordering::Release => BEFORE,
+            _ => AFTER,
+        };
+        if kept {
+            fence(order);
+        }
+    }
+}
+
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+/// In the environment of a child: the broken variant it explores.
+const CANARY: &str = "UNDERCROFT_CANARY";
+
+/// Runs the model as it should be, then each broken variant, which must fail.
+/// A variant has a process of its own, as some end in an abort.
+pub(super) fn explore_with_canaries(test: &str, model: fn(Broken), canaries: &[Broken]) {
+    if let Ok(name) = std::env::var(CANARY) {
+        let wanted = |broken: &&Broken| format!("{broken:?}") == name;
+        let &broken = canaries.iter().find(wanted).expect("a canary's name");
+        explore(move || model(broken));
+        return;
+    }
+    explore(move || model(Broken::Nothing));
+    for broken in canaries {
+        let name = format!("models::{test}");
+        let program = std::env::current_exe().expect("this test");
+        let output = std::process::Command::new(program)
+            .args(["--exact", &name, "--nocapture"])
+            .env(CANARY, format!("{broken:?}"))
+            .output()
+            .expect("a child");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let ran = String::from_utf8_lossy(&output.stdout).contains("running 1 test");
+        assert!(ran, "there is a test {name}");
+        assert!(!output.status.success(), "loom accepts {broken:?}");
+        let expected = ["deadlock", "Causality violation", "a torn", "assertion"];
+        assert!(
+            expected.iter().any(|reason| said.contains(reason)),
+            "{broken:?} fails for another reason: {said}"
+        );
+        println!("loom: {test}: {broken:?} is refused");
+    }
+}
