@@ -23,7 +23,7 @@
 //! - `models`: loom models of the places where the order of stores decides.
 //! - `probes`: what tests see and steer.
 //! - `processes`: which processes are alive, and the locks that they take.
-//! - `signs`: words that processes leave for one another, beside data and locks.
+//! - `segment`: the handle, and words that processes leave for one another beside data and locks.
 //! - `views`: reading shards, under their locks or without one.
 //! - `writing`: transactions, their undo logs, and recovery.
 
@@ -45,7 +45,7 @@ mod messages;
 mod models;
 mod probes;
 mod processes;
-mod signs;
+mod segment;
 mod views;
 mod writing;
 
@@ -58,9 +58,8 @@ pub use allocator::trim::Trimmed;
 pub use copying::image::Image;
 pub use error::{Error, Fault, Holder};
 pub use handle::file::{Initially, Options, capacity_made};
-pub use handle::{Marks, Segment};
 pub use inspection::check::Report;
-pub use inspection::statistics::{HeldLock, LockName, Member, Setting, Statistics};
+pub use inspection::statistics::{HeldLock, LockName, Member, Statistics};
 pub use inspection::users::User;
 pub use mapped::classes::block_size;
 pub use mapped::fork_mutex::{ForkGuard, ForkMutex};
@@ -78,12 +77,15 @@ pub use messages::ring::{RingCounts, counter_of};
 pub use messages::ring_reader::{Look, RingReader, RingRecord};
 pub use messages::seat::{Patience, Seat, SeatName};
 pub use probes::{fault, race, work};
-pub use processes::wait::{
+pub use processes::patience::{
     PatienceLimited, SignalsDeferred, WaitHook, are_signals_deferred, defer_signals,
     is_patience_limited, limit_patience, unlimited_patience,
 };
-pub use signs::changes::Changes;
-pub use signs::turn::Turn;
+pub use segment::Segment;
+pub use segment::change_counters::Changes;
+pub use segment::marks::Marks;
+pub use segment::settings::Setting;
+pub use segment::upkeep::Turn;
 pub use views::reading::{Body, Scratch};
 pub use views::view::{Block, Roots, View};
 pub use writing::removal::{Removing, has_removed_in_part, is_removing, removing};

@@ -11,9 +11,9 @@ use std::sync::atomic::Ordering;
 
 use crate::allocator::pool::Pool;
 use crate::error::Error;
-use crate::handle::Segment;
 use crate::mapped::layout::{EXTENT_PAGES, Offset, PAGE};
 use crate::mapped::platform::coarse_milliseconds;
+use crate::segment::{Segment, hints, place};
 use crate::writing::removal::{self, not_removing};
 use crate::writing::transaction::{Shortage, Transaction};
 
@@ -38,7 +38,7 @@ impl Segment {
     pub(crate) fn make_ready(&self, ahead: &[Ahead]) {
         for &ahead in ahead {
             match ahead {
-                Ahead::Hints(index, keys) => self.try_to_grow_hints(index, keys),
+                Ahead::Hints(index, keys) => hints::try_to_grow(self, index, keys),
                 Ahead::Run(pages) => {
                     let _ = self.prepare_run(pages);
                 }
@@ -53,7 +53,7 @@ impl Segment {
     /// # Errors
     /// [`Error::OutOfMemory`] where there is no place for such a run.
     pub fn prepare(&self, bytes: u64) -> Result<bool, Error> {
-        self.prepare_to_write()?;
+        place::prepare_to_write(self)?;
         self.prepare_run(bytes.div_ceil(PAGE))
     }
 

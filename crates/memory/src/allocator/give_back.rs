@@ -6,11 +6,13 @@ use std::time::Duration;
 use crate::allocator::page_use::{PageUse, all_free, bitmap_words};
 use crate::allocator::pool::Pool;
 use crate::error::{Error, Fault};
-use crate::handle::{Marks, Ran, Segment, Unlock};
+use crate::handle::{Ran, Unlock};
 use crate::mapped::classes;
 use crate::mapped::layout::{descriptor, shard};
 use crate::mapped::shard_set::ShardSet;
 use crate::probes::fault;
+use crate::segment::marks::Marks;
+use crate::segment::{Segment, membership};
 use crate::writing::transaction::Transaction;
 
 /// Runs returned to the heap after one transaction for each of its shards (W9),
@@ -105,7 +107,7 @@ impl Segment {
         if !self.has_buried(index) {
             return Ok(false);
         }
-        self.join()?;
+        membership::join(self)?;
         let shards = ShardSet::one(index);
         self.lock_shards(shards, Marks::Ignored)?;
         let _unlock = Unlock {

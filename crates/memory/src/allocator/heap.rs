@@ -15,13 +15,13 @@ use crate::allocator::ahead;
 use crate::allocator::page_use::PageUse;
 use crate::allocator::remains::AGES;
 use crate::error::{Error, Fault};
-use crate::handle::Segment;
 use crate::mapped::layout::{
     EXTENT, EXTENT_PAGES, HEAP_LOG_RESERVED, Layout, PAGE, arena, control, descriptor, shard,
 };
 use crate::probes::fault;
 use crate::processes::lock;
-use crate::processes::wait::{Waiter, Which};
+use crate::segment::waiting::{Waiter, Which};
+use crate::segment::{Segment, durability, membership};
 use crate::writing::log::Log;
 use crate::writing::removal;
 
@@ -207,7 +207,7 @@ impl Segment {
         ];
         ranges
             .into_iter()
-            .all(|(start, length)| self.back_range(start, length).is_ok())
+            .all(|(start, length)| membership::back_range(self, start, length).is_ok())
     }
 }
 
@@ -250,7 +250,7 @@ impl Heap<'_> {
     fn save(&self, at: u64, words: u64) -> Result<(), Error> {
         let log = self.segment.heap_log();
         if log.is_empty() {
-            self.segment.begin_writing()?;
+            durability::begin_writing(self.segment)?;
         }
         log.save(at, words).map_err(|_| Error::OutOfMemory)
     }
@@ -449,7 +449,7 @@ impl Heap<'_> {
         if returning == 0 {
             return Ok(());
         }
-        self.segment.begin_writing()?;
+        durability::begin_writing(self.segment)?;
         let page = returning - 1;
         let graveyard = mapping.layout().shard(index) + shard::GRAVEYARD;
         let first = mapping.load(graveyard);
@@ -530,7 +530,7 @@ impl Heap<'_> {
         if first == 0 {
             return Ok(false);
         }
-        self.segment.begin_writing()?;
+        durability::begin_writing(self.segment)?;
         let run = self.next_to_return(index, first)?;
         mapping.store(base + shard::RETURNING, run);
         compiler_fence(Ordering::SeqCst);

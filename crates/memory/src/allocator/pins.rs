@@ -14,12 +14,12 @@ use crate::allocator::heap::Run;
 use crate::allocator::page_use::PageUse;
 use crate::allocator::staging::Owners;
 use crate::error::Error;
-use crate::handle::Segment;
 use crate::mapped::counter::Version;
 use crate::mapped::layout::{Offset, PAGE, SLOTS, control, descriptor, slot};
 use crate::mapped::platform::unix_milliseconds;
 use crate::mapped::shard_set::ShardSet;
-use crate::processes::wait::defer_signals;
+use crate::processes::patience::defer_signals;
+use crate::segment::{Segment, place};
 use crate::views::view::{Notes, View};
 use crate::writing::transaction::Transaction;
 
@@ -98,7 +98,7 @@ impl Segment {
     /// # Errors
     /// Those of a first write, as the process needs an entry; [`Error::ReadOnly`].
     pub fn pin(&self, at: Offset, length: u64) -> Result<Option<Pinned>, Error> {
-        self.prepare_to_write()?;
+        place::prepare_to_write(self)?;
         if self.mapping.check(at, length.max(8)).is_err() || !at.is_multiple_of(PAGE) {
             return Ok(None);
         }

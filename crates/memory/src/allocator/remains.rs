@@ -21,11 +21,12 @@ use smallvec::SmallVec;
 use crate::allocator::heap::{Heap, Run};
 use crate::allocator::page_use::{PageUse, bitmap_words};
 use crate::error::{Error, Fault};
-use crate::handle::{Marks, Segment};
 use crate::mapped::classes;
 use crate::mapped::layout::{EXTENT_PAGES, Layout, PAGE, control, descriptor, shard};
 use crate::mapped::mapping::Mapping;
 use crate::mapped::shard_set::ShardSet;
+use crate::segment::Segment;
+use crate::segment::marks::Marks;
 use crate::writing::transaction::Transaction;
 
 /// Ages count up to here and begin anew.

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use crate::allocator::heap::Heap;
-use crate::handle::Segment;
 use crate::mapped::layout::{EXTENT_PAGES, control};
+use crate::segment::Segment;
 use crate::writing::removal;
 
 /// Partly used extents looked at for a run of several pages before a free extent is broken: the lowest ones, so that the

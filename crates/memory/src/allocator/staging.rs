@@ -16,11 +16,13 @@ use smallvec::SmallVec;
 use crate::allocator::page_use::{BlockPlace, PageUse};
 use crate::allocator::pins::PARKED;
 use crate::error::{Error, Fault};
-use crate::handle::{Marks, Segment, Unlock};
+use crate::handle::Unlock;
 use crate::mapped::layout::{Offset, PAGE, descriptor, shard, slot};
 use crate::mapped::shard_set::ShardSet;
 use crate::processes::lock::Owner;
-use crate::processes::wait::defer_signals;
+use crate::processes::patience::defer_signals;
+use crate::segment::Segment;
+use crate::segment::marks::Marks;
 use crate::writing::room::Runs;
 use crate::writing::transaction::Transaction;
 

@@ -11,9 +11,9 @@ use std::collections::HashMap;
 use crate::allocator::heap::{IN_ARENA, OF_COPY, Run};
 use crate::allocator::page_use::{PageUse, bitmap_words};
 use crate::error::Error;
-use crate::handle::Segment;
 use crate::mapped::classes;
 use crate::mapped::layout::{EXTENT, EXTENT_PAGES, Offset, PAGE, control, descriptor};
+use crate::segment::Segment;
 
 /// The mask of an extent whose pages are all free.
 const ALL_FREE: u64 = 0xffff;

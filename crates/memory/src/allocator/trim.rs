@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use crate::allocator::heap::Heap;
 use crate::error::Error;
-use crate::handle::Segment;
 use crate::mapped::layout::{EXTENT, EXTENT_PAGES, PAGE, control};
 use crate::mapped::platform::unix_milliseconds;
 use crate::processes::lock::Owner;
+use crate::segment::{Segment, membership};
 use crate::writing::removal;
 
 /// Reads that began before extents were retired have ended after this.
@@ -80,7 +80,7 @@ impl Segment {
         if retired == 0 && excess == 0 {
             return Ok(Trimmed::default());
         }
-        self.join()?;
+        membership::join(self)?;
         let slice = self.with_heap(|heap| {
             if heap.is_open(excess, grace) && heap.retire(excess)? > 0 {
                 return Ok(None);
@@ -108,7 +108,7 @@ impl Segment {
             if owner != 0 {
                 // A slice takes some 250 us; a dead puncher's is punched once its grace is over.
                 std::thread::yield_now();
-                return Ok(any || self.owner_lives(Owner::from_bits(owner)));
+                return Ok(any || membership::owner_lives(self, Owner::from_bits(owner)));
             }
             if self.with_heap(|heap| heap.recall())? == 0 {
                 break;
@@ -235,7 +235,7 @@ impl Heap<'_> {
             return Ok(None);
         }
         let owner = self.load(control::RETIRED_OWNER) as u32;
-        if owner != 0 && self.segment().owner_lives(Owner::from_bits(owner)) {
+        if owner != 0 && membership::owner_lives(self.segment(), Owner::from_bits(owner)) {
             return Ok(None);
         }
         let high = self.load(control::HEAP_HIGH).min(layout.extents);

@@ -10,13 +10,14 @@ use std::sync::atomic::Ordering;
 
 use crate::allocator::heap::{Heap, OF_COPY, Run};
 use crate::error::{Error, Fault};
-use crate::handle::{Marks, Segment};
 use crate::mapped::copy_table::{CopyTable, DONE, NONE};
 use crate::mapped::layout::{EXTENT_PAGES, PAGE, control, descriptor};
 use crate::mapped::shard_set::ShardSet;
 use crate::probes::fault;
 use crate::processes::lock::Owner;
-use crate::processes::wait::defer_signals;
+use crate::processes::patience::defer_signals;
+use crate::segment::marks::Marks;
+use crate::segment::{Segment, membership};
 
 /// Extents of the stock that are taken in one step of the heap.
 const STOCK_AT_ONCE: u64 = 64;
@@ -47,7 +48,7 @@ impl Segment {
                     segment: self,
                     owner: me,
                 }));
-            } else if found != me && self.owner_lives(owner) {
+            } else if found != me && membership::owner_lives(self, owner) {
                 return Ok(Err(match self.process.describe(&self.mapping, owner) {
                     Error::Busy { pid, .. } => pid,
                     _ => 0,
@@ -68,7 +69,7 @@ impl Segment {
         let mine = found == u64::from(self.process.owner().bits());
         let over = match mine {
             true => !self.is_copying(),
-            false => !self.owner_lives(owner),
+            false => !membership::owner_lives(self, owner),
         };
         if over {
             self.end_copy(found)?;

@@ -14,14 +14,15 @@ use std::time::{Duration, Instant};
 
 use crate::copying::area::{Area, leave_out};
 use crate::error::Error;
-use crate::handle::{Marks, Segment};
 use crate::inspection::still::cannot_join;
 use crate::mapped::copy_table::{CopyTable, DONE, LOST, NONE, ON};
 use crate::mapped::layout::{EXTENT, EXTENT_PAGES, PAGE, control, shard};
 use crate::mapped::map::Map;
 use crate::mapped::mapping::Mapping;
 use crate::probes::fault;
-use crate::processes::wait;
+use crate::processes::patience;
+use crate::segment::marks::Marks;
+use crate::segment::{Segment, place};
 use crate::views::view::{Notes, View};
 
 /// Attempts before the copier gives up.
@@ -67,11 +68,6 @@ impl Drop for Turn<'_> {
 }
 
 impl Segment {
-    /// Whether nobody but this handle sees the store as it does.
-    pub fn is_alone(&self) -> bool {
-        self.is_alone
-    }
-
     /// Copies the store as it is at one moment, and calls `moment` at that moment, under all locks: what it returns
     /// belongs to the image. Others read and write meanwhile; the longest that they wait for is the moment itself, some
     /// 100 microseconds. O(memory in use), and takes as much of this process' own memory.
@@ -92,7 +88,7 @@ impl Segment {
         mut moment: impl FnMut() -> T,
         between: &mut dyn FnMut(),
     ) -> Result<(Image, T), Error> {
-        match self.prepare_to_write() {
+        match place::prepare_to_write(self) {
             Err(error) if cannot_join(&error) => return self.image_while_still(moment),
             prepared => prepared?,
         }
@@ -171,7 +167,7 @@ impl Segment {
         match self.hook() {
             Some(hook) => {
                 hook.blocked(&mut || std::thread::sleep(PAUSE));
-                match wait::is_interrupted(hook) {
+                match patience::is_interrupted(hook) {
                     true => Err(Error::Interrupted),
                     false => Ok(()),
                 }

@@ -8,13 +8,11 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crc::{CRC_32_ISO_HDLC, Crc, Table};
 
 use crate::error::Error;
-use crate::handle::Segment;
-use crate::inspection::statistics::Setting;
-use crate::inspection::users;
 use crate::mapped::fingerprint::fingerprint;
 use crate::mapped::layout::{
     EXTENT, EXTENTS_MAX, HEAP_LOG_RESERVED, Layout, PAGE, SHARDS_MAX, control, header, ring, shard,
@@ -23,7 +21,10 @@ use crate::mapped::layout::{
 use crate::mapped::map::Map;
 use crate::mapped::mapping::Mapping;
 use crate::mapped::platform::{self, unix_milliseconds};
-use crate::processes::process::{Process, SPARE_SLOTS, boot};
+use crate::processes::process::{Process, SPARE_SLOTS};
+use crate::processes::user_marks;
+use crate::segment::Segment;
+use crate::segment::settings::Setting;
 
 /// Default for [`Options::capacity`].
 const CAPACITY: u64 = 64 << 30;
@@ -205,10 +206,12 @@ impl Segment {
         } else {
             0
         };
-        users::mark(&file, mine).map_err(fail("locking"))?;
+        user_marks::mark(&file, mine).map_err(fail("locking"))?;
         let process = Process::new(&path, status.id, mine, namespace)?;
         let mapping = Mapping::new(map, layout, write);
-        let mut segment = Segment::new(mapping, process, hash_key, boot);
+        let mut segment = Segment::new(mapping, process, hash_key, boot, |segment, index| {
+            segment.recover_slot(index)
+        });
         segment.is_alone = visibility == Visibility::Private;
         Ok(segment)
     }
@@ -439,4 +442,27 @@ fn read_header(page: &[u8], length: u64) -> Result<(Layout, [u64; 2]), String> {
     }
     let at = header::HASH_KEY;
     Ok((layout, [word(at), word(at + 8)]))
+}
+
+/// This boot of the machine as one word, both halves of the kernel's boot id, which is
+/// not 0; none where the system does not tell. Asked once, as no process outlives its
+/// boot, and kept without a lock, which a child that is forked meanwhile would find taken.
+fn boot() -> Option<u64> {
+    static KNOWN: AtomicU64 = AtomicU64::new(0);
+    match KNOWN.load(Ordering::Relaxed) {
+        0 => {
+            let boot = boot_of(&platform::boot_id()?)?;
+            KNOWN.store(boot, Ordering::Relaxed);
+            Some(boot)
+        }
+        known => Some(known),
+    }
+}
+
+/// The word for a boot id, a UUID as text.
+fn boot_of(id: &[u8]) -> Option<u64> {
+    let digits = id.iter().filter(|byte| byte.is_ascii_hexdigit());
+    let text: String = digits.map(|&byte| char::from(byte)).collect();
+    let half = |range| u64::from_str_radix(text.get(range)?, 16).ok();
+    Some((half(0..16)? ^ half(16..32)?).max(1))
 }

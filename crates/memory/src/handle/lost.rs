@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use crate::handle::Segment;
+use crate::segment::Segment;
 
 /// The store that was opened last: where it is mapped, and what is said of it.
 static START: AtomicUsize = AtomicUsize::new(0);

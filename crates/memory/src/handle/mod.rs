@@ -10,5 +10,4 @@ mod lost;
 mod segment;
 mod sync;
 
-pub use segment::{Marks, Segment};
 pub(crate) use segment::{Ran, Unlock};

@@ -22,9 +22,11 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use crate::error::Error;
-use crate::handle::{Marks, Segment, Unlock};
+use crate::handle::Unlock;
 use crate::mapped::layout::{PAGE, control, header};
 use crate::probes::fault;
+use crate::segment::marks::Marks;
+use crate::segment::{Segment, place};
 
 /// Syncs in a row that others may spoil by writing.
 const ATTEMPTS: u32 = 3;
@@ -38,7 +40,7 @@ impl Segment {
     /// [`Error::Unsynced`] where others wrote all the time: what was there before
     /// the call is on the disk, but would not be used after a power cut.
     pub fn sync(&self) -> Result<(), Error> {
-        self.prepare_to_write()?;
+        place::prepare_to_write(self)?;
         let fail = |source| Error::Io {
             doing: "writing to the disk",
             path: self.path().into(),
@@ -68,40 +70,6 @@ impl Segment {
             }
         }
         Err(Error::Unsynced)
-    }
-
-    /// Whether everything that was written is on the disk.
-    pub fn is_synced(&self) -> bool {
-        self.mapping.load(header::UNSYNCED) == 0
-    }
-
-    /// D1: to be called under a lock before anything is changed that a reader or
-    /// a later writer can reach.
-    #[inline(always)]
-    pub(crate) fn begin_writing(&self) -> Result<(), Error> {
-        match self.mapping.word(control::WRITING).load(Ordering::Acquire) {
-            0 => self.announce_writing(),
-            _ => Ok(()),
-        }
-    }
-
-    /// The one wait for the disk under a lock (W9): once after each sync, for
-    /// one page.
-    #[cold]
-    fn announce_writing(&self) -> Result<(), Error> {
-        self.mapping.store(header::UNSYNCED, self.boot());
-        fault::step();
-        let written = self.mapping.sync(0, PAGE);
-        written.map_err(|source| Error::Io {
-            doing: "noting on the disk a change of",
-            path: self.path().into(),
-            source,
-        })?;
-        fault::step();
-        let writing = self.mapping.word(control::WRITING);
-        writing.store(1, Ordering::Release);
-        fault::step();
-        Ok(())
     }
 
     /// Does something while nobody changes anything, with what the dead left

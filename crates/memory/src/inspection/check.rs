@@ -5,12 +5,13 @@ use std::collections::{HashMap, HashSet};
 use crate::allocator::heap::{IN_ARENA, OF_COPY, Run};
 use crate::allocator::page_use::{PageUse, all_free, bitmap_words};
 use crate::error::Error;
-use crate::handle::{Marks, Segment};
 use crate::inspection::check_arenas::Arena;
 use crate::inspection::still::cannot_join;
 use crate::mapped::classes;
 use crate::mapped::layout::{EXTENT_PAGES, Offset, PAGE, control, descriptor, shard};
 use crate::mapped::shard_set::ShardSet;
+use crate::segment::marks::Marks;
+use crate::segment::{Segment, place};
 use crate::views::view::{Notes, View};
 
 /// Problems reported at most; a damaged store may have millions.
@@ -70,7 +71,7 @@ impl Segment {
         mut reachable: impl FnMut(usize, &View<'_>, &mut dyn FnMut(Offset), &mut Report),
     ) -> Result<Report, Error> {
         let mut report = Report::default();
-        match self.prepare_to_write() {
+        match place::prepare_to_write(self) {
             Err(error) if cannot_join(&error) => return self.check_while_still(&mut reachable),
             prepared => prepared?,
         }

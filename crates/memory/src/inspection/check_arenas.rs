@@ -4,9 +4,9 @@
 use std::collections::HashSet;
 
 use crate::allocator::page_use::PageUse;
-use crate::handle::Segment;
 use crate::inspection::check::{Owned, Report, lists};
 use crate::mapped::layout::{PAGE, arena, descriptor, shard};
+use crate::segment::Segment;
 
 /// What an arena has, as its runs say.
 #[derive(Default)]

@@ -4,14 +4,12 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Holder};
-use crate::handle::Segment;
 use crate::mapped::layout::{
     EXTENT, EXTENT_PAGES, PAGE, SLOTS, control, header, ring, shard, slot,
 };
-use crate::mapped::platform::coarse_milliseconds;
-use crate::mapped::shard_set::ShardSet;
 use crate::processes::lock::{self, Owner};
 use crate::processes::tenant::Tenant;
+use crate::segment::Segment;
 
 /// A process that has joined the store.
 #[derive(Clone, Debug)]
@@ -88,30 +86,6 @@ pub struct Statistics {
     pub messages: u64,
 }
 
-/// A word of the control page that means something to the engine only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-pub enum Setting {
-    /// Which keys make room for others.
-    EvictionPolicy = control::EVICTION_POLICY,
-    /// Keys looked at for each that is evicted.
-    EvictionSamples = control::EVICTION_SAMPLES,
-    /// How slowly counters of use grow.
-    LfuLogFactor = control::LFU_LOG_FACTOR,
-    /// How slowly they decay.
-    LfuDecayTime = control::LFU_DECAY_TIME,
-    /// Which classes of keyspace events are told.
-    ToldEvents = control::TOLD_EVENTS,
-    /// How often the texts of scripts were forgotten.
-    ScriptsForgotten = control::SCRIPTS_FORGOTTEN,
-    /// How often the libraries of functions were changed.
-    LibrariesChanged = control::LIBRARIES_CHANGED,
-    /// How often scripts that ran were told to end.
-    ScriptsKilled = control::SCRIPTS_KILLED,
-    /// When a script that takes long was last seen running.
-    ScriptSeen = control::SCRIPT_SEEN,
-}
-
 impl Segment {
     /// Sizes of the store.
     pub fn statistics(&self) -> Statistics {
@@ -144,12 +118,6 @@ impl Segment {
         }
     }
 
-    /// Address space for the heap in bytes, of which the mapped layout tells without a look at the file.
-    #[inline]
-    pub fn capacity(&self) -> u64 {
-        self.mapping.layout().extents * EXTENT
-    }
-
     /// Bytes in allocated blocks of one shard, those included that were flushed
     /// and are not freed yet.
     #[inline]
@@ -171,60 +139,6 @@ impl Segment {
         pages
             .saturating_sub(self.mapping.load(control::HEAP_FREE_PAGES))
             .wrapping_mul(PAGE)
-    }
-
-    /// The limit on the bytes in allocated blocks; 0 is none.
-    #[inline]
-    pub fn max_memory(&self) -> u64 {
-        self.mapping.load(control::MAX_MEMORY)
-    }
-
-    /// Sets the limit on the bytes in allocated blocks; 0 is none. One store of
-    /// one word, so it needs no transaction.
-    pub fn set_max_memory(&self, bytes: u64) -> Result<(), Error> {
-        if !self.writable() {
-            return Err(Error::ReadOnly);
-        }
-        self.mapping.store(control::MAX_MEMORY, bytes);
-        Ok(())
-    }
-
-    /// A setting that the processes share; 0 is its default. One load.
-    #[inline(always)]
-    pub fn setting(&self, setting: Setting) -> u64 {
-        self.mapping.load(setting as u64)
-    }
-
-    /// The flags of a script that takes long, if one was seen lately. Its word is when it was seen, by the coarse clock,
-    /// and two bits of flags.
-    pub fn script_seen(&self) -> Option<u64> {
-        /// A script that was last seen longer ago runs no more, in milliseconds.
-        const LATELY: u64 = 1000;
-        let seen = self.setting(Setting::ScriptSeen);
-        let age = coarse_milliseconds().wrapping_sub(seen >> 2);
-        (seen != 0 && age < LATELY).then_some(seen & 3)
-    }
-
-    /// Changes a setting for all processes. One store of one word, so it needs
-    /// no transaction.
-    pub fn set_setting(&self, setting: Setting, value: u64) -> Result<(), Error> {
-        if !self.writable() {
-            return Err(Error::ReadOnly);
-        }
-        self.mapping.store(setting as u64, value);
-        Ok(())
-    }
-
-    /// Counts a setting up for all processes: of those who do it at once, each is counted. One change of one word, so it
-    /// needs no transaction.
-    pub fn count_up(&self, setting: Setting) -> Result<(), Error> {
-        if !self.writable() {
-            return Err(Error::ReadOnly);
-        }
-        self.mapping
-            .word(setting as u64)
-            .fetch_add(1, Ordering::AcqRel);
-        Ok(())
     }
 
     /// Whether somebody holds a shard's lock at this moment.
@@ -279,10 +193,5 @@ impl Segment {
                 }
             })
             .collect()
-    }
-
-    /// All shards of the store.
-    pub fn all_shards(&self) -> ShardSet {
-        ShardSet::first(self.shards())
     }
 }

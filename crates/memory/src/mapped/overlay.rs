@@ -34,6 +34,16 @@ pub(crate) struct Changed {
     contents: Vec<u64>,
 }
 
+/// What a long log has laid over a shard, kept for the next reader that looks back at it: a writer that is stopped in the
+/// midst of a long change is looked back at time and again.
+pub(crate) struct LoggedChanges {
+    /// The counter, with which a log only grows, or only shrinks.
+    pub(crate) counter: u64,
+    /// How much of the log it is.
+    pub(crate) tail: u64,
+    pub(crate) changed: Changed,
+}
+
 /// Words as they were before changes, and what was read of the file under them. It grows while it is read through.
 pub(crate) struct Overlay(ForkMutex<Inner>);
 

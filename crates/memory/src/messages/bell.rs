@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::handle::Segment;
 use crate::mapped::platform;
 use crate::messages::seat::{Seat, SeatName};
+use crate::segment::Segment;
 
 /// Longest path that fits the address of a socket.
 const ADDRESS_MAX: usize = 107;

@@ -18,14 +18,14 @@ use std::cell::Cell;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::error::Error;
-use crate::handle::Segment;
 use crate::mapped::counter::Version;
 use crate::mapped::layout::{record, ring};
 use crate::mapped::lent::Lent;
 use crate::messages::ring_reader::{Look, RingReader};
 use crate::probes::fault;
 use crate::processes::lock;
-use crate::processes::wait::{Waiter, Which};
+use crate::segment::waiting::{Waiter, Which};
+use crate::segment::{Segment, durability, membership, place};
 
 /// Bytes of data backed with memory at first.
 const FIRST_BYTES: u64 = 64 * 1024;
@@ -180,7 +180,7 @@ impl Segment {
         if let Some(length) = bodies.iter().map(parts).find(|&length| length > most) {
             return Err(Error::MessageTooLong { length, most });
         }
-        self.prepare_to_write()?;
+        place::prepare_to_write(self)?;
         let mut records = BUFFER.lent();
         let mut left = bodies;
         let mut done = Ok(());
@@ -202,7 +202,7 @@ impl Segment {
         let size = self.ring_size();
         for _ in 0..ROOM_ATTEMPTS {
             let guard = self.lock_ring()?;
-            self.begin_writing()?;
+            durability::begin_writing(self)?;
             let tail = self.ring_word(ring::TAIL);
             let end = tail + records.len() as u64;
             if self.ring_word(ring::RESERVED) < end.min(size) {
@@ -321,7 +321,7 @@ impl Segment {
         let reserved = self.mapping.word(self.ring_at(ring::RESERVED));
         let now = reserved.load(Ordering::Relaxed).min(size);
         if now == 0 {
-            self.back_range(self.ring_at(0), ring::DATA)
+            membership::back_range(self, self.ring_at(0), ring::DATA)
                 .map_err(|_| Error::OutOfMemory)?;
         }
         let target = needed
@@ -329,7 +329,7 @@ impl Segment {
             .max(FIRST_BYTES)
             .next_power_of_two()
             .min(size);
-        self.back_range(self.ring_at(ring::DATA), target)
+        membership::back_range(self, self.ring_at(ring::DATA), target)
             .map_err(|_| Error::OutOfMemory)?;
         reserved.fetch_max(target, Ordering::Relaxed);
         fault::step();
@@ -338,7 +338,7 @@ impl Segment {
 
     /// Calls `body` with the ring's counts, while no record is appended.
     pub fn ring_counts<R>(&self, body: impl FnOnce(&RingCounts<'_>) -> R) -> Result<R, Error> {
-        self.prepare_to_write()?;
+        place::prepare_to_write(self)?;
         let _guard = self.lock_ring()?;
         Ok(body(&RingCounts {
             segment: self,

@@ -8,9 +8,9 @@
 use std::ops::Range;
 
 use crate::error::{Error, Fault};
-use crate::handle::Segment;
 use crate::mapped::layout::{record, ring};
 use crate::messages::ring::{LONGEST_PART, padded, published, still_there};
+use crate::segment::Segment;
 
 /// Bytes copied at once, unless one record is longer: what is read in vain
 /// where the records are not for the reader.

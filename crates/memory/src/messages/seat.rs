@@ -13,17 +13,17 @@
 //! only where a bit is set. As a waker can die between the two, nobody sleeps
 //! for longer than [`LONGEST_SLEEP`] without looking again.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::handle::Segment;
 use crate::mapped::layout::{SLOTS, control, slot};
 use crate::mapped::{futex, platform};
 use crate::messages::bell;
 use crate::messages::polling::Polling;
 use crate::processes::lock::Owner;
-use crate::processes::wait::is_interrupted;
+use crate::processes::patience::is_interrupted;
+use crate::segment::{Segment, membership};
 
 /// Some thread sleeps on the word.
 const THREADS: u32 = 1;
@@ -34,8 +34,6 @@ const ONE_WAKE: u32 = 4;
 
 /// A waiter looks again after this long, woken or not (M4).
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
-/// An owner found alive counts as alive for this long, in milliseconds.
-const ALIVE_FOR: u64 = 10;
 
 /// A seat's word.
 pub(crate) trait Bits {
@@ -153,50 +151,13 @@ impl Seat {
     }
 }
 
-/// Which owners of seats were found alive a moment ago: one word each, with
-/// the owner above and the time below.
-pub(crate) struct Lively([AtomicU64; 64]);
-
-impl Default for Lively {
-    fn default() -> Lively {
-        Lively([const { AtomicU64::new(0) }; 64])
-    }
-}
-
-impl Lively {
-    const TIME: u64 = 0xff_ffff;
-
-    fn word(&self, name: SeatName) -> (&AtomicU64, u64) {
-        let owner = name.slot() | name.generation() << 12;
-        (&self.0[(name.slot() % 64) as usize], owner << 24)
-    }
-
-    fn is_fresh(&self, name: SeatName, now: u64) -> bool {
-        let (word, owner) = self.word(name);
-        let seen = word.load(Ordering::Relaxed);
-        let age = (now & Self::TIME).wrapping_sub(seen & Self::TIME) & Self::TIME;
-        seen & !Self::TIME == owner && age < ALIVE_FOR
-    }
-
-    fn forget(&self) {
-        self.0
-            .iter()
-            .for_each(|word| word.store(0, Ordering::Relaxed));
-    }
-
-    fn note(&self, name: SeatName, now: u64) {
-        let (word, owner) = self.word(name);
-        word.store(owner | now & Self::TIME, Ordering::Relaxed);
-    }
-}
-
 impl Segment {
     /// Takes a seat for a waiter of this process.
     ///
     /// # Errors
     /// [`Error::TooManyWaiters`] where all 512 are taken.
     pub fn take_seat(&self) -> Result<Seat, Error> {
-        self.join()?;
+        membership::join(self)?;
         let seat = self.process.take_seat().ok_or(Error::TooManyWaiters)?;
         let slot_index = self.process.slot();
         let at = self.mapping.layout().slot(slot_index) + slot::GENERATION;
@@ -227,7 +188,7 @@ impl Segment {
     /// # Errors
     /// A read-only store.
     pub fn seat_here(&self, number: u64) -> Result<SeatName, Error> {
-        self.join()?;
+        membership::join(self)?;
         let slot_index = self.process.slot();
         let at = self.mapping.layout().slot(slot_index) + slot::GENERATION;
         let seat = number % slot::SEAT_COUNT;
@@ -275,7 +236,7 @@ impl Segment {
         if self.process.claimed() && self.process.slot() == name.slot() {
             return true;
         }
-        self.lively.is_fresh(name, now) || self.ask_for_life(name, now)
+        self.found_alive.has(name.slot(), name.generation(), now) || self.ask_for_life(name, now)
     }
 
     /// [`seat_lives`](Self::seat_lives) that asks the kernel, whatever was found
@@ -288,7 +249,7 @@ impl Segment {
 
     /// Has [`seat_lives`](Self::seat_lives) ask the kernel about every owner, for a caller that knows of deaths just now.
     pub fn forget_who_lives(&self) {
-        self.lively.forget();
+        self.found_alive.clear();
     }
 
     #[cold]
@@ -296,7 +257,7 @@ impl Segment {
         let owner = Owner::new(name.slot(), name.generation());
         let lives = self.process.alive(&self.mapping, owner);
         if lives {
-            self.lively.note(name, now);
+            self.found_alive.note(name.slot(), name.generation(), now);
         }
         lives
     }
@@ -450,19 +411,5 @@ mod tests {
         assert_eq!((name.slot(), name.seat()), (4095, 511));
         assert_eq!(name.generation(), 0x2345_6789);
         assert_eq!(SeatName::from_bits(name.bits()), name);
-    }
-
-    #[test]
-    fn who_was_alive_is_believed_for_a_moment() {
-        let lively = Lively::default();
-        let (name, next) = (SeatName::new(3, 0, 7), SeatName::new(3, 0, 8));
-        assert!(!lively.is_fresh(name, 100));
-        lively.note(name, 100);
-        assert!(lively.is_fresh(name, 100 + ALIVE_FOR - 1));
-        assert!(!lively.is_fresh(name, 100 + ALIVE_FOR));
-        assert!(!lively.is_fresh(next, 100));
-        // The stored time is cut off.
-        lively.note(name, Lively::TIME);
-        assert!(lively.is_fresh(name, Lively::TIME + 1));
     }
 }

@@ -11,7 +11,7 @@
 //! [`tenant`](crate::processes::tenant).
 
 use std::cell::Cell;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -23,8 +23,8 @@ use crate::mapped::map::Map;
 use crate::mapped::mapping::Mapping;
 use crate::mapped::platform::{self, FileId, unix_milliseconds};
 use crate::processes::lock::Owner;
-use crate::processes::tenant::{Life, Tenant};
-use crate::processes::wait::is_out_of_time;
+use crate::processes::patience::is_out_of_time;
+use crate::processes::tenant::{Life, Tenant, life_by_number};
 
 const UNCLAIMED: u32 = 0;
 const CLAIMING: u32 = 1;
@@ -254,7 +254,7 @@ impl Process {
             }
             back(mapping, index)?;
             if !self.move_in(mapping, at, me, |tenant| {
-                tenant.by_number && self.life_by_number(tenant, Some(&file)) != Life::Dead
+                tenant.by_number && life_by_number(tenant, Some(&file)) != Life::Dead
             }) {
                 platform::unlock_byte(&file, at).map_err(fail("unlocking a slot in"))?;
                 continue;
@@ -291,7 +291,7 @@ impl Process {
             let at = mapping.layout().slot(index);
             back(mapping, index)?;
             if self.move_in(mapping, at, me, |tenant| {
-                !tenant.by_number || self.life_by_number(tenant, None) != Life::Dead
+                !tenant.by_number || life_by_number(tenant, None) != Life::Dead
             }) {
                 note_used(mapping, index);
                 return Ok(index);
@@ -373,17 +373,6 @@ impl Process {
         }
     }
 
-    /// Whether the owner's slot has been claimed anew since, which it can only
-    /// be after its death. Asks no one: a look at one word.
-    pub(crate) fn superseded(&self, mapping: &Mapping, owner: Owner) -> bool {
-        let index = owner.slot();
-        if index >= SLOTS.min(mapping.load(control::SLOTS_USED)) {
-            return true;
-        }
-        let generation = mapping.layout().slot(index) + slot::GENERATION;
-        !owner.is_of_generation(mapping.word(generation).load(Ordering::Acquire))
-    }
-
     /// Backs spare slots with memory, where they are fewer than there should be. Returns whether there is one.
     pub(crate) fn keep_spare_slots(&self, mapping: &Mapping) -> bool {
         let used = mapping.load(control::SLOTS_USED).min(SLOTS);
@@ -395,66 +384,6 @@ impl Process {
             self.backed.store(used + SPARE_SLOTS, Ordering::Relaxed);
         }
         backed
-    }
-
-    /// Whether the owner of a lock lives. Where that cannot be found out, it
-    /// does (L2).
-    pub(crate) fn alive(&self, mapping: &Mapping, owner: Owner) -> bool {
-        self.life(mapping, owner) != Life::Dead
-    }
-
-    fn life(&self, mapping: &Mapping, owner: Owner) -> Life {
-        if self.superseded(mapping, owner) {
-            return Life::Dead;
-        }
-        let at = mapping.layout().slot(owner.slot());
-        // The tenant of this generation, or of a later one: then this one is dead.
-        let tenant = Tenant::unpack(mapping.word(at + slot::TENANT).load(Ordering::Acquire));
-        match (platform::open(&self.path, false), tenant) {
-            (Ok(file), tenant) => match platform::status(&file) {
-                Ok(status) if status.id == self.file => match tenant {
-                    Some(tenant) if tenant.by_number => self.life_by_number(tenant, Some(&file)),
-                    _ => life_by_lock(&file, at),
-                },
-                _ => Life::Unknown,
-            },
-            (Err(error), Some(tenant)) if is_refused(&error) => self.life_by_number(tenant, None),
-            _ => Life::Unknown,
-        }
-    }
-
-    /// What is known of a tenant by its number and, where the file could be
-    /// opened, by the lock of its namespace.
-    fn life_by_number(&self, tenant: Tenant, file: Option<&File>) -> Life {
-        if tenant.namespace != 0 && tenant.namespace == platform::pid_namespace() {
-            return match platform::process_has_ended(tenant.pid) {
-                true => Life::Dead,
-                false => Life::Alive,
-            };
-        }
-        let lock = slot::NAMESPACES + u64::from(tenant.namespace);
-        match file.map(|file| life_by_lock(file, lock)) {
-            Some(Life::Dead) => Life::Dead,
-            _ => Life::Unknown,
-        }
-    }
-
-    /// What a holder is doing, for an error message.
-    pub(crate) fn describe(&self, mapping: &Mapping, owner: Owner) -> Error {
-        let index = owner.slot();
-        let pid = match index < SLOTS.min(mapping.load(control::SLOTS_USED)) {
-            true => mapping.load(mapping.layout().slot(index) + slot::PID) as u32,
-            false => 0,
-        };
-        let holder = match self.life(mapping, owner) {
-            Life::Dead => Holder::Dead,
-            Life::Unknown => Holder::Unknown,
-            Life::Alive => match process_state(pid) {
-                Some('T' | 't') => Holder::Stopped,
-                _ => Holder::Active,
-            },
-        };
-        Error::Busy { holder, pid }
     }
 
     /// Takes a record of this process' slot for one transaction.
@@ -558,16 +487,8 @@ fn is_forbidden(error: &io::Error) -> bool {
 }
 
 /// It could not be opened, whatever it is.
-fn is_refused(error: &io::Error) -> bool {
+pub(crate) fn is_refused(error: &io::Error) -> bool {
     is_forbidden(error) || matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
-}
-
-fn life_by_lock(file: &File, at: u64) -> Life {
-    match platform::byte_is_locked(file, at) {
-        Ok(true) => Life::Alive,
-        Ok(false) => Life::Dead,
-        Err(_) => Life::Unknown,
-    }
 }
 
 /// Backs a slot with memory, and some more for those who come next, where that can be had.
@@ -601,35 +522,4 @@ impl Drop for Process {
             std::mem::forget(description.take());
         }
     }
-}
-
-/// The state letter in /proc/PID/stat, behind the command name, which may itself
-/// hold spaces.
-fn process_state(pid: u32) -> Option<char> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, fields) = text.rsplit_once(") ")?;
-    fields.chars().next()
-}
-
-/// This boot of the machine as one word, both halves of the kernel's boot id, which is
-/// not 0; none where the system does not tell. Asked once, as no process outlives its
-/// boot, and kept without a lock, which a child that is forked meanwhile would find taken.
-pub(crate) fn boot() -> Option<u64> {
-    static KNOWN: AtomicU64 = AtomicU64::new(0);
-    match KNOWN.load(Ordering::Relaxed) {
-        0 => {
-            let boot = boot_of(&platform::boot_id()?)?;
-            KNOWN.store(boot, Ordering::Relaxed);
-            Some(boot)
-        }
-        known => Some(known),
-    }
-}
-
-/// The word for a boot id, a UUID as text.
-fn boot_of(id: &[u8]) -> Option<u64> {
-    let digits = id.iter().filter(|byte| byte.is_ascii_hexdigit());
-    let text: String = digits.map(|&byte| char::from(byte)).collect();
-    let half = |range| u64::from_str_radix(text.get(range)?, 16).ok();
-    Some((half(0..16)? ^ half(16..32)?).max(1))
 }

@@ -15,6 +15,11 @@
 //! Where neither proves it, it counts as alive (L2). So does a process
 //! that was given a dead one's number, until it ends, too.
 
+use std::fs::File;
+
+use crate::mapped::layout::slot;
+use crate::mapped::platform;
+
 /// What the word `slot::TENANT` says: number of the process, a bit, namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tenant {
@@ -53,6 +58,31 @@ pub(crate) enum Life {
     Dead,
     /// It cannot be asked, so it counts as alive.
     Unknown,
+}
+
+/// What is known of a tenant by its number and, where the file could be
+/// opened, by the lock of its namespace.
+pub(crate) fn life_by_number(tenant: Tenant, file: Option<&File>) -> Life {
+    if tenant.namespace != 0 && tenant.namespace == platform::pid_namespace() {
+        return match platform::process_has_ended(tenant.pid) {
+            true => Life::Dead,
+            false => Life::Alive,
+        };
+    }
+    let lock = slot::NAMESPACES + u64::from(tenant.namespace);
+    match file.map(|file| life_by_lock(file, lock)) {
+        Some(Life::Dead) => Life::Dead,
+        _ => Life::Unknown,
+    }
+}
+
+/// What is known of a process by the lock on a byte that it holds as long as it lives.
+pub(crate) fn life_by_lock(file: &File, at: u64) -> Life {
+    match platform::byte_is_locked(file, at) {
+        Ok(true) => Life::Alive,
+        Ok(false) => Life::Dead,
+        Err(_) => Life::Unknown,
+    }
 }
 
 #[cfg(test)]

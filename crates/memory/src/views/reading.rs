@@ -9,14 +9,16 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Holder};
-use crate::handle::{Marks, Segment, Unlock};
-use crate::mapped::counter;
+use crate::handle::Unlock;
 use crate::mapped::layout::{SHARDS_MAX, shard};
-use crate::mapped::platform;
 use crate::mapped::shard_set::ShardSet;
+use crate::mapped::{counter, platform};
 use crate::probes::race::Moment;
 use crate::processes::lock::{self, Owner};
-use crate::processes::wait::{self, Waiter, Which, limit_patience};
+use crate::processes::patience::{self, limit_patience};
+use crate::segment::marks::{self, Marks};
+use crate::segment::waiting::{Waiter, Which};
+use crate::segment::{Segment, membership, place};
 use crate::views::through_log::{LookBack, Meanwhile};
 use crate::views::view::{Notes, View};
 
@@ -324,7 +326,7 @@ impl Segment {
         if noted & counter::ODD != 0 {
             return Ok(!self.has_changed_soon(index, noted));
         }
-        match self.was_looked_after(index) {
+        match marks::was_looked_after(self, index) {
             true => Ok(true),
             false => Err(Error::Marked),
         }
@@ -411,7 +413,7 @@ impl Segment {
             if !counter::is_plain(*place) {
                 marked |= *place & counter::MARK != 0
                     && marks == Marks::Respected
-                    && !self.was_looked_after(index);
+                    && !marks::was_looked_after(self, index);
                 odd = (*place & counter::ODD != 0)
                     .then_some((index, *place))
                     .or(odd);
@@ -458,7 +460,7 @@ impl Segment {
     #[cold]
     fn is_kept_out(&self, view: &View<'_>, shards: ShardSet) -> bool {
         let mut marked = shards.iter().filter(|&index| view.mark(index) != 0);
-        marked.any(|index| !self.was_looked_after(index))
+        marked.any(|index| !marks::was_looked_after(self, index))
     }
 
     #[cold]
@@ -473,7 +475,7 @@ impl Segment {
         let mut seen = 0;
         // Who cannot join (the file was removed, the process table is full) reads
         // on without a lock, as a read-only handle does.
-        let locks = self.writable() && self.join().is_ok();
+        let locks = self.writable() && membership::join(self).is_ok();
         loop {
             let patience = self.patience();
             let busy = match locks {
@@ -526,7 +528,7 @@ impl Segment {
             return Ok(());
         };
         hook.blocked(&mut || pause());
-        match wait::is_interrupted(hook) {
+        match patience::is_interrupted(hook) {
             true => Err(Error::Interrupted),
             false => Ok(()),
         }
@@ -539,13 +541,28 @@ impl Segment {
         shards: ShardSet,
         body: impl FnOnce(&View<'_>) -> R,
     ) -> Result<R, Error> {
-        self.prepare_to_write()?;
+        place::prepare_to_write(self)?;
         self.lock_shards(shards, Marks::Respected)?;
         let _unlock = Unlock {
             segment: self,
             shards,
         };
         Ok(body(&View::new(&self.mapping, Notes::Locked)))
+    }
+
+    /// Whether somebody has to look after a shard before it is read or changed, where a change of the shard that is not finished may have taken its mark away: a read through the log is
+    /// kept out by the mark that was there before (R9). One that is recovered or finished meanwhile has none.
+    #[cold]
+    pub fn needs_look(&self, index: usize) -> bool {
+        let at = self.mapping.layout().shard(index) + shard::COUNTER;
+        let noted = counter::note(self.mapping.word(at));
+        let was_marked = |back: LookBack<'_>| {
+            let view = View::new(&back.before, Notes::Back(&back));
+            view.mark(index) != 0
+        };
+        noted & counter::MARK != 0
+            || noted & counter::ODD != 0
+                && LookBack::new(self, ShardSet::one(index), &[noted]).is_some_and(was_marked)
     }
 
     /// Who keeps the shards from being read.

@@ -16,24 +16,14 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::handle::Segment;
 use crate::mapped::counter;
 use crate::mapped::fork_mutex::ForkMutex;
 use crate::mapped::layout::{SHARDS_MAX, SLOTS, control, shard, slot};
 use crate::mapped::mapping::Mapping;
 use crate::mapped::overlaid::Overlaid;
-use crate::mapped::overlay::{Changed, Overlay};
+use crate::mapped::overlay::{LoggedChanges, Overlay};
 use crate::mapped::shard_set::ShardSet;
-
-/// What a long log has laid over a shard, for the next one who looks back at it: a writer that is stopped in the midst of a
-/// long change is looked back at time and again.
-pub(crate) struct Kept {
-    /// The counter, with which a log only grows, or only shrinks.
-    counter: u64,
-    /// How much of the log it is.
-    tail: u64,
-    changed: Changed,
-}
+use crate::segment::Segment;
 
 /// What a log shorter than this has laid over a shard is not kept.
 const LONG_LOG: u64 = 2048;
@@ -177,7 +167,7 @@ impl Drop for LookBack<'_> {
             && self.has_counters()
             && let Some(mut place) = self.segment.looked_back[index].try_lock()
         {
-            *place = Some(Kept {
+            *place = Some(LoggedChanges {
                 counter: self.counters[0],
                 tail: log.tail,
                 changed: self.before.take_changed(),

@@ -10,6 +10,8 @@
 //! - `shrink`: how an undo log grows, and how its memory goes back.
 //! - `transaction`: transactions over one or several shards.
 
+pub(crate) mod changes;
+pub(crate) mod expected_keys;
 pub(crate) mod log;
 pub(crate) mod moves;
 pub(crate) mod once;

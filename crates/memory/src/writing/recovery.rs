@@ -5,14 +5,15 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Fault};
-use crate::handle::{Marks, Segment};
 use crate::mapped::counter;
 use crate::mapped::layout::{SLOTS, control, ring, shard, slot};
 use crate::mapped::shard_set::ShardSet;
 use crate::mapped::shard_words::ShardWords;
 use crate::probes::fault;
 use crate::processes::lock::{self, Owner};
-use crate::processes::wait::{Waiter, Which};
+use crate::segment::marks::{self, Marks};
+use crate::segment::waiting::{Waiter, Which};
+use crate::segment::{Segment, membership, place};
 
 /// Whether nobody left anything in a shard, whose lock is held, and it has no mark.
 #[inline(always)]
@@ -35,7 +36,7 @@ impl Segment {
     pub(crate) fn settle_slowly(&self, index: usize, marks: Marks) -> Result<(), Error> {
         self.recover_shard(index)?;
         match marks {
-            Marks::Respected if self.is_marked(index) && !self.was_looked_after(index) => {
+            Marks::Respected if self.is_marked(index) && !marks::was_looked_after(self, index) => {
                 Err(Error::Marked)
             }
             _ => Ok(()),
@@ -44,7 +45,7 @@ impl Segment {
 
     /// Keeps what a dead transaction committed, and undoes it otherwise (W6).
     fn recover_shard(&self, index: usize) -> Result<(), Error> {
-        self.check_place();
+        membership::check_place(self);
         let base = self.mapping.layout().shard(index);
         let log = self.shard_log(index);
         if !log.is_empty() {
@@ -67,7 +68,7 @@ impl Segment {
             }
         }
         if self.mapping.load(base + shard::COUNTER) & counter::ODD != 0 {
-            self.renew_mark(index);
+            marks::renew(self, index);
             self.even_counter(index);
             fault::step();
         }
@@ -184,7 +185,7 @@ impl Segment {
     /// Recovers every shard and the heap now, rather than when the next writer
     /// comes.
     pub fn recover(&self) -> Result<(), Error> {
-        self.prepare_to_write()?;
+        place::prepare_to_write(self)?;
         for index in 0..self.shards() {
             self.lock_shards(ShardSet::one(index), Marks::Ignored)?;
             self.drain_graveyards(ShardSet::one(index), 0);

@@ -9,10 +9,9 @@
 use std::cell::Cell;
 
 use crate::error::Error;
-use crate::handle::Segment;
 use crate::mapped::layout::{EXTENT, EXTENT_PAGES, PAGE, control, shard};
-use crate::mapped::platform;
 use crate::mapped::shard_set::ShardSet;
+use crate::segment::{Segment, place};
 use crate::writing::removal;
 use crate::writing::transaction::{Shortage, Transaction};
 
@@ -126,7 +125,7 @@ impl Segment {
     pub fn expect(&self, shards: ShardSet, need: &Need) {
         let count = shards.len() as u64;
         // What keeps it from writing is said when it writes.
-        if count == 0 || self.prepare_to_write().is_err() {
+        if count == 0 || place::prepare_to_write(self).is_err() {
             return;
         }
         // Keys fall into shards by chance: a quarter more than the mean.
@@ -251,18 +250,5 @@ impl Segment {
             missing = still;
         }
         Ok(())
-    }
-
-    /// Allocates a range of the file, through the mapping or, where the kernel
-    /// is too old for that, through the path after a check of the inode (H2).
-    pub(crate) fn back_range(&self, start: u64, length: u64) -> std::io::Result<()> {
-        match self.mapping.populate(start, length) {
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                let file = self.process.reopen()?;
-                let file = file.ok_or(std::io::ErrorKind::NotFound)?;
-                platform::allocate(&file, start, length)
-            }
-            result => result,
-        }
     }
 }

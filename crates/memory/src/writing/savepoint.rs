@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use crate::error::Error;
 use crate::mapped::layout::shard;
 use crate::probes::fault;
+use crate::segment::marks;
 use crate::writing::once::Saved;
 use crate::writing::transaction::Transaction;
 
@@ -91,7 +92,7 @@ impl Transaction<'_> {
                 log.for_each_saved(tail, |at, words| saved.forget_logged(at, words));
             }
             segment.roll_back_shard_to(index, tail)?;
-            self.segment.renew_mark(index);
+            marks::renew(self.segment, index);
         }
         self.frees.truncate(savepoint.frees);
         if let Some(rest) = &mut self.rest {

@@ -9,12 +9,14 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::error::Error;
-use crate::handle::{Marks, Segment, Unlock};
+use crate::handle::Unlock;
 use crate::mapped::layout::{PAGE, shard};
 use crate::mapped::platform::coarse_milliseconds;
 use crate::mapped::shard_set::ShardSet;
 use crate::probes::fault;
 use crate::processes::lock::Owner;
+use crate::segment::marks::Marks;
+use crate::segment::{Segment, membership};
 
 /// Milliseconds for which a log that was long stays so.
 const IDLE: u64 = 300;
@@ -57,7 +59,7 @@ impl Segment {
         let word = self.mapping.word(at);
         let found = word.load(Ordering::Acquire);
         let owner = Owner::from_bits(found as u32);
-        if found != 0 && self.owner_lives(owner) {
+        if found != 0 && membership::owner_lives(self, owner) {
             return Err(owner);
         }
         let me = self.process.owner();
@@ -106,8 +108,7 @@ impl Segment {
         // First, so that whoever dies here leaves nothing that is not given back.
         backed.fetch_max(target, Ordering::Relaxed);
         fault::step();
-        self.back_range(base + shard::LOG, target)
-            .map_err(|_| Error::OutOfMemory)?;
+        membership::back_range(self, base + shard::LOG, target).map_err(|_| Error::OutOfMemory)?;
         fault::step();
         reserved.fetch_max(target, Ordering::Release);
         fault::step();
@@ -171,7 +172,7 @@ impl Segment {
             if since(shard::LOG_LONG) < idle || self.is_locked(index) {
                 return Ok(later);
             }
-            self.join()?;
+            membership::join(self)?;
             self.retire_log(index)?;
         }
         if self.mapping.load(base + shard::LOG_BACKED) <= reserved() {
@@ -180,7 +181,7 @@ impl Segment {
         if since(shard::LOG_RETIRED) < grace {
             return Ok(later);
         }
-        self.join()?;
+        membership::join(self)?;
         let Ok(_turn) = self.take_log_turn(index) else {
             return Ok(later);
         };

@@ -7,13 +7,14 @@ use smallvec::SmallVec;
 use crate::allocator::ahead::Ahead;
 use crate::allocator::pool::Pool;
 use crate::error::Error;
-use crate::handle::{Marks, Segment};
 use crate::mapped::counter;
 use crate::mapped::layout::{Offset, shard, slot};
 use crate::mapped::shard_set::ShardSet;
 use crate::mapped::shard_words::{RecordWords, ShardWords};
 use crate::mapped::words::words_of;
 use crate::probes::fault;
+use crate::segment::marks::{self, Marks};
+use crate::segment::{Segment, durability};
 use crate::views::view::{Notes, View};
 use crate::writing::log::{Full, Log, in_order};
 use crate::writing::moves::Moves;
@@ -208,7 +209,7 @@ impl<'a> Transaction<'a> {
     /// change (W5).
     #[inline(never)]
     fn open(&mut self) -> Result<(), Error> {
-        self.segment.begin_writing()?;
+        durability::begin_writing(self.segment)?;
         let owner = (self.segment.process.slot() << 8) | self.locked.record;
         self.for_each(|shard| {
             shard.store::<{ shard::LOG_OWNER }>(owner);
@@ -459,7 +460,7 @@ impl<'a> Transaction<'a> {
     pub fn set_mark(&mut self, index: usize, bits: u64) -> Result<(), Error> {
         let at = self.segment.mapping.layout().shard(index) + shard::MARK;
         self.set(index, at, bits)?;
-        self.segment.renew_mark(index);
+        marks::renew(self.segment, index);
         fault::step();
         Ok(())
     }
@@ -517,7 +518,7 @@ impl Drop for Transaction<'_> {
                 // What cannot be undone now (a stopped process holds the heap)
                 // stays in the log for whoever gets the lock next (W3).
                 if self.segment.roll_back_shard(index).is_ok() {
-                    self.segment.renew_mark(index);
+                    marks::renew(self.segment, index);
                     self.segment.even_counter(index);
                 }
             }

@@ -5,11 +5,9 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::allocator::ahead::Ahead;
 use crate::error::Error;
-use crate::handle::Segment;
 use crate::mapped::layout::shard;
-use crate::writing::transaction::Transaction;
+use crate::segment::{Segment, membership};
 
 /// Bytes that a hint table grows by in one step: some 100 us of work.
 const SLICE: u64 = 128 << 10;
@@ -47,12 +45,12 @@ impl Segment {
     #[inline]
     fn hint_place(&self, index: usize, hash: u64) -> u64 {
         let base = self.mapping.layout().shard(index);
-        base + shard::HINTS + 4 * (hash & ((1 << self.hint_bits(index)) - 1))
+        base + shard::HINTS + 4 * (hash & ((1 << bits(self, index)) - 1))
     }
 
     /// Entries of the shard's table.
     pub fn hints(&self, index: usize) -> u64 {
-        1 << self.hint_bits(index)
+        1 << bits(self, index)
     }
 
     /// Makes the table of a shard about as long as it has keys: the power of
@@ -62,14 +60,13 @@ impl Segment {
         let base = self.mapping.layout().shard(index);
         let table = base + shard::HINTS;
         // No table is shorter, whatever a damaged store says.
-        let old = self.hint_bits(index).max(shard::HINT_BITS_MIN);
+        let old = bits(self, index).max(shard::HINT_BITS_MIN);
         let bits = bits_for(keys);
         if !self.writable() {
             return Err(Error::ReadOnly);
         }
         if old < bits {
-            self.back_range(table, 4 << bits)
-                .map_err(|_| Error::OutOfMemory)?;
+            membership::back_range(self, table, 4 << bits).map_err(|_| Error::OutOfMemory)?;
             for length in (old..bits).map(|bits| 4 << bits) {
                 self.mapping.copy_within(table, table + length, length / 8);
             }
@@ -78,53 +75,44 @@ impl Segment {
         }
         Ok(())
     }
+}
 
-    /// A step of [`grow_hints`](Self::grow_hints), bounded, where there is memory
-    /// for it: a guess is no reason to fail. What is set in the shorter table
-    /// meanwhile, the longer one may not know.
-    pub(crate) fn try_to_grow_hints(&self, index: usize, keys: u64) {
-        let base = self.mapping.layout().shard(index);
-        let bits = self.hint_bits(index).max(shard::HINT_BITS_MIN);
-        let (table, length) = (base + shard::HINTS, 4_u64 << bits);
-        let place = &self.hints_copied[index];
-        // Of this table, or of one that others have made longer.
-        let copied = match place.load(Ordering::Relaxed) {
-            word if word >> 32 == bits => word & 0xffff_ffff,
-            _ => 0,
-        };
-        let some = SLICE.min(length.saturating_sub(copied));
-        let to = table + length + copied;
-        if bits >= bits_for(keys) || self.back_range(to, some).is_err() {
-            return;
-        }
-        self.mapping.copy_within(table + copied, to, some / 8);
-        place.store(bits << 32 | (copied + some), Ordering::Relaxed);
-        if copied + some == length {
-            let now = self.mapping.word(base + shard::HINT_BITS);
-            now.fetch_max(bits + 1, Ordering::Release);
-        }
+/// A step of [`Segment::grow_hints`], bounded, where there is memory
+/// for it: a guess is no reason to fail. What is set in the shorter table
+/// meanwhile, the longer one may not know.
+pub(crate) fn try_to_grow(segment: &Segment, index: usize, keys: u64) {
+    let base = segment.mapping.layout().shard(index);
+    let bits = bits(segment, index).max(shard::HINT_BITS_MIN);
+    let (table, length) = (base + shard::HINTS, 4_u64 << bits);
+    let place = &segment.hints_copied[index];
+    // Of this table, or of one that others have made longer.
+    let copied = match place.load(Ordering::Relaxed) {
+        word if word >> 32 == bits => word & 0xffff_ffff,
+        _ => 0,
+    };
+    let some = SLICE.min(length.saturating_sub(copied));
+    let to = table + length + copied;
+    if bits >= bits_for(keys) || membership::back_range(segment, to, some).is_err() {
+        return;
     }
-
-    #[inline(always)]
-    fn hint_bits(&self, index: usize) -> u64 {
-        let shard = self.mapping.shard_words(index);
-        shard
-            .load::<{ shard::HINT_BITS }>()
-            .min(shard::HINT_BITS_MAX)
+    segment.mapping.copy_within(table + copied, to, some / 8);
+    place.store(bits << 32 | (copied + some), Ordering::Relaxed);
+    if copied + some == length {
+        let now = segment.mapping.word(base + shard::HINT_BITS);
+        now.fetch_max(bits + 1, Ordering::Release);
     }
 }
 
-fn bits_for(keys: u64) -> u64 {
+/// The size of a shard's table, as the power of two.
+#[inline(always)]
+pub(crate) fn bits(segment: &Segment, index: usize) -> u64 {
+    let shard = segment.mapping.shard_words(index);
+    shard
+        .load::<{ shard::HINT_BITS }>()
+        .min(shard::HINT_BITS_MAX)
+}
+
+/// The size that fits so many keys.
+pub(crate) fn bits_for(keys: u64) -> u64 {
     u64::from(keys.max(1).ilog2()).min(shard::HINT_BITS_MAX)
-}
-
-impl Transaction<'_> {
-    /// Says how many keys a shard has, now and then, so that its hint table
-    /// grows with them: after the commit, outside the lock, a bounded part each
-    /// time.
-    pub fn expect_keys(&mut self, index: usize, keys: u64) {
-        if bits_for(keys) > self.segment.hint_bits(index) {
-            self.rest().ahead.push(Ahead::Hints(index, keys));
-        }
-    }
 }

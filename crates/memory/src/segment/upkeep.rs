@@ -8,8 +8,8 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::handle::Segment;
 use crate::mapped::layout::control;
+use crate::segment::Segment;
 
 /// Milliseconds after which a turn that was not ended is another's.
 const LEASE: u64 = 1000;

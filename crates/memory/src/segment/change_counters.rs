@@ -10,10 +10,10 @@
 use std::sync::atomic::Ordering;
 
 use crate::error::Error;
-use crate::handle::Segment;
+
 use crate::mapped::layout::{control, shard};
 use crate::mapped::platform;
-use crate::writing::transaction::Transaction;
+use crate::segment::{Segment, membership};
 
 /// How long changes are counted after somebody began to watch a key, in
 /// milliseconds.
@@ -35,7 +35,7 @@ impl Changes {
 
 /// The counters that a hash picks, by bits of it that do not pick the shard.
 #[inline(always)]
-fn counters(hash: u64) -> [u64; A_KEY] {
+pub(crate) fn counters(hash: u64) -> [u64; A_KEY] {
     [hash >> 20, hash >> 33].map(|bits| bits % shard::CHANGE_COUNT)
 }
 
@@ -58,14 +58,14 @@ impl Segment {
     /// any lock held. A change is sure to be counted where the shard's lock
     /// was taken after this returned.
     pub fn count_changes(&self) -> Result<(), Error> {
-        self.join()?;
+        membership::join(self)?;
         let watched = self.mapping.word(control::WATCHED);
         let now = platform::coarse_milliseconds().max(1);
         let since = watched.load(Ordering::Acquire);
         if since == 0 {
             for index in 0..self.shards() {
                 let start = self.mapping.layout().shard(index) + shard::CHANGES;
-                self.back_range(start, 4 * shard::CHANGE_COUNT)
+                membership::back_range(self, start, 4 * shard::CHANGE_COUNT)
                     .map_err(|_| Error::OutOfMemory)?;
             }
             self.mapping
@@ -79,20 +79,6 @@ impl Segment {
         Ok(())
     }
 
-    /// Ends the counting where nobody has watched a key for long.
-    pub(crate) fn end_counting(&self, now: u64) {
-        self.end_counting_after(now, COUNTED_FOR);
-    }
-
-    fn end_counting_after(&self, now: u64, time: u64) {
-        let watched = self.mapping.word(control::WATCHED);
-        let since = watched.load(Ordering::Relaxed);
-        // A time to come is from before the machine's last start.
-        if since != 0 && now.saturating_sub(since) >= time {
-            let _ = watched.compare_exchange(since, 0, Ordering::AcqRel, Ordering::Relaxed);
-        }
-    }
-
     /// The modification counters of a hash in a shard, which must be locked or
     /// unchanged since before [`change_epoch`](Self::change_epoch) was asked; 0
     /// where changes are not counted.
@@ -101,44 +87,31 @@ impl Segment {
             return Changes([0; A_KEY]);
         }
         let count = |counter| {
-            let word = self.mapping.half(self.change_place(index, counter));
+            let word = self.mapping.half(place(self, index, counter));
             word.load(Ordering::Relaxed)
         };
         Changes(counters(hash).map(count))
     }
+}
 
-    fn change_place(&self, index: usize, counter: u64) -> u64 {
-        let base = self.mapping.layout().shard(index) + shard::CHANGES;
-        base + 4 * counter
+/// Ends the counting where nobody has watched a key for long.
+pub(crate) fn end_counting(segment: &Segment, now: u64) {
+    end_counting_after(segment, now, COUNTED_FOR);
+}
+
+fn end_counting_after(segment: &Segment, now: u64, time: u64) {
+    let watched = segment.mapping.word(control::WATCHED);
+    let since = watched.load(Ordering::Relaxed);
+    // A time to come is from before the machine's last start.
+    if since != 0 && now.saturating_sub(since) >= time {
+        let _ = watched.compare_exchange(since, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 }
 
-impl Transaction<'_> {
-    /// Counts a change of what has this hash, where changes are counted, with
-    /// the commit: a transaction that is undone and tried again must not find
-    /// its own.
-    pub fn count_change(&mut self, index: usize, hash: u64) {
-        if !self.segment.counts_changes() {
-            return;
-        }
-        debug_assert!(self.shards().contains(index));
-        let changes = &mut self.rest().changes;
-        for counter in counters(hash) {
-            changes.push((index as u8, counter as u16));
-        }
-    }
-
-    /// Counts the changes, just before the commit. Not logged: one more than
-    /// there were does no harm.
-    pub(crate) fn note_changes(&mut self) {
-        let segment = self.segment;
-        for (index, counter) in self.rest().changes.drain(..) {
-            let place = segment.change_place(index.into(), counter.into());
-            let counter = segment.mapping.half(place);
-            let count = counter.load(Ordering::Relaxed);
-            counter.store(count.wrapping_add(1), Ordering::Relaxed);
-        }
-    }
+/// Where a counter of a shard lies.
+pub(crate) fn place(segment: &Segment, index: usize, counter: u64) -> u64 {
+    let base = segment.mapping.layout().shard(index) + shard::CHANGES;
+    base + 4 * counter
 }
 
 #[cfg(test)]
@@ -188,9 +161,9 @@ mod tests {
         (0..3).for_each(|_| change(OTHER));
         assert!(segment.changes(0, HASH).are_none_since(after));
         let now = platform::coarse_milliseconds();
-        segment.end_counting_after(now, now + 1);
+        end_counting_after(&segment, now, now + 1);
         assert_eq!(segment.change_epoch(), Some(1));
-        segment.end_counting_after(now + 1, 0);
+        end_counting_after(&segment, now + 1, 0);
         change(HASH);
         assert_eq!(segment.change_epoch(), None);
         segment.count_changes().expect("room");

@@ -1,0 +1,48 @@
+//! The note in the header that the store is being changed (D1), and by which boot.
+
+use std::sync::atomic::Ordering;
+
+use crate::error::Error;
+use crate::mapped::layout::{PAGE, control, header};
+use crate::probes::fault;
+use crate::segment::Segment;
+
+/// D1: to be called under a lock before anything is changed that a reader or
+/// a later writer can reach.
+#[inline(always)]
+pub(crate) fn begin_writing(segment: &Segment) -> Result<(), Error> {
+    match segment
+        .mapping
+        .word(control::WRITING)
+        .load(Ordering::Acquire)
+    {
+        0 => announce_writing(segment),
+        _ => Ok(()),
+    }
+}
+
+/// The one wait for the disk under a lock (W9): once after each sync, for
+/// one page.
+#[cold]
+fn announce_writing(segment: &Segment) -> Result<(), Error> {
+    segment.mapping.store(header::UNSYNCED, segment.boot);
+    fault::step();
+    let written = segment.mapping.sync(0, PAGE);
+    written.map_err(|source| Error::Io {
+        doing: "noting on the disk a change of",
+        path: segment.path().into(),
+        source,
+    })?;
+    fault::step();
+    let writing = segment.mapping.word(control::WRITING);
+    writing.store(1, Ordering::Release);
+    fault::step();
+    Ok(())
+}
+
+impl Segment {
+    /// Whether everything that was written is on the disk.
+    pub fn is_synced(&self) -> bool {
+        self.mapping.load(header::UNSYNCED) == 0
+    }
+}

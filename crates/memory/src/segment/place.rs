@@ -1,0 +1,58 @@
+//! What precedes a write or a wait: that this process has its entry, and that the path still names the file.
+
+use std::sync::atomic::Ordering;
+
+use crate::error::Error;
+use crate::mapped::platform;
+use crate::segment::{Segment, change_counters, membership};
+
+#[inline(always)]
+pub(crate) fn prepare_to_write(segment: &Segment) -> Result<(), Error> {
+    if !segment.process.claimed() {
+        membership::join(segment)?;
+    }
+    let now = platform::coarse_milliseconds();
+    segment.written.store(now, Ordering::Relaxed);
+    if now.wrapping_sub(segment.place_checked.load(Ordering::Relaxed)) >= 1000 {
+        segment.place_checked.store(now, Ordering::Relaxed);
+        membership::check_place(segment);
+        change_counters::end_counting(segment, now);
+    }
+    if segment.removed.load(Ordering::Relaxed) {
+        return Err(Error::Removed {
+            path: segment.path().into(),
+        });
+    }
+    Ok(())
+}
+
+impl Segment {
+    /// An error where the path no longer names the mapped file, which is looked
+    /// at once a second at most: for who waits, and does nothing else (M7).
+    pub fn in_place(&self) -> Result<(), Error> {
+        let now = platform::coarse_milliseconds();
+        if now.wrapping_sub(self.place_checked.load(Ordering::Relaxed)) >= 1000 {
+            self.place_checked.store(now, Ordering::Relaxed);
+            membership::check_place(self);
+            if self.writable() {
+                change_counters::end_counting(self, now);
+            }
+        }
+        match self.removed.load(Ordering::Relaxed) {
+            true => Err(Error::Removed {
+                path: self.path().into(),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// Looks whether the path still names the mapped file, where the last look was a second ago or longer: for a process
+    /// that only reads. `now` is the time of [`coarse_milliseconds`](crate::coarse_milliseconds).
+    #[inline]
+    pub fn look_for_file(&self, now: u64) {
+        if now.wrapping_sub(self.place_checked.load(Ordering::Relaxed)) >= 1000 {
+            self.place_checked.store(now, Ordering::Relaxed);
+            membership::check_place(self);
+        }
+    }
+}

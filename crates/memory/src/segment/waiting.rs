@@ -1,0 +1,240 @@
+//! Waiting for a lock (W2): when to ask whether its owner lives, when to take it over, when to give up.
+
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::mapped::layout::{control, ring};
+use crate::mapped::words::Lock;
+use crate::mapped::{futex, platform};
+use crate::processes::liveness::{FIRST_PROBE, NEXT_PROBE, Suspicion};
+use crate::processes::lock::{Next, Owner, Surroundings};
+use crate::processes::patience::{are_signals_deferred, is_interrupted, is_out_of_time, time_left};
+use crate::segment::Segment;
+
+/// Rounds of spinning before the first sleep; a transaction is shorter.
+const SPINS: u32 = 200;
+
+/// Which lock is waited for.
+#[derive(Clone, Copy)]
+pub(crate) enum Which {
+    Shard(usize),
+    Heap,
+    Ring,
+}
+
+/// Why a wait ended without the lock.
+pub(crate) enum Refusal {
+    /// The patience is used up; this owner lives, or was not yet asked.
+    Patience(Owner),
+    /// A signal came.
+    Interrupted,
+}
+
+/// One wait for one lock.
+pub(crate) struct Waiter<'a> {
+    segment: &'a Segment,
+    which: Which,
+    /// Without progress of the lock for so long, the wait ends.
+    patience: Duration,
+    /// Whether the hook may be called: no lock is held.
+    free_of_locks: bool,
+    /// Ask for the owner's life at once.
+    probe_first: bool,
+    spins: u32,
+    progress: Option<(Instant, u32, u32)>,
+    interrupted: bool,
+}
+
+impl<'a> Waiter<'a> {
+    pub(crate) fn new(segment: &'a Segment, which: Which, patience: Duration) -> Waiter<'a> {
+        Waiter {
+            segment,
+            which,
+            patience,
+            free_of_locks: false,
+            probe_first: false,
+            spins: 0,
+            progress: None,
+            interrupted: false,
+        }
+    }
+
+    /// The waiting thread holds no lock, so the runtime's hook is used.
+    pub(crate) fn free_of_locks(mut self) -> Self {
+        self.free_of_locks = true;
+        self
+    }
+
+    /// Asks for the owner's life before anything else.
+    pub(crate) fn probe_first(mut self) -> Self {
+        self.probe_first = true;
+        self
+    }
+
+    /// Ends a wait that has got the lock: where the hook was told of a signal in
+    /// the very last sleep, it is an interrupted wait all the same.
+    pub(crate) fn finish(self) -> Result<(), Error> {
+        match self.interrupted {
+            true => Err(Error::Interrupted),
+            false => Ok(()),
+        }
+    }
+
+    fn lock(&self) -> &'a Lock {
+        let mapping = &self.segment.mapping;
+        match self.which {
+            Which::Shard(index) => mapping.shard_words(index).lock(),
+            Which::Heap => mapping.lock(control::HEAP_LOCK),
+            Which::Ring => mapping.lock(mapping.layout().ring + ring::LOCK),
+        }
+    }
+
+    fn suspicion(&self) -> &'a Suspicion {
+        let shards = self.segment.shards();
+        let index = match self.which {
+            Which::Shard(index) => index,
+            Which::Heap => shards,
+            Which::Ring => shards + 1,
+        };
+        &self.segment.suspicions[index]
+    }
+
+    /// The error for a refused wait.
+    pub(crate) fn explain(&self, refusal: Refusal) -> Error {
+        match refusal {
+            Refusal::Interrupted => Error::Interrupted,
+            Refusal::Patience(owner) => self.segment.process.describe(&self.segment.mapping, owner),
+        }
+    }
+}
+
+impl Surroundings<Lock> for Waiter<'_> {
+    type Refusal = Refusal;
+
+    fn next(&mut self, seen: u32) -> Next<Refusal> {
+        let owner = Owner::of(seen);
+        if self.interrupted {
+            return Next::GiveUp(Refusal::Interrupted);
+        }
+        if self.spins < SPINS && !self.probe_first {
+            self.spins += 1;
+            return Next::Spin;
+        }
+        // Time has nothing to tell where the slot itself says it.
+        if self
+            .segment
+            .process
+            .superseded(&self.segment.mapping, owner)
+        {
+            return Next::TakeOver;
+        }
+        let now = platform::coarse_milliseconds();
+        let turns = self.lock().turns();
+        let suspicion = self.suspicion();
+        let unchanged_for = suspicion.observe(owner.bits(), turns, now);
+        let probe =
+            std::mem::take(&mut self.probe_first) || suspicion.probe_is_due(unchanged_for, now);
+        if probe && !self.segment.process.alive(&self.segment.mapping, owner) {
+            return Next::TakeOver;
+        }
+        let (since, word, noted) =
+            *self
+                .progress
+                .get_or_insert((Instant::now(), owner.bits(), turns));
+        let is_stuck =
+            are_signals_deferred() && u128::from(unchanged_for) >= self.patience.as_millis();
+        if is_out_of_time() {
+            return Next::GiveUp(Refusal::Patience(owner));
+        }
+        // A script that takes long says so: the wait for it would be long, too.
+        if matches!(self.which, Which::Shard(_))
+            && since.elapsed() >= FIRST_PROBE
+            && !are_signals_deferred()
+            && self.segment.script_seen().is_some()
+        {
+            return Next::GiveUp(Refusal::Patience(owner));
+        }
+        if (word, noted) != (owner.bits(), turns) {
+            self.progress = Some((Instant::now(), owner.bits(), turns));
+        } else if is_stuck || since.elapsed() >= self.patience {
+            return Next::GiveUp(Refusal::Patience(owner));
+        }
+        Next::Sleep
+    }
+
+    fn wake(&mut self, lock: &Lock) {
+        futex::wake_one(lock.word());
+    }
+
+    fn sleep(&mut self, lock: &Lock, value: u32) {
+        let timeout = match self.progress {
+            Some((since, ..)) if since.elapsed() < FIRST_PROBE => FIRST_PROBE,
+            _ => NEXT_PROBE,
+        }
+        .min(self.patience);
+        let timeout = time_left().map_or(timeout, |left| left.min(timeout));
+        let hook = self.segment.hook().filter(|_| self.free_of_locks);
+        match hook {
+            Some(hook) => {
+                hook.blocked(&mut || {
+                    futex::wait(lock.word(), value, timeout);
+                });
+                self.interrupted = is_interrupted(hook);
+            }
+            None => {
+                futex::wait(lock.word(), value, timeout);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handle::file::Options;
+    use crate::processes::lock;
+    use crate::processes::patience::defer_signals;
+    use crate::segment::membership;
+
+    fn wait_for(patience: Duration) {
+        let since = Instant::now();
+        while since.elapsed() <= patience {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// The threads of a process take a lock under one owner: a waiter must not mistake many short holds for a long one.
+    #[test]
+    fn a_lock_that_one_process_takes_again_and_again_makes_progress() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let path = directory.path().join("store");
+        let segment = Segment::create(&path, &Options::default()).expect("a new store");
+        membership::join(&segment).expect("an entry of the process table");
+        let holder = segment.process.owner();
+        let patience = Duration::from_millis(2);
+        for which in [Which::Shard(0), Which::Heap, Which::Ring] {
+            let mut waiter = Waiter::new(&segment, which, patience);
+            waiter.spins = SPINS;
+            let lock = waiter.lock();
+            for _ in 0..3 {
+                assert!(lock::try_acquire(lock, holder));
+                assert!(matches!(waiter.next(holder.bits()), Next::Sleep));
+                wait_for(patience);
+                assert!(!lock::release(lock));
+            }
+            // The last of them is held for longer than the patience.
+            let refused = waiter.next(holder.bits());
+            assert!(matches!(refused, Next::GiveUp(Refusal::Patience(_))));
+            // Nor do waits that come one after the other, whose patience counts together.
+            let _deferred = defer_signals();
+            for _ in 0..3 {
+                let mut waiter = Waiter::new(&segment, which, patience);
+                waiter.spins = SPINS;
+                assert!(lock::try_acquire(lock, holder));
+                assert!(matches!(waiter.next(holder.bits()), Next::Sleep));
+                wait_for(patience);
+                assert!(!lock::release(lock));
+            }
+        }
+    }
+}
