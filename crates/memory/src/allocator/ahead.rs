@@ -7,21 +7,13 @@
 //! run comes together in this way; nothing notes how far that is but the map
 //! of extents that have memory and are free. Others may use what is there.
 
-use std::sync::atomic::Ordering;
-
-use crate::allocator::pool::Pool;
 use crate::error::Error;
+use crate::heap::backing;
+use crate::heap::pool::Pool;
+use crate::heap::removal::not_removing;
 use crate::mapped::layout::{EXTENT_PAGES, Offset, PAGE};
-use crate::mapped::platform::coarse_milliseconds;
 use crate::segment::{Segment, hints, place};
-use crate::writing::removal::{self, not_removing};
 use crate::writing::transaction::{Shortage, Transaction};
-
-/// Extents backed with memory in one step: some 100 us of the kernel's work.
-pub(crate) const EXTENTS_AT_ONCE: u64 = 4;
-
-/// Milliseconds for which a store that was full counts as full for what can wait.
-const FULL_FOR: u64 = 1000;
 
 /// What is to be made ready.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +32,7 @@ impl Segment {
             match ahead {
                 Ahead::Hints(index, keys) => hints::try_to_grow(self, index, keys),
                 Ahead::Run(pages) => {
-                    let _ = self.prepare_run(pages);
+                    let _ = backing::prepare_run(self, pages);
                 }
             }
         }
@@ -54,44 +46,7 @@ impl Segment {
     /// [`Error::OutOfMemory`] where there is no place for such a run.
     pub fn prepare(&self, bytes: u64) -> Result<bool, Error> {
         place::prepare_to_write(self)?;
-        self.prepare_run(bytes.div_ceil(PAGE))
-    }
-
-    /// Notes that no memory could be had.
-    pub(crate) fn note_full(&self) {
-        self.full_at.store(coarse_milliseconds(), Ordering::Relaxed);
-    }
-
-    /// Whether that was so a moment ago: what can wait need not try again.
-    fn was_full(&self) -> bool {
-        let since = coarse_milliseconds().wrapping_sub(self.full_at.load(Ordering::Relaxed));
-        since < FULL_FOR
-    }
-
-    /// Whether a run of so many pages is free.
-    pub(crate) fn has_run(&self, pages: u64) -> Result<bool, Error> {
-        self.with_heap(|heap| Ok(heap.find(pages).is_some()))
-    }
-
-    fn prepare_run(&self, pages: u64) -> Result<bool, Error> {
-        let extents = pages.div_ceil(EXTENT_PAGES);
-        let missing = self.with_heap(|heap| {
-            if heap.find(pages).is_some() {
-                return Ok(None);
-            }
-            // The run may be there, and what is kept for removals (H6) not yet.
-            let wanted = match heap.find_free(extents) {
-                Some(_) => removal::reserved_extents(heap.layout()),
-                None => extents,
-            };
-            let missing = heap.missing_part(wanted, EXTENTS_AT_ONCE);
-            missing.map(Some).ok_or(Error::OutOfMemory)
-        })?;
-        let Some((first, count)) = missing else {
-            return Ok(false);
-        };
-        self.back_extents(first, count)?;
-        Ok(true)
+        backing::prepare_run(self, bytes.div_ceil(PAGE))
     }
 }
 
@@ -111,7 +66,7 @@ impl Transaction<'_> {
             return match self.allocate(pool, bytes) {
                 Err(error) if !was_short && matches!(self.shortage, Some(Shortage::Pages(_))) => {
                     // What is carried out in parts does not run again.
-                    if !self.in_parts && !self.segment.was_full() {
+                    if !self.in_parts && !backing::was_full(self.segment) {
                         self.rest().can_wait = true;
                         return Err(error);
                     }

@@ -9,10 +9,9 @@
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use crate::allocator::heap::{IN_ARENA, Run};
-use crate::allocator::page_use::PageUse;
-use crate::allocator::pool::Pool;
 use crate::error::{Error, Fault};
+use crate::heap::pages::{IN_ARENA, PageUse, Run};
+use crate::heap::pool::Pool;
 use crate::mapped::classes;
 use crate::mapped::layout::{Offset, PAGE, arena, descriptor, shard};
 use crate::mapped::mapping::Mapping;

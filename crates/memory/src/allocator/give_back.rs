@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use crate::allocator::page_use::{PageUse, all_free, bitmap_words};
-use crate::allocator::pool::Pool;
 use crate::error::{Error, Fault};
 use crate::handle::{Ran, Unlock};
+use crate::heap::pages::{PageUse, all_free, bitmap_words};
+use crate::heap::pool::Pool;
+use crate::heap::step;
 use crate::mapped::classes;
 use crate::mapped::layout::{descriptor, shard};
 use crate::mapped::shard_set::ShardSet;
@@ -115,7 +116,7 @@ impl Segment {
             shards,
         };
         for _ in 0..GIVEN_BACK_AT_ONCE {
-            if !self.with_heap_within(patience, |heap| heap.bury_one(index))? {
+            if !step::run_within(self, patience, |heap| heap.bury_one(index))? {
                 break;
             }
             fault::step();
@@ -194,7 +195,7 @@ impl Segment {
         for returned in 0..most {
             // Others wait for the shard: what holds the heap up (a stopped
             // process) must not hold them up.
-            let step = self.with_heap_within(BURIAL_PATIENCE, |heap| heap.bury_one(index));
+            let step = step::run_within(self, BURIAL_PATIENCE, |heap| heap.bury_one(index));
             if !matches!(step, Ok(true)) {
                 return returned;
             }

@@ -10,10 +10,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::allocator::heap::Run;
-use crate::allocator::page_use::PageUse;
 use crate::allocator::staging::Owners;
 use crate::error::Error;
+use crate::heap::pages::{PageUse, Run};
 use crate::mapped::counter::Version;
 use crate::mapped::layout::{Offset, PAGE, SLOTS, control, descriptor, slot};
 use crate::mapped::platform::unix_milliseconds;

@@ -16,91 +16,15 @@
 
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
-use crate::allocator::heap::{Heap, Run};
-use crate::allocator::page_use::{PageUse, bitmap_words};
-use crate::error::{Error, Fault};
+use crate::error::Error;
+use crate::heap::pages::{PageUse, Run, next_age};
+use crate::heap::step;
 use crate::mapped::classes;
-use crate::mapped::layout::{EXTENT_PAGES, Layout, PAGE, control, descriptor, shard};
-use crate::mapped::mapping::Mapping;
+use crate::mapped::layout::{descriptor, shard};
 use crate::mapped::shard_set::ShardSet;
 use crate::segment::Segment;
 use crate::segment::marks::Marks;
 use crate::writing::transaction::Transaction;
-
-/// Ages count up to here and begin anew.
-pub(crate) const AGES: u64 = 1 << 24;
-/// Extents looked at in one step of the heap (W9): some 100 us.
-const EXTENTS_AT_ONCE: u64 = 64;
-/// A step ends when it has filled so much of the heap's log,
-const LOG_BYTES: u64 = 40 << 10;
-/// and before a run of several extents, whose entry is long, unless this is all.
-const LOG_BYTES_BEFORE_LONG: u64 = 4 << 10;
-/// And with so many arenas.
-const ARENAS_AT_ONCE: usize = 32;
-
-/// Arenas that were left behind, by their first pages.
-type Arenas = SmallVec<[u64; ARENAS_AT_ONCE]>;
-
-/// What a step of freeing came to.
-struct Step {
-    /// Whether anything is left.
-    more: bool,
-    /// Arenas that it came to, which go by the graveyard.
-    arenas: Arenas,
-}
-
-/// How far a step of freeing has come.
-struct Progress {
-    /// The extent to go on with.
-    extent: u64,
-    /// Bytes in the blocks that were freed.
-    bytes: u64,
-    /// Pages freed that are not counted as free yet.
-    pages: u64,
-    arenas: Arenas,
-    /// The extent of the first of them.
-    first_arena: Option<u64>,
-}
-
-impl Mapping {
-    /// The age of a shard's own runs.
-    pub(crate) fn age(&self, index: usize) -> u64 {
-        self.load(self.layout().shard(index) + shard::AGE) % AGES
-    }
-
-    /// Bytes in the blocks of a run that a shard has left behind.
-    pub(crate) fn bytes_left(&self, page: u64, run: Run) -> u64 {
-        match self.page_use(page) {
-            Some(PageUse::Slab(class)) => {
-                let bitmap = self.layout().descriptor(page) + descriptor::BITMAP;
-                let free: u32 = (0..bitmap_words(class))
-                    .map(|word| self.load(bitmap + word * 8).count_ones())
-                    .sum();
-                let used = classes::blocks(class).saturating_sub(free);
-                u64::from(used) * u64::from(classes::SIZES[class])
-            }
-            Some(PageUse::Large) => run.pages.saturating_mul(PAGE),
-            Some(PageUse::Arena) => self
-                .load(self.layout().page(page) + shard::PAGES)
-                .saturating_mul(PAGE),
-            _ => 0,
-        }
-    }
-
-    /// Whether the round of freeing what a shard has left behind is still to come
-    /// to an extent.
-    pub(crate) fn is_to_be_searched(&self, index: usize, extent: u64) -> bool {
-        let base = self.layout().shard(index);
-        let until = self.load(base + shard::LEFT_UNTIL);
-        match self.load(base + shard::LEFT_PLACE).checked_sub(1) {
-            None => false,
-            Some(place) if place < until => (place..until).contains(&extent),
-            Some(place) => extent >= place || extent < until,
-        }
-    }
-}
 
 impl Transaction<'_> {
     /// Leaves all blocks of a shard behind, arenas included, to be freed by
@@ -114,7 +38,7 @@ impl Transaction<'_> {
         let mapping = &segment.mapping;
         let base = mapping.layout().shard(index);
         let (age, place) = (mapping.age(index), mapping.load(base + shard::LEFT_PLACE));
-        let next_age = (age + 1) % AGES;
+        let next_age = next_age(age);
         let busy = mapping.load(base + shard::STAGING) != 0
             || !self.frees.is_empty()
             || self
@@ -127,7 +51,7 @@ impl Transaction<'_> {
             return Ok(false);
         }
         // Under the shard's lock nobody begins another step of freeing.
-        segment.with_heap(|heap| heap.finish_return(index))?;
+        step::run(segment, |heap| heap.finish_return(index))?;
         if place == 0 {
             self.set(index, base + shard::LEFT_SINCE, age)?;
         }
@@ -157,7 +81,7 @@ impl Transaction<'_> {
     /// Frees some of what a shard has left behind. Returns whether there is more.
     fn free_remains(&mut self, index: usize, patience: Duration) -> Result<bool, Error> {
         let segment = self.segment;
-        let step = segment.with_heap_within(patience, |heap| heap.free_remains(index))?;
+        let step = step::run_within(segment, patience, |heap| heap.free_flushed(index))?;
         for &page in &step.arenas {
             self.bury_left_arena(index, page)?;
         }
@@ -197,147 +121,5 @@ impl Segment {
         self.write_where(ShardSet::one(index), Marks::Ignored, |transaction| {
             transaction.free_remains(index, patience)
         })
-    }
-}
-
-impl Heap<'_> {
-    /// Whether words are among those that say what a shard has left behind.
-    pub(crate) fn is_of_remains(layout: &Layout, at: u64, end: u64) -> bool {
-        let Some(behind) = at.checked_sub(layout.shard_start) else {
-            return false;
-        };
-        let start = at - behind % layout.shard_stride;
-        end <= layout.heap_log && at >= start + shard::LEFT_BYTES && end <= start + shard::LEFT_END
-    }
-
-    fn free_remains(&self, index: usize) -> Result<Step, Error> {
-        self.finish_return(index)?;
-        let layout = *self.layout();
-        let base = layout.shard(index);
-        let Some(place) = self.load(base + shard::LEFT_PLACE).checked_sub(1) else {
-            return Ok(Step {
-                more: false,
-                arenas: Arenas::new(),
-            });
-        };
-        let until = self.load(base + shard::LEFT_UNTIL);
-        let high = self.load(control::HEAP_HIGH).min(layout.extents);
-        let is_last_part = place < until;
-        let end = if is_last_part { until.min(high) } else { high };
-        let mut progress = Progress {
-            extent: place,
-            bytes: 0,
-            pages: 0,
-            arenas: Arenas::new(),
-            first_arena: None,
-        };
-        for _ in 0..EXTENTS_AT_ONCE {
-            let extent = progress.extent;
-            let tail = self.load(control::HEAP_LOG_TAIL);
-            if extent >= end || tail > LOG_BYTES || progress.arenas.len() == ARENAS_AT_ONCE {
-                break;
-            }
-            let in_use = self.load(layout.reserved_map + extent / 64 * 8)
-                & !self.load(layout.all_free_map + extent / 64 * 8);
-            match (in_use >> (extent % 64)).trailing_zeros() {
-                64 => progress.extent = (extent | 63) + 1,
-                0 if self.free_remains_in(index, &mut progress)? => {}
-                0 => break,
-                none => progress.extent += u64::from(none),
-            }
-        }
-        self.add_free_pages(progress.pages as i64)?;
-        let next = match progress {
-            // It is found again should this process die before it is buried.
-            Progress {
-                first_arena: Some(extent),
-                ..
-            } => Some(extent),
-            Progress { extent, .. } if extent < end => Some(extent),
-            _ if is_last_part || until == 0 => None,
-            _ => Some(0),
-        };
-        let left = self.load(base + shard::LEFT_BYTES);
-        match next {
-            Some(extent) => {
-                let left = left.saturating_sub(progress.bytes);
-                self.set(base + shard::LEFT_BYTES, left)?;
-                self.set(base + shard::LEFT_PLACE, extent + 1)?;
-            }
-            None => {
-                for field in [shard::LEFT_BYTES, shard::LEFT_OBJECTS, shard::LEFT_PLACE] {
-                    self.set(base + field, 0)?;
-                }
-            }
-        }
-        Ok(Step {
-            more: next.is_some(),
-            arenas: progress.arenas,
-        })
-    }
-
-    /// Frees the runs that start in an extent and were left behind by a shard,
-    /// but for arenas, which it notes. Returns false where it stopped before a
-    /// long run that is another step's.
-    fn free_remains_in(&self, index: usize, progress: &mut Progress) -> Result<bool, Error> {
-        let mapping = &self.segment().mapping;
-        let layout = *self.layout();
-        let age = mapping.age(index);
-        let extent = progress.extent;
-        let first = extent * EXTENT_PAGES;
-        let (mut page, mut freed) = (first, 0);
-        while page < first + EXTENT_PAGES && progress.arenas.len() < ARENAS_AT_ONCE {
-            let at = layout.descriptor(page);
-            let Some(run) = Run::unpack(self.load(at + descriptor::RUN)) else {
-                page += 1;
-                continue;
-            };
-            let kind = mapping.page_use(page);
-            let buried = matches!(kind, Some(PageUse::Buried | PageUse::BuriedArena));
-            if run.shard != index || run.age == age || buried {
-                page += run.pages.max(1);
-                continue;
-            }
-            let start = page - first;
-            let in_extent = start + run.pages <= EXTENT_PAGES;
-            if run.pages == 0
-                || start > 0 && !in_extent
-                || !mapping.reserved(layout.page(page), run.pages * PAGE)
-            {
-                return Err(Error::Damaged(Fault {
-                    at,
-                    what: "a run that ends in reserved memory",
-                }));
-            }
-            if kind == Some(PageUse::Arena) {
-                progress.arenas.push(page);
-                progress.first_arena = progress.first_arena.or(Some(extent));
-                page += run.pages;
-                continue;
-            }
-            if in_extent {
-                freed |= (0xffff_u64 >> (EXTENT_PAGES - run.pages)) << start;
-            } else if self.load(control::HEAP_LOG_TAIL) > LOG_BYTES_BEFORE_LONG {
-                return Ok(false);
-            } else {
-                self.mark(page, run.pages, true)?;
-            }
-            progress.bytes += mapping.bytes_left(page, run);
-            self.set(at + descriptor::RUN, 0)?;
-            page += run.pages;
-        }
-        if freed != 0 {
-            let mask = self.page_mask(extent);
-            if mask & freed != 0 {
-                return Err(Error::Damaged(Fault {
-                    at: layout.page_masks + extent * 2,
-                    what: "a mask of free pages that agrees with the runs",
-                }));
-            }
-            self.set_page_mask(extent, mask | freed)?;
-            progress.pages += u64::from(freed.count_ones());
-        }
-        progress.extent = (page / EXTENT_PAGES).max(extent + 1);
-        Ok(true)
     }
 }

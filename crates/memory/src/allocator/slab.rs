@@ -5,11 +5,11 @@
 //! the blocks, so that filling a fresh block spoils nothing that a rollback
 //! needs (W4).
 
-use crate::allocator::heap::Run;
-use crate::allocator::page_use::{BlockPlace, PageUse, all_free, bitmap_word, bitmap_words};
-use crate::allocator::pool::Pool;
 use crate::allocator::stock::TakenBlocks;
 use crate::error::{Error, Fault};
+use crate::heap::pages::{PageUse, Run, all_free, bitmap_word, bitmap_words};
+use crate::heap::pool::{BlockPlace, Pool};
+use crate::heap::step;
 use crate::mapped::classes;
 use crate::mapped::layout::{EXTENT_PAGES, Offset, PAGE, descriptor, shard};
 use crate::writing::moves::Moved;
@@ -319,7 +319,7 @@ impl Transaction<'_> {
         let log = self.log(index)?;
         let mut full = None;
         let (segment, granted) = (self.segment, &mut self.rest().granted);
-        let result = segment.with_heap(|heap| {
+        let result = step::run(segment, |heap| {
             heap.grant(index, pages, runs, |page| {
                 granted.push(page);
                 log.save_grant(page).map_err(|error| {
@@ -487,7 +487,7 @@ impl Transaction<'_> {
         if self.shard_word(index, shard::RETURNING) == 0 {
             return Ok(());
         }
-        self.segment.with_heap(|heap| heap.finish_return(index))
+        step::run(self.segment, |heap| heap.finish_return(index))
     }
 
     /// Puts a run on the list of those that go back to the heap after commit.

@@ -13,10 +13,11 @@ use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 
-use crate::allocator::page_use::{BlockPlace, PageUse};
 use crate::allocator::pins::PARKED;
 use crate::error::{Error, Fault};
 use crate::handle::Unlock;
+use crate::heap::pages::PageUse;
+use crate::heap::pool::BlockPlace;
 use crate::mapped::layout::{Offset, PAGE, descriptor, shard, slot};
 use crate::mapped::shard_set::ShardSet;
 use crate::processes::lock::Owner;

@@ -2,11 +2,10 @@
 //! known before the first is taken, so that up to 64 of them come from a slab
 //! with one entry in the log.
 
-use crate::allocator::pool::Pool;
 use crate::error::Error;
+use crate::heap::pool::Pool;
 use crate::mapped::classes;
-use crate::mapped::layout::Offset;
-use crate::mapped::layout::PAGE;
+use crate::mapped::layout::{Offset, PAGE};
 use crate::writing::room::Missing;
 use crate::writing::transaction::Transaction;
 

@@ -8,8 +8,10 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::allocator::heap::{Heap, OF_COPY, Run};
 use crate::error::{Error, Fault};
+use crate::heap::backing;
+use crate::heap::pages::{OF_COPY, Run};
+use crate::heap::step::{self, Heap};
 use crate::mapped::copy_table::{CopyTable, DONE, NONE};
 use crate::mapped::layout::{EXTENT_PAGES, PAGE, control, descriptor};
 use crate::mapped::shard_set::ShardSet;
@@ -35,7 +37,7 @@ impl Segment {
     pub(super) fn claim_copy(&self) -> Result<Result<Area<'_>, u32>, Error> {
         let me = u64::from(self.process.owner().bits());
         loop {
-            let found = self.with_heap(|heap| {
+            let found = step::run(self, |heap| {
                 let found = heap.load(control::COPY_OWNER);
                 if found == 0 {
                     heap.set(control::COPY_OWNER, me)?;
@@ -79,7 +81,7 @@ impl Segment {
 
     /// Ends the copy of a process, if it is still that one's.
     fn end_copy(&self, owner: u64) -> Result<(), Error> {
-        let is_its = self.with_heap(|heap| {
+        let is_its = step::run(self, |heap| {
             let is_its = heap.load(control::COPY_OWNER) == owner;
             if is_its {
                 let state = self.mapping.word(control::COPY_STATE);
@@ -96,7 +98,7 @@ impl Segment {
             self.lock_shards(shards, Marks::Ignored)?;
             self.unlock_shards(shards);
         }
-        while self.with_heap(|heap| heap.free_run_of_copy(owner))? {}
+        while step::run(self, |heap| heap.free_run_of_copy(owner))? {}
         Ok(())
     }
 }
@@ -105,13 +107,11 @@ impl<'s> Area<'s> {
     /// Takes a run of the heap for the copy.
     fn take(&self, pages: u64) -> Result<u64, Error> {
         for _ in 0..TRIES {
-            let taken = self
-                .segment
-                .with_heap(|heap| heap.grant_to_copy(self.owner, pages))?;
+            let taken = step::run(self.segment, |heap| heap.grant_to_copy(self.owner, pages))?;
             if let Some(page) = taken {
                 return Ok(page);
             }
-            self.segment.reserve(pages)?;
+            backing::reserve(self.segment, pages)?;
         }
         Err(Error::OutOfMemory)
     }

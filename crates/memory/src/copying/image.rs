@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::copying::area::{Area, leave_out};
 use crate::error::Error;
+use crate::heap::step;
 use crate::inspection::still::cannot_join;
 use crate::mapped::copy_table::{CopyTable, DONE, LOST, NONE, ON};
 use crate::mapped::layout::{EXTENT, EXTENT_PAGES, PAGE, control, shard};
@@ -228,7 +229,7 @@ impl Segment {
     fn image_under_locks<T>(&self, mut moment: impl FnMut() -> T) -> Result<(Image, T), Error> {
         let image = self.new_image()?;
         let _locked = self.lock_all_for_a_moment(Marks::Respected)?;
-        let value = self.with_heap(|_| {
+        let value = step::run(self, |_| {
             self.copy_all(&image);
             Ok(moment())
         })?;
@@ -311,7 +312,7 @@ impl<'s> Copier<'s> {
         let start = Instant::now();
         loop {
             let locked = segment.lock_all_for_a_moment(Marks::Respected)?;
-            let begun = segment.with_heap_within(HEAP_PATIENCE, |_| {
+            let begun = step::run_within(segment, HEAP_PATIENCE, |_| {
                 let extents = segment.extents_in_use();
                 if extents > self.table.extents {
                     return Ok(None);

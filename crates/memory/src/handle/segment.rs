@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::mapped::futex;
-use crate::mapped::layout::control;
 use crate::mapped::shard_set::ShardSet;
 use crate::mapped::shard_words::ShardWords;
 use crate::probes::{fault, work};
@@ -13,7 +12,7 @@ use crate::processes::lock;
 use crate::segment::marks::Marks;
 use crate::segment::waiting::{Waiter, Which};
 use crate::segment::{Segment, place};
-use crate::writing::log::Log;
+use crate::undo::log::Log;
 use crate::writing::recovery::is_settled;
 use crate::writing::room::{Runs, Used};
 use crate::writing::transaction::{Rest, Transaction};
@@ -229,14 +228,6 @@ impl Segment {
     pub(crate) fn unlock(&self, shard: ShardWords<'_>) {
         if lock::release(shard.lock()) {
             futex::wake_one(shard.lock().word());
-        }
-        fault::step();
-    }
-
-    pub(crate) fn unlock_heap(&self) {
-        let lock = self.mapping.lock(control::HEAP_LOCK);
-        if lock::release(lock) {
-            futex::wake_one(lock.word());
         }
         fault::step();
     }

@@ -23,6 +23,7 @@ use std::sync::atomic::Ordering;
 
 use crate::error::Error;
 use crate::handle::Unlock;
+use crate::heap::step;
 use crate::mapped::layout::{PAGE, control, header};
 use crate::probes::fault;
 use crate::segment::marks::Marks;
@@ -81,7 +82,7 @@ impl Segment {
             segment: self,
             shards,
         };
-        self.with_heap(|_| self.with_ring(body))
+        step::run(self, |_| self.with_ring(body))
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::allocator::heap::{IN_ARENA, OF_COPY, Run};
-use crate::allocator::page_use::{PageUse, all_free, bitmap_words};
 use crate::error::Error;
+use crate::heap::pages::{IN_ARENA, OF_COPY, PageUse, Run, all_free, bitmap_words};
+use crate::heap::step;
 use crate::inspection::check_arenas::Arena;
 use crate::inspection::still::cannot_join;
 use crate::mapped::classes;
@@ -78,7 +78,7 @@ impl Segment {
         let shards = ShardSet::first(self.shards());
         self.write_where(shards, Marks::Ignored, |transaction| {
             report = Report::default();
-            let mut owned = self.with_heap(|_| Ok(self.check_pages(&mut report)))?;
+            let mut owned = step::run(self, |_| Ok(self.check_pages(&mut report)))?;
             self.check_ring(&mut |text| report.problem(|| text))?;
             self.check_shards(&mut owned, transaction.view(), &mut reachable, &mut report);
             Ok::<(), Error>(())

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::allocator::page_use::PageUse;
+use crate::heap::pages::PageUse;
 use crate::inspection::check::{Owned, Report, lists};
 use crate::mapped::layout::{PAGE, arena, descriptor, shard};
 use crate::segment::Segment;

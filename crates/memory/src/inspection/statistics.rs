@@ -10,6 +10,7 @@ use crate::mapped::layout::{
 use crate::processes::lock::{self, Owner};
 use crate::processes::tenant::Tenant;
 use crate::segment::Segment;
+use crate::undo::log_memory;
 
 /// A process that has joined the store.
 #[derive(Clone, Debug)]
@@ -112,7 +113,7 @@ impl Segment {
             used: sum(shard::USED_BYTES).saturating_add(sum(shard::LEFT_BYTES)),
             left: sum(shard::LEFT_BYTES),
             left_objects: sum(shard::LEFT_OBJECTS),
-            logs: self.log_bytes(),
+            logs: log_memory::bytes(self),
             ring: self.ring_reserved().min(layout.ring_size),
             messages: self.ring_records(),
         }

@@ -1,8 +1,6 @@
 //! Changing shards: lock, log, publish; and undoing what was not committed.
 //!
-//! - `log`: the undo log: old contents, saved before they are changed.
 //! - `moves`: what one transaction moved between shards.
-//! - `once`: what a long undo log holds already.
 //! - `recovery`: recovering what the dead left in a shard.
 //! - `removal`: the reserve of a full store for removals, and removals in parts.
 //! - `room`: room for a transaction: memory and log, reserved before its first lock.
@@ -12,9 +10,7 @@
 
 pub(crate) mod changes;
 pub(crate) mod expected_keys;
-pub(crate) mod log;
 pub(crate) mod moves;
-pub(crate) mod once;
 pub(crate) mod recovery;
 pub(crate) mod removal;
 pub(crate) mod room;

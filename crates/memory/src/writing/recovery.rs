@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Fault};
+use crate::heap::step;
 use crate::mapped::counter;
 use crate::mapped::layout::{SLOTS, control, ring, shard, slot};
 use crate::mapped::shard_set::ShardSet;
@@ -106,7 +107,7 @@ impl Segment {
                         || inside(layout.descriptors, descriptors_end)
                         || self.mapping.reserved(at, length))
             },
-            |page| self.with_heap(|heap| heap.take_back(index, page)),
+            |page| step::run(self, |heap| heap.take_back(index, page)),
         );
         counter::raise(counter);
         rolled_back
@@ -136,7 +137,7 @@ impl Segment {
             .half(control::HEAP_LOCK)
             .load(Ordering::Relaxed);
         if heap != lock::FREE && Owner::of(heap).slot() == index {
-            self.with_heap(|_| Ok(()))?;
+            step::run(self, |_| Ok(()))?;
         }
         let ring = self.mapping.half(layout.ring + ring::LOCK);
         let ring = ring.load(Ordering::Relaxed);
@@ -191,7 +192,7 @@ impl Segment {
             self.drain_graveyards(ShardSet::one(index), 0);
             self.unlock_shards(ShardSet::one(index));
         }
-        self.with_heap(|_| Ok(()))?;
+        step::run(self, |_| Ok(()))?;
         self.recover_ring()?;
         self.free_dead_copy()?;
         self.forget_pins_of_the_dead();

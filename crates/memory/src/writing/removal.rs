@@ -4,108 +4,18 @@
 //! says that it removes by a guard. A removal whose log cannot grow is carried out in parts: its body says where one ends
 //! ([`Transaction::end_of_part`]), and each part is committed by itself while the locks are kept.
 
-use std::cell::Cell;
-use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::error::Error;
-use crate::mapped::layout::{Layout, shard, slot};
+use crate::heap::removal;
+use crate::mapped::layout::{shard, slot};
 use crate::probes::fault;
-use crate::writing::room::Runs;
 use crate::writing::transaction::Transaction;
 
-/// The most extents that are kept for removals. Whole ones, as a removal may want a run of several pages.
-const RESERVED_EXTENTS: u64 = 2;
-/// At most such a part of the store is kept, and one extent at least.
-const RESERVED_PART: u64 = 32;
 /// Bytes of the undo log after which a part ends: what one more item needs has room in the rest of what every log has.
 const PART: u64 = shard::LOG_RESERVED_MIN / 4;
 /// Bytes of the undo log for each block that is to be freed.
 const LOG_OF_A_FREE: u64 = 192;
-
-thread_local! {
-    /// What this thread is doing.
-    static MODE: Cell<Mode> = const { Cell::new(Mode::Ordinary) };
-    /// Parts that this thread has committed since it began to remove.
-    static PARTS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// Whether a thread may use the reserve.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    Ordinary,
-    Removing,
-}
-
-/// Ends what [`removing`] or `not_removing` began, when it is dropped.
-#[must_use]
-#[derive(Debug)]
-pub struct Removing {
-    before: Mode,
-    /// It belongs to its thread.
-    thread: PhantomData<*const ()>,
-}
-
-impl Removing {
-    #[inline]
-    fn begin(mode: Mode) -> Removing {
-        Removing {
-            before: MODE.replace(mode),
-            thread: PhantomData,
-        }
-    }
-}
-
-impl Drop for Removing {
-    #[inline]
-    fn drop(&mut self) {
-        MODE.set(self.before);
-    }
-}
-
-/// Says that this thread removes data until the guard is dropped: its transactions may use the reserve (H6), and one that
-/// runs out of log is carried out in parts.
-#[inline]
-pub fn removing() -> Removing {
-    let guard = Removing::begin(Mode::Removing);
-    if guard.before == Mode::Ordinary {
-        PARTS.set(0);
-    }
-    guard
-}
-
-/// Says that this thread adds data until the guard is dropped, although it is [removing].
-#[inline]
-pub(crate) fn not_removing() -> Removing {
-    Removing::begin(Mode::Ordinary)
-}
-
-/// Whether this thread removes data.
-#[inline]
-pub fn is_removing() -> bool {
-    MODE.get() == Mode::Removing
-}
-
-/// Whether a removal of this thread was committed in part since it began: it must not run again.
-#[inline]
-pub fn has_removed_in_part() -> bool {
-    is_removing() && PARTS.get() > 0
-}
-
-/// Has a transaction that found no room carried out in parts, where it is a removal and is not yet.
-pub(crate) fn begin_parts(runs: &mut Runs) -> bool {
-    let begin = is_removing() && !runs.in_parts;
-    runs.in_parts |= begin;
-    if begin {
-        PARTS.set(0);
-    }
-    begin
-}
-
-/// Extents of a store that only removals break.
-pub(crate) fn reserved_extents(layout: &Layout) -> u64 {
-    (layout.extents / RESERVED_PART).clamp(1, RESERVED_EXTENTS)
-}
 
 impl Transaction<'_> {
     /// Whether it is a [removal](removing) that found no room as a whole, and is carried out in parts: what takes more
@@ -169,7 +79,7 @@ impl Transaction<'_> {
             std::mem::take(&mut rest.granted).len()
         });
         self.parted = true;
-        PARTS.set(PARTS.get() + 1);
+        removal::count_part();
         self.segment.drain_graveyards(self.shards(), granted);
         Ok(())
     }

@@ -9,10 +9,11 @@
 use std::cell::Cell;
 
 use crate::error::Error;
+use crate::heap::{backing, removal};
 use crate::mapped::layout::{EXTENT, EXTENT_PAGES, PAGE, control, shard};
 use crate::mapped::shard_set::ShardSet;
 use crate::segment::{Segment, place};
-use crate::writing::removal;
+use crate::undo::log_memory;
 use crate::writing::transaction::{Shortage, Transaction};
 
 /// Runs without progress: others may be faster to use what was reserved, but
@@ -74,6 +75,18 @@ pub(crate) struct Runs {
     pub(crate) in_parts: bool,
 }
 
+impl Runs {
+    /// Has a transaction that found no room carried out in parts, where it is a removal and is not yet.
+    fn begin_parts(&mut self) -> bool {
+        let begin = removal::is_removing() && !self.in_parts;
+        self.in_parts |= begin;
+        if begin {
+            removal::begin_parts();
+        }
+        begin
+    }
+}
+
 /// What a run that was short had used, in bytes.
 pub(crate) struct Used {
     shortage: Shortage,
@@ -131,7 +144,7 @@ impl Segment {
         // Keys fall into shards by chance: a quarter more than the mean.
         let each = need.log / count * 5 / 4;
         for index in shards.iter() {
-            let _ = self.grow_log(index, each);
+            let _ = log_memory::grow(self, index, each);
         }
         // Each shard takes an extent at a time.
         let memory = need.memory + count * EXTENT;
@@ -155,13 +168,13 @@ impl Segment {
             Shortage::Pages(pages) => match self.make_room_for(pages, used.granted) {
                 // The next run does without.
                 Err(Error::OutOfMemory) if used.can_wait => {
-                    self.note_full();
+                    backing::note_full(self);
                     Ok(())
                 }
                 made => made,
             },
             Shortage::Log(index, needed) if needed <= self.mapping.layout().log_capacity => {
-                self.grow_log(index, needed)
+                log_memory::grow(self, index, needed)
             }
             Shortage::Log(..) => Err(Error::OutOfMemory),
         };
@@ -179,7 +192,7 @@ impl Segment {
             Shortfall::default()
         });
         match made {
-            Err(Error::OutOfMemory) if removal::begin_parts(runs) => return Ok(()),
+            Err(Error::OutOfMemory) if runs.begin_parts() => return Ok(()),
             made => made?,
         }
         // The rest is a guess.
@@ -188,11 +201,11 @@ impl Segment {
             // Blocks do not fill their slabs.
             let _ = self.reserve_in_all(used.granted + bytes / 8 * 9 + EXTENT);
             let logged: u64 = used.logs.iter().sum();
-            let _ = self.grow_log(shard, logged + bytes / UNLOGGED);
+            let _ = log_memory::grow(self, shard, logged + bytes / UNLOGGED);
         }
         for (index, &log) in used.shards.iter().zip(&used.logs) {
             let most = MOST_LOG_AHEAD.max(log.saturating_mul(LONG_LOG_GROWTH));
-            let _ = self.grow_log(index, log.saturating_mul(GROWTH).min(most));
+            let _ = log_memory::grow(self, index, log.saturating_mul(GROWTH).min(most));
         }
         if used.granted > EXTENT {
             let most = MOST_AHEAD.max(used.granted * 2);
@@ -204,14 +217,14 @@ impl Segment {
     /// Has a run of so many pages free, for a transaction that had been granted so many bytes; or more of what is not as long,
     /// where there is no place for such a run, as single pages may do.
     fn make_room_for(&self, pages: u64, granted: u64) -> Result<(), Error> {
-        let given = self.give_back_until(|| self.has_run(pages))?;
+        let given = self.give_back_until(|| backing::has_run(self, pages))?;
         if given.enough {
             return Ok(());
         }
         // Free pages may lie apart: more than one run comes at a time, or this would run as often as it needs one.
         let more = (granted / PAGE / PROGRESS).min(RESERVED_AT_ONCE * EXTENT_PAGES);
-        let reserved = match self.reserve(pages.max(more)) {
-            Err(Error::OutOfMemory) if more > pages => self.reserve(pages),
+        let reserved = match backing::reserve(self, pages.max(more)) {
+            Err(Error::OutOfMemory) if more > pages => backing::reserve(self, pages),
             result => result,
         };
         match reserved {
@@ -234,7 +247,7 @@ impl Segment {
         }
         let mut missing = wanted.saturating_sub(free());
         while missing > 0 {
-            match self.reserve(missing.next_multiple_of(EXTENT_PAGES).min(most)) {
+            match backing::reserve(self, missing.next_multiple_of(EXTENT_PAGES).min(most)) {
                 // No run is so long.
                 Err(Error::OutOfMemory) if most > EXTENT_PAGES => {
                     most /= 4;

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::mapped::layout::shard;
 use crate::probes::fault;
 use crate::segment::marks;
-use crate::writing::once::Saved;
+use crate::undo::saved_words::Saved;
 use crate::writing::transaction::Transaction;
 
 /// A state of a transaction that it can go back to; see

@@ -6,17 +6,16 @@
 //! has a log grow, first puts its name into [`shard::LOG_PUNCHER`], so that what one has backed the other does not take away.
 
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use crate::error::Error;
 use crate::handle::Unlock;
-use crate::mapped::layout::{PAGE, shard};
+use crate::mapped::layout::shard;
 use crate::mapped::platform::coarse_milliseconds;
 use crate::mapped::shard_set::ShardSet;
 use crate::probes::fault;
-use crate::processes::lock::Owner;
 use crate::segment::marks::Marks;
 use crate::segment::{Segment, membership};
+use crate::undo::log_memory;
 
 /// Milliseconds for which a log that was long stays so.
 const IDLE: u64 = 300;
@@ -36,93 +35,7 @@ pub struct Shrunk {
     pub more: bool,
 }
 
-/// A log that nobody else punches or has grow, until it is dropped.
-struct LogTurn<'s> {
-    segment: &'s Segment,
-    word: u64,
-}
-
-impl Drop for LogTurn<'_> {
-    fn drop(&mut self) {
-        if !fault::abandoned() {
-            let word = self.segment.mapping.word(self.word);
-            word.store(0, Ordering::Release);
-            fault::step();
-        }
-    }
-}
-
 impl Segment {
-    /// Takes the turn to punch a log or to have it grow; the owner where a living process has it.
-    fn take_log_turn(&self, index: usize) -> Result<LogTurn<'_>, Owner> {
-        let at = self.mapping.layout().shard(index) + shard::LOG_PUNCHER;
-        let word = self.mapping.word(at);
-        let found = word.load(Ordering::Acquire);
-        let owner = Owner::from_bits(found as u32);
-        if found != 0 && membership::owner_lives(self, owner) {
-            return Err(owner);
-        }
-        let me = self.process.owner();
-        match word.compare_exchange(found, me.bits().into(), Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => {
-                fault::step();
-                Ok(LogTurn {
-                    segment: self,
-                    word: at,
-                })
-            }
-            Err(other) => Err(Owner::from_bits(other as u32)),
-        }
-    }
-
-    /// Notes that a shard's log is long: it stays so for a while. Its lock is held.
-    #[cold]
-    pub(crate) fn note_long_log(&self, index: usize) {
-        let at = self.mapping.layout().shard(index) + shard::LOG_LONG;
-        self.mapping.store(at, self.last_written());
-    }
-
-    /// Backs up to so many bytes of a shard's undo log with memory (W7). No lock is held.
-    pub(crate) fn grow_log(&self, index: usize, wanted: u64) -> Result<(), Error> {
-        let layout = self.mapping.layout();
-        let base = layout.shard(index);
-        let reserved = self.mapping.word(base + shard::LOG_RESERVED);
-        let target = wanted.min(layout.log_capacity).next_multiple_of(PAGE);
-        if target <= reserved.load(Ordering::Relaxed).min(layout.log_capacity) {
-            return Ok(());
-        }
-        let start = Instant::now();
-        let turn = loop {
-            match self.take_log_turn(index) {
-                Ok(turn) => break turn,
-                Err(owner) if start.elapsed() >= self.patience() => {
-                    return Err(self.process.describe(&self.mapping, owner));
-                }
-                // A slice takes some 250 us.
-                Err(_) => std::thread::yield_now(),
-            }
-        };
-        self.mapping
-            .store(base + shard::LOG_LONG, coarse_milliseconds());
-        let backed = self.mapping.word(base + shard::LOG_BACKED);
-        // First, so that whoever dies here leaves nothing that is not given back.
-        backed.fetch_max(target, Ordering::Relaxed);
-        fault::step();
-        membership::back_range(self, base + shard::LOG, target).map_err(|_| Error::OutOfMemory)?;
-        fault::step();
-        reserved.fetch_max(target, Ordering::Release);
-        fault::step();
-        drop(turn);
-        Ok(())
-    }
-
-    /// Bytes of all undo logs that are backed with memory.
-    pub(crate) fn log_bytes(&self) -> u64 {
-        let layout = self.mapping.layout();
-        let backed = |index| self.mapping.load(layout.shard(index) + shard::LOG_BACKED);
-        (0..layout.shards).map(backed).fold(0, u64::saturating_add)
-    }
-
     /// Does the next step of giving the memory of a shard's long undo log back to the system, where it was not long for a
     /// moment. To be called now and then; no lock may be held. What others have locked is left for the next time.
     pub fn shrink_log(&self, index: usize) -> Result<Shrunk, Error> {
@@ -182,7 +95,7 @@ impl Segment {
             return Ok(later);
         }
         membership::join(self)?;
-        let Ok(_turn) = self.take_log_turn(index) else {
+        let Ok(_claim) = log_memory::claim(self, index) else {
             return Ok(later);
         };
         let backed = self.mapping.load(base + shard::LOG_BACKED);

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use smallvec::SmallVec;
 
 use crate::allocator::ahead::Ahead;
-use crate::allocator::pool::Pool;
 use crate::error::Error;
+use crate::heap::pool::Pool;
 use crate::mapped::counter;
 use crate::mapped::layout::{Offset, shard, slot};
 use crate::mapped::shard_set::ShardSet;
@@ -15,10 +15,11 @@ use crate::mapped::words::words_of;
 use crate::probes::fault;
 use crate::segment::marks::{self, Marks};
 use crate::segment::{Segment, durability};
+use crate::undo::log::{Full, Log, in_order};
+use crate::undo::log_memory;
+use crate::undo::saved_words::Saved;
 use crate::views::view::{Notes, View};
-use crate::writing::log::{Full, Log, in_order};
 use crate::writing::moves::Moves;
-use crate::writing::once::Saved;
 use crate::writing::room::Missing;
 
 /// Memory that must be reserved before a transaction can be tried again (H2).
@@ -292,6 +293,20 @@ impl<'a> Transaction<'a> {
             return Ok(());
         }
         self.save_once(index, at, words)
+    }
+
+    /// Saves those of some words that a long log does not hold yet.
+    #[cold]
+    #[inline(never)]
+    fn save_once(&mut self, index: usize, at: u64, words: u64) -> Result<(), Error> {
+        let log = self.log(index)?;
+        let segment = self.segment;
+        if self.rest().saved.is_none() {
+            log_memory::note_long(segment, index);
+        }
+        let saved = self.rest().saved.get_or_insert_default();
+        let result = saved.save(&segment.mapping, &log, at, words);
+        result.map_err(|full| self.log_full(index, full))
     }
 
     /// What a change needs while a copy of the store is made, or once something was moved: saves the pages for the

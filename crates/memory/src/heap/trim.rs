@@ -12,13 +12,13 @@
 
 use std::time::Duration;
 
-use crate::allocator::heap::Heap;
 use crate::error::Error;
+use crate::heap::step::{self, Heap};
+use crate::heap::{removal, search};
 use crate::mapped::layout::{EXTENT, EXTENT_PAGES, PAGE, control};
 use crate::mapped::platform::unix_milliseconds;
 use crate::processes::lock::Owner;
 use crate::segment::{Segment, membership};
-use crate::writing::removal;
 
 /// Reads that began before extents were retired have ended after this.
 const GRACE: Duration = Duration::from_secs(1);
@@ -58,84 +58,80 @@ impl Segment {
     /// are free: retires some, or punches a slice of what was retired once its
     /// grace is over. To be called now and then; no lock may be held.
     pub fn trim(&self, keep: u64) -> Result<Trimmed, Error> {
-        self.trim_after(keep, GRACE)
+        after(self, keep, GRACE)
     }
 
     /// [`trim`](Self::trim) without the grace period; for tests, where nobody
     /// reads meanwhile.
     #[cfg(feature = "fault")]
     pub fn trim_now(&self, keep: u64) -> Result<Trimmed, Error> {
-        self.trim_after(keep, Duration::ZERO)
-    }
-
-    fn trim_after(&self, keep: u64, grace: Duration) -> Result<Trimmed, Error> {
-        let free = self
-            .mapping
-            .load(control::HEAP_FREE_PAGES)
-            .saturating_mul(PAGE);
-        let kept = removal::reserved_extents(self.mapping.layout());
-        let excess =
-            (free.saturating_sub(keep) / EXTENT).min(self.free_extents().saturating_sub(kept));
-        let retired = self.mapping.load(control::RETIRED_COUNT);
-        if retired == 0 && excess == 0 {
-            return Ok(Trimmed::default());
-        }
-        membership::join(self)?;
-        let slice = self.with_heap(|heap| {
-            if heap.is_open(excess, grace) && heap.retire(excess)? > 0 {
-                return Ok(None);
-            }
-            heap.claim_slice(grace)
-        })?;
-        let mut bytes = 0;
-        if let Some(slice) = slice {
-            let punched = self.punch(slice);
-            self.with_heap(|heap| heap.end_slice(slice, punched.is_ok()))?;
-            punched?;
-            bytes = slice.count * EXTENT;
-        }
-        let more = self.mapping.load(control::RETIRED_COUNT) != 0;
-        Ok(Trimmed { bytes, more })
-    }
-
-    /// Takes back what is retired, for who finds no other memory. Returns
-    /// whether to look again: there was something, or somebody punches just now.
-    #[cold]
-    pub(crate) fn recall(&self) -> Result<bool, Error> {
-        let mut any = false;
-        while self.mapping.load(control::RETIRED_COUNT) != 0 {
-            let owner = self.mapping.load(control::RETIRED_OWNER) as u32;
-            if owner != 0 {
-                // A slice takes some 250 us; a dead puncher's is punched once its grace is over.
-                std::thread::yield_now();
-                return Ok(any || membership::owner_lives(self, Owner::from_bits(owner)));
-            }
-            if self.with_heap(|heap| heap.recall())? == 0 {
-                break;
-            }
-            any = true;
-        }
-        Ok(any)
-    }
-
-    /// Frees the file's blocks behind a slice, without any lock (W9).
-    fn punch(&self, slice: Slice) -> Result<(), Error> {
-        let start = self.mapping.layout().heap + slice.first * EXTENT;
-        let punched = self.mapping.punch(start, slice.count * EXTENT);
-        punched.map_err(|source| Error::Io {
-            doing: "giving back memory of",
-            path: self.path().into(),
-            source,
-        })
+        after(self, keep, Duration::ZERO)
     }
 }
 
-impl Heap<'_> {
-    /// Whether an extent is on its way back to the system.
-    pub(crate) fn is_retired(&self, extent: u64) -> bool {
-        self.bit(self.layout().retired_map, extent)
+/// [`Segment::trim`] with a grace period of its own.
+fn after(segment: &Segment, keep: u64, grace: Duration) -> Result<Trimmed, Error> {
+    let free = segment
+        .mapping
+        .load(control::HEAP_FREE_PAGES)
+        .saturating_mul(PAGE);
+    let kept = removal::reserved_extents(segment.mapping.layout());
+    let excess = (free.saturating_sub(keep) / EXTENT)
+        .min(search::free_extents(segment).saturating_sub(kept));
+    let retired = segment.mapping.load(control::RETIRED_COUNT);
+    if retired == 0 && excess == 0 {
+        return Ok(Trimmed::default());
     }
+    membership::join(segment)?;
+    let slice = step::run(segment, |heap| {
+        if heap.is_open(excess, grace) && heap.retire(excess)? > 0 {
+            return Ok(None);
+        }
+        heap.claim_slice(grace)
+    })?;
+    let mut bytes = 0;
+    if let Some(slice) = slice {
+        let punched = punch(segment, slice);
+        step::run(segment, |heap| heap.end_slice(slice, punched.is_ok()))?;
+        punched?;
+        bytes = slice.count * EXTENT;
+    }
+    let more = segment.mapping.load(control::RETIRED_COUNT) != 0;
+    Ok(Trimmed { bytes, more })
+}
 
+/// Takes back what is retired, for who finds no other memory. Returns
+/// whether to look again: there was something, or somebody punches just now.
+#[cold]
+pub(crate) fn recall(segment: &Segment) -> Result<bool, Error> {
+    let mut any = false;
+    while segment.mapping.load(control::RETIRED_COUNT) != 0 {
+        let owner = segment.mapping.load(control::RETIRED_OWNER) as u32;
+        if owner != 0 {
+            // A slice takes some 250 us; a dead puncher's is punched once its grace is over.
+            std::thread::yield_now();
+            return Ok(any || membership::owner_lives(segment, Owner::from_bits(owner)));
+        }
+        if step::run(segment, |heap| heap.recall())? == 0 {
+            break;
+        }
+        any = true;
+    }
+    Ok(any)
+}
+
+/// Frees the file's blocks behind a slice, without any lock (W9).
+fn punch(segment: &Segment, slice: Slice) -> Result<(), Error> {
+    let start = segment.mapping.layout().heap + slice.first * EXTENT;
+    let punched = segment.mapping.punch(start, slice.count * EXTENT);
+    punched.map_err(|source| Error::Io {
+        doing: "giving back memory of",
+        path: segment.path().into(),
+        source,
+    })
+}
+
+impl Heap<'_> {
     /// Whether more may be retired: the grace of what is there begins anew.
     fn is_open(&self, excess: u64, grace: Duration) -> bool {
         let age = unix_milliseconds().saturating_sub(self.load(control::RETIRED_SINCE));

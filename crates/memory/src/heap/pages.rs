@@ -1,11 +1,55 @@
-//! What pages are used for, and which block lies where in them.
+//! Pages of the heap, as their descriptors say: the runs that they were granted in, and what they are used for.
 
-use crate::allocator::heap::{IN_ARENA, Run};
-use crate::allocator::pool::Pool;
-use crate::error::Fault;
 use crate::mapped::classes;
-use crate::mapped::layout::{Offset, PAGE, descriptor};
+use crate::mapped::layout::{descriptor, shard};
 use crate::mapped::mapping::Mapping;
+
+/// The owner of the runs of arenas, in place of a shard: which arena it is
+/// stands in the use of the run's first page, so that the arena changes hands
+/// without them.
+pub(crate) const IN_ARENA: usize = 0xfe;
+/// The owner of the runs that a copy of the store has taken, in place of a shard.
+pub(crate) const OF_COPY: usize = 0xfd;
+
+/// The owner and length of a granted run, as in its descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// The shard, [`IN_ARENA`] or [`OF_COPY`].
+    pub(crate) shard: usize,
+    /// The shard's age when it was granted; see `flushed_runs.rs`.
+    pub(crate) age: u64,
+    pub(crate) pages: u64,
+}
+
+impl Run {
+    pub(crate) fn pack(self) -> u64 {
+        (self.shard as u64 + 1) | self.age << 8 | self.pages << 32
+    }
+
+    pub(crate) fn unpack(word: u64) -> Option<Run> {
+        let shard = (word & 0xff) as usize;
+        (shard != 0).then(|| Run {
+            shard: shard - 1,
+            age: word >> 8 & (AGES - 1),
+            pages: word >> 32,
+        })
+    }
+}
+
+/// Ages count up to here and begin anew.
+const AGES: u64 = 1 << 24;
+
+/// The age that a shard has next.
+pub(crate) fn next_age(age: u64) -> u64 {
+    (age + 1) % AGES
+}
+
+impl Mapping {
+    /// The age of a shard's own runs.
+    pub(crate) fn age(&self, index: usize) -> u64 {
+        self.load(self.layout().shard(index) + shard::AGE) % AGES
+    }
+}
 
 /// What a page is used for, as its descriptor says: the use in the low byte,
 /// its argument in the next one, and above them the page of the arena that it
@@ -74,14 +118,6 @@ impl PageUse {
 
 const TAG_SHIFT: u32 = 16;
 
-/// Where a block lies.
-pub(crate) enum BlockPlace {
-    /// In a slab: its first page, class, and index of the block.
-    Slab(u64, usize, u32),
-    /// A run of so many pages.
-    Large(u64, u64),
-}
-
 impl Mapping {
     #[inline(always)]
     pub(crate) fn page_use(&self, page: u64) -> Option<PageUse> {
@@ -93,70 +129,6 @@ impl Mapping {
     pub(crate) fn siblings(&self, page: u64) -> (u64, u64) {
         let word = self.load(self.layout().descriptor(page) + descriptor::SIBLINGS);
         (word & 0xffff_ffff, word >> 32)
-    }
-
-    /// Bytes of the allocated block at an offset, whichever pool it is of.
-    pub(crate) fn block_bytes(&self, at: Offset) -> Result<u64, Fault> {
-        let fault = Fault {
-            at,
-            what: "the start of an allocated block",
-        };
-        self.check(at, 8)?;
-        let mut page = self.page_of(at);
-        if let Some(PageUse::Continued(distance)) = self.page_use(page) {
-            page = page.checked_sub(distance).ok_or(fault)?;
-        }
-        match self.page_use(page) {
-            Some(PageUse::Slab(class)) => Ok(classes::SIZES[class].into()),
-            Some(PageUse::Large) => {
-                let run = self.load(self.layout().descriptor(page) + descriptor::RUN);
-                let run = Run::unpack(run).ok_or(fault)?;
-                Ok(run.pages.saturating_mul(PAGE))
-            }
-            _ => Err(fault),
-        }
-    }
-
-    /// Finds the allocated block of the pool that starts at an offset.
-    pub(crate) fn place(&self, pool: Pool, at: Offset) -> Result<BlockPlace, Fault> {
-        let fault = Fault {
-            at,
-            what: "the start of an allocated block of the shard",
-        };
-        self.check(at, 8)?;
-        let mut page = self.page_of(at);
-        if let Some(PageUse::Continued(distance)) = self.page_use(page) {
-            page = page.checked_sub(distance).ok_or(fault)?;
-        }
-        let run = Run::unpack(self.load(self.layout().descriptor(page))).ok_or(fault)?;
-        let kind = self.load(self.layout().descriptor(page) + descriptor::KIND);
-        let owner = if pool.is_arena() {
-            self.pool_words(pool)?;
-            IN_ARENA
-        } else {
-            pool.shard()
-        };
-        if run.shard != owner || PageUse::tag_of(kind) != self.tag(pool) {
-            return Err(fault);
-        }
-        match PageUse::unpack(kind) {
-            Some(PageUse::Slab(class)) => {
-                let inside = at - self.layout().page(page);
-                let block = inside / u64::from(classes::SIZES[class]);
-                let sound = inside.is_multiple_of(u64::from(classes::SIZES[class]))
-                    && block < u64::from(classes::blocks(class))
-                    && self.load(bitmap_word(self, page, block as u32)) >> (block % 64) & 1 == 0;
-                if sound {
-                    Ok(BlockPlace::Slab(page, class, block as u32))
-                } else {
-                    Err(fault)
-                }
-            }
-            Some(PageUse::Large) if at == self.layout().page(page) => {
-                Ok(BlockPlace::Large(page, run.pages))
-            }
-            _ => Err(fault),
-        }
     }
 }
 

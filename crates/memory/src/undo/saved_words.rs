@@ -14,8 +14,8 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::error::Error;
-use crate::writing::transaction::Transaction;
+use crate::mapped::mapping::Mapping;
+use crate::undo::log::{Full, Log};
 
 /// Words whose bits share an entry.
 const WORDS: u64 = 64;
@@ -88,6 +88,30 @@ impl Saved {
         missing
     }
 
+    /// Saves those of some words that a log does not hold yet.
+    pub(crate) fn save(
+        &mut self,
+        mapping: &Mapping,
+        log: &Log<'_>,
+        at: u64,
+        words: u64,
+    ) -> Result<(), Full> {
+        for (place, wanted) in places(at, words) {
+            let mut missing = self.take_missing(place, wanted, |at| mapping.load(at));
+            while missing != 0 {
+                let first = missing.trailing_zeros();
+                let count = (missing >> first).trailing_ones();
+                if let Err(full) = log.save(place * BYTES + u64::from(first) * 8, count.into()) {
+                    // The log does not hold them, whatever becomes of the transaction.
+                    self.forget_some(place, missing);
+                    return Err(full);
+                }
+                missing &= !bits(first.into(), (first + count).into());
+            }
+        }
+        Ok(())
+    }
+
     /// Notes that the log holds some words of a place no more.
     fn forget_some(&mut self, place: u64, words: u64) {
         if let Some(known) = self.places.get_mut(&place) {
@@ -139,34 +163,6 @@ impl Hasher for PlaceHasher {
     fn write_u64(&mut self, number: u64) {
         let product = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = product ^ product >> 32;
-    }
-}
-
-impl Transaction<'_> {
-    /// Saves those of some words that a long log does not hold yet.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn save_once(&mut self, index: usize, at: u64, words: u64) -> Result<(), Error> {
-        let log = self.log(index)?;
-        if self.rest().saved.is_none() {
-            self.segment.note_long_log(index);
-        }
-        let mapping = &self.segment.mapping;
-        let saved = self.rest().saved.get_or_insert_default();
-        for (place, wanted) in places(at, words) {
-            let mut missing = saved.take_missing(place, wanted, |at| mapping.load(at));
-            while missing != 0 {
-                let first = missing.trailing_zeros();
-                let count = (missing >> first).trailing_ones();
-                if let Err(full) = log.save(place * BYTES + u64::from(first) * 8, count.into()) {
-                    // The log does not hold them, whatever becomes of the transaction.
-                    saved.forget_some(place, missing);
-                    return Err(self.log_full(index, full));
-                }
-                missing &= !bits(first.into(), (first + count).into());
-            }
-        }
-        Ok(())
     }
 }
 

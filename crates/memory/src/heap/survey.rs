@@ -8,11 +8,9 @@
 
 use std::collections::HashMap;
 
-use crate::allocator::heap::{IN_ARENA, OF_COPY, Run};
-use crate::allocator::page_use::{PageUse, bitmap_words};
-use crate::error::Error;
+use crate::heap::pages::{IN_ARENA, OF_COPY, PageUse, Run, bitmap_words};
 use crate::mapped::classes;
-use crate::mapped::layout::{EXTENT, EXTENT_PAGES, Offset, PAGE, control, descriptor};
+use crate::mapped::layout::{EXTENT, EXTENT_PAGES, Offset, control, descriptor};
 use crate::segment::Segment;
 
 /// The mask of an extent whose pages are all free.
@@ -47,17 +45,6 @@ impl Segment {
             segment: self,
             removable: vec![0; (extents * EXTENT_PAGES) as usize],
         }
-    }
-
-    /// Gives all that was freed, and what shards keep for their next blocks, back to the heap. Returns whether a run of so
-    /// many bytes is free then. No lock may be held.
-    ///
-    /// # Errors
-    /// A lock that cannot be had.
-    pub fn gather_run(&self, bytes: u64) -> Result<bool, Error> {
-        let pages = bytes.div_ceil(PAGE);
-        self.give_back_all()?;
-        Ok(self.has_run(pages)? || self.give_back_kept()? && self.has_run(pages)?)
     }
 }
 

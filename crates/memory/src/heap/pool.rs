@@ -1,8 +1,8 @@
-//! Where a block comes from: a shard's own slabs, or an arena.
+//! Pools: where a block comes from, a shard's own slabs or an arena, and which block lies where in them.
 
-use crate::allocator::heap::{IN_ARENA, Run};
-use crate::allocator::page_use::PageUse;
 use crate::error::Fault;
+use crate::heap::pages::{IN_ARENA, PageUse, Run, bitmap_word};
+use crate::mapped::classes;
 use crate::mapped::layout::{Offset, PAGE, descriptor};
 use crate::mapped::mapping::Mapping;
 
@@ -101,5 +101,79 @@ impl Mapping {
         let run = Run::unpack(self.load(descriptor + descriptor::RUN))?;
         let tag = PageUse::tag_of(self.load(descriptor + descriptor::KIND));
         (run.shard == IN_ARENA).then(|| tag.checked_sub(1))?
+    }
+}
+
+/// Where a block lies.
+pub(crate) enum BlockPlace {
+    /// In a slab: its first page, class, and index of the block.
+    Slab(u64, usize, u32),
+    /// A run of so many pages.
+    Large(u64, u64),
+}
+
+impl Mapping {
+    /// Bytes of the allocated block at an offset, whichever pool it is of.
+    pub(crate) fn block_bytes(&self, at: Offset) -> Result<u64, Fault> {
+        let fault = Fault {
+            at,
+            what: "the start of an allocated block",
+        };
+        self.check(at, 8)?;
+        let mut page = self.page_of(at);
+        if let Some(PageUse::Continued(distance)) = self.page_use(page) {
+            page = page.checked_sub(distance).ok_or(fault)?;
+        }
+        match self.page_use(page) {
+            Some(PageUse::Slab(class)) => Ok(classes::SIZES[class].into()),
+            Some(PageUse::Large) => {
+                let run = self.load(self.layout().descriptor(page) + descriptor::RUN);
+                let run = Run::unpack(run).ok_or(fault)?;
+                Ok(run.pages.saturating_mul(PAGE))
+            }
+            _ => Err(fault),
+        }
+    }
+
+    /// Finds the allocated block of the pool that starts at an offset.
+    pub(crate) fn place(&self, pool: Pool, at: Offset) -> Result<BlockPlace, Fault> {
+        let fault = Fault {
+            at,
+            what: "the start of an allocated block of the shard",
+        };
+        self.check(at, 8)?;
+        let mut page = self.page_of(at);
+        if let Some(PageUse::Continued(distance)) = self.page_use(page) {
+            page = page.checked_sub(distance).ok_or(fault)?;
+        }
+        let run = Run::unpack(self.load(self.layout().descriptor(page))).ok_or(fault)?;
+        let kind = self.load(self.layout().descriptor(page) + descriptor::KIND);
+        let owner = if pool.is_arena() {
+            self.pool_words(pool)?;
+            IN_ARENA
+        } else {
+            pool.shard()
+        };
+        if run.shard != owner || PageUse::tag_of(kind) != self.tag(pool) {
+            return Err(fault);
+        }
+        match PageUse::unpack(kind) {
+            Some(PageUse::Slab(class)) => {
+                let inside = at - self.layout().page(page);
+                let block = inside / u64::from(classes::SIZES[class]);
+                let sound = inside.is_multiple_of(u64::from(classes::SIZES[class]))
+                    && block < u64::from(classes::blocks(class))
+                    && self.load(bitmap_word(self, page, block as u32)) >> (block % 64) & 1 == 0;
+                if sound {
+                    Ok(BlockPlace::Slab(page, class, block as u32))
+                } else {
+                    Err(fault)
+                }
+            }
+            Some(PageUse::Large) if at == self.layout().page(page) => {
+                Ok(BlockPlace::Large(page, run.pages))
+            }
+            _ => Err(fault),
+        }
     }
 }

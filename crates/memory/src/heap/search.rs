@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::allocator::heap::Heap;
+use crate::heap::removal;
+use crate::heap::step::Heap;
 use crate::mapped::layout::{EXTENT_PAGES, control};
 use crate::segment::Segment;
-use crate::writing::removal;
 
 /// Partly used extents looked at for a run of several pages before a free extent is broken: the lowest ones, so that the
 /// heap's end becomes free, and those behind where the last search came to, so that none is never looked at.
@@ -15,31 +15,30 @@ const NEXT_TRIES: usize = 48;
 /// The mask of an extent whose pages are all free.
 const ALL_FREE: u64 = 0xffff;
 
-impl Segment {
-    /// Whether so many extents are free and have memory; without a lock a guess.
-    pub(crate) fn has_free_extents(&self, count: u64) -> bool {
-        let layout = self.mapping.layout();
-        let high = self.mapping.load(control::HEAP_HIGH).min(layout.extents);
-        let mut found = 0;
-        (0..high.div_ceil(64)).rev().any(|word| {
-            let free = self.mapping.load(layout.all_free_map + word * 8);
-            found += u64::from(free.count_ones());
-            found >= count
-        })
-    }
+/// Whether so many extents are free and have memory; without a lock a guess.
+pub(crate) fn has_free_extents(segment: &Segment, count: u64) -> bool {
+    let layout = segment.mapping.layout();
+    let high = segment.mapping.load(control::HEAP_HIGH).min(layout.extents);
+    let mut found = 0;
+    (0..high.div_ceil(64)).rev().any(|word| {
+        let free = segment.mapping.load(layout.all_free_map + word * 8);
+        found += u64::from(free.count_ones());
+        found >= count
+    })
+}
 
-    /// How many extents are free and have memory.
-    pub(crate) fn free_extents(&self) -> u64 {
-        let layout = self.mapping.layout();
-        let high = self.mapping.load(control::HEAP_HIGH).min(layout.extents);
-        let words = 0..high.div_ceil(64);
-        let free = |word: u64| {
-            self.mapping
-                .load(layout.all_free_map + word * 8)
-                .count_ones()
-        };
-        words.map(|word| u64::from(free(word))).sum()
-    }
+/// How many extents are free and have memory.
+pub(crate) fn free_extents(segment: &Segment) -> u64 {
+    let layout = segment.mapping.layout();
+    let high = segment.mapping.load(control::HEAP_HIGH).min(layout.extents);
+    let words = 0..high.div_ceil(64);
+    let free = |word: u64| {
+        segment
+            .mapping
+            .load(layout.all_free_map + word * 8)
+            .count_ones()
+    };
+    words.map(|word| u64::from(free(word))).sum()
 }
 
 impl Heap<'_> {
@@ -146,7 +145,7 @@ impl Heap<'_> {
 
     /// Whether so many extents are free and have memory. They lie at the end, mostly.
     pub(crate) fn has_free_extents(&self, count: u64) -> bool {
-        self.segment().has_free_extents(count)
+        has_free_extents(self.segment(), count)
     }
 
     /// A run within one of so many partly used extents, or, where it `breaks` those, free ones, from one on; and the

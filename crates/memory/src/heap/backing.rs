@@ -1,0 +1,169 @@
+//! Memory behind the heap's extents (H2): reserved before a lock is taken, in steps that no transaction waits for.
+
+use std::sync::atomic::Ordering;
+
+use crate::error::Error;
+use crate::heap::step::{self, Heap};
+use crate::heap::{removal, search, trim};
+use crate::mapped::layout::{EXTENT, EXTENT_PAGES, control, descriptor};
+use crate::mapped::platform::coarse_milliseconds;
+use crate::segment::{Segment, membership};
+
+/// Extents backed with memory in one step: some 100 us of the kernel's work.
+pub(crate) const EXTENTS_AT_ONCE: u64 = 4;
+
+/// Milliseconds for which a store that was full counts as full for what can wait.
+const FULL_FOR: u64 = 1000;
+
+/// Backs more extents with memory, at least so many pages in one run, and what is kept for removals on top of them (H6).
+/// Called without any lock held: the system call may take long (H2, W9).
+pub(crate) fn reserve(segment: &Segment, pages: u64) -> Result<(), Error> {
+    reserve_run(segment, pages)?;
+    if removal::is_removing() {
+        return Ok(());
+    }
+    let kept = removal::reserved_extents(segment.mapping.layout());
+    let wanted = kept.saturating_add(pages.div_ceil(EXTENT_PAGES));
+    while !search::has_free_extents(segment, wanted) {
+        let free = search::free_extents(segment);
+        reserve_run(segment, EXTENT_PAGES)?;
+        if search::free_extents(segment) <= free {
+            // Others were faster.
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn reserve_run(segment: &Segment, pages: u64) -> Result<(), Error> {
+    let layout = segment.mapping.layout();
+    let needed = pages.div_ceil(EXTENT_PAGES);
+    let high = segment.mapping.load(control::HEAP_HIGH).min(layout.extents);
+    let Some((first, end)) = step::run(segment, |heap| Ok(heap.backable_run(needed)))? else {
+        return match trim::recall(segment)? {
+            true => Ok(()),
+            false => Err(Error::OutOfMemory),
+        };
+    };
+    // What lies beyond all that was ever reserved, a little ahead of need.
+    if end > high {
+        let start = first.max(high);
+        let ahead = (high / 8).clamp(2, EXTENTS_AT_ONCE);
+        let wanted = (end - start).max(ahead).min(layout.extents - start);
+        let count = if back_with_memory(segment, start, wanted) {
+            wanted
+        } else if back_with_memory(segment, start, end - start) {
+            end - start
+        } else {
+            return Err(Error::OutOfMemory);
+        };
+        step::run(segment, |heap| heap.add_if_missing(start, count))?;
+    }
+    // What was given back, inside of it.
+    for extent in first..end.min(high) {
+        if step::run(segment, |heap| Ok(heap.is_backed(extent)))? {
+            continue;
+        }
+        if !back_with_memory(segment, extent, 1) {
+            return Err(Error::OutOfMemory);
+        }
+        step::run(segment, |heap| heap.add_if_missing(extent, 1))?;
+    }
+    Ok(())
+}
+
+/// Backs extents with memory and makes them free, unless another process is
+/// faster.
+pub(crate) fn back_extents(segment: &Segment, first: u64, count: u64) -> Result<(), Error> {
+    if !back_with_memory(segment, first, count) {
+        return Err(Error::OutOfMemory);
+    }
+    step::run(segment, |heap| heap.add_if_missing(first, count))
+}
+
+/// Allocates the extents and the parts of the tables that describe them.
+fn back_with_memory(segment: &Segment, first: u64, count: u64) -> bool {
+    let layout = segment.mapping.layout();
+    let bits = |map: u64| (map + first / 8, count / 8 + 2);
+    let ranges = [
+        bits(layout.reserved_map),
+        bits(layout.some_free_map),
+        bits(layout.all_free_map),
+        bits(layout.retired_map),
+        (layout.page_masks + first * 2, count * 2),
+        (
+            layout.descriptor(first * EXTENT_PAGES),
+            count * EXTENT_PAGES * descriptor::STRIDE,
+        ),
+        (layout.heap + first * EXTENT, count * EXTENT),
+    ];
+    ranges
+        .into_iter()
+        .all(|(start, length)| membership::back_range(segment, start, length).is_ok())
+}
+
+/// Whether a run of so many pages is free.
+pub(crate) fn has_run(segment: &Segment, pages: u64) -> Result<bool, Error> {
+    step::run(segment, |heap| Ok(heap.find(pages).is_some()))
+}
+
+/// Backs some memory, where no run of so many pages is free: after some of these steps one is. Returns whether there was
+/// anything to do.
+pub(crate) fn prepare_run(segment: &Segment, pages: u64) -> Result<bool, Error> {
+    let extents = pages.div_ceil(EXTENT_PAGES);
+    let missing = step::run(segment, |heap| {
+        if heap.find(pages).is_some() {
+            return Ok(None);
+        }
+        // The run may be there, and what is kept for removals (H6) not yet.
+        let wanted = match heap.find_free(extents) {
+            Some(_) => removal::reserved_extents(heap.layout()),
+            None => extents,
+        };
+        let missing = heap.missing_part(wanted, EXTENTS_AT_ONCE);
+        missing.map(Some).ok_or(Error::OutOfMemory)
+    })?;
+    let Some((first, count)) = missing else {
+        return Ok(false);
+    };
+    back_extents(segment, first, count)?;
+    Ok(true)
+}
+
+/// Notes that no memory could be had.
+pub(crate) fn note_full(segment: &Segment) {
+    segment
+        .full_at
+        .store(coarse_milliseconds(), Ordering::Relaxed);
+}
+
+/// Whether that was so a moment ago: what can wait need not try again.
+pub(crate) fn was_full(segment: &Segment) -> bool {
+    let since = coarse_milliseconds().wrapping_sub(segment.full_at.load(Ordering::Relaxed));
+    since < FULL_FOR
+}
+
+impl Heap<'_> {
+    /// Marks extents as backed by memory, unless another process was faster:
+    /// what that one reserved serves us as well, and what we populated is still
+    /// there for the next.
+    fn add_if_missing(&self, first: u64, count: u64) -> Result<(), Error> {
+        let high = self.load(control::HEAP_HIGH);
+        let missing = |extent| !self.is_backed(extent) && !self.is_retired(extent);
+        if (first..first + count).all(missing) && first <= high {
+            self.add_extents(first, count)?;
+        }
+        Ok(())
+    }
+
+    fn add_extents(&self, first: u64, count: u64) -> Result<(), Error> {
+        self.set_extents(first, count, true)?;
+        let reserved = self.layout().reserved_map;
+        self.set_bits(reserved, first, count, true)?;
+        self.add_free_pages((count * EXTENT_PAGES) as i64)?;
+        let backed = self.load(control::HEAP_RESERVED);
+        self.set(control::HEAP_RESERVED, backed.wrapping_add(count))?;
+        let high = self.load(control::HEAP_HIGH);
+        self.set(control::HEAP_HIGH, high.max(first + count))
+    }
+}

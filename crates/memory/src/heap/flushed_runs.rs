@@ -1,0 +1,223 @@
+//! Runs that a shard left behind when it was emptied at once (W8, M8): they are freed later, without a look at what is in
+//! them.
+//!
+//! Each run of a shard bears the shard's *age*. A shard that is emptied grows
+//! older: its lists and counts begin anew, and what it had is told from what it
+//! gets by the age of the runs alone. Upkeep goes through the extents, some at
+//! a time, and frees whatever bears another age: a page in some nanoseconds,
+//! whatever lies in it. Where more is left meanwhile it goes on from where it
+//! is, and round to there again, so that however often a shard is emptied no
+//! extent waits for longer than one round.
+//!
+//! Age and lists change in the shard's transaction (`flush.rs`). Runs are freed in steps of
+//! the heap, under the shard's lock as well; how far that has come, and how many
+//! bytes are left, changes in the heap's log with them. Whoever changes these
+//! words by the shard's log has seen the heap's log empty under the same lock.
+
+use smallvec::SmallVec;
+
+use crate::error::{Error, Fault};
+use crate::heap::pages::{PageUse, Run, bitmap_words};
+use crate::heap::step::Heap;
+use crate::mapped::classes;
+use crate::mapped::layout::{EXTENT_PAGES, PAGE, control, descriptor, shard};
+use crate::mapped::mapping::Mapping;
+
+/// Extents looked at in one step of the heap (W9): some 100 us.
+const EXTENTS_AT_ONCE: u64 = 64;
+/// A step ends when it has filled so much of the heap's log,
+const LOG_BYTES: u64 = 40 << 10;
+/// and before a run of several extents, whose entry is long, unless this is all.
+const LOG_BYTES_BEFORE_LONG: u64 = 4 << 10;
+/// And with so many arenas.
+const ARENAS_AT_ONCE: usize = 32;
+
+/// Arenas that were left behind, by their first pages.
+type Arenas = SmallVec<[u64; ARENAS_AT_ONCE]>;
+
+/// What a step of freeing came to.
+pub(crate) struct Freed {
+    /// Whether anything is left.
+    pub(crate) more: bool,
+    /// Arenas that it came to, which go by the graveyard.
+    pub(crate) arenas: Arenas,
+}
+
+/// How far a step of freeing has come.
+struct Progress {
+    /// The extent to go on with.
+    extent: u64,
+    /// Bytes in the blocks that were freed.
+    bytes: u64,
+    /// Pages freed that are not counted as free yet.
+    pages: u64,
+    arenas: Arenas,
+    /// The extent of the first of them.
+    first_arena: Option<u64>,
+}
+
+impl Mapping {
+    /// Bytes in the blocks of a run that a shard has left behind.
+    pub(crate) fn bytes_left(&self, page: u64, run: Run) -> u64 {
+        match self.page_use(page) {
+            Some(PageUse::Slab(class)) => {
+                let bitmap = self.layout().descriptor(page) + descriptor::BITMAP;
+                let free: u32 = (0..bitmap_words(class))
+                    .map(|word| self.load(bitmap + word * 8).count_ones())
+                    .sum();
+                let used = classes::blocks(class).saturating_sub(free);
+                u64::from(used) * u64::from(classes::SIZES[class])
+            }
+            Some(PageUse::Large) => run.pages.saturating_mul(PAGE),
+            Some(PageUse::Arena) => self
+                .load(self.layout().page(page) + shard::PAGES)
+                .saturating_mul(PAGE),
+            _ => 0,
+        }
+    }
+
+    /// Whether the round of freeing what a shard has left behind is still to come
+    /// to an extent.
+    pub(crate) fn is_to_be_searched(&self, index: usize, extent: u64) -> bool {
+        let base = self.layout().shard(index);
+        let until = self.load(base + shard::LEFT_UNTIL);
+        match self.load(base + shard::LEFT_PLACE).checked_sub(1) {
+            None => false,
+            Some(place) if place < until => (place..until).contains(&extent),
+            Some(place) => extent >= place || extent < until,
+        }
+    }
+}
+
+impl Heap<'_> {
+    pub(crate) fn free_flushed(&self, index: usize) -> Result<Freed, Error> {
+        self.finish_return(index)?;
+        let layout = *self.layout();
+        let base = layout.shard(index);
+        let Some(place) = self.load(base + shard::LEFT_PLACE).checked_sub(1) else {
+            return Ok(Freed {
+                more: false,
+                arenas: Arenas::new(),
+            });
+        };
+        let until = self.load(base + shard::LEFT_UNTIL);
+        let high = self.load(control::HEAP_HIGH).min(layout.extents);
+        let is_last_part = place < until;
+        let end = if is_last_part { until.min(high) } else { high };
+        let mut progress = Progress {
+            extent: place,
+            bytes: 0,
+            pages: 0,
+            arenas: Arenas::new(),
+            first_arena: None,
+        };
+        for _ in 0..EXTENTS_AT_ONCE {
+            let extent = progress.extent;
+            let tail = self.load(control::HEAP_LOG_TAIL);
+            if extent >= end || tail > LOG_BYTES || progress.arenas.len() == ARENAS_AT_ONCE {
+                break;
+            }
+            let in_use = self.load(layout.reserved_map + extent / 64 * 8)
+                & !self.load(layout.all_free_map + extent / 64 * 8);
+            match (in_use >> (extent % 64)).trailing_zeros() {
+                64 => progress.extent = (extent | 63) + 1,
+                0 if self.free_flushed_in(index, &mut progress)? => {}
+                0 => break,
+                none => progress.extent += u64::from(none),
+            }
+        }
+        self.add_free_pages(progress.pages as i64)?;
+        let next = match progress {
+            // It is found again should this process die before it is buried.
+            Progress {
+                first_arena: Some(extent),
+                ..
+            } => Some(extent),
+            Progress { extent, .. } if extent < end => Some(extent),
+            _ if is_last_part || until == 0 => None,
+            _ => Some(0),
+        };
+        let left = self.load(base + shard::LEFT_BYTES);
+        match next {
+            Some(extent) => {
+                let left = left.saturating_sub(progress.bytes);
+                self.set(base + shard::LEFT_BYTES, left)?;
+                self.set(base + shard::LEFT_PLACE, extent + 1)?;
+            }
+            None => {
+                for field in [shard::LEFT_BYTES, shard::LEFT_OBJECTS, shard::LEFT_PLACE] {
+                    self.set(base + field, 0)?;
+                }
+            }
+        }
+        Ok(Freed {
+            more: next.is_some(),
+            arenas: progress.arenas,
+        })
+    }
+
+    /// Frees the runs that start in an extent and were left behind by a shard,
+    /// but for arenas, which it notes. Returns false where it stopped before a
+    /// long run that is another step's.
+    fn free_flushed_in(&self, index: usize, progress: &mut Progress) -> Result<bool, Error> {
+        let mapping = &self.segment().mapping;
+        let layout = *self.layout();
+        let age = mapping.age(index);
+        let extent = progress.extent;
+        let first = extent * EXTENT_PAGES;
+        let (mut page, mut freed) = (first, 0);
+        while page < first + EXTENT_PAGES && progress.arenas.len() < ARENAS_AT_ONCE {
+            let at = layout.descriptor(page);
+            let Some(run) = Run::unpack(self.load(at + descriptor::RUN)) else {
+                page += 1;
+                continue;
+            };
+            let kind = mapping.page_use(page);
+            let buried = matches!(kind, Some(PageUse::Buried | PageUse::BuriedArena));
+            if run.shard != index || run.age == age || buried {
+                page += run.pages.max(1);
+                continue;
+            }
+            let start = page - first;
+            let in_extent = start + run.pages <= EXTENT_PAGES;
+            if run.pages == 0
+                || start > 0 && !in_extent
+                || !mapping.reserved(layout.page(page), run.pages * PAGE)
+            {
+                return Err(Error::Damaged(Fault {
+                    at,
+                    what: "a run that ends in reserved memory",
+                }));
+            }
+            if kind == Some(PageUse::Arena) {
+                progress.arenas.push(page);
+                progress.first_arena = progress.first_arena.or(Some(extent));
+                page += run.pages;
+                continue;
+            }
+            if in_extent {
+                freed |= (0xffff_u64 >> (EXTENT_PAGES - run.pages)) << start;
+            } else if self.load(control::HEAP_LOG_TAIL) > LOG_BYTES_BEFORE_LONG {
+                return Ok(false);
+            } else {
+                self.mark(page, run.pages, true)?;
+            }
+            progress.bytes += mapping.bytes_left(page, run);
+            self.set(at + descriptor::RUN, 0)?;
+            page += run.pages;
+        }
+        if freed != 0 {
+            let mask = self.page_mask(extent);
+            if mask & freed != 0 {
+                return Err(Error::Damaged(Fault {
+                    at: layout.page_masks + extent * 2,
+                    what: "a mask of free pages that agrees with the runs",
+                }));
+            }
+            self.set_page_mask(extent, mask | freed)?;
+            progress.pages += u64::from(freed.count_ones());
+        }
+        progress.extent = (page / EXTENT_PAGES).max(extent + 1);
+        Ok(true)
+    }
+}

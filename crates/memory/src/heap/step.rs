@@ -1,0 +1,246 @@
+//! The heap's global half (H1, H2): which extents are backed by memory, and
+//! which runs of pages are granted to which shard.
+//!
+//! All of it changes under the heap's lock and in the heap's own undo log. A
+//! step of the heap commits when its log is emptied, independent of the shard's
+//! transaction that asked for it: before a grant the shard's log notes it, so
+//! that rolling the shard back returns the run; a run that goes back is first
+//! named in the shard's `RETURNING` word, so that whoever has the heap's lock
+//! next for this shard finishes the return.
+
+use std::time::Duration;
+
+use crate::error::{Error, Fault};
+use crate::mapped::futex;
+use crate::mapped::layout::{EXTENT_PAGES, HEAP_LOG_RESERVED, Layout, control, shard};
+use crate::probes::fault;
+use crate::processes::lock;
+use crate::segment::waiting::{Waiter, Which};
+use crate::segment::{Segment, durability};
+use crate::undo::log::Log;
+
+/// Write access to the heap's tables, with the heap's lock held.
+pub(crate) struct Heap<'a> {
+    segment: &'a Segment,
+}
+
+/// Runs one step of the heap under its lock. What it changed stays if it
+/// returns `Ok`, and is undone otherwise.
+pub(crate) fn run<R>(
+    segment: &Segment,
+    step: impl FnOnce(&Heap<'_>) -> Result<R, Error>,
+) -> Result<R, Error> {
+    run_within(segment, segment.patience(), step)
+}
+
+/// [`run`] with a patience of its own.
+pub(crate) fn run_within<R>(
+    segment: &Segment,
+    patience: Duration,
+    step: impl FnOnce(&Heap<'_>) -> Result<R, Error>,
+) -> Result<R, Error> {
+    let word = segment.mapping.lock(control::HEAP_LOCK);
+    let mut waiter = Waiter::new(segment, Which::Heap, patience);
+    let me = segment.process.owner();
+    if !lock::try_acquire(word, me) {
+        lock::acquire(word, me, &mut waiter).map_err(|refusal| waiter.explain(refusal))?;
+    }
+    let guard = HeapGuard { segment };
+    fault::step();
+    // W3: whoever died in a step of the heap left its log.
+    roll_back(segment)?;
+    let result = step(&Heap { segment })?;
+    log(segment).clear();
+    fault::step();
+    drop(guard);
+    Ok(result)
+}
+
+/// The undo log of the heap.
+pub(crate) fn log(segment: &Segment) -> Log<'_> {
+    Log {
+        mapping: &segment.mapping,
+        tail: control::HEAP_LOG_TAIL,
+        area: segment.mapping.layout().heap_log,
+        limit: HEAP_LOG_RESERVED,
+    }
+}
+
+/// Undoes a step that was not finished.
+fn roll_back(segment: &Segment) -> Result<(), Error> {
+    let layout = *segment.mapping.layout();
+    let log = log(segment);
+    if log.is_empty() {
+        return Ok(());
+    }
+    log.roll_back(
+        0,
+        |at, words| {
+            let end = at.saturating_add(words.saturating_mul(8));
+            let counts = at >= control::HEAP_HIGH && end <= control::HEAP_RESERVED + 8;
+            let tables = at >= layout.reserved_map && end <= layout.heap;
+            let copy = at >= control::COPY_OWNER && end <= control::COPY_PAGES + 8;
+            at % 8 == 0 && (counts || tables || copy || is_of_flushed_runs(&layout, at, end))
+        },
+        |_| Ok(()),
+    )
+}
+
+fn unlock(segment: &Segment) {
+    let lock = segment.mapping.lock(control::HEAP_LOCK);
+    if lock::release(lock) {
+        futex::wake_one(lock.word());
+    }
+    fault::step();
+}
+
+/// The lock of the heap, for one step.
+struct HeapGuard<'a> {
+    segment: &'a Segment,
+}
+
+impl Drop for HeapGuard<'_> {
+    fn drop(&mut self) {
+        if fault::abandoned() {
+            return;
+        }
+        // An error on the way: undo; a damaged log stays for `check` to find.
+        let _ = roll_back(self.segment);
+        unlock(self.segment);
+    }
+}
+
+impl Heap<'_> {
+    pub(crate) fn segment(&self) -> &Segment {
+        self.segment
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        self.segment.mapping.layout()
+    }
+
+    /// A bit of a map with a bit for each extent.
+    pub(crate) fn bit(&self, map: u64, extent: u64) -> bool {
+        self.load(map + extent / 64 * 8) >> (extent % 64) & 1 == 1
+    }
+
+    pub(crate) fn set(&self, at: u64, value: u64) -> Result<(), Error> {
+        self.save(at, 1)?;
+        self.segment.mapping.store(at, value);
+        fault::step();
+        Ok(())
+    }
+
+    fn save(&self, at: u64, words: u64) -> Result<(), Error> {
+        let log = log(self.segment);
+        if log.is_empty() {
+            durability::begin_writing(self.segment)?;
+        }
+        log.save(at, words).map_err(|_| Error::OutOfMemory)
+    }
+
+    pub(crate) fn load(&self, at: u64) -> u64 {
+        self.segment.mapping.load(at)
+    }
+
+    /// Sets or clears bits `first..first + count` of a bit map.
+    pub(crate) fn set_bits(&self, map: u64, first: u64, count: u64, on: bool) -> Result<(), Error> {
+        let end = first + count;
+        let mut bit = first;
+        while bit < end {
+            let stop = (bit | 63).min(end - 1);
+            let mask = (u64::MAX << (bit % 64)) & (u64::MAX >> (63 - stop % 64));
+            let at = map + bit / 64 * 8;
+            let old = self.load(at);
+            let new = if on { old | mask } else { old & !mask };
+            if new != old {
+                self.set(at, new)?;
+            }
+            bit = stop + 1;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn page_mask(&self, extent: u64) -> u64 {
+        let at = self.segment.mapping.layout().page_masks + extent / 4 * 8;
+        self.load(at) >> (extent % 4 * 16) & 0xffff
+    }
+
+    /// Changes an extent's mask of free pages, and the two maps that follow
+    /// from it.
+    pub(crate) fn set_page_mask(&self, extent: u64, mask: u64) -> Result<(), Error> {
+        let layout = *self.segment.mapping.layout();
+        let at = layout.page_masks + extent / 4 * 8;
+        let shift = extent % 4 * 16;
+        self.set(at, self.load(at) & !(0xffff << shift) | mask << shift)?;
+        self.set_bits(layout.some_free_map, extent, 1, mask != 0)?;
+        self.set_bits(layout.all_free_map, extent, 1, mask == 0xffff)
+    }
+
+    pub(crate) fn add_free_pages(&self, change: i64) -> Result<(), Error> {
+        let free = self.load(control::HEAP_FREE_PAGES);
+        self.set(control::HEAP_FREE_PAGES, free.wrapping_add_signed(change))
+    }
+
+    /// Marks whole extents as free or used, in the masks and both maps; one log
+    /// entry for all masks.
+    pub(crate) fn set_extents(&self, first: u64, count: u64, free: bool) -> Result<(), Error> {
+        let layout = *self.segment.mapping.layout();
+        let end = first + count;
+        let at = |extent: u64| layout.page_masks + extent / 4 * 8;
+        self.save(at(first), (end - 1) / 4 - first / 4 + 1)?;
+        for extent in first..end {
+            let bits = 0xffff << (extent % 4 * 16);
+            let old = self.load(at(extent));
+            let new = if free { old | bits } else { old & !bits };
+            self.segment.mapping.store(at(extent), new);
+        }
+        fault::step();
+        self.set_bits(layout.some_free_map, first, count, free)?;
+        self.set_bits(layout.all_free_map, first, count, free)
+    }
+
+    /// Whether an extent is backed by memory.
+    pub(crate) fn is_backed(&self, extent: u64) -> bool {
+        self.bit(self.layout().reserved_map, extent)
+    }
+
+    /// Whether an extent is on its way back to the system.
+    pub(crate) fn is_retired(&self, extent: u64) -> bool {
+        self.bit(self.layout().retired_map, extent)
+    }
+
+    /// Marks a run as free or used. It starts at an extent, or lies in one.
+    pub(crate) fn mark(&self, page: u64, pages: u64, free: bool) -> Result<(), Error> {
+        let (mut extent, start) = (page / EXTENT_PAGES, page % EXTENT_PAGES);
+        let mut left = pages;
+        if start == 0 && pages >= EXTENT_PAGES {
+            let whole = pages / EXTENT_PAGES;
+            self.set_extents(extent, whole, free)?;
+            extent += whole;
+            left = pages % EXTENT_PAGES;
+        }
+        if left > 0 {
+            let old = self.page_mask(extent);
+            let bits = (0xffff_u64 >> EXTENT_PAGES.saturating_sub(left)) << start;
+            let expected = if free { 0 } else { bits };
+            if bits > 0xffff || old & bits != expected {
+                return Err(Error::Damaged(Fault {
+                    at: self.segment.mapping.layout().page_masks + extent * 2,
+                    what: "a mask of free pages that agrees with the runs",
+                }));
+            }
+            self.set_page_mask(extent, old ^ bits)?;
+        }
+        self.add_free_pages(if free { pages as i64 } else { -(pages as i64) })
+    }
+}
+
+/// Whether words are among those that say what a shard has left behind.
+fn is_of_flushed_runs(layout: &Layout, at: u64, end: u64) -> bool {
+    let Some(behind) = at.checked_sub(layout.shard_start) else {
+        return false;
+    };
+    let start = at - behind % layout.shard_stride;
+    end <= layout.heap_log && at >= start + shard::LEFT_BYTES && end <= start + shard::LEFT_END
+}

@@ -1,0 +1,103 @@
+//! The memory of an undo log: how it grows (W7), and who may change it.
+//!
+//! A log has memory up to [`shard::LOG_BACKED`], of which it uses what lies below [`shard::LOG_RESERVED`]. Whoever has a log
+//! grow, or punches it (`log_retirement.rs`), first puts its name into [`shard::LOG_PUNCHER`], so that what one has backed
+//! the other does not take away.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use crate::error::Error;
+use crate::mapped::layout::{PAGE, shard};
+use crate::mapped::platform::coarse_milliseconds;
+use crate::probes::fault;
+use crate::processes::lock::Owner;
+use crate::segment::{Segment, membership};
+
+/// The right to change how much memory a log has, until it is dropped.
+pub(crate) struct LogClaim<'s> {
+    segment: &'s Segment,
+    word: u64,
+}
+
+impl Drop for LogClaim<'_> {
+    fn drop(&mut self) {
+        if !fault::abandoned() {
+            let word = self.segment.mapping.word(self.word);
+            word.store(0, Ordering::Release);
+            fault::step();
+        }
+    }
+}
+
+/// Claims a log, to punch it or to make it grow; the owner where a living process has it.
+pub(crate) fn claim(segment: &Segment, index: usize) -> Result<LogClaim<'_>, Owner> {
+    let at = segment.mapping.layout().shard(index) + shard::LOG_PUNCHER;
+    let word = segment.mapping.word(at);
+    let found = word.load(Ordering::Acquire);
+    let owner = Owner::from_bits(found as u32);
+    if found != 0 && membership::owner_lives(segment, owner) {
+        return Err(owner);
+    }
+    let me = segment.process.owner();
+    match word.compare_exchange(found, me.bits().into(), Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => {
+            fault::step();
+            Ok(LogClaim { segment, word: at })
+        }
+        Err(other) => Err(Owner::from_bits(other as u32)),
+    }
+}
+
+/// Notes that a shard's log is long: it stays so for a while. Its lock is held.
+#[cold]
+pub(crate) fn note_long(segment: &Segment, index: usize) {
+    let at = segment.mapping.layout().shard(index) + shard::LOG_LONG;
+    segment.mapping.store(at, segment.last_written());
+}
+
+/// Backs up to so many bytes of a shard's undo log with memory (W7). No lock is held.
+pub(crate) fn grow(segment: &Segment, index: usize, wanted: u64) -> Result<(), Error> {
+    let layout = segment.mapping.layout();
+    let base = layout.shard(index);
+    let reserved = segment.mapping.word(base + shard::LOG_RESERVED);
+    let target = wanted.min(layout.log_capacity).next_multiple_of(PAGE);
+    if target <= reserved.load(Ordering::Relaxed).min(layout.log_capacity) {
+        return Ok(());
+    }
+    let start = Instant::now();
+    let held = loop {
+        match claim(segment, index) {
+            Ok(held) => break held,
+            Err(owner) if start.elapsed() >= segment.patience() => {
+                return Err(segment.process.describe(&segment.mapping, owner));
+            }
+            // A slice takes some 250 us.
+            Err(_) => std::thread::yield_now(),
+        }
+    };
+    segment
+        .mapping
+        .store(base + shard::LOG_LONG, coarse_milliseconds());
+    let backed = segment.mapping.word(base + shard::LOG_BACKED);
+    // First, so that whoever dies here leaves nothing that is not given back.
+    backed.fetch_max(target, Ordering::Relaxed);
+    fault::step();
+    membership::back_range(segment, base + shard::LOG, target).map_err(|_| Error::OutOfMemory)?;
+    fault::step();
+    reserved.fetch_max(target, Ordering::Release);
+    fault::step();
+    drop(held);
+    Ok(())
+}
+
+/// Bytes of all undo logs that are backed with memory.
+pub(crate) fn bytes(segment: &Segment) -> u64 {
+    let layout = segment.mapping.layout();
+    let backed = |index| {
+        segment
+            .mapping
+            .load(layout.shard(index) + shard::LOG_BACKED)
+    };
+    (0..layout.shards).map(backed).fold(0, u64::saturating_add)
+}
