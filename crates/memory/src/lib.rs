@@ -40,6 +40,7 @@ mod error;
 mod handle;
 mod heap;
 mod inspection;
+mod locking;
 mod mapped;
 mod messages;
 #[cfg(all(loom, test))]
@@ -64,6 +65,7 @@ pub use heap::trim::Trimmed;
 pub use inspection::check::Report;
 pub use inspection::statistics::{HeldLock, LockName, Member, Statistics};
 pub use inspection::users::User;
+pub use locking::log_retirement::Shrunk;
 pub use mapped::classes::block_size;
 pub use mapped::fork_mutex::{ForkGuard, ForkMutex};
 pub use mapped::layout::{self, Offset};
@@ -89,11 +91,10 @@ pub use segment::change_counters::Changes;
 pub use segment::marks::Marks;
 pub use segment::settings::Setting;
 pub use segment::upkeep::Turn;
-pub use views::reading::{Body, Scratch};
+pub use views::scratch::{Body, Scratch};
 pub use views::view::{Block, Roots, View};
 pub use writing::room::{Need, Shortfall, shortfall};
 pub use writing::savepoint::LogSavepoint;
-pub use writing::shrink::Shrunk;
 pub use writing::transaction::Transaction;
 
 /// Words in a shard's roots.

@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use crate::error::{Error, Fault};
-use crate::handle::{Ran, Unlock};
+use crate::handle::Ran;
 use crate::heap::pages::{PageUse, all_free, bitmap_words};
 use crate::heap::pool::Pool;
 use crate::heap::step;
+use crate::locking::shard_locks::{self, Unlock};
 use crate::mapped::classes;
 use crate::mapped::layout::{descriptor, shard};
 use crate::mapped::shard_set::ShardSet;
@@ -110,7 +111,7 @@ impl Segment {
         }
         membership::join(self)?;
         let shards = ShardSet::one(index);
-        self.lock_shards(shards, Marks::Ignored)?;
+        shard_locks::lock(self, shards, Marks::Ignored)?;
         let _unlock = Unlock {
             segment: self,
             shards,

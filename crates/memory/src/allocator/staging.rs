@@ -15,9 +15,9 @@ use smallvec::SmallVec;
 
 use crate::allocator::pins::PARKED;
 use crate::error::{Error, Fault};
-use crate::handle::Unlock;
 use crate::heap::pages::PageUse;
 use crate::heap::pool::BlockPlace;
+use crate::locking::shard_locks::{self, Unlock};
 use crate::mapped::layout::{Offset, PAGE, descriptor, shard, slot};
 use crate::mapped::shard_set::ShardSet;
 use crate::processes::lock::Owner;
@@ -293,7 +293,7 @@ impl Segment {
         let shards = ShardSet::one(index);
         let at = self.mapping.layout().page(page);
         for start in (0..bytes).step_by((STAGED_AT_ONCE * PAGE) as usize) {
-            self.lock_shards(shards, Marks::Ignored)?;
+            shard_locks::lock(self, shards, Marks::Ignored)?;
             let _unlock = Unlock {
                 segment: self,
                 shards,

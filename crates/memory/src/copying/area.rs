@@ -12,6 +12,7 @@ use crate::error::{Error, Fault};
 use crate::heap::backing;
 use crate::heap::pages::{OF_COPY, Run};
 use crate::heap::step::{self, Heap};
+use crate::locking::shard_locks;
 use crate::mapped::copy_table::{CopyTable, DONE, NONE};
 use crate::mapped::layout::{EXTENT_PAGES, PAGE, control, descriptor};
 use crate::mapped::shard_set::ShardSet;
@@ -95,8 +96,8 @@ impl Segment {
         }
         for index in 0..self.shards() {
             let shards = ShardSet::one(index);
-            self.lock_shards(shards, Marks::Ignored)?;
-            self.unlock_shards(shards);
+            shard_locks::lock(self, shards, Marks::Ignored)?;
+            shard_locks::unlock_all(self, shards);
         }
         while step::run(self, |heap| heap.free_run_of_copy(owner))? {}
         Ok(())

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::copying::area::{Area, leave_out};
 use crate::error::Error;
 use crate::heap::step;
-use crate::inspection::still::cannot_join;
+use crate::locking::shard_locks;
 use crate::mapped::copy_table::{CopyTable, DONE, LOST, NONE, ON};
 use crate::mapped::layout::{EXTENT, EXTENT_PAGES, PAGE, control, shard};
 use crate::mapped::map::Map;
@@ -24,6 +24,7 @@ use crate::probes::fault;
 use crate::processes::patience;
 use crate::segment::marks::Marks;
 use crate::segment::{Segment, place};
+use crate::views::quiescence::{self, cannot_join};
 use crate::views::view::{Notes, View};
 
 /// Attempts before the copier gives up.
@@ -228,7 +229,7 @@ impl Segment {
     /// The image of a store that has no memory to save anything in.
     fn image_under_locks<T>(&self, mut moment: impl FnMut() -> T) -> Result<(Image, T), Error> {
         let image = self.new_image()?;
-        let _locked = self.lock_all_for_a_moment(Marks::Respected)?;
+        let _locked = shard_locks::lock_all_for_a_moment(self, Marks::Respected)?;
         let value = step::run(self, |_| {
             self.copy_all(&image);
             Ok(moment())
@@ -245,7 +246,7 @@ impl Segment {
         if marked {
             return Err(Error::Marked);
         }
-        self.look_while_still(|| {
+        quiescence::look(self, || {
             let image = self.new_image()?;
             self.copy_all(&image);
             Ok((image, moment()))
@@ -311,7 +312,7 @@ impl<'s> Copier<'s> {
         let segment = self.segment;
         let start = Instant::now();
         loop {
-            let locked = segment.lock_all_for_a_moment(Marks::Respected)?;
+            let locked = shard_locks::lock_all_for_a_moment(segment, Marks::Respected)?;
             let begun = step::run_within(segment, HEAP_PATIENCE, |_| {
                 let extents = segment.extents_in_use();
                 if extents > self.table.extents {

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crc::{CRC_32_ISO_HDLC, Crc, Table};
 
 use crate::error::Error;
+use crate::handle::recovery;
 use crate::mapped::fingerprint::fingerprint;
 use crate::mapped::layout::{
     EXTENT, EXTENTS_MAX, HEAP_LOG_RESERVED, Layout, PAGE, SHARDS_MAX, control, header, ring, shard,
@@ -209,9 +210,7 @@ impl Segment {
         user_marks::mark(&file, mine).map_err(fail("locking"))?;
         let process = Process::new(&path, status.id, mine, namespace)?;
         let mapping = Mapping::new(map, layout, write);
-        let mut segment = Segment::new(mapping, process, hash_key, boot, |segment, index| {
-            segment.recover_slot(index)
-        });
+        let mut segment = Segment::new(mapping, process, hash_key, boot, recovery::recover_slot);
         segment.is_alone = visibility == Visibility::Private;
         Ok(segment)
     }

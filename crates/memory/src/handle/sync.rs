@@ -22,8 +22,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use crate::error::Error;
-use crate::handle::Unlock;
 use crate::heap::step;
+use crate::locking::shard_locks::{self, Unlock};
 use crate::mapped::layout::{PAGE, control, header};
 use crate::probes::fault;
 use crate::segment::marks::Marks;
@@ -77,7 +77,7 @@ impl Segment {
     /// recovered.
     fn with_all_locked<R>(&self, body: impl FnOnce() -> R) -> Result<R, Error> {
         let shards = self.all_shards();
-        self.lock_shards(shards, Marks::Ignored)?;
+        shard_locks::lock(self, shards, Marks::Ignored)?;
         let _unlock = Unlock {
             segment: self,
             shards,

@@ -6,12 +6,12 @@ use crate::error::Error;
 use crate::heap::pages::{IN_ARENA, OF_COPY, PageUse, Run, all_free, bitmap_words};
 use crate::heap::step;
 use crate::inspection::check_arenas::Arena;
-use crate::inspection::still::cannot_join;
 use crate::mapped::classes;
 use crate::mapped::layout::{EXTENT_PAGES, Offset, PAGE, control, descriptor, shard};
 use crate::mapped::shard_set::ShardSet;
 use crate::segment::marks::Marks;
 use crate::segment::{Segment, place};
+use crate::views::quiescence::{self, cannot_join};
 use crate::views::view::{Notes, View};
 
 /// Problems reported at most; a damaged store may have millions.
@@ -92,7 +92,7 @@ impl Segment {
         reachable: &mut impl FnMut(usize, &View<'_>, &mut dyn FnMut(Offset), &mut Report),
     ) -> Result<Report, Error> {
         let view = View::new(&self.mapping, Notes::Locked);
-        self.look_while_still(|| {
+        quiescence::look(self, || {
             let mut report = Report::default();
             let mut owned = self.check_pages(&mut report);
             self.check_shards(&mut owned, &view, reachable, &mut report);

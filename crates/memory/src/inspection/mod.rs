@@ -2,12 +2,10 @@
 //!
 //! - `check`: the structural check: every page, every list, every block.
 //! - `check_arenas`: the structural check of arenas.
-//! - `still`: looking at all of it without a lock.
 //! - `statistics`: what a store holds, and who has its locks, for people.
 //! - `users`: who has the store mapped, readers included.
 
 pub(crate) mod check;
 mod check_arenas;
 pub(crate) mod statistics;
-pub(crate) mod still;
 pub(crate) mod users;

@@ -142,12 +142,6 @@ impl Segment {
             .wrapping_mul(PAGE)
     }
 
-    /// Whether somebody holds a shard's lock at this moment.
-    pub fn is_locked(&self, index: usize) -> bool {
-        let at = self.mapping.layout().shard(index) + shard::LOCK;
-        self.mapping.half(at).load(Ordering::Relaxed) != lock::FREE
-    }
-
     /// The living processes that have joined the store (a process joins with
     /// its first write).
     pub fn members(&self) -> Vec<Member> {

@@ -117,7 +117,7 @@ impl Transaction<'_> {
         let mapping = &self.segment.mapping;
         let tail = |index| {
             let tail = mapping.load(mapping.layout().shard(index) + shard::LOG_TAIL);
-            tail.min(self.segment.shard_log(index).limit)
+            tail.min(self.segment.mapping.shard_log(index).limit)
         };
         Used {
             shortage,

@@ -10,6 +10,7 @@
 use smallvec::SmallVec;
 
 use crate::error::Error;
+use crate::locking::recovery;
 use crate::mapped::layout::shard;
 use crate::probes::fault;
 use crate::segment::marks;
@@ -88,10 +89,10 @@ impl Transaction<'_> {
         let segment = self.segment;
         for (index, &tail) in self.shards().iter().zip(&savepoint.tails) {
             if let Some(saved) = self.saved() {
-                let log = segment.shard_log(index);
+                let log = segment.mapping.shard_log(index);
                 log.for_each_saved(tail, |at, words| saved.forget_logged(at, words));
             }
-            segment.roll_back_shard_to(index, tail)?;
+            recovery::roll_back_to(segment, index, tail)?;
             marks::renew(self.segment, index);
         }
         self.frees.truncate(savepoint.frees);

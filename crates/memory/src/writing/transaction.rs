@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use crate::allocator::ahead::Ahead;
 use crate::error::Error;
 use crate::heap::pool::Pool;
+use crate::locking::{recovery, shard_locks};
 use crate::mapped::counter;
 use crate::mapped::layout::{Offset, shard, slot};
 use crate::mapped::shard_set::ShardSet;
@@ -104,7 +105,7 @@ impl<'a> Transaction<'a> {
         words.store::<{ slot::NUMBER }>(number);
         compiler_fence(Ordering::SeqCst);
         fault::step();
-        match segment.lock_shards(shards, marks) {
+        match shard_locks::lock(segment, shards, marks) {
             Ok(single) => Ok(Locked {
                 record,
                 words,
@@ -271,7 +272,7 @@ impl<'a> Transaction<'a> {
     /// The whole log of a shard, ready for entries.
     pub(crate) fn log(&mut self, index: usize) -> Result<Log<'a>, Error> {
         self.open_first()?;
-        Ok(self.segment.shard_log(index))
+        Ok(self.segment.mapping.shard_log(index))
     }
 
     #[cold]
@@ -532,13 +533,13 @@ impl Drop for Transaction<'_> {
             for index in self.shards.iter() {
                 // What cannot be undone now (a stopped process holds the heap)
                 // stays in the log for whoever gets the lock next (W3).
-                if self.segment.roll_back_shard(index).is_ok() {
+                if recovery::roll_back(self.segment, index).is_ok() {
                     marks::renew(self.segment, index);
-                    self.segment.even_counter(index);
+                    recovery::make_even(self.segment, index);
                 }
             }
         }
-        self.for_each(|shard| self.segment.unlock(shard));
+        self.for_each(|shard| shard_locks::unlock(self.segment, shard));
         self.segment.process.put_record(self.locked.record);
     }
 }

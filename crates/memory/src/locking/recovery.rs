@@ -1,0 +1,115 @@
+//! Recovering what a dead writer left in a shard: rolling back, or keeping what was
+//! committed (W3, W6). Called with the lock of the shard.
+
+use crate::error::{Error, Fault};
+use crate::heap::step;
+use crate::mapped::counter;
+use crate::mapped::layout::{SLOTS, control, shard, slot};
+use crate::mapped::shard_words::ShardWords;
+use crate::probes::fault;
+use crate::segment::marks::{self, Marks};
+use crate::segment::{Segment, membership};
+
+/// Whether nobody left anything in a shard, whose lock is held, and it has no mark.
+#[inline(always)]
+pub(crate) fn is_settled(shard: ShardWords<'_>) -> bool {
+    shard.load::<{ shard::LOG_TAIL }>() == 0
+        && counter::is_plain(shard.load::<{ shard::COUNTER }>())
+}
+
+/// W3: whoever gets a shard's lock recovers what a dead owner left.
+pub(crate) fn settle(segment: &Segment, index: usize, marks: Marks) -> Result<(), Error> {
+    match is_settled(segment.mapping.shard_words(index)) {
+        true => Ok(()),
+        false => settle_slowly(segment, index, marks),
+    }
+}
+
+/// The same where [something is left](is_settled), or the shard has a mark.
+#[cold]
+pub(crate) fn settle_slowly(segment: &Segment, index: usize, marks: Marks) -> Result<(), Error> {
+    recover(segment, index)?;
+    match marks {
+        Marks::Respected
+            if segment.is_marked(index) && !marks::was_looked_after(segment, index) =>
+        {
+            Err(Error::Marked)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Keeps what a dead transaction committed, and undoes it otherwise (W6).
+fn recover(segment: &Segment, index: usize) -> Result<(), Error> {
+    membership::check_place(segment);
+    let base = segment.mapping.layout().shard(index);
+    let log = segment.mapping.shard_log(index);
+    if !log.is_empty() {
+        let owner = segment.mapping.load(base + shard::LOG_OWNER);
+        let number = segment.mapping.load(base + shard::LOG_NUMBER);
+        let (slot_index, record) = (owner >> 8, owner & 0xff);
+        let slots = segment.mapping.load(control::SLOTS_USED).min(SLOTS);
+        if slot_index >= slots || record >= slot::RECORD_COUNT {
+            return Err(Error::Damaged(Fault {
+                at: base + shard::LOG_OWNER,
+                what: "a log header that names a record",
+            }));
+        }
+        let record = segment.mapping.layout().record(slot_index, record);
+        if segment.mapping.load(record + slot::COMMITTED) == number {
+            log.clear();
+            fault::step();
+        } else {
+            roll_back(segment, index)?;
+        }
+    }
+    if segment.mapping.load(base + shard::COUNTER) & counter::ODD != 0 {
+        marks::renew(segment, index);
+        make_even(segment, index);
+        fault::step();
+    }
+    Ok(())
+}
+
+/// Undoes the changes in a shard's log.
+pub(crate) fn roll_back(segment: &Segment, index: usize) -> Result<(), Error> {
+    roll_back_to(segment, index, 0)
+}
+
+/// Undoes the changes in a shard's log that were made since it was so many
+/// bytes long.
+pub(crate) fn roll_back_to(segment: &Segment, index: usize, until: u64) -> Result<(), Error> {
+    let layout = *segment.mapping.layout();
+    let base = layout.shard(index);
+    let descriptors_end = layout.descriptor(layout.pages());
+    let log = segment.mapping.shard_log(index);
+    if log.length() == until {
+        return Ok(());
+    }
+    // Between two values of the counter a log only grows, or only shrinks: those who read through it rely on that.
+    let counter = segment.mapping.word(base + shard::COUNTER);
+    counter::raise(counter);
+    let rolled_back = log.roll_back(
+        until,
+        |at, words| {
+            let length = words.saturating_mul(8);
+            let end = at.saturating_add(length);
+            let inside = |start: u64, stop: u64| at >= start && end <= stop;
+            at % 8 == 0
+                && (inside(base + shard::USED_BYTES, base + shard::HINT_BITS)
+                    || inside(base + shard::MARK, base + shard::MARK + 8)
+                    || inside(base + shard::CLASSES, base + shard::HINTS)
+                    || inside(layout.descriptors, descriptors_end)
+                    || segment.mapping.reserved(at, length))
+        },
+        |page| step::run(segment, |heap| heap.take_back(index, page)),
+    );
+    counter::raise(counter);
+    rolled_back
+}
+
+/// Ends a change as readers see it.
+pub(crate) fn make_even(segment: &Segment, index: usize) {
+    let at = segment.mapping.layout().shard(index) + shard::COUNTER;
+    counter::make_even(segment.mapping.word(at));
+}

@@ -1,0 +1,157 @@
+//! The locks of shards: one, several in their order (W7), or all for a moment. A shard whose lock is had is settled (W3).
+
+use std::ops::RangeInclusive;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::locking::recovery;
+use crate::mapped::futex;
+use crate::mapped::layout::shard;
+use crate::mapped::shard_set::ShardSet;
+use crate::mapped::shard_words::ShardWords;
+use crate::probes::fault;
+use crate::processes::lock;
+use crate::segment::Segment;
+use crate::segment::marks::Marks;
+use crate::segment::waiting::{Waiter, Which};
+
+/// How long locks are held at most while another one is waited for, by who wants all of them for a moment.
+const HELD_WHILE_WAITING: Duration = Duration::from_micros(200);
+/// How long locks are held at most while another one is waited for, by a call that wants several of them: the moment
+/// it starts with, and the longest it grows to. Other calls wait for as long, and an interrupt of this one.
+const MOMENTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_millis(500);
+
+impl Segment {
+    /// Whether somebody holds a shard's lock at this moment.
+    pub fn is_locked(&self, index: usize) -> bool {
+        let at = self.mapping.layout().shard(index) + shard::LOCK;
+        self.mapping.half(at).load(Ordering::Relaxed) != lock::FREE
+    }
+}
+
+/// Unlocks shards when it is dropped.
+#[must_use]
+pub(crate) struct Unlock<'a> {
+    pub(crate) segment: &'a Segment,
+    pub(crate) shards: ShardSet,
+}
+
+impl Drop for Unlock<'_> {
+    fn drop(&mut self) {
+        if !fault::abandoned() {
+            unlock_all(self.segment, self.shards);
+        }
+    }
+}
+
+/// Takes the locks in order (W7) and settles each shard (W3). Returns the
+/// words of the shard, where it is only one.
+#[inline(always)]
+pub(crate) fn lock(
+    segment: &Segment,
+    shards: ShardSet,
+    marks: Marks,
+) -> Result<Option<ShardWords<'_>>, Error> {
+    let Some(index) = shards.single() else {
+        lock_several(segment, shards, marks)?;
+        return Ok(None);
+    };
+    let shard = segment.mapping.shard_words(index);
+    if !lock::try_acquire(shard.lock(), segment.process.owner()) {
+        wait_for(segment, index)?;
+    }
+    fault::step();
+    if !recovery::is_settled(shard) {
+        recovery::settle_slowly(segment, index, marks).inspect_err(|_| unlock(segment, shard))?;
+    }
+    Ok(Some(shard))
+}
+
+fn lock_several(segment: &Segment, shards: ShardSet, marks: Marks) -> Result<(), Error> {
+    let me = segment.process.owner();
+    // How long a lock is waited for while others are held.
+    let mut moment = *MOMENTS.start();
+    'again: loop {
+        let mut held = ShardSet::EMPTY;
+        for index in shards.iter() {
+            let word = segment.mapping.shard_words(index).lock();
+            if !lock::try_acquire(word, me) {
+                // Wait a moment in order; if the lock is held for longer, wait for it without holding any other: if
+                // it makes no progress, that wait fails. Where all make progress and this call none, as on a
+                // machine with too much to do, the moments grow until one is long enough.
+                let patience = segment.patience().min(moment);
+                let mut waiter = Waiter::new(segment, Which::Shard(index), patience);
+                if lock::acquire(word, me, &mut waiter).is_err() {
+                    unlock_all(segment, held);
+                    wait_for(segment, index)?;
+                    unlock_all(segment, ShardSet::one(index));
+                    moment = (moment * 2).min(*MOMENTS.end());
+                    continue 'again;
+                }
+            }
+            held.insert(index);
+            fault::step();
+            recovery::settle(segment, index, marks).inspect_err(|_| unlock_all(segment, held))?;
+        }
+        return Ok(());
+    }
+}
+
+/// Takes the locks of all shards without holding some of them for long while it waits for another one: for who
+/// wants a moment at which nobody writes, while all go on.
+pub(crate) fn lock_all_for_a_moment(segment: &Segment, marks: Marks) -> Result<Unlock<'_>, Error> {
+    let me = segment.process.owner();
+    let (shards, start) = (ShardSet::first(segment.shards()), Instant::now());
+    'again: while start.elapsed() < segment.patience() {
+        let mut held = Unlock {
+            segment,
+            shards: ShardSet::EMPTY,
+        };
+        let since = Instant::now();
+        for index in shards.iter() {
+            let word = segment.mapping.shard_words(index).lock();
+            while !lock::try_acquire(word, me) {
+                if since.elapsed() >= HELD_WHILE_WAITING {
+                    drop(held);
+                    wait_for(segment, index)?;
+                    unlock_all(segment, ShardSet::one(index));
+                    continue 'again;
+                }
+                std::hint::spin_loop();
+            }
+            held.shards.insert(index);
+            fault::step();
+            recovery::settle(segment, index, marks)?;
+        }
+        return Ok(held);
+    }
+    // Some are never free together: then as all others take them.
+    lock(segment, shards, marks)?;
+    Ok(Unlock { segment, shards })
+}
+
+#[cold]
+fn wait_for(segment: &Segment, index: usize) -> Result<(), Error> {
+    let word = segment.mapping.shard_words(index).lock();
+    let mut waiter = Waiter::new(segment, Which::Shard(index), segment.patience()).free_of_locks();
+    lock::acquire(word, segment.process.owner(), &mut waiter)
+        .map_err(|refusal| waiter.explain(refusal))?;
+    waiter
+        .finish()
+        .inspect_err(|_| unlock_all(segment, ShardSet::one(index)))
+}
+
+pub(crate) fn unlock_all(segment: &Segment, shards: ShardSet) {
+    for index in shards.iter() {
+        unlock(segment, segment.mapping.shard_words(index));
+    }
+}
+
+#[inline(always)]
+pub(crate) fn unlock(_segment: &Segment, shard: ShardWords<'_>) {
+    if lock::release(shard.lock()) {
+        futex::wake_one(shard.lock().word());
+    }
+    fault::step();
+}
