@@ -45,16 +45,16 @@ mod mapped;
 mod messages;
 #[cfg(all(loom, test))]
 mod models;
+mod objects;
 mod probes;
 mod processes;
 mod segment;
+mod transactions;
 mod undo;
 mod views;
 mod writing;
 
-pub use allocator::pins::{Pinned, PinnedBlock};
-pub use allocator::staging::{PutDown, Staged};
-pub use allocator::stock::Stock;
+pub use allocator::block_stock::Stock;
 pub use copying::image::Image;
 pub use error::{Error, Fault, Holder};
 pub use handle::file::{Initially, Options, capacity_made};
@@ -81,6 +81,8 @@ pub use messages::polling::Polling;
 pub use messages::ring::{RingCounts, counter_of};
 pub use messages::ring_reader::{Look, RingReader, RingRecord};
 pub use messages::seat::{Patience, Seat, SeatName};
+pub use objects::pinned::{Pinned, PinnedBlock};
+pub use objects::staged::{PutDown, Staged};
 pub use probes::{fault, race, work};
 pub use processes::patience::{
     PatienceLimited, SignalsDeferred, WaitHook, are_signals_deferred, defer_signals,
@@ -91,11 +93,11 @@ pub use segment::change_counters::Changes;
 pub use segment::marks::Marks;
 pub use segment::settings::Setting;
 pub use segment::upkeep::Turn;
+pub use transactions::Transaction;
+pub use transactions::savepoint::LogSavepoint;
 pub use views::scratch::{Body, Scratch};
 pub use views::view::{Block, Roots, View};
-pub use writing::room::{Need, Shortfall, shortfall};
-pub use writing::savepoint::LogSavepoint;
-pub use writing::transaction::Transaction;
+pub use writing::reservation::{Need, Shortfall, shortfall};
 
 /// Words in a shard's roots.
 pub const ROOT_WORDS: usize = layout::shard::ROOT_WORDS as usize;

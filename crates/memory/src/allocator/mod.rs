@@ -1,19 +1,26 @@
-//! The heap: extents of all shards, blocks of each, and memory that comes from the system and goes back to it.
+//! Blocks of shards and arenas: what transactions allocate, free and give to other shards (H3, H4). `writing` and the floors
+//! above may call it.
 //!
-//! - `ahead`: what is made ready ahead of need.
+//! From the lowest file to the highest:
+//!
+//! - `page_lists`: counts and lists of pages.
+//! - `arena_runs`: runs of arenas.
+//! - `runs`: runs of pages, granted and buried.
+//! - `pins`: which blocks are read in place.
+//! - `slab`: slabs of equal blocks.
 //! - `arena`: arenas: the memory of one large object each.
-//! - `give_back`: memory that was freed in a shard goes back to the heap.
-//! - `pins`: blocks that are read in place, and what is freed once nobody does.
-//! - `remains`: what a shard leaves behind: all the memory of its own at once.
-//! - `slab`: the heap's half in each shard: slabs of equal blocks, runs of pages for large ones.
-//! - `staging`: large blocks, filled outside the lock and published in one step.
-//! - `stock`: blocks for what is made whole, many at a time.
+//! - `frees`: blocks that are freed with the commit.
+//! - `block_stock`: blocks for what is made whole, many at a time.
+//! - `prepared`: blocks for what can wait.
+//! - `flush`: emptying a shard at once.
 
-pub(crate) mod ahead;
 mod arena;
-mod give_back;
+mod arena_runs;
+pub(crate) mod block_stock;
+pub(crate) mod flush;
+pub(crate) mod frees;
+mod page_lists;
 pub(crate) mod pins;
-mod remains;
+mod prepared;
+mod runs;
 mod slab;
-pub(crate) mod staging;
-pub(crate) mod stock;

@@ -5,20 +5,13 @@
 //! the blocks, so that filling a fresh block spoils nothing that a rollback
 //! needs (W4).
 
-use crate::allocator::stock::TakenBlocks;
+use crate::allocator::block_stock::TakenBlocks;
 use crate::error::{Error, Fault};
-use crate::heap::pages::{PageUse, Run, all_free, bitmap_word, bitmap_words};
+use crate::heap::pages::{PageUse, all_free, bitmap_words};
 use crate::heap::pool::{BlockPlace, Pool};
-use crate::heap::step;
 use crate::mapped::classes;
 use crate::mapped::layout::{EXTENT_PAGES, Offset, PAGE, descriptor, shard};
-use crate::writing::moves::Moved;
-use crate::writing::transaction::{Shortage, Transaction};
-
-/// Free single pages that a shard keeps for itself, and an arena at most.
-const KEPT_PAGES: u64 = 16;
-/// An arena keeps at most so small a part of its pages free.
-const KEPT_PART: u64 = 16;
+use crate::transactions::Transaction;
 
 impl Transaction<'_> {
     /// Allocates a block of at least `bytes` bytes in a shard, or in an arena.
@@ -41,72 +34,6 @@ impl Transaction<'_> {
             BlockPlace::Slab(_, class, _) => u64::from(classes::SIZES[class]),
             BlockPlace::Large(_, pages) => pages * PAGE,
         })
-    }
-
-    /// Frees a block, as the last step of the transaction (W4).
-    #[inline]
-    pub fn free(&mut self, pool: impl Into<Pool>, at: Offset) {
-        // The page's descriptor is wanted when the transaction ends, and often lies in no cache.
-        let mapping = &self.segment.mapping;
-        let page = at.wrapping_sub(mapping.layout().heap) / PAGE;
-        mapping.prefetch(mapping.layout().descriptor(page));
-        self.frees.push((pool.into(), at));
-    }
-
-    /// Gives a large block to another shard of this transaction without
-    /// copying it (H4). False where the block is small, or was allocated or
-    /// moved by this very transaction: then the caller copies.
-    pub fn transfer(&mut self, at: Offset, from: usize, to: usize) -> Result<bool, Error> {
-        let BlockPlace::Large(page, pages) = self.segment.mapping.place(from.into(), at)? else {
-            return Ok(false);
-        };
-        let rest = self.rest();
-        if rest.moved.at(page).is_some() || rest.granted.contains(&page) {
-            return Ok(false);
-        }
-        // A return that was interrupted may name this very run, of an earlier
-        // time: it would be returned once it is the shard's again.
-        self.finish_return(to)?;
-        self.careful = true;
-        self.rest().moved.add(Moved {
-            page,
-            pages,
-            arena: false,
-            from,
-        });
-        let age = self.segment.mapping.age(to);
-        let run = Run {
-            shard: to,
-            age,
-            pages,
-        };
-        let at = self.segment.mapping.layout().descriptor(page);
-        self.set(from, at + descriptor::RUN, run.pack())?;
-        for (index, sign) in [(from, -1), (to, 1)] {
-            self.add(index, shard::PAGES, sign * pages as i64)?;
-            self.add(index, shard::USED_BYTES, sign * (pages * PAGE) as i64)?;
-        }
-        Ok(true)
-    }
-
-    /// Adds to a word of a shard.
-    #[inline(always)]
-    pub(crate) fn add(&mut self, index: usize, field: u64, change: i64) -> Result<(), Error> {
-        let at = self.segment.mapping.layout().shard(index) + field;
-        self.add_at(index, at, change)
-    }
-
-    /// Adds to a word that our own constants name.
-    #[inline(always)]
-    pub(crate) fn add_at(&mut self, index: usize, at: u64, change: i64) -> Result<(), Error> {
-        let old = self.segment.mapping.load(at);
-        self.set(index, at, old.wrapping_add_signed(change))
-    }
-
-    #[inline(always)]
-    fn shard_word(&self, index: usize, field: u64) -> u64 {
-        let mapping = &self.segment.mapping;
-        mapping.load(mapping.layout().shard(index) + field)
     }
 
     #[inline]
@@ -276,233 +203,43 @@ impl Transaction<'_> {
         Ok(page)
     }
 
-    pub(crate) fn allocate_run(&mut self, pool: Pool, pages: u64) -> Result<Offset, Error> {
-        // An arena that was read from the store is looked at first.
-        self.segment.mapping.pool_words(pool)?;
-        let page = self.grant(pool, pages, 1)?;
-        self.use_run(pool, page, pages)
-    }
-
-    /// Makes a run that was granted a block.
-    pub(crate) fn use_run(&mut self, pool: Pool, page: u64, pages: u64) -> Result<Offset, Error> {
-        let mapping = &self.segment.mapping;
-        let pool_words = mapping.pool_words(pool)?;
-        let index = self.home(pool);
-        let kind = PageUse::Large.pack_tagged(mapping.tag(pool));
-        let layout = *mapping.layout();
-        self.set(index, layout.descriptor(page) + descriptor::KIND, kind)?;
-        self.add_at(index, pool_words + shard::USED_BYTES, (pages * PAGE) as i64)?;
-        Ok(layout.page(page))
-    }
-
-    pub(crate) fn grant(&mut self, pool: Pool, pages: u64, runs: u64) -> Result<u64, Error> {
-        match self.try_grant(pool, pages, runs)? {
-            Some(page) => Ok(page),
-            None => Err(self.short_of(pages)),
+    /// Buries what a shard keeps for its next blocks: free pages, and the last slabs of their classes where they have no
+    /// blocks. Returns how many runs.
+    pub(crate) fn bury_kept(&mut self, index: usize) -> Result<u64, Error> {
+        let (segment, pool) = (self.segment, Pool::from(index));
+        let (mapping, layout) = (&segment.mapping, *segment.mapping.layout());
+        let words = mapping.pool_words(pool)?;
+        let mut buried = 0;
+        while mapping.load(words + shard::FREE_LIST) != 0 {
+            let page = self.take_free_page(pool)?;
+            self.bury(pool, page, 1)?;
+            buried += 1;
         }
-    }
-
-    #[cold]
-    fn short_of(&mut self, pages: u64) -> Error {
-        self.shortage = Some(Shortage::Pages(pages));
-        Error::OutOfMemory
-    }
-
-    #[cold]
-    pub(crate) fn try_grant(
-        &mut self,
-        pool: Pool,
-        pages: u64,
-        runs: u64,
-    ) -> Result<Option<u64>, Error> {
-        let index = self.home(pool);
-        let log = self.log(index)?;
-        let mut full = None;
-        let (segment, granted) = (self.segment, &mut self.rest().granted);
-        let result = step::run(segment, |heap| {
-            heap.grant(index, pages, runs, |page| {
-                granted.push(page);
-                log.save_grant(page).map_err(|error| {
-                    full = Some(error);
-                    Error::OutOfMemory
-                })
-            })
-        });
-        if let Some(full) = full {
-            return Err(self.log_full(index, full));
-        }
-        let page = result?;
-        if let Some(page) = page {
-            self.rest().granted_pages += pages;
-            self.add(pool.shard(), shard::PAGES, pages as i64)?;
-            if pool.is_arena() {
-                self.join_arena(pool, page, pages, runs)?;
+        let several = (0..classes::COUNT).filter(|&class| classes::SLAB_PAGES[class] > 1);
+        for class in several {
+            let list = words + shard::CLASSES + class as u64 * 8;
+            let Some(page) = mapping.load(list).checked_sub(1) else {
+                continue;
+            };
+            let kind = PageUse::Slab(class).pack_tagged(mapping.tag(pool));
+            if !mapping.page_reserved(page)
+                || mapping.load(layout.descriptor(page) + descriptor::KIND) != kind
+            {
+                return Err(Error::Damaged(Fault {
+                    at: list,
+                    what: "a slab with a free block",
+                }));
             }
-        }
-        Ok(page)
-    }
-
-    /// Puts a page at the front of a list.
-    pub(crate) fn link(&mut self, index: usize, list: u64, page: u64) -> Result<(), Error> {
-        let mapping = &self.segment.mapping;
-        let layout = *mapping.layout();
-        let head = mapping.load(list);
-        let at = layout.descriptor(page);
-        self.set(index, at + descriptor::NEXT, head)?;
-        self.set(index, at + descriptor::PREVIOUS, 0)?;
-        if head != 0 && mapping.page_reserved(head - 1) {
-            let next = layout.descriptor(head - 1);
-            self.set(index, next + descriptor::PREVIOUS, page + 1)?;
-        }
-        self.set(index, list, page + 1)
-    }
-
-    /// Takes a page out of a list.
-    pub(crate) fn unlink(&mut self, index: usize, list: u64, page: u64) -> Result<(), Error> {
-        let mapping = &self.segment.mapping;
-        let layout = *mapping.layout();
-        let at = layout.descriptor(page);
-        let next = mapping.load(at + descriptor::NEXT);
-        let previous = mapping.load(at + descriptor::PREVIOUS);
-        let forward = match previous {
-            0 => list,
-            page => self.neighbour(page)? + descriptor::NEXT,
-        };
-        if mapping.load(forward) != page + 1 {
-            return Err(Error::Damaged(Fault {
-                at: forward,
-                what: "a list of pages whose links agree",
-            }));
-        }
-        self.set(index, forward, next)?;
-        if next != 0 {
-            let back = self.neighbour(next)? + descriptor::PREVIOUS;
-            self.set(index, back, previous)?;
-        }
-        Ok(())
-    }
-
-    /// The descriptor of a page that a list names by its number plus 1.
-    pub(crate) fn neighbour(&self, link: u64) -> Result<u64, Error> {
-        let mapping = &self.segment.mapping;
-        if mapping.page_reserved(link - 1) {
-            Ok(mapping.layout().descriptor(link - 1))
-        } else {
-            Err(Error::Damaged(Fault {
-                at: link,
-                what: "the number of a page in a reserved extent",
-            }))
-        }
-    }
-
-    /// Makes the frees that were collected.
-    #[inline]
-    pub(crate) fn apply_frees(&mut self) -> Result<(), Error> {
-        if self.frees.is_empty() {
-            return Ok(());
-        }
-        for number in 0..self.frees.len() {
-            let (pool, at) = self.frees[number];
-            self.apply_free(pool, at)?;
-        }
-        self.frees.clear();
-        Ok(())
-    }
-
-    fn apply_free(&mut self, pool: Pool, at: Offset) -> Result<(), Error> {
-        let pool = self.where_it_is(pool)?;
-        if pool.is_arena() && at == pool.arena() {
-            return self.apply_bury_arena(pool);
-        }
-        let index = self.home(pool);
-        let mapping = &self.segment.mapping;
-        let layout = *mapping.layout();
-        let pool_words = mapping.pool_words(pool)?;
-        let (page, class, block) = match mapping.place(pool, at)? {
-            BlockPlace::Large(page, _) if !pool.is_arena() && self.is_page_pinned(page)? => {
-                return self.park(index, page);
-            }
-            BlockPlace::Large(page, pages) => {
-                let used = pool_words + shard::USED_BYTES;
-                self.add_at(index, used, -((pages * PAGE) as i64))?;
-                return self.bury(pool, page, pages);
-            }
-            BlockPlace::Slab(page, class, block) => (page, class, block),
-        };
-        let list = pool_words + shard::CLASSES + class as u64 * 8;
-        let words = layout.descriptor(page) + descriptor::BITMAP;
-        let free_blocks = || -> [u64; 4] {
-            std::array::from_fn(|word| {
-                if (word as u64) < bitmap_words(class) {
-                    mapping.load(words + word as u64 * 8)
-                } else {
-                    0
-                }
-            })
-        };
-        if free_blocks() == [0; 4] {
-            self.link(index, list, page)?;
-        }
-        let word = bitmap_word(mapping, page, block);
-        self.set(index, word, mapping.load(word) | 1 << (block % 64))?;
-        let used = pool_words + shard::USED_BYTES;
-        self.add_at(index, used, -i64::from(classes::SIZES[class]))?;
-        if free_blocks() != all_free(class) {
-            return Ok(());
-        }
-        let pages = u64::from(classes::SLAB_PAGES[class]);
-        let only = mapping.load(list) == page + 1
-            && mapping.load(layout.descriptor(page) + descriptor::NEXT) == 0;
-        if pages > 1 {
-            // The last slab of its class stays: the next block may come soon.
-            if !only {
+            let (at, free) = (layout.descriptor(page), all_free(class));
+            let is_empty = (0..bitmap_words(class))
+                .zip(free)
+                .all(|(word, free)| mapping.load(at + descriptor::BITMAP + word * 8) == free);
+            if is_empty {
                 self.unlink(index, list, page)?;
-                self.bury(pool, page, pages)?;
+                self.bury(pool, page, u64::from(classes::SLAB_PAGES[class]))?;
+                buried += 1;
             }
-            return Ok(());
         }
-        self.unlink(index, list, page)?;
-        let kept = if pool.is_arena() {
-            (mapping.load(pool_words + shard::PAGES) / KEPT_PART).min(KEPT_PAGES)
-        } else {
-            KEPT_PAGES
-        };
-        let free = mapping.load(pool_words + shard::FREE_COUNT);
-        if free >= kept {
-            if free > kept {
-                // What an arena may keep falls as it shrinks.
-                let another = self.take_free_page(pool)?;
-                self.bury(pool, another, 1)?;
-            }
-            return self.bury(pool, page, 1);
-        }
-        let kind = PageUse::Free.pack_tagged(mapping.tag(pool));
-        self.set(index, layout.descriptor(page) + descriptor::KIND, kind)?;
-        self.link(index, pool_words + shard::FREE_LIST, page)?;
-        self.add_at(index, pool_words + shard::FREE_COUNT, 1)
-    }
-
-    /// Finishes a return to the heap that its owner did not live to finish.
-    pub(crate) fn finish_return(&self, index: usize) -> Result<(), Error> {
-        if self.shard_word(index, shard::RETURNING) == 0 {
-            return Ok(());
-        }
-        step::run(self.segment, |heap| heap.finish_return(index))
-    }
-
-    /// Puts a run on the list of those that go back to the heap after commit.
-    pub(crate) fn bury(&mut self, pool: Pool, page: u64, pages: u64) -> Result<(), Error> {
-        let index = self.home(pool);
-        // A return that was interrupted may still have its run at the front of
-        // the list: it must come off before another run hides it there.
-        self.finish_return(index)?;
-        let layout = *self.segment.mapping.layout();
-        let at = layout.descriptor(page);
-        self.set(index, at + descriptor::KIND, PageUse::Buried.pack())?;
-        if pool.is_arena() {
-            self.leave_arena(pool, page, pages)?;
-        }
-        self.add(pool.shard(), shard::PAGES, -(pages as i64))?;
-        self.link(index, layout.shard(index) + shard::GRAVEYARD, page)
+        Ok(buried)
     }
 }

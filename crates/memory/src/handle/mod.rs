@@ -3,13 +3,9 @@
 //! - `file`: creating and opening store files.
 //! - `lost`: how a program of its own ends where its file is cut short.
 //! - `recovery`: recovering all that a dead process left.
-//! - `segment`: the handle: the way in for reading and writing.
 //! - `sync`: what of a store is on the disk.
 
 pub(crate) mod file;
 mod lost;
 pub(crate) mod recovery;
-mod segment;
 mod sync;
-
-pub(crate) use segment::Ran;

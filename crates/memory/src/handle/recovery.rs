@@ -8,10 +8,12 @@ use crate::heap::step;
 use crate::locking::{recovery, shard_locks};
 use crate::mapped::layout::{control, ring, shard, slot};
 use crate::mapped::shard_set::ShardSet;
+use crate::objects::{pinned, staged};
 use crate::processes::lock::{self, Owner};
 use crate::segment::marks::Marks;
 use crate::segment::waiting::{Waiter, Which};
 use crate::segment::{Segment, place};
+use crate::writing::give_back;
 
 impl Segment {
     /// Recovers every shard and the heap now, rather than when the next writer
@@ -20,14 +22,14 @@ impl Segment {
         place::prepare_to_write(self)?;
         for index in 0..self.shards() {
             shard_locks::lock(self, ShardSet::one(index), Marks::Ignored)?;
-            self.drain_graveyards(ShardSet::one(index), 0);
+            give_back::drain_graveyards(self, ShardSet::one(index), 0);
             shard_locks::unlock_all(self, ShardSet::one(index));
         }
         step::run(self, |_| Ok(()))?;
         self.recover_ring()?;
         self.free_dead_copy()?;
-        self.forget_pins_of_the_dead();
-        self.free_staged_of_the_dead(None)
+        pinned::forget_of_the_dead(self);
+        staged::free_of_the_dead(self, None)
     }
 }
 
@@ -61,8 +63,8 @@ pub(crate) fn recover_slot(segment: &Segment, index: u64) -> Result<(), Error> {
             .mapping
             .store(layout.record(index, record) + slot::SHARDS, 0);
     }
-    segment.forget_pins(index);
-    segment.free_staged_of_the_dead(Some(index))
+    pinned::forget(segment, index);
+    staged::free_of_the_dead(segment, Some(index))
 }
 
 /// Recovers one shard, unless a living process holds it and its log does

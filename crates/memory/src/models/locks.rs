@@ -8,7 +8,6 @@ use loom::thread;
 use super::parts::{Broken, Counter, Futex, Patient, WAITERS, explore_with_canaries};
 use crate::mapped::counter;
 use crate::processes::lock::{self, Next, Owner, Surroundings};
-use crate::segment::membership;
 
 /// One entry of the process table: its generation, and the kernel's lock on it.
 struct Slot {
@@ -122,7 +121,7 @@ fn sleepers(broken: Broken) {
     let others = [thread::spawn(contend(0)), thread::spawn(contend(1))];
     contend(2)();
     for other in others {
-        membership::join(other).expect("no panic");
+        other.join().expect("no panic");
     }
     // SAFETY: every other thread has ended.
     guarded.with(|guarded| unsafe { assert_eq!((*guarded).halves, [3, 3]) });
@@ -170,7 +169,7 @@ fn takeover(broken: Broken) {
     slots[0].held.store(false, Ordering::Release);
     let changes: u64 = others
         .into_iter()
-        .map(|other| membership::join(other).expect("no panic"))
+        .map(|other| other.join().expect("no panic"))
         .sum();
     // SAFETY: every other thread has ended.
     guarded.with(|guarded| unsafe {
@@ -228,7 +227,7 @@ fn reuse(broken: Broken) {
         }
     };
     let claimer = thread::spawn(contend(0));
-    let changes = contend(1)() + membership::join(claimer).expect("no panic");
+    let changes = contend(1)() + claimer.join().expect("no panic");
     // SAFETY: every other thread has ended.
     guarded.with(|guarded| unsafe {
         assert!(changes > 0, "the first to look takes over");
@@ -290,7 +289,7 @@ fn torn<const BEFORE: bool, const AFTER: bool>(broken: Broken) {
         pair
     });
     assert_eq!(first, second, "a torn pair");
-    membership::join(writer).expect("no panic");
+    writer.join().expect("no panic");
 }
 
 #[test]

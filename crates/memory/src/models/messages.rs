@@ -7,7 +7,6 @@ use loom::thread;
 use super::parts::{Broken, Counter, Futex, explore_with_canaries};
 use crate::messages::ring::{announce, move_tail, published, still_there};
 use crate::messages::seat::{Bits, lie_down, rouse};
-use crate::segment::membership;
 
 /// Bytes of a record and of the ring: each record overwrites the one before.
 const SIZE: u64 = 16;
@@ -74,7 +73,7 @@ fn lapped<const BEFORE: bool, const AFTER: bool>(broken: Broken) {
             None => position = tail,
         }
     }
-    membership::join(writer).expect("no panic");
+    writer.join().expect("no panic");
     let last = (RECORDS - 1) * SIZE;
     assert_eq!(ring.copy(last), Some([RECORDS; 2]), "a torn record");
 }
@@ -160,7 +159,7 @@ fn awaited<const FENCED: bool>(broken: Broken) {
         }
     }
     for publisher in publishers {
-        membership::join(publisher).expect("no panic");
+        publisher.join().expect("no panic");
     }
 }
 

@@ -8,7 +8,6 @@ use loom::thread;
 use super::parts::{Broken, Counter, explore_with_canaries};
 use crate::allocator::pins::{before_looking_at_pins, clear_pin, set_pin};
 use crate::mapped::counter::{self, Version};
-use crate::segment::membership;
 
 /// A pin, and whether the fence beside it is left out.
 struct Pin<const FENCED: bool>(AtomicU64);
@@ -94,7 +93,7 @@ fn freeing<const PINNING: bool, const LOOKING: bool>() {
         thread::spawn(move || block.unlink::<LOOKING>())
     };
     block.read();
-    membership::join(writer).expect("no panic");
+    writer.join().expect("no panic");
     // Parked behind the reader's last look: upkeep's.
     if block.parked.swap(0, Ordering::AcqRel) == 1 {
         block.free();

@@ -10,7 +10,6 @@
 use std::sync::atomic::Ordering;
 
 use crate::error::Error;
-
 use crate::mapped::layout::{control, shard};
 use crate::mapped::platform;
 use crate::segment::{Segment, membership};

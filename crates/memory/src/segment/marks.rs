@@ -7,9 +7,8 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::mapped::counter;
 use crate::mapped::layout::shard;
-use crate::mapped::platform;
+use crate::mapped::{counter, platform};
 use crate::segment::Segment;
 
 /// What the mark of a shard means to who comes.

@@ -21,8 +21,7 @@ use crate::mapped::layout::shard;
 use crate::mapped::mapping::Mapping;
 use crate::mapped::overlay::SavedWords;
 use crate::mapped::shard_words::{self, ShardWords};
-use crate::probes::fault;
-use crate::probes::work;
+use crate::probes::{fault, work};
 
 /// Comes between the stores of log and data. A killed process leaves its stores in program order, for which the compiler's
 /// order is enough (S4); a reader that goes through the log (R9) runs meanwhile, and must not see a change before its

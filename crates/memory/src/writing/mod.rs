@@ -1,15 +1,15 @@
-//! Changing shards: lock, log, publish; and undoing what was not committed.
+//! Writing: committing a transaction, running its body, and making room for the next run. The floors above may call it.
 //!
-//! - `moves`: what one transaction moved between shards.
-//! - `removal`: the reserve of a full store for removals, and removals in parts.
-//! - `room`: room for a transaction: memory and log, reserved before its first lock.
-//! - `savepoint`: undoing the last part of a transaction.
-//! - `transaction`: transactions over one or several shards.
+//! From the lowest file to the highest:
+//!
+//! - `give_back`: memory that was freed in a shard goes back to the heap.
+//! - `commit`: the commit of a transaction, or of a part of it.
+//! - `run`: one run of a body.
+//! - `reservation`: what is reserved before a transaction's first lock, or after it ran short.
+//! - `write`: a body is run until it is committed.
 
-pub(crate) mod changes;
-pub(crate) mod expected_keys;
-pub(crate) mod moves;
-pub(crate) mod removal;
-pub(crate) mod room;
-pub(crate) mod savepoint;
-pub(crate) mod transaction;
+pub(crate) mod commit;
+pub(crate) mod give_back;
+pub(crate) mod reservation;
+pub(crate) mod run;
+pub(crate) mod write;

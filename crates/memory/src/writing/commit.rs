@@ -1,7 +1,6 @@
-//! The reserve for removals (H6): a full store can always let go of what is in it.
+//! The commit of a transaction: as a whole, or of a removal in parts (H6).
 //!
-//! Some pages of the heap, and the first bytes of every undo log, are backed by memory that only removals use. A thread
-//! says that it removes by a guard. A removal whose log cannot grow is carried out in parts: its body says where one ends
+//! A removal whose log cannot grow is carried out in parts: its body says where one ends
 //! ([`Transaction::end_of_part`]), and each part is committed by itself while the locks are kept.
 
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -10,12 +9,43 @@ use crate::error::Error;
 use crate::heap::removal;
 use crate::mapped::layout::{shard, slot};
 use crate::probes::fault;
-use crate::writing::transaction::Transaction;
+use crate::transactions::Transaction;
+use crate::transactions::rare_state::Shortage;
+use crate::writing::give_back;
 
 /// Bytes of the undo log after which a part ends: what one more item needs has room in the rest of what every log has.
 const PART: u64 = shard::LOG_RESERVED_MIN / 4;
 /// Bytes of the undo log for each block that is to be freed.
 const LOG_OF_A_FREE: u64 = 192;
+
+/// Makes the changes of a transaction final: frees, then one store decides (W5). Where the
+/// frees find the log too short, everything is rolled back and the shortage
+/// returned.
+#[inline(always)]
+pub(crate) fn commit(transaction: &mut Transaction<'_>) -> Result<Option<Shortage>, Error> {
+    if let Err(error) = transaction.apply_frees() {
+        return match transaction.shortage {
+            Some(shortage) => Ok(Some(shortage)),
+            None => Err(error),
+        };
+    }
+    if transaction.rare.is_some() {
+        transaction.note_changes();
+    }
+    if transaction.publish() {
+        drain_graveyards(transaction);
+    }
+    Ok(None)
+}
+
+#[cold]
+fn drain_graveyards(transaction: &Transaction<'_>) {
+    let granted = transaction
+        .rare
+        .as_ref()
+        .map_or(0, |rare| rare.granted.len());
+    give_back::drain_graveyards(transaction.segment, transaction.shards(), granted);
+}
 
 impl Transaction<'_> {
     /// Whether it is a [removal](removing) that found no room as a whole, and is carried out in parts: what takes more
@@ -54,7 +84,7 @@ impl Transaction<'_> {
     /// stay odd: a death between two parts leaves nothing to undo.
     fn commit_part(&mut self) -> Result<(), Error> {
         self.apply_frees()?;
-        if self.rest.is_some() {
+        if self.rare.is_some() {
             self.note_changes();
         }
         if !self.is_open() {
@@ -72,15 +102,15 @@ impl Transaction<'_> {
         compiler_fence(Ordering::SeqCst);
         fault::step();
         self.renumber(next);
-        let granted = self.rest.as_mut().map_or(0, |rest| {
-            rest.saved = None;
-            rest.changes.clear();
-            rest.moved = Default::default();
-            std::mem::take(&mut rest.granted).len()
+        let granted = self.rare.as_mut().map_or(0, |rare| {
+            rare.saved = None;
+            rare.changes.clear();
+            rare.moved = Default::default();
+            std::mem::take(&mut rare.granted).len()
         });
         self.parted = true;
         removal::count_part();
-        self.segment.drain_graveyards(self.shards(), granted);
+        give_back::drain_graveyards(self.segment, self.shards(), granted);
         Ok(())
     }
 }

@@ -12,43 +12,8 @@ use crate::heap::backing;
 use crate::heap::pool::Pool;
 use crate::heap::removal::not_removing;
 use crate::mapped::layout::{EXTENT_PAGES, Offset, PAGE};
-use crate::segment::{Segment, hints, place};
-use crate::writing::transaction::{Shortage, Transaction};
-
-/// What is to be made ready.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Ahead {
-    /// The hint table of a shard, which has so many keys.
-    Hints(usize, u64),
-    /// A free run of so many pages.
-    Run(u64),
-}
-
-impl Segment {
-    /// Does a step for each. What cannot be done is no error.
-    #[cold]
-    pub(crate) fn make_ready(&self, ahead: &[Ahead]) {
-        for &ahead in ahead {
-            match ahead {
-                Ahead::Hints(index, keys) => hints::try_to_grow(self, index, keys),
-                Ahead::Run(pages) => {
-                    let _ = backing::prepare_run(self, pages);
-                }
-            }
-        }
-    }
-
-    /// Backs some memory, where no run of so many bytes is free: after some of
-    /// these steps one is. Called without any lock held. Returns whether there was
-    /// anything to do.
-    ///
-    /// # Errors
-    /// [`Error::OutOfMemory`] where there is no place for such a run.
-    pub fn prepare(&self, bytes: u64) -> Result<bool, Error> {
-        place::prepare_to_write(self)?;
-        backing::prepare_run(self, bytes.div_ceil(PAGE))
-    }
-}
+use crate::transactions::Transaction;
+use crate::transactions::rare_state::{Preparation, Shortage};
 
 impl Transaction<'_> {
     /// Allocates a block for what can wait: none where it needs a long run and none is free, or where the store is full.
@@ -67,11 +32,11 @@ impl Transaction<'_> {
                 Err(error) if !was_short && matches!(self.shortage, Some(Shortage::Pages(_))) => {
                     // What is carried out in parts does not run again.
                     if !self.in_parts && !backing::was_full(self.segment) {
-                        self.rest().can_wait = true;
+                        self.rare().can_wait = true;
                         return Err(error);
                     }
                     self.shortage = None;
-                    self.rest().ahead.push(Ahead::Run(pages));
+                    self.rare().preparations.push(Preparation::Run(pages));
                     Ok(None)
                 }
                 allocated => allocated.map(Some),
@@ -80,7 +45,7 @@ impl Transaction<'_> {
         // An arena that was read from the store is looked at first.
         self.segment.mapping.pool_words(pool)?;
         let Some(page) = self.try_grant(pool, pages, 1)? else {
-            self.rest().ahead.push(Ahead::Run(pages));
+            self.rare().preparations.push(Preparation::Run(pages));
             return Ok(None);
         };
         self.use_run(pool, page, pages).map(Some)

@@ -1,18 +1,5 @@
-//! What a shard leaves behind (W8, M8): all the memory of its own at once, to
-//! be freed later without a look at what is in it.
-//!
-//! Each run of a shard bears the shard's *age*. A shard that is emptied grows
-//! older: its lists and counts begin anew, and what it had is told from what it
-//! gets by the age of the runs alone. Upkeep goes through the extents, some at
-//! a time, and frees whatever bears another age: a page in some nanoseconds,
-//! whatever lies in it. Where more is left meanwhile it goes on from where it
-//! is, and round to there again, so that however often a shard is emptied no
-//! extent waits for longer than one round.
-//!
-//! Age and lists change in the shard's transaction. Runs are freed in steps of
-//! the heap, under the shard's lock as well; how far that has come, and how many
-//! bytes are left, changes in the heap's log with them. Whoever changes these
-//! words by the shard's log has seen the heap's log empty under the same lock.
+//! Emptying a shard at once (W8, M8): all the memory of its own is left behind, to be freed later without a look at what
+//! is in it; see `flushed_runs.rs`.
 
 use std::time::Duration;
 
@@ -21,10 +8,7 @@ use crate::heap::pages::{PageUse, Run, next_age};
 use crate::heap::step;
 use crate::mapped::classes;
 use crate::mapped::layout::{descriptor, shard};
-use crate::mapped::shard_set::ShardSet;
-use crate::segment::Segment;
-use crate::segment::marks::Marks;
-use crate::writing::transaction::Transaction;
+use crate::transactions::Transaction;
 
 impl Transaction<'_> {
     /// Leaves all blocks of a shard behind, arenas included, to be freed by
@@ -42,9 +26,9 @@ impl Transaction<'_> {
         let busy = mapping.load(base + shard::STAGING) != 0
             || !self.frees.is_empty()
             || self
-                .rest
+                .rare
                 .as_ref()
-                .is_some_and(|rest| !rest.granted.is_empty() || !rest.moved.is_empty());
+                .is_some_and(|rare| !rare.granted.is_empty() || !rare.moved.is_empty());
         // A run must not be of the age of others that were left long ago.
         let too_many = place != 0 && mapping.load(base + shard::LEFT_SINCE) == next_age;
         if busy || too_many || self.has_pinned(index)? {
@@ -79,11 +63,15 @@ impl Transaction<'_> {
     }
 
     /// Frees some of what a shard has left behind. Returns whether there is more.
-    fn free_remains(&mut self, index: usize, patience: Duration) -> Result<bool, Error> {
+    pub(crate) fn free_some_flushed(
+        &mut self,
+        index: usize,
+        patience: Duration,
+    ) -> Result<bool, Error> {
         let segment = self.segment;
         let step = step::run_within(segment, patience, |heap| heap.free_flushed(index))?;
         for &page in &step.arenas {
-            self.bury_left_arena(index, page)?;
+            self.bury_flushed_arena(index, page)?;
         }
         Ok(step.more)
     }
@@ -91,7 +79,7 @@ impl Transaction<'_> {
     /// Puts an arena that was left behind on the graveyard. The heap's log is
     /// empty, and no return to the heap is unfinished: this transaction has just
     /// done a step of the heap for the shard.
-    fn bury_left_arena(&mut self, index: usize, page: u64) -> Result<(), Error> {
+    fn bury_flushed_arena(&mut self, index: usize, page: u64) -> Result<(), Error> {
         let mapping = &self.segment.mapping;
         let layout = *mapping.layout();
         let at = layout.descriptor(page);
@@ -100,26 +88,5 @@ impl Transaction<'_> {
         self.add(index, shard::LEFT_BYTES, -(bytes as i64))?;
         self.set(index, at + descriptor::KIND, PageUse::BuriedArena.pack())?;
         self.link(index, layout.shard(index) + shard::GRAVEYARD, page)
-    }
-}
-
-impl Segment {
-    /// Whether a shard has left something behind that is not freed yet.
-    #[inline]
-    pub fn has_remains(&self, index: usize) -> bool {
-        let base = self.mapping.layout().shard(index);
-        self.mapping.load(base + shard::LEFT_PLACE) != 0
-    }
-
-    /// Frees some of what a shard has left behind. Holds its lock for a bounded
-    /// time; waits for the heap's for this long at most. Returns whether there is
-    /// more.
-    pub fn free_remains(&self, index: usize, patience: Duration) -> Result<bool, Error> {
-        if !self.has_remains(index) {
-            return Ok(false);
-        }
-        self.write_where(ShardSet::one(index), Marks::Ignored, |transaction| {
-            transaction.free_remains(index, patience)
-        })
     }
 }

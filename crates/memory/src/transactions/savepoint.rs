@@ -5,7 +5,7 @@
 //! way leaves a shorter log, which undoes the rest.
 //!
 //! Words that the log held before a savepoint are not logged again. What they
-//! held then is kept in this process' memory (`once.rs`), and is put back first.
+//! held then is kept in this process' memory (`saved_words.rs`), and is put back first.
 
 use smallvec::SmallVec;
 
@@ -14,8 +14,8 @@ use crate::locking::recovery;
 use crate::mapped::layout::shard;
 use crate::probes::fault;
 use crate::segment::marks;
+use crate::transactions::Transaction;
 use crate::undo::saved_words::Saved;
-use crate::writing::transaction::Transaction;
 
 /// A state of a transaction that it can go back to; see
 /// [`Transaction::savepoint`].
@@ -48,12 +48,12 @@ impl Transaction<'_> {
             let tail = mapping.load(mapping.layout().shard(index) + shard::LOG_TAIL);
             savepoint.tails.push(tail);
         }
-        let rest = self.rest.as_ref();
+        let rare = self.rare.as_ref();
         savepoint.frees = self.frees.len();
-        savepoint.granted = rest.map_or(0, |rest| rest.granted.len());
-        savepoint.moved = rest.map_or(0, |rest| rest.moved.len());
-        savepoint.changes = rest.map_or(0, |rest| rest.changes.len());
-        let saved = rest.and_then(|rest| rest.saved.as_ref());
+        savepoint.granted = rare.map_or(0, |rare| rare.granted.len());
+        savepoint.moved = rare.map_or(0, |rare| rare.moved.len());
+        savepoint.changes = rare.map_or(0, |rare| rare.changes.len());
+        let saved = rare.and_then(|rare| rare.saved.as_ref());
         savepoint.kept = saved.map_or(0, Saved::kept);
     }
 
@@ -67,12 +67,12 @@ impl Transaction<'_> {
     }
 
     fn saved(&mut self) -> Option<&mut Saved> {
-        self.rest.as_mut().and_then(|rest| rest.saved.as_mut())
+        self.rare.as_mut().and_then(|rare| rare.saved.as_mut())
     }
 
     /// What words hold now counts, as a savepoint was made or gone back to.
     fn begin_epoch(&self) {
-        if let Some(saved) = self.rest.as_ref().and_then(|rest| rest.saved.as_ref()) {
+        if let Some(saved) = self.rare.as_ref().and_then(|rare| rare.saved.as_ref()) {
             saved.begin_epoch();
         }
     }
@@ -96,10 +96,10 @@ impl Transaction<'_> {
             marks::renew(self.segment, index);
         }
         self.frees.truncate(savepoint.frees);
-        if let Some(rest) = &mut self.rest {
-            rest.granted.truncate(savepoint.granted);
-            rest.moved.truncate(savepoint.moved);
-            rest.changes.truncate(savepoint.changes);
+        if let Some(rare) = &mut self.rare {
+            rare.granted.truncate(savepoint.granted);
+            rare.moved.truncate(savepoint.moved);
+            rare.changes.truncate(savepoint.changes);
         }
         self.begin_epoch();
         Ok(())

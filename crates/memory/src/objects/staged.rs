@@ -20,12 +20,15 @@ use crate::heap::pool::BlockPlace;
 use crate::locking::shard_locks::{self, Unlock};
 use crate::mapped::layout::{Offset, PAGE, descriptor, shard, slot};
 use crate::mapped::shard_set::ShardSet;
-use crate::processes::lock::Owner;
+use crate::objects::owners::Owners;
+use crate::objects::pinned;
 use crate::processes::patience::defer_signals;
 use crate::segment::Segment;
 use crate::segment::marks::Marks;
-use crate::writing::room::Runs;
-use crate::writing::transaction::Transaction;
+use crate::transactions::Transaction;
+use crate::writing::commit::commit;
+use crate::writing::reservation::{self, Runs};
+use crate::writing::run::used;
 
 /// Blocks of a shard looked at without its lock at most.
 const LOOK: usize = 1024;
@@ -60,32 +63,7 @@ struct StagedBlock {
     owner: u64,
 }
 
-/// What is known of the life of processes, each of which is asked for once: a dead one stays dead, and who lives may
-/// be asked for again another time.
-#[derive(Default)]
-pub(crate) struct Owners(SmallVec<[(u64, bool); 8]>);
-
-impl Owners {
-    /// Whether the process with this slot, in the high half, and generation is dead.
-    pub(crate) fn is_dead(&mut self, segment: &Segment, owner: u64) -> bool {
-        if let Some(&(_, dead)) = self.0.iter().find(|(known, _)| *known == owner) {
-            return dead;
-        }
-        let named = Owner::new(owner >> 32, owner & 0xffff_ffff);
-        let dead = !segment.process.alive(&segment.mapping, named);
-        self.0.push((owner, dead));
-        dead
-    }
-}
-
 impl Segment {
-    /// This process as it is named in the descriptors of its staged blocks.
-    pub(crate) fn staging_owner(&self) -> u64 {
-        let slot_index = self.process.slot();
-        let at = self.mapping.layout().slot(slot_index) + slot::GENERATION;
-        (slot_index << 32) | (self.mapping.load(at) & 0xffff_ffff)
-    }
-
     /// Allocates a block of at least `bytes` in a shard, to be filled without
     /// the shard's lock. Meant for blocks that take long to fill; always whole
     /// pages.
@@ -93,7 +71,7 @@ impl Segment {
         let (page, owner) = self.write(ShardSet::one(index), |transaction| {
             let at = transaction.allocate_run(index.into(), bytes.div_ceil(PAGE).max(1))?;
             let page = self.mapping.page_of(at);
-            let owner = self.staging_owner();
+            let owner = this_process(self);
             transaction.put_on_staging_list(index, page, owner)?;
             Ok::<_, Error>((page, owner))
         })?;
@@ -108,7 +86,7 @@ impl Segment {
             adopted: false,
         };
         // Filled without the lock: what a copy of the store still needs of these pages is saved before.
-        self.save_staged_for_copy(index, page, bytes)?;
+        save_for_copy(self, index, page, bytes)?;
         Ok(staged)
     }
 
@@ -138,7 +116,7 @@ impl Segment {
 
     /// Whether a block is this very process': a forked child's copy of it is not.
     pub fn is_own(&self, block: &PutDown) -> bool {
-        self.process.claimed() && self.staging_owner() == block.block.owner
+        self.process.claimed() && this_process(self) == block.block.owner
     }
 
     /// Goes on with a staged block of this process.
@@ -151,26 +129,6 @@ impl Segment {
         }
     }
 
-    /// Frees a block that was staged and not adopted.
-    fn free_block(&self, block: StagedBlock) -> Result<(), Error> {
-        // A forked child's copy of the handle frees nothing.
-        if !self.process.claimed() || self.staging_owner() != block.owner {
-            return Ok(());
-        }
-        self.write(ShardSet::one(block.shard), |transaction| {
-            transaction.free_staged(block.shard, block.page)
-        })
-    }
-
-    /// Leaves a block of this process that cannot be freed now to upkeep: from here on it is in nobody's name. The one
-    /// word of it that changes is nobody else's while it names this process, so this needs no lock.
-    fn leave_to_upkeep(&self, block: StagedBlock) {
-        let at = self.mapping.layout().descriptor(block.page) + descriptor::BITMAP;
-        let word = self.mapping.word(at);
-        let _ = word.compare_exchange(block.owner, PARKED, Ordering::Release, Ordering::Relaxed);
-        crate::probes::fault::step();
-    }
-
     /// Frees the blocks that processes were filling when they died, or had taken over, and those in nobody's name that
     /// nobody reads in place any more, for who keeps the store or needs the memory. Returns whether there were any.
     pub fn free_dead_staged(&self) -> Result<bool, Error> {
@@ -178,130 +136,14 @@ impl Segment {
         // meanwhile may lead anywhere: it is looked at again the next time.
         let mut owners = Owners::default();
         let mut has_dead = |index| {
-            let mut pages = self.staged(index).take(LOOK).map_while(Result::ok);
-            pages.any(|page| self.is_left(page, None, &mut owners))
+            let mut pages = each_page(self, index).take(LOOK).map_while(Result::ok);
+            pages.any(|page| is_left(self, page, None, &mut owners))
         };
         let any = (0..self.mapping.layout().shards).any(&mut has_dead);
         if any {
-            self.free_staged_of_the_dead(None)?;
+            free_of_the_dead(self, None)?;
         }
         Ok(any)
-    }
-
-    /// Frees the staged blocks of a slot whose owner is dead; of all dead
-    /// owners where none is named.
-    pub(crate) fn free_staged_of_the_dead(&self, slot_index: Option<u64>) -> Result<(), Error> {
-        let layout = *self.mapping.layout();
-        let mut owners = Owners::default();
-        for index in 0..layout.shards {
-            let list = layout.shard(index) + shard::STAGING;
-            if self.mapping.load(list) == 0 {
-                continue;
-            }
-            let mut runs = Runs::default();
-            loop {
-                let mut transaction = match Transaction::begin(self, ShardSet::one(index)) {
-                    Ok(transaction) => transaction,
-                    // Somebody is stopped with the lock: the blocks can wait.
-                    Err(Error::Busy { .. }) => break,
-                    Err(error) => return Err(error),
-                };
-                let pages = self.staged_pages(index)?.into_iter();
-                let left = pages.filter(|&page| self.is_left(page, slot_index, &mut owners));
-                let left: SmallVec<[u64; FREED_AT_ONCE]> = left.take(FREED_AT_ONCE).collect();
-                if left.is_empty() {
-                    break;
-                }
-                let freed = left
-                    .iter()
-                    .try_for_each(|&page| transaction.free_staged(index, page));
-                let shortage = match freed.and_then(|()| transaction.commit()) {
-                    Ok(shortage) => shortage,
-                    Err(error) => Some(transaction.shortage.ok_or(error)?),
-                };
-                if let Some(shortage) = shortage {
-                    let used = transaction.used(shortage);
-                    drop(transaction);
-                    self.make_room(&used, &mut runs)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether nobody needs a staged block any more: the process that fills it, or took it over, is dead; nobody reads
-    /// a parked one in place. A slot that is being reclaimed has only dead former owners; others are asked.
-    fn is_left(&self, page: u64, slot_index: Option<u64>, owners: &mut Owners) -> bool {
-        let at = self.mapping.layout().descriptor(page) + descriptor::BITMAP;
-        let owner = self.mapping.word(at).load(Ordering::Acquire);
-        if owner == PARKED {
-            return !self.is_pinned_by_the_living(page, owners);
-        }
-        match slot_index {
-            Some(slot_index) => owner >> 32 == slot_index,
-            None => owners.is_dead(self, owner),
-        }
-    }
-
-    /// The pages on a shard's staging list. Under its lock.
-    pub(crate) fn staged_pages(&self, index: usize) -> Result<Vec<u64>, Error> {
-        self.staged(index).collect()
-    }
-
-    /// The pages on a shard's staging list, one after the other; an error is the
-    /// last one.
-    fn staged(&self, index: usize) -> impl Iterator<Item = Result<u64, Error>> + '_ {
-        let layout = *self.mapping.layout();
-        let list = layout.shard(index) + shard::STAGING;
-        let mut link = self.mapping.load(list);
-        let mut left = layout.pages();
-        std::iter::from_fn(move || {
-            let page = link.checked_sub(1)?;
-            let sound = left > 0
-                && self.mapping.page_reserved(page)
-                && self.mapping.page_use(page) == Some(PageUse::Staged);
-            if !sound {
-                link = 0;
-                return Some(Err(Error::Damaged(Fault {
-                    at: list,
-                    what: "a list of staged blocks that ends",
-                })));
-            }
-            left -= 1;
-            link = self
-                .mapping
-                .load(layout.descriptor(page) + descriptor::NEXT);
-            Some(Ok(page))
-        })
-    }
-}
-
-impl Segment {
-    /// Saves the pages of a block that was just staged, a bounded number under each hold of the lock. A copy that begins
-    /// later has no need of them: nobody refers to the block.
-    #[inline]
-    pub(crate) fn save_staged_for_copy(
-        &self,
-        index: usize,
-        page: u64,
-        bytes: u64,
-    ) -> Result<(), Error> {
-        // A copy whose moment was before the block was staged is on, seen through the shard's lock, or over.
-        if !self.mapping.copy_is_on() {
-            return Ok(());
-        }
-        let shards = ShardSet::one(index);
-        let at = self.mapping.layout().page(page);
-        for start in (0..bytes).step_by((STAGED_AT_ONCE * PAGE) as usize) {
-            shard_locks::lock(self, shards, Marks::Ignored)?;
-            let _unlock = Unlock {
-                segment: self,
-                shards,
-            };
-            let some = (bytes - start).min(STAGED_AT_ONCE * PAGE);
-            self.mapping.save_for_copy(at + start, some);
-        }
-        Ok(())
     }
 }
 
@@ -392,8 +234,8 @@ impl Drop for Staged<'_> {
         // There is no error to return, and whoever was asked for a signal and had
         // nobody to tell would lose it.
         let _deferred = defer_signals();
-        if self.segment.free_block(self.block).is_err() {
-            self.segment.leave_to_upkeep(self.block);
+        if free(self.segment, self.block).is_err() {
+            leave_to_upkeep(self.segment, self.block);
         }
     }
 }
@@ -427,7 +269,7 @@ impl Transaction<'_> {
         let BlockPlace::Large(page, pages) = self.segment.mapping.place(index.into(), at)? else {
             return Ok(None);
         };
-        let owner = self.segment.staging_owner();
+        let owner = this_process(self.segment);
         self.put_on_staging_list(index, page, owner)?;
         Ok(Some(PutDown {
             block: StagedBlock {
@@ -439,20 +281,6 @@ impl Transaction<'_> {
         }))
     }
 
-    /// Puts a large block of the shard on the staging list.
-    pub(crate) fn put_on_staging_list(
-        &mut self,
-        index: usize,
-        page: u64,
-        owner: u64,
-    ) -> Result<(), Error> {
-        let layout = *self.segment.mapping.layout();
-        let words = layout.descriptor(page);
-        self.set(index, words + descriptor::KIND, PageUse::Staged.pack())?;
-        self.set(index, words + descriptor::BITMAP, owner)?;
-        self.link(index, layout.shard(index) + shard::STAGING, page)
-    }
-
     pub(crate) fn free_staged(&mut self, index: usize, page: u64) -> Result<(), Error> {
         let layout = *self.segment.mapping.layout();
         self.unlink(index, layout.shard(index) + shard::STAGING, page)?;
@@ -461,4 +289,142 @@ impl Transaction<'_> {
         self.free(index, layout.page(page));
         Ok(())
     }
+}
+
+/// This process as it is named in the descriptors of its staged blocks.
+pub(crate) fn this_process(segment: &Segment) -> u64 {
+    let slot_index = segment.process.slot();
+    let at = segment.mapping.layout().slot(slot_index) + slot::GENERATION;
+    (slot_index << 32) | (segment.mapping.load(at) & 0xffff_ffff)
+}
+
+/// Frees a block that was staged and not adopted.
+fn free(segment: &Segment, block: StagedBlock) -> Result<(), Error> {
+    // A forked child's copy of the handle frees nothing.
+    if !segment.process.claimed() || this_process(segment) != block.owner {
+        return Ok(());
+    }
+    segment.write(ShardSet::one(block.shard), |transaction| {
+        transaction.free_staged(block.shard, block.page)
+    })
+}
+
+/// Leaves a block of this process that cannot be freed now to upkeep: from here on it is in nobody's name. The one
+/// word of it that changes is nobody else's while it names this process, so this needs no lock.
+fn leave_to_upkeep(segment: &Segment, block: StagedBlock) {
+    let at = segment.mapping.layout().descriptor(block.page) + descriptor::BITMAP;
+    let word = segment.mapping.word(at);
+    let _ = word.compare_exchange(block.owner, PARKED, Ordering::Release, Ordering::Relaxed);
+    crate::probes::fault::step();
+}
+
+/// Frees the staged blocks of a slot whose owner is dead; of all dead
+/// owners where none is named.
+pub(crate) fn free_of_the_dead(segment: &Segment, slot_index: Option<u64>) -> Result<(), Error> {
+    let layout = *segment.mapping.layout();
+    let mut owners = Owners::default();
+    for index in 0..layout.shards {
+        let list = layout.shard(index) + shard::STAGING;
+        if segment.mapping.load(list) == 0 {
+            continue;
+        }
+        let mut runs = Runs::default();
+        loop {
+            let mut transaction = match Transaction::begin(segment, ShardSet::one(index)) {
+                Ok(transaction) => transaction,
+                // Somebody is stopped with the lock: the blocks can wait.
+                Err(Error::Busy { .. }) => break,
+                Err(error) => return Err(error),
+            };
+            let pages = pages(segment, index)?.into_iter();
+            let left = pages.filter(|&page| is_left(segment, page, slot_index, &mut owners));
+            let left: SmallVec<[u64; FREED_AT_ONCE]> = left.take(FREED_AT_ONCE).collect();
+            if left.is_empty() {
+                break;
+            }
+            let freed = left
+                .iter()
+                .try_for_each(|&page| transaction.free_staged(index, page));
+            let shortage = match freed.and_then(|()| commit(&mut transaction)) {
+                Ok(shortage) => shortage,
+                Err(error) => Some(transaction.shortage.ok_or(error)?),
+            };
+            if let Some(shortage) = shortage {
+                let used = used(&transaction, shortage);
+                drop(transaction);
+                reservation::make_room(segment, &used, &mut runs)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether nobody needs a staged block any more: the process that fills it, or took it over, is dead; nobody reads
+/// a parked one in place. A slot that is being reclaimed has only dead former owners; others are asked.
+fn is_left(segment: &Segment, page: u64, slot_index: Option<u64>, owners: &mut Owners) -> bool {
+    let at = segment.mapping.layout().descriptor(page) + descriptor::BITMAP;
+    let owner = segment.mapping.word(at).load(Ordering::Acquire);
+    if owner == PARKED {
+        return !pinned::is_pinned_by_the_living(segment, page, owners);
+    }
+    match slot_index {
+        Some(slot_index) => owner >> 32 == slot_index,
+        None => owners.is_dead(segment, owner),
+    }
+}
+
+/// The pages on a shard's staging list. Under its lock.
+pub(crate) fn pages(segment: &Segment, index: usize) -> Result<Vec<u64>, Error> {
+    each_page(segment, index).collect()
+}
+
+/// The pages on a shard's staging list, one after the other; an error is the
+/// last one.
+fn each_page(segment: &Segment, index: usize) -> impl Iterator<Item = Result<u64, Error>> + '_ {
+    let layout = *segment.mapping.layout();
+    let list = layout.shard(index) + shard::STAGING;
+    let mut link = segment.mapping.load(list);
+    let mut left = layout.pages();
+    std::iter::from_fn(move || {
+        let page = link.checked_sub(1)?;
+        let sound = left > 0
+            && segment.mapping.page_reserved(page)
+            && segment.mapping.page_use(page) == Some(PageUse::Staged);
+        if !sound {
+            link = 0;
+            return Some(Err(Error::Damaged(Fault {
+                at: list,
+                what: "a list of staged blocks that ends",
+            })));
+        }
+        left -= 1;
+        link = segment
+            .mapping
+            .load(layout.descriptor(page) + descriptor::NEXT);
+        Some(Ok(page))
+    })
+}
+
+/// Saves the pages of a block that was just staged, a bounded number under each hold of the lock. A copy that begins
+/// later has no need of them: nobody refers to the block.
+#[inline]
+pub(crate) fn save_for_copy(
+    segment: &Segment,
+    index: usize,
+    page: u64,
+    bytes: u64,
+) -> Result<(), Error> {
+    // A copy whose moment was before the block was staged is on, seen through the shard's lock, or over.
+    if !segment.mapping.copy_is_on() {
+        return Ok(());
+    }
+    let shards = ShardSet::one(index);
+    let at = segment.mapping.layout().page(page);
+    for start in (0..bytes).step_by((STAGED_AT_ONCE * PAGE) as usize) {
+        shard_locks::lock(segment, shards, Marks::Ignored)?;
+        let _unlock = Unlock { segment, shards };
+        let some = (bytes - start).min(STAGED_AT_ONCE * PAGE);
+        segment.mapping.save_for_copy(at + start, some);
+    }
+    Ok(())
 }

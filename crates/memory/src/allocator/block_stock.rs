@@ -6,8 +6,8 @@ use crate::error::Error;
 use crate::heap::pool::Pool;
 use crate::mapped::classes;
 use crate::mapped::layout::{Offset, PAGE};
-use crate::writing::room::Missing;
-use crate::writing::transaction::Transaction;
+use crate::transactions::Transaction;
+use crate::transactions::rare_state::Missing;
 
 /// Blocks of a pool that one transaction is about to need. Say of all of them
 /// what they are to [hold](Stock::expect), [take](Stock::take) them, and then
@@ -92,7 +92,7 @@ impl Stock {
     /// still wanted.
     #[cold]
     fn say_what_is_missing(&self, transaction: &mut Transaction<'_>) {
-        transaction.rest().missing = Missing {
+        transaction.rare().missing = Missing {
             shard: self.pool.shard(),
             bytes: self.wanted(),
         };

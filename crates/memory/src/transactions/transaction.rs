@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use smallvec::SmallVec;
 
-use crate::allocator::ahead::Ahead;
 use crate::error::Error;
 use crate::heap::pool::Pool;
 use crate::locking::{recovery, shard_locks};
@@ -16,21 +15,10 @@ use crate::mapped::words::words_of;
 use crate::probes::fault;
 use crate::segment::marks::{self, Marks};
 use crate::segment::{Segment, durability};
+use crate::transactions::rare_state::{RareState, Shortage};
 use crate::undo::log::{Full, Log, in_order};
 use crate::undo::log_memory;
-use crate::undo::saved_words::Saved;
 use crate::views::view::{Notes, View};
-use crate::writing::moves::Moves;
-use crate::writing::room::Missing;
-
-/// Memory that must be reserved before a transaction can be tried again (H2).
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Shortage {
-    /// So many pages in one run.
-    Pages(u64),
-    /// So many bytes in a shard's undo log.
-    Log(usize, u64),
-}
 
 /// A logged set of changes to the shards it has locked. Made by
 /// [`Segment::write`]; dropped without commit, in whatever way, it rolls back.
@@ -52,29 +40,8 @@ pub struct Transaction<'a> {
     pub(crate) in_parts: bool,
     /// Whether a part of it is committed: it must not run again.
     pub(crate) parted: bool,
-    /// What few transactions have; it costs the others one word.
-    pub(crate) rest: Option<Box<Rest>>,
-}
-
-/// What few transactions have.
-#[derive(Default)]
-pub(crate) struct Rest {
-    /// Runs granted to shards by this transaction.
-    pub(crate) granted: Vec<u64>,
-    /// Pages in them.
-    pub(crate) granted_pages: u64,
-    /// What it is known to have wanted next when it ran short.
-    pub(crate) missing: Missing,
-    /// Whether what it ran short for can wait; see `ahead.rs`.
-    pub(crate) can_wait: bool,
-    /// What is to be made ready behind the commit, outside the locks.
-    pub(crate) ahead: Vec<Ahead>,
-    /// Modification counters to raise with the commit: shard and number.
-    pub(crate) changes: Vec<(u8, u16)>,
-    /// Runs and arenas that this transaction moved to another shard.
-    pub(crate) moved: Moves,
-    /// What its logs hold, where they are long.
-    pub(crate) saved: Option<Saved>,
+    /// Rarely used state; it costs a typical transaction one word.
+    pub(crate) rare: Option<Box<RareState>>,
 }
 
 /// The record and the locks of a transaction.
@@ -138,20 +105,20 @@ impl<'a> Transaction<'a> {
             careful: segment.mapping.copy_is_on(),
             in_parts: false,
             parted: false,
-            rest: None,
+            rare: None,
         }
     }
 
-    /// What few transactions have.
+    /// The rarely used state.
     #[cold]
-    pub(crate) fn rest(&mut self) -> &mut Rest {
-        self.rest.get_or_insert_default()
+    pub(crate) fn rare(&mut self) -> &mut RareState {
+        self.rare.get_or_insert_default()
     }
 
     /// Whether something was moved to another shard.
     #[inline(always)]
     pub(crate) fn has_moved(&self) -> bool {
-        matches!(&self.rest, Some(rest) if !rest.moved.is_empty())
+        matches!(&self.rare, Some(rare) if !rare.moved.is_empty())
     }
 
     /// Calls `each` with the words of the locked shards, ascending. Without a
@@ -302,10 +269,10 @@ impl<'a> Transaction<'a> {
     fn save_once(&mut self, index: usize, at: u64, words: u64) -> Result<(), Error> {
         let log = self.log(index)?;
         let segment = self.segment;
-        if self.rest().saved.is_none() {
+        if self.rare().saved.is_none() {
             log_memory::note_long(segment, index);
         }
-        let saved = self.rest().saved.get_or_insert_default();
+        let saved = self.rare().saved.get_or_insert_default();
         let result = saved.save(&segment.mapping, &log, at, words);
         result.map_err(|full| self.log_full(index, full))
     }
@@ -318,7 +285,10 @@ impl<'a> Transaction<'a> {
         self.segment.mapping.save_for_copy(at, words * 8);
         match self.has_moved() {
             false => index,
-            true => self.log_of(at).unwrap_or(index),
+            true => {
+                let mapping = &self.segment.mapping;
+                self.rare().moved.log_of(mapping, at).unwrap_or(index)
+            }
         }
     }
 
@@ -481,22 +451,12 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Makes the changes final: frees, then one store decides (W5). Where the
-    /// frees find the log too short, everything is rolled back and the shortage
-    /// returned.
+    /// Makes the changes final, after the frees: one store decides (W5). Returns whether a shard has something that goes
+    /// back to the heap.
     #[inline(always)]
-    pub(crate) fn commit(&mut self) -> Result<Option<Shortage>, Error> {
-        if let Err(error) = self.apply_frees() {
-            return match self.shortage {
-                Some(shortage) => Ok(Some(shortage)),
-                None => Err(error),
-            };
-        }
-        if self.rest.is_some() {
-            self.note_changes();
-        }
+    pub(crate) fn publish(&mut self) -> bool {
         if !self.open {
-            return Ok(None);
+            return false;
         }
         let Locked { words, number, .. } = self.locked;
         in_order();
@@ -511,16 +471,7 @@ impl<'a> Transaction<'a> {
             buried |= shard.load::<{ shard::GRAVEYARD }>() | shard.load::<{ shard::RETURNING }>();
         });
         self.open = false;
-        if buried != 0 {
-            self.drain_graveyards();
-        }
-        Ok(None)
-    }
-
-    #[cold]
-    fn drain_graveyards(&self) {
-        let granted = self.rest.as_ref().map_or(0, |rest| rest.granted.len());
-        self.segment.drain_graveyards(self.shards, granted);
+        buried != 0
     }
 }
 

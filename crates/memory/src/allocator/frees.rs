@@ -1,0 +1,112 @@
+//! Freed blocks (W4): collected, and freed as the last step of their transaction.
+
+use crate::error::Error;
+use crate::heap::pages::{PageUse, all_free, bitmap_word, bitmap_words};
+use crate::heap::pool::{BlockPlace, Pool};
+use crate::mapped::classes;
+use crate::mapped::layout::{Offset, PAGE, descriptor, shard};
+use crate::transactions::Transaction;
+
+/// Free single pages that a shard keeps for itself, and an arena at most.
+const KEPT_PAGES: u64 = 16;
+/// An arena keeps at most so small a part of its pages free.
+const KEPT_PART: u64 = 16;
+
+impl Transaction<'_> {
+    /// Frees a block, as the last step of the transaction (W4).
+    #[inline]
+    pub fn free(&mut self, pool: impl Into<Pool>, at: Offset) {
+        // The page's descriptor is wanted when the transaction ends, and often lies in no cache.
+        let mapping = &self.segment.mapping;
+        let page = at.wrapping_sub(mapping.layout().heap) / PAGE;
+        mapping.prefetch(mapping.layout().descriptor(page));
+        self.frees.push((pool.into(), at));
+    }
+
+    /// Makes the frees that were collected.
+    #[inline]
+    pub(crate) fn apply_frees(&mut self) -> Result<(), Error> {
+        if self.frees.is_empty() {
+            return Ok(());
+        }
+        for number in 0..self.frees.len() {
+            let (pool, at) = self.frees[number];
+            self.apply_free(pool, at)?;
+        }
+        self.frees.clear();
+        Ok(())
+    }
+
+    fn apply_free(&mut self, pool: Pool, at: Offset) -> Result<(), Error> {
+        let pool = self.where_it_is(pool)?;
+        if pool.is_arena() && at == pool.arena() {
+            return self.apply_bury_arena(pool);
+        }
+        let index = self.home(pool);
+        let mapping = &self.segment.mapping;
+        let layout = *mapping.layout();
+        let pool_words = mapping.pool_words(pool)?;
+        let (page, class, block) = match mapping.place(pool, at)? {
+            BlockPlace::Large(page, _) if !pool.is_arena() && self.is_page_pinned(page)? => {
+                return self.park(index, page);
+            }
+            BlockPlace::Large(page, pages) => {
+                let used = pool_words + shard::USED_BYTES;
+                self.add_at(index, used, -((pages * PAGE) as i64))?;
+                return self.bury(pool, page, pages);
+            }
+            BlockPlace::Slab(page, class, block) => (page, class, block),
+        };
+        let list = pool_words + shard::CLASSES + class as u64 * 8;
+        let words = layout.descriptor(page) + descriptor::BITMAP;
+        let free_blocks = || -> [u64; 4] {
+            std::array::from_fn(|word| {
+                if (word as u64) < bitmap_words(class) {
+                    mapping.load(words + word as u64 * 8)
+                } else {
+                    0
+                }
+            })
+        };
+        if free_blocks() == [0; 4] {
+            self.link(index, list, page)?;
+        }
+        let word = bitmap_word(mapping, page, block);
+        self.set(index, word, mapping.load(word) | 1 << (block % 64))?;
+        let used = pool_words + shard::USED_BYTES;
+        self.add_at(index, used, -i64::from(classes::SIZES[class]))?;
+        if free_blocks() != all_free(class) {
+            return Ok(());
+        }
+        let pages = u64::from(classes::SLAB_PAGES[class]);
+        let only = mapping.load(list) == page + 1
+            && mapping.load(layout.descriptor(page) + descriptor::NEXT) == 0;
+        if pages > 1 {
+            // The last slab of its class stays: the next block may come soon.
+            if !only {
+                self.unlink(index, list, page)?;
+                self.bury(pool, page, pages)?;
+            }
+            return Ok(());
+        }
+        self.unlink(index, list, page)?;
+        let kept = if pool.is_arena() {
+            (mapping.load(pool_words + shard::PAGES) / KEPT_PART).min(KEPT_PAGES)
+        } else {
+            KEPT_PAGES
+        };
+        let free = mapping.load(pool_words + shard::FREE_COUNT);
+        if free >= kept {
+            if free > kept {
+                // What an arena may keep falls as it shrinks.
+                let another = self.take_free_page(pool)?;
+                self.bury(pool, another, 1)?;
+            }
+            return self.bury(pool, page, 1);
+        }
+        let kind = PageUse::Free.pack_tagged(mapping.tag(pool));
+        self.set(index, layout.descriptor(page) + descriptor::KIND, kind)?;
+        self.link(index, pool_words + shard::FREE_LIST, page)?;
+        self.add_at(index, pool_words + shard::FREE_COUNT, 1)
+    }
+}

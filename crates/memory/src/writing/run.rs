@@ -1,0 +1,94 @@
+//! One run of a transaction's body.
+
+use crate::error::Error;
+use crate::mapped::layout::{PAGE, shard};
+use crate::mapped::shard_set::ShardSet;
+use crate::probes::work;
+use crate::segment::Segment;
+use crate::segment::marks::Marks;
+use crate::transactions::Transaction;
+use crate::transactions::rare_state::{Missing, RareState, Shortage};
+use crate::writing::commit::commit;
+
+/// The outcome of a run of a body.
+pub(crate) enum Outcome<R> {
+    /// It is committed: what it returned, and its rarely used state.
+    Committed(R, Option<Box<RareState>>),
+    /// It is rolled back: what it had used when it ran short.
+    Short(Used),
+}
+
+/// What a run that was short had used, in bytes.
+pub(crate) struct Used {
+    pub(crate) shortage: Shortage,
+    pub(crate) shards: ShardSet,
+    /// In the log of each shard.
+    pub(crate) logs: Vec<u64>,
+    pub(crate) granted: u64,
+    pub(crate) missing: Missing,
+    pub(crate) can_wait: bool,
+}
+
+/// Runs a body once, as a transaction, or [in parts](crate::removing). The transaction ends here, where it was built: it
+/// is too long to be handed on.
+#[inline(always)]
+pub(crate) fn once<R, E: From<Error>>(
+    segment: &Segment,
+    shards: ShardSet,
+    marks: Marks,
+    in_parts: bool,
+    body: &mut impl FnMut(&mut Transaction<'_>) -> Result<R, E>,
+) -> Result<Outcome<R>, E> {
+    work::run();
+    let locked = Transaction::lock(segment, shards, marks)?;
+    let mut transaction = Transaction::new(segment, shards, locked);
+    transaction.in_parts = in_parts;
+    let result = body(&mut transaction);
+    let shortage = match (result, transaction.shortage) {
+        (Ok(value), None) => match commit(&mut transaction)? {
+            None => return Ok(Outcome::Committed(value, transaction.rare.take())),
+            Some(shortage) => shortage,
+        },
+        (Err(error), None) => return Err(error),
+        (_, Some(shortage)) => shortage,
+    };
+    if transaction.parted {
+        return Err(Error::OutOfMemory.into());
+    }
+    Ok(Outcome::Short(used(&transaction, shortage)))
+}
+
+/// Runs a body and rolls it back, to show whether it leaves anything to its next run.
+#[cold]
+pub(crate) fn in_vain<R, E: From<Error>>(
+    segment: &Segment,
+    shards: ShardSet,
+    marks: Marks,
+    body: &mut impl FnMut(&mut Transaction<'_>) -> Result<R, E>,
+) -> Result<(), E> {
+    work::run();
+    let locked = Transaction::lock(segment, shards, marks)?;
+    let _ = body(&mut Transaction::new(segment, shards, locked));
+    Ok(())
+}
+
+/// What a run that is short has used, before it is rolled back.
+#[cold]
+pub(crate) fn used(transaction: &Transaction<'_>, shortage: Shortage) -> Used {
+    let rare = transaction.rare.as_ref();
+    let (granted_pages, missing) =
+        rare.map_or_else(Default::default, |rare| (rare.granted_pages, rare.missing));
+    let mapping = &transaction.segment.mapping;
+    let tail = |index| {
+        let tail = mapping.load(mapping.layout().shard(index) + shard::LOG_TAIL);
+        tail.min(transaction.segment.mapping.shard_log(index).limit)
+    };
+    Used {
+        shortage,
+        shards: transaction.shards(),
+        logs: transaction.shards().iter().map(tail).collect(),
+        granted: granted_pages * PAGE,
+        missing,
+        can_wait: rare.is_some_and(|rare| rare.can_wait),
+    }
+}
