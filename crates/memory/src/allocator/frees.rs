@@ -109,4 +109,14 @@ impl Transaction<'_> {
         self.link(index, pool_words + shard::FREE_LIST, page)?;
         self.add_at(index, pool_words + shard::FREE_COUNT, 1)
     }
+
+    /// Frees a block that was staged or parked, as the last step of the transaction.
+    pub(crate) fn free_staged(&mut self, index: usize, page: u64) -> Result<(), Error> {
+        let layout = *self.segment.mapping.layout();
+        self.unlink(index, layout.shard(index) + shard::STAGING, page)?;
+        let kind = layout.descriptor(page) + descriptor::KIND;
+        self.set(index, kind, PageUse::Large.pack())?;
+        self.free(index, layout.page(page));
+        Ok(())
+    }
 }

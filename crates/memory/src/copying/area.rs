@@ -34,34 +34,6 @@ pub(super) struct Area<'s> {
 }
 
 impl Segment {
-    /// Makes this process the one that copies the store; none where a living one does, whose number is returned.
-    pub(super) fn claim_copy(&self) -> Result<Result<Area<'_>, u32>, Error> {
-        let me = u64::from(self.process.owner().bits());
-        loop {
-            let found = step::run(self, |heap| {
-                let found = heap.load(control::COPY_OWNER);
-                if found == 0 {
-                    heap.set(control::COPY_OWNER, me)?;
-                }
-                Ok(found)
-            })?;
-            let owner = Owner::from_bits(found as u32);
-            if found == 0 {
-                return Ok(Ok(Area {
-                    segment: self,
-                    owner: me,
-                }));
-            } else if found != me && membership::owner_lives(self, owner) {
-                return Ok(Err(match self.process.describe(&self.mapping, owner) {
-                    Error::Busy { pid, .. } => pid,
-                    _ => 0,
-                }));
-            }
-            // Of a dead process; or of this one, which could not end it.
-            self.end_copy(found)?;
-        }
-    }
-
     /// Ends the copy of a process that died, and gives back what it had taken. Returns whether there was one.
     pub fn free_dead_copy(&self) -> Result<bool, Error> {
         let found = self.mapping.load(control::COPY_OWNER);
@@ -71,36 +43,13 @@ impl Segment {
         }
         let mine = found == u64::from(self.process.owner().bits());
         let over = match mine {
-            true => !self.is_copying(),
+            true => !is_copying(self),
             false => !membership::owner_lives(self, owner),
         };
         if over {
-            self.end_copy(found)?;
+            end(self, found)?;
         }
         Ok(over)
-    }
-
-    /// Ends the copy of a process, if it is still that one's.
-    fn end_copy(&self, owner: u64) -> Result<(), Error> {
-        let is_its = step::run(self, |heap| {
-            let is_its = heap.load(control::COPY_OWNER) == owner;
-            if is_its {
-                let state = self.mapping.word(control::COPY_STATE);
-                state.store(NONE, Ordering::Release);
-                fault::step();
-            }
-            Ok(is_its)
-        })?;
-        if !is_its {
-            return Ok(());
-        }
-        for index in 0..self.shards() {
-            let shards = ShardSet::one(index);
-            shard_locks::lock(self, shards, Marks::Ignored)?;
-            shard_locks::unlock_all(self, shards);
-        }
-        while step::run(self, |heap| heap.free_run_of_copy(owner))? {}
-        Ok(())
     }
 }
 
@@ -205,7 +154,7 @@ impl Drop for Area<'_> {
         }
         // What cannot be given back now, as a stopped process holds a lock, is given back by the next copy or upkeep.
         let _deferred = defer_signals();
-        let _ = self.segment.end_copy(self.owner);
+        let _ = end(self.segment, self.owner);
     }
 }
 
@@ -270,4 +219,59 @@ impl Heap<'_> {
         self.set(at + descriptor::RUN, 0)?;
         Ok(true)
     }
+}
+
+/// Makes this process the one that copies the store; none where a living one does, whose number is returned.
+pub(super) fn claim(segment: &Segment) -> Result<Result<Area<'_>, u32>, Error> {
+    let me = u64::from(segment.process.owner().bits());
+    loop {
+        let found = step::run(segment, |heap| {
+            let found = heap.load(control::COPY_OWNER);
+            if found == 0 {
+                heap.set(control::COPY_OWNER, me)?;
+            }
+            Ok(found)
+        })?;
+        let owner = Owner::from_bits(found as u32);
+        if found == 0 {
+            return Ok(Ok(Area { segment, owner: me }));
+        } else if found != me && membership::owner_lives(segment, owner) {
+            return Ok(Err(
+                match segment.process.describe(&segment.mapping, owner) {
+                    Error::Busy { pid, .. } => pid,
+                    _ => 0,
+                },
+            ));
+        }
+        // Of a dead process; or of this one, which could not end it.
+        end(segment, found)?;
+    }
+}
+
+/// Ends the copy of a process, if it is still that one's.
+fn end(segment: &Segment, owner: u64) -> Result<(), Error> {
+    let is_its = step::run(segment, |heap| {
+        let is_its = heap.load(control::COPY_OWNER) == owner;
+        if is_its {
+            let state = segment.mapping.word(control::COPY_STATE);
+            state.store(NONE, Ordering::Release);
+            fault::step();
+        }
+        Ok(is_its)
+    })?;
+    if !is_its {
+        return Ok(());
+    }
+    for index in 0..segment.shards() {
+        let shards = ShardSet::one(index);
+        shard_locks::lock(segment, shards, Marks::Ignored)?;
+        shard_locks::unlock_all(segment, shards);
+    }
+    while step::run(segment, |heap| heap.free_run_of_copy(owner))? {}
+    Ok(())
+}
+
+/// Whether this process is copying the store now.
+fn is_copying(segment: &Segment) -> bool {
+    segment.copying_as.load(Ordering::Acquire) == segment.process.owner().bits()
 }

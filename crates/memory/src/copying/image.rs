@@ -12,7 +12,7 @@
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
-use crate::copying::area::{Area, leave_out};
+use crate::copying::area::{self, Area, leave_out};
 use crate::error::Error;
 use crate::heap::step;
 use crate::locking::shard_locks;
@@ -91,20 +91,20 @@ impl Segment {
         between: &mut dyn FnMut(),
     ) -> Result<(Image, T), Error> {
         match place::prepare_to_write(self) {
-            Err(error) if cannot_join(&error) => return self.image_while_still(moment),
+            Err(error) if cannot_join(&error) => return while_still(self, moment),
             prepared => prepared?,
         }
-        let _turn = self.take_turn()?;
+        let _turn = take_turn(self)?;
         if self.is_synced() {
             // Nobody has written since, and what is taken of the heap would be a change that is not on the disk (D1).
-            return self.image_under_locks(moment);
+            return under_locks(self, moment);
         }
         let mut wanted = 0;
         for attempt in 1.. {
-            let area = self.claim_when_free()?;
+            let area = claim_when_free(self)?;
             let mut copier = match Copier::new(area, wanted) {
                 // A store without any room.
-                Err(Error::OutOfMemory) => return self.image_under_locks(moment),
+                Err(Error::OutOfMemory) => return under_locks(self, moment),
                 result => result?,
             };
             let value = copier.begin(&mut moment)?;
@@ -128,143 +128,6 @@ impl Segment {
         }
         unreachable!("the last attempt returns")
     }
-
-    /// Whether this process is copying the store now.
-    pub(super) fn is_copying(&self) -> bool {
-        self.copying_as.load(Ordering::Acquire) == self.process.owner().bits()
-    }
-
-    /// One thread of a process copies at a time.
-    fn take_turn(&self) -> Result<Turn<'_>, Error> {
-        let me = self.process.owner().bits();
-        let start = Instant::now();
-        loop {
-            let found = self.copying_as.load(Ordering::Acquire);
-            let free = found != me;
-            let replace = |old| {
-                let word = &self.copying_as;
-                word.compare_exchange(old, me, Ordering::AcqRel, Ordering::Relaxed)
-            };
-            if free && replace(found).is_ok() {
-                return Ok(Turn(self));
-            }
-            self.wait_for_copier(start, std::process::id())?;
-        }
-    }
-
-    fn claim_when_free(&self) -> Result<Area<'_>, Error> {
-        let start = Instant::now();
-        loop {
-            match self.claim_copy()? {
-                Ok(area) => return Ok(area),
-                Err(pid) => self.wait_for_copier(start, pid)?,
-            }
-        }
-    }
-
-    fn wait_for_copier(&self, start: Instant, pid: u32) -> Result<(), Error> {
-        if start.elapsed() >= self.patience() {
-            return Err(Error::Copying { pid });
-        }
-        match self.hook() {
-            Some(hook) => {
-                hook.blocked(&mut || std::thread::sleep(PAUSE));
-                match patience::is_interrupted(hook) {
-                    true => Err(Error::Interrupted),
-                    false => Ok(()),
-                }
-            }
-            None => {
-                std::thread::sleep(PAUSE);
-                Ok(())
-            }
-        }
-    }
-
-    /// An empty image.
-    fn new_image(&self) -> Result<Image, Error> {
-        let layout = *self.mapping.layout();
-        let map = Map::own(layout.file_length).map_err(|source| Error::Io {
-            doing: "finding memory for an image of",
-            path: self.path().into(),
-            source,
-        })?;
-        Ok(Image {
-            mapping: Mapping::new(map, layout, true),
-        })
-    }
-
-    /// Copies what lies outside of the heap and is part of the image. Some 300 KiB.
-    fn copy_tables(&self, image: &Image, extents: u64) {
-        let layout = *self.mapping.layout();
-        for index in 0..layout.shards {
-            let roots = layout.shard(index) + shard::ROOTS;
-            self.mapping.copy_page_to(&image.mapping, roots, roots);
-        }
-        for word in 0..extents.div_ceil(64) {
-            let at = layout.reserved_map + word * 8;
-            image.mapping.store(at, self.mapping.load(at));
-        }
-    }
-
-    /// The pages of four extents that are free, or have no memory.
-    fn free_masks(&self, extent: u64) -> u64 {
-        let layout = self.mapping.layout();
-        let reserved = self.mapping.load(layout.reserved_map + extent / 64 * 8) >> (extent % 64);
-        if reserved & 0xf == 0 {
-            // Even the masks may have no memory (S3).
-            return u64::MAX;
-        }
-        let masks = self.mapping.load(layout.page_masks + extent / 4 * 8);
-        let missing = (0..4).filter(|bit| reserved >> bit & 1 == 0);
-        missing.fold(masks, |masks, bit| masks | 0xffff << (bit * 16))
-    }
-
-    /// The extents that were ever reserved.
-    fn extents_in_use(&self) -> u64 {
-        let high = self.mapping.load(control::HEAP_HIGH);
-        high.min(self.mapping.layout().extents)
-    }
-
-    /// The image of a store that has no memory to save anything in.
-    fn image_under_locks<T>(&self, mut moment: impl FnMut() -> T) -> Result<(Image, T), Error> {
-        let image = self.new_image()?;
-        let _locked = shard_locks::lock_all_for_a_moment(self, Marks::Respected)?;
-        let value = step::run(self, |_| {
-            self.copy_all(&image);
-            Ok(moment())
-        })?;
-        Ok((image, value))
-    }
-
-    /// The image of a process that can take no lock.
-    fn image_while_still<T>(&self, mut moment: impl FnMut() -> T) -> Result<(Image, T), Error> {
-        let marked = (0..self.shards()).any(|index| {
-            let base = self.mapping.layout().shard(index);
-            self.mapping.load(base + shard::MARK) != 0
-        });
-        if marked {
-            return Err(Error::Marked);
-        }
-        quiescence::look(self, || {
-            let image = self.new_image()?;
-            self.copy_all(&image);
-            Ok((image, moment()))
-        })?
-    }
-
-    /// Copies all of the store that an image has, which nobody changes meanwhile.
-    fn copy_all(&self, image: &Image) {
-        let extents = self.extents_in_use();
-        self.copy_tables(image, extents);
-        for extent in 0..extents {
-            let free = self.free_masks(extent / 4 * 4) >> (extent % 4 * 16);
-            for page in (0..EXTENT_PAGES).filter(|page| free >> page & 1 == 0) {
-                let at = self.mapping.layout().page(extent * EXTENT_PAGES + page);
-                self.mapping.copy_page_to(&image.mapping, at, at);
-            }
-        }
-    }
 }
 
 /// One attempt.
@@ -282,7 +145,7 @@ impl<'s> Copier<'s> {
     fn new(area: Area<'s>, wanted: u64) -> Result<Copier<'s>, Error> {
         let segment = area.segment;
         let layout = segment.mapping.layout();
-        let extents = segment.extents_in_use();
+        let extents = extents_in_use(segment);
         let ahead = TABLE_AHEAD + wanted + extents / STOCK_PART;
         let table = area.take_table((extents + ahead).min(layout.extents))?;
         let part = segment.granted_bytes() / EXTENT / STOCK_PART;
@@ -295,9 +158,9 @@ impl<'s> Copier<'s> {
         if stocked == 0 {
             return Err(Error::OutOfMemory);
         }
-        let image = segment.new_image()?;
+        let image = empty(segment)?;
         // Twice, so that the moment finds all of this memory there.
-        segment.copy_tables(&image, table.extents.min(segment.extents_in_use()));
+        copy_tables(segment, &image, table.extents.min(extents_in_use(segment)));
         Ok(Copier {
             segment,
             area,
@@ -314,14 +177,14 @@ impl<'s> Copier<'s> {
         loop {
             let locked = shard_locks::lock_all_for_a_moment(segment, Marks::Respected)?;
             let begun = step::run_within(segment, HEAP_PATIENCE, |_| {
-                let extents = segment.extents_in_use();
+                let extents = extents_in_use(segment);
                 if extents > self.table.extents {
                     return Ok(None);
                 }
-                segment.copy_tables(&self.image, extents);
+                copy_tables(segment, &self.image, extents);
                 for extent in (0..self.table.extents).step_by(4) {
                     let masks = match extent < extents {
-                        true => segment.free_masks(extent),
+                        true => free_masks(segment, extent),
                         false => u64::MAX,
                     };
                     self.table.set_masks(extent, masks);
@@ -400,5 +263,137 @@ impl<'s> Copier<'s> {
         let state = self.segment.mapping.load(control::COPY_STATE);
         debug_assert_ne!(state, NONE);
         state == ON
+    }
+}
+
+/// One thread of a process copies at a time.
+fn take_turn(segment: &Segment) -> Result<Turn<'_>, Error> {
+    let me = segment.process.owner().bits();
+    let start = Instant::now();
+    loop {
+        let found = segment.copying_as.load(Ordering::Acquire);
+        let free = found != me;
+        let replace = |old| {
+            let word = &segment.copying_as;
+            word.compare_exchange(old, me, Ordering::AcqRel, Ordering::Relaxed)
+        };
+        if free && replace(found).is_ok() {
+            return Ok(Turn(segment));
+        }
+        wait_for_copier(segment, start, std::process::id())?;
+    }
+}
+
+fn claim_when_free(segment: &Segment) -> Result<Area<'_>, Error> {
+    let start = Instant::now();
+    loop {
+        match area::claim(segment)? {
+            Ok(area) => return Ok(area),
+            Err(pid) => wait_for_copier(segment, start, pid)?,
+        }
+    }
+}
+
+fn wait_for_copier(segment: &Segment, start: Instant, pid: u32) -> Result<(), Error> {
+    if start.elapsed() >= segment.patience() {
+        return Err(Error::Copying { pid });
+    }
+    match segment.hook() {
+        Some(hook) => {
+            hook.blocked(&mut || std::thread::sleep(PAUSE));
+            match patience::is_interrupted(hook) {
+                true => Err(Error::Interrupted),
+                false => Ok(()),
+            }
+        }
+        None => {
+            std::thread::sleep(PAUSE);
+            Ok(())
+        }
+    }
+}
+
+/// An empty image.
+fn empty(segment: &Segment) -> Result<Image, Error> {
+    let layout = *segment.mapping.layout();
+    let map = Map::own(layout.file_length).map_err(|source| Error::Io {
+        doing: "finding memory for an image of",
+        path: segment.path().into(),
+        source,
+    })?;
+    Ok(Image {
+        mapping: Mapping::new(map, layout, true),
+    })
+}
+
+/// Copies what lies outside of the heap and is part of the image. Some 300 KiB.
+fn copy_tables(segment: &Segment, image: &Image, extents: u64) {
+    let layout = *segment.mapping.layout();
+    for index in 0..layout.shards {
+        let roots = layout.shard(index) + shard::ROOTS;
+        segment.mapping.copy_page_to(&image.mapping, roots, roots);
+    }
+    for word in 0..extents.div_ceil(64) {
+        let at = layout.reserved_map + word * 8;
+        image.mapping.store(at, segment.mapping.load(at));
+    }
+}
+
+/// The pages of four extents that are free, or have no memory.
+fn free_masks(segment: &Segment, extent: u64) -> u64 {
+    let layout = segment.mapping.layout();
+    let reserved = segment.mapping.load(layout.reserved_map + extent / 64 * 8) >> (extent % 64);
+    if reserved & 0xf == 0 {
+        // Even the masks may have no memory (S3).
+        return u64::MAX;
+    }
+    let masks = segment.mapping.load(layout.page_masks + extent / 4 * 8);
+    let missing = (0..4).filter(|bit| reserved >> bit & 1 == 0);
+    missing.fold(masks, |masks, bit| masks | 0xffff << (bit * 16))
+}
+
+/// The extents that were ever reserved.
+fn extents_in_use(segment: &Segment) -> u64 {
+    let high = segment.mapping.load(control::HEAP_HIGH);
+    high.min(segment.mapping.layout().extents)
+}
+
+/// The image of a store that has no memory to save anything in.
+fn under_locks<T>(segment: &Segment, mut moment: impl FnMut() -> T) -> Result<(Image, T), Error> {
+    let image = empty(segment)?;
+    let _locked = shard_locks::lock_all_for_a_moment(segment, Marks::Respected)?;
+    let value = step::run(segment, |_| {
+        copy_all(segment, &image);
+        Ok(moment())
+    })?;
+    Ok((image, value))
+}
+
+/// The image of a process that can take no lock.
+fn while_still<T>(segment: &Segment, mut moment: impl FnMut() -> T) -> Result<(Image, T), Error> {
+    let marked = (0..segment.shards()).any(|index| {
+        let base = segment.mapping.layout().shard(index);
+        segment.mapping.load(base + shard::MARK) != 0
+    });
+    if marked {
+        return Err(Error::Marked);
+    }
+    quiescence::look(segment, || {
+        let image = empty(segment)?;
+        copy_all(segment, &image);
+        Ok((image, moment()))
+    })?
+}
+
+/// Copies all of the store that an image has, which nobody changes meanwhile.
+fn copy_all(segment: &Segment, image: &Image) {
+    let extents = extents_in_use(segment);
+    copy_tables(segment, image, extents);
+    for extent in 0..extents {
+        let free = free_masks(segment, extent / 4 * 4) >> (extent % 4 * 16);
+        for page in (0..EXTENT_PAGES).filter(|page| free >> page & 1 == 0) {
+            let at = segment.mapping.layout().page(extent * EXTENT_PAGES + page);
+            segment.mapping.copy_page_to(&image.mapping, at, at);
+        }
     }
 }

@@ -8,6 +8,7 @@ use crate::heap::step;
 use crate::locking::{recovery, shard_locks};
 use crate::mapped::layout::{control, ring, shard, slot};
 use crate::mapped::shard_set::ShardSet;
+use crate::messages::ring_writer;
 use crate::objects::{pinned, staged};
 use crate::processes::lock::{self, Owner};
 use crate::segment::marks::Marks;
@@ -26,7 +27,7 @@ impl Segment {
             shard_locks::unlock_all(self, ShardSet::one(index));
         }
         step::run(self, |_| Ok(()))?;
-        self.recover_ring()?;
+        ring_writer::recover(self)?;
         self.free_dead_copy()?;
         pinned::forget_of_the_dead(self);
         staged::free_of_the_dead(self, None)
@@ -56,7 +57,7 @@ pub(crate) fn recover_slot(segment: &Segment, index: u64) -> Result<(), Error> {
     let ring = segment.mapping.half(layout.ring + ring::LOCK);
     let ring = ring.load(Ordering::Relaxed);
     if ring != lock::FREE && Owner::of(ring).slot() == index {
-        segment.recover_ring()?;
+        ring_writer::recover(segment)?;
     }
     for record in 0..slot::RECORD_COUNT {
         segment

@@ -25,6 +25,7 @@ use crate::error::Error;
 use crate::heap::step;
 use crate::locking::shard_locks::{self, Unlock};
 use crate::mapped::layout::{PAGE, control, header};
+use crate::messages::ring_writer;
 use crate::probes::fault;
 use crate::segment::marks::Marks;
 use crate::segment::{Segment, place};
@@ -49,14 +50,14 @@ impl Segment {
         };
         let writing = self.mapping.word(control::WRITING);
         for _ in 0..ATTEMPTS {
-            self.with_all_locked(|| writing.store(0, Ordering::Release))?;
+            with_all_locked(self, || writing.store(0, Ordering::Release))?;
             fault::step();
             sync_directory(self.path()).map_err(fail)?;
             self.mapping
                 .sync(0, self.mapping.layout().file_length)
                 .map_err(fail)?;
             fault::step();
-            let synced = self.with_all_locked(|| {
+            let synced = with_all_locked(self, || {
                 let quiet = writing.load(Ordering::Acquire) == 0;
                 if quiet {
                     self.mapping.store(header::UNSYNCED, 0);
@@ -72,18 +73,6 @@ impl Segment {
         }
         Err(Error::Unsynced)
     }
-
-    /// Does something while nobody changes anything, with what the dead left
-    /// recovered.
-    fn with_all_locked<R>(&self, body: impl FnOnce() -> R) -> Result<R, Error> {
-        let shards = self.all_shards();
-        shard_locks::lock(self, shards, Marks::Ignored)?;
-        let _unlock = Unlock {
-            segment: self,
-            shards,
-        };
-        step::run(self, |_| self.with_ring(body))
-    }
 }
 
 /// The file's name must be on the disk as well.
@@ -95,4 +84,13 @@ fn sync_directory(path: &Path) -> std::io::Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+/// Does something while nobody changes anything, with what the dead left
+/// recovered.
+fn with_all_locked<R>(segment: &Segment, body: impl FnOnce() -> R) -> Result<R, Error> {
+    let shards = segment.all_shards();
+    shard_locks::lock(segment, shards, Marks::Ignored)?;
+    let _unlock = Unlock { segment, shards };
+    step::run(segment, |_| ring_writer::with_locked(segment, body))
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use crate::error::Error;
 use crate::heap::step::{self, Heap};
 use crate::heap::{removal, search, trim};
-use crate::mapped::layout::{EXTENT, EXTENT_PAGES, control, descriptor};
+use crate::mapped::layout::{EXTENT, EXTENT_PAGES, PAGE, control, descriptor};
 use crate::mapped::platform::coarse_milliseconds;
 use crate::segment::{Segment, membership};
 
@@ -141,6 +141,20 @@ pub(crate) fn note_full(segment: &Segment) {
 pub(crate) fn was_full(segment: &Segment) -> bool {
     let since = coarse_milliseconds().wrapping_sub(segment.full_at.load(Ordering::Relaxed));
     since < FULL_FOR
+}
+
+impl Segment {
+    /// Bytes in pages granted to shards, at least those in allocated blocks.
+    #[inline]
+    pub fn granted_bytes(&self) -> u64 {
+        let pages = self
+            .mapping
+            .load(control::HEAP_RESERVED)
+            .wrapping_mul(EXTENT_PAGES);
+        pages
+            .saturating_sub(self.mapping.load(control::HEAP_FREE_PAGES))
+            .wrapping_mul(PAGE)
+    }
 }
 
 impl Heap<'_> {

@@ -1,11 +1,20 @@
-//! A store looked at as a whole: whether it is sound, what it holds, who uses it.
+//! A store looked at as a whole: whether it is sound, what it holds, which processes use it. No other folder calls it, except
+//! `handle`.
 //!
+//! From the lowest file to the highest:
+//!
+//! - `report`: the result of a structural check, and what it collects.
+//! - `check_pools`: the check of a shard's or an arena's runs and lists.
+//! - `check_arenas`: the check of arenas.
+//! - `check_pages`: the check of the heap, page by page.
 //! - `check`: the structural check: every page, every list, every block.
-//! - `check_arenas`: the structural check of arenas.
-//! - `statistics`: what a store holds, and who has its locks, for people.
-//! - `users`: who has the store mapped, readers included.
+//! - `statistics`: what a store holds, and which locks are held, for people.
+//! - `users`: the processes that have the store mapped, readers included.
 
-pub(crate) mod check;
+mod check;
 mod check_arenas;
+mod check_pages;
+mod check_pools;
+pub(crate) mod report;
 pub(crate) mod statistics;
 pub(crate) mod users;

@@ -4,9 +4,7 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Holder};
-use crate::mapped::layout::{
-    EXTENT, EXTENT_PAGES, PAGE, SLOTS, control, header, ring, shard, slot,
-};
+use crate::mapped::layout::{EXTENT, PAGE, SLOTS, control, header, ring, shard, slot};
 use crate::processes::lock::{self, Owner};
 use crate::processes::tenant::Tenant;
 use crate::segment::Segment;
@@ -128,18 +126,6 @@ impl Segment {
         self.mapping
             .load(base + shard::USED_BYTES)
             .saturating_add(left)
-    }
-
-    /// Bytes in pages granted to shards, at least those in allocated blocks.
-    #[inline]
-    pub fn granted_bytes(&self) -> u64 {
-        let pages = self
-            .mapping
-            .load(control::HEAP_RESERVED)
-            .wrapping_mul(EXTENT_PAGES);
-        pages
-            .saturating_sub(self.mapping.load(control::HEAP_FREE_PAGES))
-            .wrapping_mul(PAGE)
     }
 
     /// The living processes that have joined the store (a process joins with

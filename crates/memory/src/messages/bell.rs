@@ -82,27 +82,10 @@ impl Segment {
     /// Makes a descriptor for a seat of this process.
     pub fn bell(&self, seat: &Seat) -> Result<Bell, Error> {
         let directory = directory(self.path());
-        self.open_bell(&directory, seat.name())
-            .map_err(|source| Error::Io {
-                doing: "making a socket in",
-                path: directory,
-                source,
-            })
-    }
-
-    fn open_bell(&self, directory: &Path, name: SeatName) -> io::Result<Bell> {
-        let socket = match bind(directory, name) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
-            bound => Some((bound?, directory.join(file_name(name)))),
-        };
-        let timer = platform::timer(PERIOD)?;
-        let mut readable = vec![timer.as_fd()];
-        readable.extend(socket.as_ref().map(|(socket, _)| socket.as_fd()));
-        let poll = platform::poll_of(&readable)?;
-        Ok(Bell {
-            poll,
-            socket,
-            timer,
+        open(self, &directory, seat.name()).map_err(|source| Error::Io {
+            doing: "making a socket in",
+            path: directory,
+            source,
         })
     }
 }
@@ -183,4 +166,20 @@ pub fn remove_sockets(store: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result,
     }
+}
+
+fn open(_segment: &Segment, directory: &Path, name: SeatName) -> io::Result<Bell> {
+    let socket = match bind(directory, name) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
+        bound => Some((bound?, directory.join(file_name(name)))),
+    };
+    let timer = platform::timer(PERIOD)?;
+    let mut readable = vec![timer.as_fd()];
+    readable.extend(socket.as_ref().map(|(socket, _)| socket.as_fd()));
+    let poll = platform::poll_of(&readable)?;
+    Ok(Bell {
+        poll,
+        socket,
+        timer,
+    })
 }

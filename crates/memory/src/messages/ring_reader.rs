@@ -7,9 +7,9 @@
 
 use std::ops::Range;
 
-use crate::error::{Error, Fault};
-use crate::mapped::layout::{record, ring};
-use crate::messages::ring::{LONGEST_PART, padded, published, still_there};
+use crate::error::Error;
+use crate::mapped::layout::{record, ring as field};
+use crate::messages::ring::{self, LONGEST_PART, padded, still_there};
 use crate::segment::Segment;
 
 /// Bytes copied at once, unless one record is longer: what is read in vain
@@ -133,7 +133,7 @@ impl RingReader {
             header.and_then(|header| RingRecord::parse(self.position, header, segment.ring_size()));
         match found.filter(|found| found.next <= self.tail) {
             Some(found) => Ok(Look::Record(found)),
-            None => Err(segment.ring_damaged(self.position)),
+            None => Err(ring::damaged(segment, self.position)),
         }
     }
 
@@ -185,11 +185,11 @@ impl RingReader {
         }
         let size = segment.ring_size();
         if !self.position.is_multiple_of(8) || segment.ring_reserved() < tail.min(size) {
-            return Err(segment.ring_damaged(self.position));
+            return Err(ring::damaged(segment, self.position));
         }
         let length = most.min(tail - self.position).min(size);
-        segment.copy_from_ring(self.position, length, &mut self.piece);
-        let announced = segment.mapping.word(segment.ring_at(ring::ANNOUNCED));
+        copy_out(segment, self.position, length, &mut self.piece);
+        let announced = segment.mapping.word(ring::at(segment, field::ANNOUNCED));
         if !still_there(announced, self.position, size) {
             self.piece.clear();
             return Ok(Copied::Torn);
@@ -206,30 +206,16 @@ enum Copied {
     Whole,
 }
 
-impl Segment {
-    /// The position behind the last whole record.
-    #[inline]
-    pub fn ring_tail(&self) -> u64 {
-        published(self.mapping.word(self.ring_at(ring::TAIL)))
-    }
-
-    pub(crate) fn ring_damaged(&self, position: u64) -> Error {
-        Error::Damaged(Fault {
-            at: self.ring_place(position & !7).0,
-            what: "a sound record in the ring of messages",
-        })
-    }
-
-    #[inline]
-    fn copy_from_ring(&self, position: u64, length: u64, out: &mut Vec<u8>) {
-        let (at, left) = self.ring_place(position);
-        let first = length.min(left);
-        self.mapping.append_to(at, first as usize, out);
-        if first < length {
-            let start = self.ring_at(ring::DATA);
-            self.mapping
-                .append_to(start, (length - first) as usize, out);
-        }
+#[inline]
+fn copy_out(segment: &Segment, position: u64, length: u64, out: &mut Vec<u8>) {
+    let (at, left) = ring::place(segment, position);
+    let first = length.min(left);
+    segment.mapping.append_to(at, first as usize, out);
+    if first < length {
+        let start = ring::at(segment, field::DATA);
+        segment
+            .mapping
+            .append_to(start, (length - first) as usize, out);
     }
 }
 

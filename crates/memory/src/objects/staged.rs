@@ -280,15 +280,6 @@ impl Transaction<'_> {
             length: length.min(pages.saturating_mul(PAGE)),
         }))
     }
-
-    pub(crate) fn free_staged(&mut self, index: usize, page: u64) -> Result<(), Error> {
-        let layout = *self.segment.mapping.layout();
-        self.unlink(index, layout.shard(index) + shard::STAGING, page)?;
-        let kind = layout.descriptor(page) + descriptor::KIND;
-        self.set(index, kind, PageUse::Large.pack())?;
-        self.free(index, layout.page(page));
-        Ok(())
-    }
 }
 
 /// This process as it is named in the descriptors of its staged blocks.

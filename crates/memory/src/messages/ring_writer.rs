@@ -1,0 +1,353 @@
+//! Appending to the ring of messages (M3): under its own lock, whose holder finishes the counting of a writer that died.
+
+use std::cell::Cell;
+use std::sync::atomic::{Ordering, compiler_fence};
+
+use crate::error::Error;
+use crate::mapped::futex;
+use crate::mapped::layout::{record, ring as field};
+use crate::mapped::lent::Lent;
+use crate::messages::ring::{self, announce, counter, move_tail, padded};
+use crate::messages::ring_reader::{Look, RingReader};
+use crate::probes::fault;
+use crate::processes::lock;
+use crate::segment::waiting::{Waiter, Which};
+use crate::segment::{Segment, durability, membership, place};
+
+/// Bytes of data backed with memory at first.
+const FIRST_BYTES: u64 = 64 * 1024;
+/// Times that memory is reserved for one record; once is enough unless the
+/// store is damaged.
+const ROOM_ATTEMPTS: u32 = 8;
+/// Records appended at once at most, and their bytes but for the last one's:
+/// what is done under the lock is bounded (W9).
+const BATCH: usize = 256;
+const BATCH_BYTES: usize = 32 * 1024;
+/// A longer buffer is not kept.
+const KEPT: usize = 1 << 20;
+
+thread_local! {
+    /// Where records are built before the lock is taken.
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// The ring's counts, while no record is being appended.
+pub struct RingCounts<'a> {
+    segment: &'a Segment,
+    /// The position behind the last record.
+    pub tail: u64,
+    /// Records ever appended.
+    pub records: u64,
+}
+
+impl RingCounts<'_> {
+    /// Records ever appended whose names' hashes share the given one's counter:
+    /// a 4,096th of all names does.
+    pub fn count(&self, hash: u64) -> u64 {
+        if ring::word(self.segment, field::RESERVED) == 0 {
+            return 0;
+        }
+        ring::word(self.segment, counter(hash))
+    }
+}
+
+impl Segment {
+    /// Appends a record: readers see all of it or nothing. Waits for other
+    /// writers at most, never for readers.
+    ///
+    /// # Errors
+    /// [`Error::MessageTooLong`] where it is longer than
+    /// [`record_max`](Self::record_max).
+    pub fn append(&self, kind: u8, hash: u64, name: &[u8], body: &[u8]) -> Result<(), Error> {
+        self.append_all(kind, hash, name, &[body])
+    }
+
+    /// Appends records with one name, in their order, many of them in one go.
+    ///
+    /// # Errors
+    /// As those of [`append`](Self::append), and then none was appended. Where a
+    /// lock cannot be had, or there is no memory, the first ones may have been.
+    pub fn append_all(
+        &self,
+        kind: u8,
+        hash: u64,
+        name: &[u8],
+        bodies: &[&[u8]],
+    ) -> Result<(), Error> {
+        let most = self.record_max();
+        let parts = |body: &&[u8]| name.len() as u64 + body.len() as u64;
+        if let Some(length) = bodies.iter().map(parts).find(|&length| length > most) {
+            return Err(Error::MessageTooLong { length, most });
+        }
+        place::prepare_to_write(self)?;
+        let mut records = BUFFER.lent();
+        let mut left = bodies;
+        let mut done = Ok(());
+        while !left.is_empty() && done.is_ok() {
+            records.clear();
+            let taken = build(kind, hash, name, left, &mut records);
+            left = &left[taken..];
+            done = append_built(self, hash, &mut records);
+        }
+        if records.capacity() <= KEPT {
+            BUFFER.returned(records);
+        }
+        done
+    }
+
+    /// Calls `body` with the ring's counts, while no record is appended.
+    pub fn ring_counts<R>(&self, body: impl FnOnce(&RingCounts<'_>) -> R) -> Result<R, Error> {
+        place::prepare_to_write(self)?;
+        let _guard = take_lock(self)?;
+        Ok(body(&RingCounts {
+            segment: self,
+            tail: ring::word(self, field::TAIL),
+            records: ring::word(self, field::RECORDS),
+        }))
+    }
+}
+
+/// Builds records for some of the bodies, as they will lie in the ring but for
+/// their numbers. Returns for how many.
+fn build(kind: u8, hash: u64, name: &[u8], bodies: &[&[u8]], out: &mut Vec<u8>) -> usize {
+    for (built, body) in bodies.iter().enumerate() {
+        if built == BATCH || out.len() >= BATCH_BYTES {
+            return built;
+        }
+        let length = record::NAME + padded(name.len()) + padded(body.len());
+        let parts = name.len() as u64 | (body.len() as u64) << 32;
+        let header = [length | u64::from(kind) << 32, hash, 0, 0, parts];
+        out.reserve(length as usize);
+        for word in header {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        for part in [name, body] {
+            out.extend_from_slice(part);
+            out.resize(out.len().next_multiple_of(8), 0);
+        }
+    }
+    bodies.len()
+}
+
+/// Numbers records that were built. Returns how many they are.
+fn number(records: &mut [u8], before: u64, counted: u64) -> u64 {
+    const NUMBER: usize = record::NUMBER as usize;
+    const COUNT: usize = record::COUNT as usize;
+    let (mut start, mut added) = (0, 0);
+    while let Some(&length) = records[start..].first_chunk() {
+        added += 1;
+        let header = &mut records[start..start + record::NAME as usize];
+        start += (u64::from_le_bytes(length) & 0xffff_ffff) as usize;
+        header[NUMBER..NUMBER + 8].copy_from_slice(&(before + added).to_le_bytes());
+        header[COUNT..COUNT + 8].copy_from_slice(&(counted + added).to_le_bytes());
+    }
+    added
+}
+
+/// The lock of the ring, until it is dropped.
+struct RingGuard<'a> {
+    segment: &'a Segment,
+}
+
+impl Drop for RingGuard<'_> {
+    fn drop(&mut self) {
+        if fault::abandoned() {
+            return;
+        }
+        let lock = self
+            .segment
+            .mapping
+            .lock(ring::at(self.segment, field::LOCK));
+        if lock::release(lock) {
+            futex::wake_one(lock.word());
+        }
+        fault::step();
+    }
+}
+
+/// Appends records that were built, all at once: those who read see them in
+/// the moment in which the tail moves.
+fn append_built(segment: &Segment, hash: u64, records: &mut [u8]) -> Result<(), Error> {
+    let size = segment.ring_size();
+    for _ in 0..ROOM_ATTEMPTS {
+        let guard = take_lock(segment)?;
+        durability::begin_writing(segment)?;
+        let tail = ring::word(segment, field::TAIL);
+        let end = tail + records.len() as u64;
+        if ring::word(segment, field::RESERVED) < end.min(size) {
+            drop(guard);
+            back(segment, end.min(size))?;
+            continue;
+        }
+        write_records(segment, tail, hash, records, end);
+        return Ok(());
+    }
+    Err(Error::OutOfMemory)
+}
+
+#[inline]
+fn write_records(segment: &Segment, tail: u64, hash: u64, records: &mut [u8], end: u64) {
+    let mapping = &segment.mapping;
+    let (before, counted) = (
+        ring::word(segment, field::RECORDS),
+        ring::word(segment, counter(hash)),
+    );
+    let added = number(records, before, counted);
+    ring::set_word(segment, field::UNCOUNTED, tail + 1);
+    announce(mapping.word(ring::at(segment, field::ANNOUNCED)), end);
+    compiler_fence(Ordering::SeqCst);
+    fault::step();
+    copy_in(segment, tail, records);
+    compiler_fence(Ordering::SeqCst);
+    move_tail(mapping.word(ring::at(segment, field::TAIL)), end);
+    fault::step();
+    count(segment, hash, before + added, counted + added);
+}
+
+/// Counts up to the last record; done twice, it is the same.
+fn count(segment: &Segment, hash: u64, number: u64, count: u64) {
+    ring::set_word(segment, counter(hash), count);
+    ring::set_word(segment, field::RECORDS, number);
+    ring::set_word(segment, field::UNCOUNTED, 0);
+}
+
+fn copy_in(segment: &Segment, position: u64, bytes: &[u8]) {
+    let (at, left) = ring::place(segment, position);
+    let first = bytes.len().min(left as usize);
+    segment.mapping.copy_from(at, &bytes[..first]);
+    fault::step();
+    if first < bytes.len() {
+        let start = ring::at(segment, field::DATA);
+        segment.mapping.copy_from(start, &bytes[first..]);
+        fault::step();
+    }
+}
+
+/// Does something while no record is appended.
+pub(crate) fn with_locked<R>(segment: &Segment, body: impl FnOnce() -> R) -> Result<R, Error> {
+    let _guard = take_lock(segment)?;
+    Ok(body())
+}
+
+/// Takes the ring's lock and settles what a dead owner left (W3).
+fn take_lock(segment: &Segment) -> Result<RingGuard<'_>, Error> {
+    let word = segment.mapping.lock(ring::at(segment, field::LOCK));
+    let me = segment.process.owner();
+    if !lock::try_acquire(word, me) {
+        wait_for_lock(segment)?;
+    }
+    let guard = RingGuard { segment };
+    fault::step();
+    settle(segment)?;
+    Ok(guard)
+}
+
+#[cold]
+fn wait_for_lock(segment: &Segment) -> Result<(), Error> {
+    let word = segment.mapping.lock(ring::at(segment, field::LOCK));
+    let mut waiter = Waiter::new(segment, Which::Ring, segment.patience()).free_of_locks();
+    lock::acquire(word, segment.process.owner(), &mut waiter)
+        .map_err(|refusal| waiter.explain(refusal))?;
+    waiter.finish().inspect_err(|_| drop(RingGuard { segment }))
+}
+
+/// Finishes the counting of records whose writer died behind its last store
+/// of the tail; those that were not finished are forgotten.
+fn settle(segment: &Segment) -> Result<(), Error> {
+    let uncounted = ring::word(segment, field::UNCOUNTED);
+    if uncounted == 0 {
+        return Ok(());
+    }
+    let at = uncounted - 1;
+    let mut reader = RingReader::at(at);
+    let mut last = None;
+    for _ in 0..BATCH {
+        match reader.look(segment)? {
+            Look::End => break,
+            Look::Lapped => return Err(ring::damaged(segment, at)),
+            Look::Record(found) => {
+                reader.pass(&found);
+                last = Some(found);
+            }
+        }
+    }
+    match last {
+        Some(last) => count(segment, last.hash, last.number, last.count),
+        None => ring::set_word(segment, field::UNCOUNTED, 0),
+    }
+    Ok(())
+}
+
+/// Settles the ring now, rather than when the next writer comes.
+pub(crate) fn recover(segment: &Segment) -> Result<(), Error> {
+    take_lock(segment).map(drop)
+}
+
+/// Backs the ring's data with memory up to a length at least. Called
+/// without any lock held: the system call may take long (H2, W9).
+#[cold]
+fn back(segment: &Segment, needed: u64) -> Result<(), Error> {
+    let size = segment.ring_size();
+    let reserved = segment.mapping.word(ring::at(segment, field::RESERVED));
+    let now = reserved.load(Ordering::Relaxed).min(size);
+    if now == 0 {
+        membership::back_range(segment, ring::at(segment, 0), field::DATA)
+            .map_err(|_| Error::OutOfMemory)?;
+    }
+    let target = needed
+        .max(now * 2)
+        .max(FIRST_BYTES)
+        .next_power_of_two()
+        .min(size);
+    membership::back_range(segment, ring::at(segment, field::DATA), target)
+        .map_err(|_| Error::OutOfMemory)?;
+    reserved.fetch_max(target, Ordering::Relaxed);
+    fault::step();
+    Ok(())
+}
+
+/// The ring's half of the structural check.
+pub(crate) fn check(segment: &Segment, problem: &mut dyn FnMut(String)) -> Result<(), Error> {
+    let _guard = take_lock(segment)?;
+    let [tail, announced, reserved, records] = [
+        field::TAIL,
+        field::ANNOUNCED,
+        field::RESERVED,
+        field::RECORDS,
+    ]
+    .map(|field| ring::word(segment, field));
+    let size = segment.ring_size();
+    if announced < tail || reserved > size || reserved < tail.min(size) {
+        problem(format!(
+            "ring: tail {tail}, announced {announced}, reserved {reserved} of {size}"
+        ));
+        return Ok(());
+    }
+    // Where the first record lies is known until the ring has gone round.
+    if announced > size {
+        return Ok(());
+    }
+    let (mut reader, mut found) = (RingReader::at(0), 0);
+    while reader.position() < tail {
+        match reader.look(segment) {
+            Ok(Look::Record(next)) => {
+                found += 1;
+                reader.pass(&next);
+                if next.number != found {
+                    problem(format!("ring: record {found} has number {}", next.number));
+                }
+            }
+            _ => {
+                let position = reader.position();
+                problem(format!("ring: no sound record at position {position}"));
+                return Ok(());
+            }
+        }
+    }
+    if found != records {
+        problem(format!(
+            "ring: {records} records are counted, and {found} are there"
+        ));
+    }
+    Ok(())
+}
