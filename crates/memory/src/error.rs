@@ -174,23 +174,7 @@ impl fmt::Display for Error {
                 "this process could not allocate memory for {bytes} more bytes of a value: free some, raise its limit \
                  (ulimit -v), or read the value in parts"
             ),
-            Error::Busy { holder, pid } => match holder {
-                Holder::Active => write!(f, "the store is busy: process {pid} is writing"),
-                Holder::Stopped => write!(
-                    f,
-                    "the store is busy: process {pid} is stopped while it holds a lock"
-                ),
-                Holder::Dead => write!(
-                    f,
-                    "the store is busy: process {pid} died while writing, and only a process \
-                     that may write can recover what it left"
-                ),
-                Holder::Unknown => write!(
-                    f,
-                    "the store is busy: process {pid} holds a lock, and this process cannot find \
-                     out whether it lives, as it may not open the store file"
-                ),
-            },
+            Error::Busy { holder, pid } => busy(f, *holder, *pid),
             Error::Copying { pid } => write!(
                 f,
                 "process {pid} is copying the store, and one copy is made at a time: try again when \
@@ -255,6 +239,27 @@ impl fmt::Display for Error {
                 f.write_str("4096 living processes use the store already; no more can join")
             }
         }
+    }
+}
+
+/// Says which process keeps the store busy, and what it is doing.
+fn busy(f: &mut fmt::Formatter<'_>, holder: Holder, pid: u32) -> fmt::Result {
+    match holder {
+        Holder::Active => write!(f, "the store is busy: process {pid} is writing"),
+        Holder::Stopped => write!(
+            f,
+            "the store is busy: process {pid} is stopped while it holds a lock"
+        ),
+        Holder::Dead => write!(
+            f,
+            "the store is busy: process {pid} died while writing, and only a process \
+             that may write can recover what it left"
+        ),
+        Holder::Unknown => write!(
+            f,
+            "the store is busy: process {pid} holds a lock, and this process cannot find \
+             out whether it lives, as it may not open the store file"
+        ),
     }
 }
 

@@ -11,21 +11,29 @@
 //! numbered in `docs/rules.md`, and the file is drawn in
 //! `docs/file-format.md`. All `unsafe` code of the engine is here.
 //!
-//! Its rooms:
+//! Its folders, each of which uses only those below it:
 //!
-//! - `allocator`: the heap: extents of all shards, and blocks of each.
-//! - `copying`: an image of the store at one moment, which stops nobody.
-//! - `error`: what can go wrong with a store.
-//! - `handle`: the handle on a mapped store, and creating, opening and syncing its file.
-//! - `inspection`: a store looked at as a whole: checks and figures.
-//! - `mapped`: where things lie in the mapped file, and every access to its words.
-//! - `messages`: messages between processes, and waking those who wait for them.
 //! - `models`: loom models of the places where the order of stores decides.
-//! - `probes`: what tests see and steer.
-//! - `processes`: which processes are alive, and the locks that they take.
-//! - `segment`: the handle, and words that processes leave for one another beside data and locks.
+//! - `store_file`: creating, opening and syncing a store's file; recovering what a dead process left.
+//! - `inspection`: a store looked at as a whole: checks and figures.
+//! - `copying`: an image of the store at one moment, which stops no writer.
+//! - `messages`: messages between processes, and waking waiters.
+//! - `objects`: large blocks that are filled before they are published, or read in place.
+//! - `writing`: commits, and running a transaction's body until it is committed.
+//! - `allocator`: blocks of shards and arenas.
+//! - `transactions`: locks, logged changes, publishing and rolling back.
 //! - `views`: reading shards, under their locks or without one.
-//! - `writing`: transactions, their undo logs, and recovery.
+//! - `locking`: the locks of shards, and recovering what a dead writer left in one.
+//! - `heap`: extents, and the runs of pages in them.
+//! - `undo`: undo logs.
+//! - `segment`: the handle on a mapped store, waiting for locks, words that processes leave for one another.
+//! - `processes`: the process table, lock words, liveness, patience.
+//! - `mapped`: where things lie in the mapped file, and every access to its words.
+//! - `probes`: what tests see and steer.
+//! - `error`: what can go wrong with a store.
+//!
+//! An operation on a store that only this crate uses is a function of its module, `step::run(segment, ...)`, so that a call
+//! names the file that has it; what the crate exports is a method of [`Segment`], whose documentation lists them by file.
 
 #[cfg(not(all(
     target_os = "linux",
@@ -37,7 +45,6 @@ compile_error!("Undercroft runs on Linux on x86-64 and arm64 only");
 mod allocator;
 mod copying;
 mod error;
-mod handle;
 mod heap;
 mod inspection;
 mod locking;
@@ -49,6 +56,7 @@ mod objects;
 mod probes;
 mod processes;
 mod segment;
+mod store_file;
 mod transactions;
 mod undo;
 mod views;
@@ -57,7 +65,6 @@ mod writing;
 pub use allocator::block_stock::Stock;
 pub use copying::image::Image;
 pub use error::{Error, Fault, Holder};
-pub use handle::file::{Initially, Options, capacity_made};
 pub use heap::pool::Pool;
 pub use heap::removal::{Removing, has_removed_in_part, is_removing, removing};
 pub use heap::survey::{Stretches, Survey};
@@ -95,6 +102,7 @@ pub use segment::change_counters::Changes;
 pub use segment::marks::Marks;
 pub use segment::settings::Setting;
 pub use segment::upkeep::Turn;
+pub use store_file::opening::{Initially, Options, capacity_made};
 pub use transactions::Transaction;
 pub use transactions::savepoint::LogSavepoint;
 pub use views::scratch::{Body, Scratch};

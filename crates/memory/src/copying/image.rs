@@ -59,9 +59,9 @@ impl Image {
 }
 
 /// Marks this process as one that copies, until it is dropped.
-struct Turn<'s>(&'s Segment);
+struct CopyingThread<'s>(&'s Segment);
 
-impl Drop for Turn<'_> {
+impl Drop for CopyingThread<'_> {
     fn drop(&mut self) {
         if !fault::abandoned() {
             self.0.copying_as.store(0, Ordering::Release);
@@ -94,7 +94,7 @@ impl Segment {
             Err(error) if cannot_join(&error) => return while_still(self, moment),
             prepared => prepared?,
         }
-        let _turn = take_turn(self)?;
+        let _copying = become_copier(self)?;
         if self.is_synced() {
             // Nobody has written since, and what is taken of the heap would be a change that is not on the disk (D1).
             return under_locks(self, moment);
@@ -267,7 +267,7 @@ impl<'s> Copier<'s> {
 }
 
 /// One thread of a process copies at a time.
-fn take_turn(segment: &Segment) -> Result<Turn<'_>, Error> {
+fn become_copier(segment: &Segment) -> Result<CopyingThread<'_>, Error> {
     let me = segment.process.owner().bits();
     let start = Instant::now();
     loop {
@@ -278,7 +278,7 @@ fn take_turn(segment: &Segment) -> Result<Turn<'_>, Error> {
             word.compare_exchange(old, me, Ordering::AcqRel, Ordering::Relaxed)
         };
         if free && replace(found).is_ok() {
-            return Ok(Turn(segment));
+            return Ok(CopyingThread(segment));
         }
         wait_for_copier(segment, start, std::process::id())?;
     }

@@ -21,7 +21,7 @@
 //! (`Heap::finish_return`). Debug builds look at every store into the heap whether it did. Exempt is what the copier
 //! does not read as of the moment: all that does not lie in the heap. Of that it copies the shards' roots and the map of
 //! reserved extents under all locks; it reads no counters, locks, logs, descriptors, hints, rings and process table.
-//! Staged blocks are filled without a lock; their pages are saved before (`save_staged_for_copy`).
+//! Staged blocks are filled without a lock; their pages are saved before (`staged.rs`).
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 

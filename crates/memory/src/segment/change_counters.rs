@@ -116,8 +116,8 @@ pub(crate) fn place(segment: &Segment, index: usize, counter: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handle::file::Options;
     use crate::mapped::shard_set::ShardSet;
+    use crate::store_file::opening::Options;
 
     /// What differs from it in the bits that pick one counter, or the other.
     const HASH: u64 = 5000 << 20;

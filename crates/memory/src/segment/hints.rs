@@ -17,14 +17,14 @@ impl Segment {
     #[inline]
     pub fn hint(&self, index: usize, hash: u64) -> u32 {
         self.mapping
-            .half(self.hint_place(index, hash))
+            .half(place(self, index, hash))
             .load(Ordering::Relaxed)
     }
 
     /// Asks for a key's hint ahead of its use.
     #[inline(always)]
     pub fn prefetch_hint(&self, index: usize, hash: u64) {
-        self.mapping.prefetch(self.hint_place(index, hash));
+        self.mapping.prefetch(place(self, index, hash));
     }
 
     /// Sets the hint for a key of the shard; written only where it differs.
@@ -34,18 +34,12 @@ impl Segment {
         if !self.writable() {
             return false;
         }
-        let hint = self.mapping.half(self.hint_place(index, hash));
+        let hint = self.mapping.half(place(self, index, hash));
         let differs = hint.load(Ordering::Relaxed) != value;
         if differs {
             hint.store(value, Ordering::Relaxed);
         }
         differs
-    }
-
-    #[inline]
-    fn hint_place(&self, index: usize, hash: u64) -> u64 {
-        let base = self.mapping.layout().shard(index);
-        base + shard::HINTS + 4 * (hash & ((1 << bits(self, index)) - 1))
     }
 
     /// Entries of the shard's table.
@@ -115,4 +109,11 @@ pub(crate) fn bits(segment: &Segment, index: usize) -> u64 {
 /// The size that fits so many keys.
 pub(crate) fn bits_for(keys: u64) -> u64 {
     u64::from(keys.max(1).ilog2()).min(shard::HINT_BITS_MAX)
+}
+
+/// Where the hint for a hash lies.
+#[inline]
+fn place(segment: &Segment, index: usize, hash: u64) -> u64 {
+    let base = segment.mapping.layout().shard(index);
+    base + shard::HINTS + 4 * (hash & ((1 << bits(segment, index)) - 1))
 }

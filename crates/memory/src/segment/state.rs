@@ -23,6 +23,49 @@ pub(crate) type RecoverSlot = fn(&Segment, u64) -> Result<(), Error>;
 
 /// A store file mapped into this process. Shared freely between threads;
 /// survives `fork` (the child joins as a process of its own).
+///
+/// Its methods, by the file that has them:
+///
+/// - `store_file/opening.rs`: `create`, `create_so`, `open`, `open_unclean`, `open_or_create`.
+/// - `segment/state.rs`: `path`, `shards`, `hash_key`, `writable`, `set_patience`, `patience`, `set_wait_hook`,
+///   `is_signalled`, `run_script`, `is_interrupted`, `last_written`, `is_alone`, `all_shards`, `capacity`.
+/// - `views/reading.rs`: `read`, `read_into`, `read_at_once`, `read_marked`, `try_read`, `glance`, `needs_look`,
+///   `read_locked`.
+/// - `writing/write.rs`: `write`, `write_where`, `prepare`, `gather_run`, `has_remains`, `free_remains`.
+/// - `writing/reservation.rs`: `expect`.
+/// - `writing/give_back.rs`: `give_back`.
+/// - `objects/staged.rs`: `stage`, `address_of`, `bytes_of`, `append_put_down`, `is_own`, `take_up`,
+///   `free_dead_staged`.
+/// - `objects/pinned.rs`: `pin`, `address_of_pinned`, `bytes_of_pinned`, `read_pinned`, `append_pinned`, `unpin`,
+///   `pins`.
+/// - `segment/settings.rs`: `max_memory`, `set_max_memory`, `setting`, `script_seen`, `set_setting`, `count_up`.
+/// - `segment/change_counters.rs`: `counts_changes`, `change_epoch`, `count_changes`, `changes`.
+/// - `segment/hints.rs`: `hint`, `prefetch_hint`, `set_hint`, `hints`, `grow_hints`.
+/// - `segment/marks.rs`: `is_marked`, `looked_after`.
+/// - `segment/upkeep.rs`: `upkeep_is_due`, `upkeep_is_due_at`, `take_upkeep`, `end_upkeep`, `upkeep_place`,
+///   `set_upkeep_place`.
+/// - `segment/membership.rs`: `is_lost`, `removed`, `keep_spare_slots`, `abandon`.
+/// - `segment/place.rs`: `in_place`, `look_for_file`.
+/// - `segment/durability.rs`: `is_synced`.
+/// - `store_file/sync.rs`: `sync`.
+/// - `store_file/recovery.rs`: `recover`.
+/// - `store_file/truncation.rs`: `tell_when_lost`.
+/// - `locking/shard_locks.rs`: `is_locked`.
+/// - `locking/log_retirement.rs`: `shrink_log`, `shrink_logs_now`.
+/// - `heap/backing.rs`: `granted_bytes`.
+/// - `heap/trim.rs`: `trim`.
+/// - `heap/survey.rs`: `survey`.
+/// - `messages/ring.rs`: `ring_size`, `ring_reserved`, `record_max`, `ring_records`, `ring_tail`.
+/// - `messages/ring_writer.rs`: `append`, `append_all`, `ring_counts`.
+/// - `messages/waiters.rs`: `take_seat`, `is_seated`, `leave_seat`, `seat_here`, `is_seat_here`, `seat_is_stale`,
+///   `seat_lives`, `seat_lives_at`, `seat_lives_now`, `forget_who_lives`, `wake_seat`, `wake_seats`, `arm_seat`,
+///   `disarm_seat`, `is_armed`, `wait_at`.
+/// - `messages/bell.rs`: `bell`.
+/// - `copying/image.rs`: `image`.
+/// - `copying/area.rs`: `free_dead_copy`.
+/// - `inspection/check.rs`: `check`.
+/// - `inspection/statistics.rs`: `statistics`, `used_bytes`, `members`, `held_locks`.
+/// - `inspection/users.rs`: `users`.
 pub struct Segment {
     pub(crate) mapping: Mapping,
     pub(crate) process: Process,
@@ -54,7 +97,7 @@ pub struct Segment {
     /// When this process last found the store full, in milliseconds of a clock since the machine's start.
     pub(crate) full_at: AtomicU64,
     /// What the logs of changes that take long have laid over each shard, for readers.
-    pub(crate) looked_back: Vec<ForkMutex<Option<LoggedChanges>>>,
+    pub(crate) logged_changes: Vec<ForkMutex<Option<LoggedChanges>>>,
     /// As whom this process is copying the store now; 0 where it does not. A forked child is somebody else.
     pub(crate) copying_as: AtomicU32,
     /// Whether nobody else sees what is written: the file is mapped privately.
@@ -72,7 +115,7 @@ impl Segment {
         let shards = 0..mapping.layout().shards;
         let hints_copied = shards.clone().map(|_| AtomicU64::new(0)).collect();
         let looked_after = shards.clone().map(|_| AtomicU64::new(0)).collect();
-        let looked_back = shards.map(|_| ForkMutex::default()).collect();
+        let logged_changes = shards.map(|_| ForkMutex::default()).collect();
         let suspicions = (0..mapping.layout().shards + 2)
             .map(|_| Suspicion::default())
             .collect();
@@ -92,7 +135,7 @@ impl Segment {
             boot,
             found_alive: FoundAlive::default(),
             looked_after,
-            looked_back,
+            logged_changes,
             search_from: AtomicU64::new(0),
             full_at: AtomicU64::new(u64::MAX / 2),
             copying_as: AtomicU32::new(0),

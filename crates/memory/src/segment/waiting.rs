@@ -191,10 +191,10 @@ impl Surroundings<Lock> for Waiter<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handle::file::Options;
     use crate::processes::lock;
     use crate::processes::patience::defer_signals;
     use crate::segment::membership;
+    use crate::store_file::opening::Options;
 
     fn wait_for(patience: Duration) {
         let since = Instant::now();

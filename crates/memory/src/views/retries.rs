@@ -17,7 +17,7 @@ use crate::segment::marks::{self, Marks};
 use crate::segment::waiting::{Waiter, Which};
 use crate::segment::{Segment, membership};
 use crate::views::scratch::Scratch;
-use crate::views::through_log::{LookBack, Meanwhile};
+use crate::views::through_log::{Interference, LookBack};
 use crate::views::view::{Notes, View};
 
 /// Attempts of an optimistic read before it takes the lock (R1).
@@ -52,7 +52,7 @@ impl Wasted {
 }
 
 /// How shards may be read whose counters were noted.
-enum Noted {
+enum CounterState {
     /// At once.
     Plain,
     /// Somebody has to look after one of them first.
@@ -74,7 +74,12 @@ pub(crate) fn has_changed_soon(segment: &Segment, index: usize, noted: u64) -> b
 }
 
 /// Notes the counters of shards, and says how they may be read.
-fn note_all(segment: &Segment, shards: ShardSet, marks: Marks, counters: &mut [u64]) -> Noted {
+fn note_all(
+    segment: &Segment,
+    shards: ShardSet,
+    marks: Marks,
+    counters: &mut [u64],
+) -> CounterState {
     let (mut odd, mut marked) = (None, false);
     for (place, index) in counters.iter_mut().zip(shards.iter()) {
         let at = segment.mapping.layout().shard(index) + shard::COUNTER;
@@ -89,10 +94,10 @@ fn note_all(segment: &Segment, shards: ShardSet, marks: Marks, counters: &mut [u
         }
     }
     match odd {
-        Some((index, noted)) if has_changed_soon(segment, index, noted) => Noted::Changing,
-        Some((index, _)) => Noted::Unfinished(index),
-        None if marked => Noted::Marked,
-        None => Noted::Plain,
+        Some((index, noted)) if has_changed_soon(segment, index, noted) => CounterState::Changing,
+        Some((index, _)) => CounterState::Unfinished(index),
+        None if marked => CounterState::Marked,
+        None => CounterState::Plain,
     }
 }
 
@@ -146,10 +151,10 @@ pub(crate) fn read_many<S: Scratch, R, E: From<Error>>(
     for _ in 0..READ_ATTEMPTS {
         if back.is_none() {
             match note_all(segment, shards, marks, counters) {
-                Noted::Plain => {}
-                Noted::Marked => return Some(Err(Error::Marked.into())),
+                CounterState::Plain => {}
+                CounterState::Marked => return Some(Err(Error::Marked.into())),
                 // Who looks after marks writes next, for which it waits anyway.
-                Noted::Unfinished(index) if marks == Marks::Respected => {
+                CounterState::Unfinished(index) if marks == Marks::Respected => {
                     if has_recovered(segment, index) {
                         continue;
                     }
@@ -158,7 +163,7 @@ pub(crate) fn read_many<S: Scratch, R, E: From<Error>>(
                         continue;
                     }
                 }
-                Noted::Unfinished(_) | Noted::Changing => continue,
+                CounterState::Unfinished(_) | CounterState::Changing => continue,
             }
         }
         let view = match &back {
@@ -175,14 +180,14 @@ pub(crate) fn read_many<S: Scratch, R, E: From<Error>>(
         let result = body(&view, scratch);
         segment.mapping.race().at(Moment::Tried);
         let meanwhile = match &back {
-            Some(back) => back.meanwhile(),
-            None if view.unchanged() => Meanwhile::Nothing,
-            None => Meanwhile::Ended,
+            Some(back) => back.interference(),
+            None if view.unchanged() => Interference::Nothing,
+            None => Interference::Ended,
         };
         match meanwhile {
-            Meanwhile::Nothing => return Some(result),
-            Meanwhile::Torn => {}
-            Meanwhile::Ended => {
+            Interference::Nothing => return Some(result),
+            Interference::Torn => {}
+            Interference::Ended => {
                 let done = view.done();
                 back = None;
                 if wasted.is_much(done) {

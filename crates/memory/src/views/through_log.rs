@@ -55,7 +55,7 @@ struct Unfinished {
 
 /// What became of the shards while they were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meanwhile {
+pub(crate) enum Interference {
     /// Nothing that matters: what was read counts.
     Nothing,
     /// Words changed that were read before; the overlay has them now.
@@ -88,7 +88,7 @@ impl<'m> LookBack<'m> {
             .single()
             .zip(logs.first_mut())
             .and_then(|(index, log)| {
-                let mut place = segment.looked_back[index].try_lock()?;
+                let mut place = segment.logged_changes[index].try_lock()?;
                 let kept = place.take().filter(|kept| kept.counter == noted[0])?;
                 log.tail = kept.tail;
                 Some(kept.changed)
@@ -102,7 +102,7 @@ impl<'m> LookBack<'m> {
             logs: ForkMutex::new(logs, Vec::new),
             is_torn: AtomicBool::new(false),
         };
-        (back.meanwhile() == Meanwhile::Nothing).then_some(back)
+        (back.interference() == Interference::Nothing).then_some(back)
     }
 
     /// Begins another try: nothing was read yet.
@@ -113,7 +113,7 @@ impl<'m> LookBack<'m> {
 
     /// What became of the shards since this try began. What the logs have grown by is in the overlay then.
     #[cold]
-    pub(crate) fn meanwhile(&self) -> Meanwhile {
+    pub(crate) fn interference(&self) -> Interference {
         // What was read comes before all that follows.
         counter::end_of_reading::<AtomicU64>();
         let mut logs = self.logs.lock();
@@ -122,16 +122,16 @@ impl<'m> LookBack<'m> {
             match self.take_saved(log) {
                 Some(false) => {}
                 Some(true) => self.is_torn.store(true, Ordering::Relaxed),
-                None => return Meanwhile::Ended,
+                None => return Interference::Ended,
             }
             if is_committed(self.mapping, log) {
-                return Meanwhile::Ended;
+                return Interference::Ended;
             }
         }
         match self.has_counters() {
-            false => Meanwhile::Ended,
-            true if self.is_torn.load(Ordering::Relaxed) => Meanwhile::Torn,
-            true => Meanwhile::Nothing,
+            false => Interference::Ended,
+            true if self.is_torn.load(Ordering::Relaxed) => Interference::Torn,
+            true => Interference::Nothing,
         }
     }
 
@@ -165,7 +165,7 @@ impl Drop for LookBack<'_> {
         if let (Some(index), Some(log)) = (self.shards.single(), logs.first())
             && log.tail >= LONG_LOG
             && self.has_counters()
-            && let Some(mut place) = self.segment.looked_back[index].try_lock()
+            && let Some(mut place) = self.segment.logged_changes[index].try_lock()
         {
             *place = Some(LoggedChanges {
                 counter: self.counters[0],

@@ -15,7 +15,7 @@ use crate::mapped::layout::{Offset, header, shard};
 use crate::mapped::mapping::Mapping;
 use crate::mapped::shard_set::ShardSet;
 use crate::probes::race::ReadWatch;
-use crate::views::through_log::{LookBack, Meanwhile};
+use crate::views::through_log::{Interference, LookBack};
 
 /// Read access to some shards.
 pub struct View<'a> {
@@ -138,7 +138,7 @@ impl<'a> View<'a> {
                     .zip(noted)
                     .all(|(index, &noted)| self.holds(layout.shard(index) + shard::COUNTER, noted))
             }
-            Notes::Back(back) => back.meanwhile() == Meanwhile::Nothing,
+            Notes::Back(back) => back.interference() == Interference::Nothing,
         }
     }
 

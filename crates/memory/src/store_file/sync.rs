@@ -7,7 +7,7 @@
 //! store is refused.
 //!
 //! - **D1** The header names the boot, durably, before the first change reaches
-//!   the file (`Segment::begin_writing`). The word `control::WRITING` says that
+//!   the file (`durability::begin_writing`). The word `control::WRITING` says that
 //!   it does, so that a writer looks at one word.
 //! - **D2** A sync closes that word under all locks, where no change is half
 //!   made, writes everything to the disk without any lock, and clears the

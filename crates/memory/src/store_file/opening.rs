@@ -8,24 +8,19 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use crc::{CRC_32_ISO_HDLC, Crc, Table};
 
 use crate::error::Error;
-use crate::handle::recovery;
-use crate::mapped::fingerprint::fingerprint;
 use crate::mapped::layout::{
-    EXTENT, EXTENTS_MAX, HEAP_LOG_RESERVED, Layout, PAGE, SHARDS_MAX, control, header, ring, shard,
-    slot,
+    EXTENT, EXTENTS_MAX, HEAP_LOG_RESERVED, Layout, PAGE, SHARDS_MAX, control, header, shard, slot,
 };
 use crate::mapped::map::Map;
 use crate::mapped::mapping::Mapping;
-use crate::mapped::platform::{self, unix_milliseconds};
+use crate::mapped::platform;
 use crate::processes::process::{Process, SPARE_SLOTS};
 use crate::processes::user_marks;
 use crate::segment::Segment;
 use crate::segment::settings::Setting;
+use crate::store_file::{header_page, recovery};
 
 /// Default for [`Options::capacity`].
 const CAPACITY: u64 = 64 << 30;
@@ -35,8 +30,6 @@ const CAPACITY_MIN: u64 = 8 * EXTENT;
 const RING: u64 = 16 << 20;
 /// Heap below which another shard is not worth its fixed cost.
 const CAPACITY_PER_SHARD: u64 = 4 << 20;
-/// Of the header. It is short: asking the processor for an instruction takes longer.
-const CHECKSUM: Crc<u32, Table<1>> = Crc::<u32, Table<1>>::new(&CRC_32_ISO_HDLC);
 
 /// How a store is made; nothing of it can be changed later.
 #[derive(Clone, Debug, Default)]
@@ -125,7 +118,7 @@ impl Segment {
             mapping.store(*setting as u64, *value);
         }
         let boot = this_boot(&file).map_err(fail("asking for this boot's name, to make"))?;
-        let page = new_header(&layout, boot).map_err(fail("getting randomness for"))?;
+        let page = header_page::new(&layout, boot).map_err(fail("getting randomness for"))?;
         mapping.copy_from(0, &page);
         platform::link(&file, &path).map_err(fail("creating"))?;
         // By its path: the kernel calls a file removed for ever that was opened
@@ -139,80 +132,13 @@ impl Segment {
     /// [`Error::Unclean`] where it was changed in another boot, or on another
     /// machine, and not [synced](Segment::sync).
     pub fn open(path: &Path, write: bool) -> Result<Segment, Error> {
-        Segment::open_as(path, write, Visibility::Shared)
+        open_as(path, write, Visibility::Shared)
     }
 
     /// Opens a store that [`open`](Self::open) refuses as unclean, to save what
     /// can be read of it. Whatever is done to it, the file stays as it is.
     pub fn open_unclean(path: &Path) -> Result<Segment, Error> {
-        Segment::open_as(path, true, Visibility::Private)
-    }
-
-    fn open_as(path: &Path, write: bool, visibility: Visibility) -> Result<Segment, Error> {
-        let path = absolute(path)?;
-        let fail = |doing| {
-            let path = path.clone();
-            move |source| Error::Io {
-                doing,
-                path,
-                source,
-            }
-        };
-        let refuse = |reason: String| Error::NotAStore {
-            path: path.clone(),
-            reason,
-        };
-        let file = platform::open(&path, write).map_err(|error| match error.raw_os_error() {
-            Some(libc::ELOOP) => refuse("expected a regular file, found a symlink".into()),
-            _ => fail("opening")(error),
-        })?;
-        let status = platform::status(&file).map_err(fail("reading the status of"))?;
-        if !status.regular {
-            return Err(refuse("expected a regular file".into()));
-        }
-        if status.owner != platform::effective_user() {
-            return Err(refuse(format!(
-                "expected a file of user {}, it belongs to user {}",
-                platform::effective_user(),
-                status.owner
-            )));
-        }
-        refuse_file_system(&file, &path)?;
-        let mut page = vec![0; PAGE as usize];
-        if status.length < PAGE {
-            return Err(refuse(format!(
-                "expected at least {PAGE} bytes, it has {}",
-                status.length
-            )));
-        }
-        file.read_exact_at(&mut page, 0)
-            .map_err(fail("reading the header of"))?;
-        let (layout, hash_key) = read_header(&page, status.length).map_err(refuse)?;
-        let boot = this_boot(&file).map_err(fail("asking for this boot's name, to open"))?;
-        let map = match visibility {
-            Visibility::Shared => {
-                let at = header::UNSYNCED as usize;
-                let changed = u64::from_le_bytes(page[at..at + 8].try_into().expect("8 bytes"));
-                if changed != 0 && changed != boot {
-                    return Err(Error::Unclean { path });
-                }
-                Map::shared(&file, layout.file_length, write)
-            }
-            Visibility::Private => Map::private(&file, layout.file_length),
-        };
-        let map = map.map_err(fail("mapping"))?;
-        let mine = platform::pid_namespace();
-        let namespace = if write {
-            share_namespace(&file, mine).map_err(fail("locking"))?
-        } else {
-            0
-        };
-        user_marks::mark(&file, mine).map_err(fail("locking"))?;
-        let process = Process::new(&path, status.id, mine, namespace)?;
-        let mapping = Mapping::new(map, layout, write);
-        let mut segment = Segment::new(mapping, process, hash_key, boot, recovery::recover_slot);
-        segment.is_alone = visibility == Visibility::Private;
-        Ok(segment)
+        open_as(path, true, Visibility::Private)
     }
 
     /// Opens a store, or creates it where the path is free.
@@ -282,7 +208,7 @@ enum Visibility {
 /// The boot that the header is to name. A file in memory does not outlive its
 /// boot, so there it matters little where the system does not tell.
 fn this_boot(file: &File) -> io::Result<u64> {
-    match boot() {
+    match header_page::boot() {
         Some(boot) => Ok(boot),
         None if platform::is_in_memory(file)? => Ok(u64::MAX),
         None => Err(io::ErrorKind::NotFound.into()),
@@ -353,115 +279,69 @@ fn populate(file: &File, mapping: &Mapping) -> io::Result<()> {
     Ok(())
 }
 
-fn new_header(layout: &Layout, boot: u64) -> io::Result<Vec<u8>> {
-    let mut page = vec![0; PAGE as usize];
-    let mut put = |at: u64, value: u64| {
-        page[at as usize..at as usize + 8].copy_from_slice(&value.to_le_bytes());
-    };
-    put(header::MAGIC, header::MAGIC_VALUE);
-    put(header::VERSION, header::VERSION_VALUE);
-    put(header::BYTE_ORDER, header::BYTE_ORDER_VALUE);
-    put(header::FINGERPRINT, fingerprint());
-    put(header::SHARDS, layout.shards as u64);
-    put(header::EXTENTS, layout.extents);
-    put(header::FILE_LENGTH, layout.file_length);
-    put(header::CREATED, unix_milliseconds());
-    put(header::RING, layout.ring_size);
-    put(header::UNSYNCED, boot);
-    platform::random(&mut page[header::HASH_KEY as usize..header::HASH_KEY as usize + 16])?;
-    let checksum = CHECKSUM.checksum(&page[..header::CHECKSUM as usize]);
-    let at = header::CHECKSUM as usize;
-    page[at..at + 8].copy_from_slice(&u64::from(checksum).to_le_bytes());
-    Ok(page)
-}
-
-/// Checks a header page against this build and the file's length; the reason
-/// where it is refused.
-fn read_header(page: &[u8], length: u64) -> Result<(Layout, [u64; 2]), String> {
-    let word = |at: u64| {
-        let at = at as usize;
-        u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"))
-    };
-    if word(header::MAGIC) != header::MAGIC_VALUE {
-        return Err("expected a file that starts with UNDRCRFT".into());
-    }
-    if word(header::BYTE_ORDER) == header::BYTE_ORDER_VALUE.swap_bytes() {
-        return Err("it was made on a machine of the other byte order".into());
-    }
-    if word(header::VERSION) != header::VERSION_VALUE {
-        return Err(format!(
-            "expected format version {}, found {}; export it with the release that made it \
-             and import it with this one",
-            header::VERSION_VALUE,
-            word(header::VERSION)
-        ));
-    }
-    let checksum = CHECKSUM.checksum(&page[..header::CHECKSUM as usize]);
-    if word(header::CHECKSUM) != u64::from(checksum) {
-        return Err(format!(
-            "the header is damaged: expected checksum {checksum:#010x}, found {:#x}",
-            word(header::CHECKSUM)
-        ));
-    }
-    if word(header::BYTE_ORDER) != header::BYTE_ORDER_VALUE {
-        return Err(format!(
-            "the header is damaged: expected {:#x} as the byte order, found {:#x}",
-            header::BYTE_ORDER_VALUE,
-            word(header::BYTE_ORDER)
-        ));
-    }
-    if word(header::FINGERPRINT) != fingerprint() {
-        return Err(format!(
-            "expected layout {:#018x}, found {:#018x}: it was made by another build",
-            fingerprint(),
-            word(header::FINGERPRINT)
-        ));
-    }
-    let (shards, extents) = (word(header::SHARDS), word(header::EXTENTS));
-    if !shards.is_power_of_two()
-        || shards > SHARDS_MAX as u64
-        || !(8..=EXTENTS_MAX).contains(&extents)
-    {
-        return Err(format!(
-            "the header is damaged: {shards} shards and {extents} extents"
-        ));
-    }
-    let ring_size = word(header::RING);
-    if !ring_size.is_power_of_two() || !(ring::DATA_MIN..=ring::DATA_MAX).contains(&ring_size) {
-        return Err(format!(
-            "the header is damaged: a ring of {ring_size} bytes"
-        ));
-    }
-    let layout = Layout::new(shards as usize, extents * EXTENT, ring_size);
-    if word(header::FILE_LENGTH) != layout.file_length || length != layout.file_length {
-        return Err(format!(
-            "it is cut short or has grown: expected {} bytes, it has {length}",
-            layout.file_length
-        ));
-    }
-    let at = header::HASH_KEY;
-    Ok((layout, [word(at), word(at + 8)]))
-}
-
-/// This boot of the machine as one word, both halves of the kernel's boot id, which is
-/// not 0; none where the system does not tell. Asked once, as no process outlives its
-/// boot, and kept without a lock, which a child that is forked meanwhile would find taken.
-fn boot() -> Option<u64> {
-    static KNOWN: AtomicU64 = AtomicU64::new(0);
-    match KNOWN.load(Ordering::Relaxed) {
-        0 => {
-            let boot = boot_of(&platform::boot_id()?)?;
-            KNOWN.store(boot, Ordering::Relaxed);
-            Some(boot)
+fn open_as(path: &Path, write: bool, visibility: Visibility) -> Result<Segment, Error> {
+    let path = absolute(path)?;
+    let fail = |doing| {
+        let path = path.clone();
+        move |source| Error::Io {
+            doing,
+            path,
+            source,
         }
-        known => Some(known),
+    };
+    let refuse = |reason: String| Error::NotAStore {
+        path: path.clone(),
+        reason,
+    };
+    let file = platform::open(&path, write).map_err(|error| match error.raw_os_error() {
+        Some(libc::ELOOP) => refuse("expected a regular file, found a symlink".into()),
+        _ => fail("opening")(error),
+    })?;
+    let status = platform::status(&file).map_err(fail("reading the status of"))?;
+    if !status.regular {
+        return Err(refuse("expected a regular file".into()));
     }
-}
-
-/// The word for a boot id, a UUID as text.
-fn boot_of(id: &[u8]) -> Option<u64> {
-    let digits = id.iter().filter(|byte| byte.is_ascii_hexdigit());
-    let text: String = digits.map(|&byte| char::from(byte)).collect();
-    let half = |range| u64::from_str_radix(text.get(range)?, 16).ok();
-    Some((half(0..16)? ^ half(16..32)?).max(1))
+    if status.owner != platform::effective_user() {
+        return Err(refuse(format!(
+            "expected a file of user {}, it belongs to user {}",
+            platform::effective_user(),
+            status.owner
+        )));
+    }
+    refuse_file_system(&file, &path)?;
+    let mut page = vec![0; PAGE as usize];
+    if status.length < PAGE {
+        return Err(refuse(format!(
+            "expected at least {PAGE} bytes, it has {}",
+            status.length
+        )));
+    }
+    file.read_exact_at(&mut page, 0)
+        .map_err(fail("reading the header of"))?;
+    let (layout, hash_key) = header_page::parse(&page, status.length).map_err(refuse)?;
+    let boot = this_boot(&file).map_err(fail("asking for this boot's name, to open"))?;
+    let map = match visibility {
+        Visibility::Shared => {
+            let at = header::UNSYNCED as usize;
+            let changed = u64::from_le_bytes(page[at..at + 8].try_into().expect("8 bytes"));
+            if changed != 0 && changed != boot {
+                return Err(Error::Unclean { path });
+            }
+            Map::shared(&file, layout.file_length, write)
+        }
+        Visibility::Private => Map::private(&file, layout.file_length),
+    };
+    let map = map.map_err(fail("mapping"))?;
+    let mine = platform::pid_namespace();
+    let namespace = if write {
+        share_namespace(&file, mine).map_err(fail("locking"))?
+    } else {
+        0
+    };
+    user_marks::mark(&file, mine).map_err(fail("locking"))?;
+    let process = Process::new(&path, status.id, mine, namespace)?;
+    let mapping = Mapping::new(map, layout, write);
+    let mut segment = Segment::new(mapping, process, hash_key, boot, recovery::recover_slot);
+    segment.is_alone = visibility == Visibility::Private;
+    Ok(segment)
 }

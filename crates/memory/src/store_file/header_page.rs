@@ -1,0 +1,127 @@
+//! The header page of a store: written at creation, and checked against this build by each process that opens the store.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crc::{CRC_32_ISO_HDLC, Crc, Table};
+
+use crate::mapped::fingerprint::fingerprint;
+use crate::mapped::layout::{EXTENT, EXTENTS_MAX, Layout, PAGE, SHARDS_MAX, header, ring};
+use crate::mapped::platform::{self, unix_milliseconds};
+
+/// Of the header. It is short: asking the processor for an instruction takes longer.
+const CHECKSUM: Crc<u32, Table<1>> = Crc::<u32, Table<1>>::new(&CRC_32_ISO_HDLC);
+
+/// The header of a new store, which this boot changes.
+pub(super) fn new(layout: &Layout, boot: u64) -> io::Result<Vec<u8>> {
+    let mut page = vec![0; PAGE as usize];
+    let mut put = |at: u64, value: u64| {
+        page[at as usize..at as usize + 8].copy_from_slice(&value.to_le_bytes());
+    };
+    put(header::MAGIC, header::MAGIC_VALUE);
+    put(header::VERSION, header::VERSION_VALUE);
+    put(header::BYTE_ORDER, header::BYTE_ORDER_VALUE);
+    put(header::FINGERPRINT, fingerprint());
+    put(header::SHARDS, layout.shards as u64);
+    put(header::EXTENTS, layout.extents);
+    put(header::FILE_LENGTH, layout.file_length);
+    put(header::CREATED, unix_milliseconds());
+    put(header::RING, layout.ring_size);
+    put(header::UNSYNCED, boot);
+    platform::random(&mut page[header::HASH_KEY as usize..header::HASH_KEY as usize + 16])?;
+    let checksum = CHECKSUM.checksum(&page[..header::CHECKSUM as usize]);
+    let at = header::CHECKSUM as usize;
+    page[at..at + 8].copy_from_slice(&u64::from(checksum).to_le_bytes());
+    Ok(page)
+}
+
+/// Checks a header page against this build and the file's length; the reason
+/// where it is refused.
+pub(super) fn parse(page: &[u8], length: u64) -> Result<(Layout, [u64; 2]), String> {
+    let word = |at: u64| {
+        let at = at as usize;
+        u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"))
+    };
+    if word(header::MAGIC) != header::MAGIC_VALUE {
+        return Err("expected a file that starts with UNDRCRFT".into());
+    }
+    if word(header::BYTE_ORDER) == header::BYTE_ORDER_VALUE.swap_bytes() {
+        return Err("it was made on a machine of the other byte order".into());
+    }
+    if word(header::VERSION) != header::VERSION_VALUE {
+        return Err(format!(
+            "expected format version {}, found {}; export it with the release that made it \
+             and import it with this one",
+            header::VERSION_VALUE,
+            word(header::VERSION)
+        ));
+    }
+    let checksum = CHECKSUM.checksum(&page[..header::CHECKSUM as usize]);
+    if word(header::CHECKSUM) != u64::from(checksum) {
+        return Err(format!(
+            "the header is damaged: expected checksum {checksum:#010x}, found {:#x}",
+            word(header::CHECKSUM)
+        ));
+    }
+    if word(header::BYTE_ORDER) != header::BYTE_ORDER_VALUE {
+        return Err(format!(
+            "the header is damaged: expected {:#x} as the byte order, found {:#x}",
+            header::BYTE_ORDER_VALUE,
+            word(header::BYTE_ORDER)
+        ));
+    }
+    if word(header::FINGERPRINT) != fingerprint() {
+        return Err(format!(
+            "expected layout {:#018x}, found {:#018x}: it was made by another build",
+            fingerprint(),
+            word(header::FINGERPRINT)
+        ));
+    }
+    let (shards, extents) = (word(header::SHARDS), word(header::EXTENTS));
+    if !shards.is_power_of_two()
+        || shards > SHARDS_MAX as u64
+        || !(8..=EXTENTS_MAX).contains(&extents)
+    {
+        return Err(format!(
+            "the header is damaged: {shards} shards and {extents} extents"
+        ));
+    }
+    let ring_size = word(header::RING);
+    if !ring_size.is_power_of_two() || !(ring::DATA_MIN..=ring::DATA_MAX).contains(&ring_size) {
+        return Err(format!(
+            "the header is damaged: a ring of {ring_size} bytes"
+        ));
+    }
+    let layout = Layout::new(shards as usize, extents * EXTENT, ring_size);
+    if word(header::FILE_LENGTH) != layout.file_length || length != layout.file_length {
+        return Err(format!(
+            "it is cut short or has grown: expected {} bytes, it has {length}",
+            layout.file_length
+        ));
+    }
+    let at = header::HASH_KEY;
+    Ok((layout, [word(at), word(at + 8)]))
+}
+
+/// This boot of the machine as one word, both halves of the kernel's boot id, which is
+/// not 0; none where the system does not tell. Asked once, as no process outlives its
+/// boot, and kept without a lock, which a child that is forked meanwhile would find taken.
+pub(super) fn boot() -> Option<u64> {
+    static KNOWN: AtomicU64 = AtomicU64::new(0);
+    match KNOWN.load(Ordering::Relaxed) {
+        0 => {
+            let boot = boot_of(&platform::boot_id()?)?;
+            KNOWN.store(boot, Ordering::Relaxed);
+            Some(boot)
+        }
+        known => Some(known),
+    }
+}
+
+/// The word for a boot id, a UUID as text.
+fn boot_of(id: &[u8]) -> Option<u64> {
+    let digits = id.iter().filter(|byte| byte.is_ascii_hexdigit());
+    let text: String = digits.map(|&byte| char::from(byte)).collect();
+    let half = |range| u64::from_str_radix(text.get(range)?, 16).ok();
+    Some((half(0..16)? ^ half(16..32)?).max(1))
+}
