@@ -63,7 +63,7 @@ pub(crate) fn lock(
     }
     fault::step();
     if !recovery::is_settled(shard) {
-        recovery::settle_slowly(segment, index, marks).inspect_err(|_| unlock(segment, shard))?;
+        recovery::settle_slowly(segment, index, marks).inspect_err(|_| unlock(shard))?;
     }
     Ok(Some(shard))
 }
@@ -144,12 +144,12 @@ fn wait_for(segment: &Segment, index: usize) -> Result<(), Error> {
 
 pub(crate) fn unlock_all(segment: &Segment, shards: ShardSet) {
     for index in shards.iter() {
-        unlock(segment, segment.mapping.shard_words(index));
+        unlock(segment.mapping.shard_words(index));
     }
 }
 
 #[inline(always)]
-pub(crate) fn unlock(_segment: &Segment, shard: ShardWords<'_>) {
+pub(crate) fn unlock(shard: ShardWords<'_>) {
     if lock::release(shard.lock()) {
         futex::wake_one(shard.lock().word());
     }

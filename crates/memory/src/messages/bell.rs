@@ -82,7 +82,7 @@ impl Segment {
     /// Makes a descriptor for a seat of this process.
     pub fn bell(&self, seat: &Seat) -> Result<Bell, Error> {
         let directory = directory(self.path());
-        open(self, &directory, seat.name()).map_err(|source| Error::Io {
+        open(&directory, seat.name()).map_err(|source| Error::Io {
             doing: "making a socket in",
             path: directory,
             source,
@@ -168,7 +168,7 @@ pub fn remove_sockets(store: &Path) -> io::Result<()> {
     }
 }
 
-fn open(_segment: &Segment, directory: &Path, name: SeatName) -> io::Result<Bell> {
+fn open(directory: &Path, name: SeatName) -> io::Result<Bell> {
     let socket = match bind(directory, name) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
         bound => Some((bound?, directory.join(file_name(name)))),

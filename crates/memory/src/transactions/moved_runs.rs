@@ -78,6 +78,7 @@ impl MovedRuns {
 
     /// The shard whose log takes the change of a word, where the word concerns what was moved: it lies in a run or in an
     /// arena, or in the descriptor of such a page.
+    #[cold]
     pub(crate) fn log_of(&mut self, mapping: &Mapping, at: u64) -> Option<usize> {
         let page = page_concerned(mapping, at)?;
         if let Some(moved) = self.at(page) {

@@ -490,7 +490,7 @@ impl Drop for Transaction<'_> {
                 }
             }
         }
-        self.for_each(|shard| shard_locks::unlock(self.segment, shard));
+        self.for_each(shard_locks::unlock);
         self.segment.process.put_record(self.locked.record);
     }
 }
