@@ -6,43 +6,19 @@
 //! Lua is C. An error in it is a long jump, past the frames of whatever called it: a function here that calls Lua in a
 //! way which may fail has nothing on its stack that needs to be dropped. What it needs lies in the thread's `Machine`.
 //!
-//! - `answer`: what a script returns, as a reply.
-//! - `bits`: the library `bit`.
 //! - `functions`: libraries of functions.
-//! - `heard`: what a command answers, as values of Lua.
-//! - `json`: the library `cjson`.
-//! - `library`: every function that a script can reach.
-//! - `limits`: when a script has to end, and what it may take.
-//! - `locale`: the locale in which scripts run.
+//! - `libraries`: every function that a script can reach.
 //! - `machine`: one thread's interpreter, and a run of a script in it.
-//! - `numbers`: numbers as C prints them, and as it makes integers of them.
-//! - `packs`: the library `cmsgpack`.
-//! - `patterns`: the functions of `string` that look for patterns.
-//! - `plain`: scripts that only read what they find.
-//! - `pool`: memory of an interpreter.
-//! - `raise`: errors, as Redis makes them.
-//! - `redis`: the library `redis`.
 //! - `sandbox`: what a script finds, and cannot change.
-//! - `structs`: the library `struct`.
+//! - `state`: Lua's state, errors, and what a script may take.
+//! - `values`: values of Lua as numbers, texts and replies.
 
-mod answer;
-mod bits;
 mod functions;
-mod heard;
-mod json;
-mod library;
-mod limits;
-mod locale;
+mod libraries;
 mod machine;
-mod numbers;
-mod packs;
-mod patterns;
-mod plain;
-mod pool;
-mod raise;
-mod redis;
 mod sandbox;
-mod structs;
+mod state;
+mod values;
 
 use std::cell::RefCell;
 
@@ -52,9 +28,11 @@ use undercroft_commands::script::{
     Called, Calls, Interpreter, LibraryFunction, Script, ScriptLimits, Stop,
 };
 
-pub use library::Row;
-use locale::CLocale;
+use libraries::catalog;
+pub use libraries::catalog::Row;
 use machine::Machine;
+use state::locale::CLocale;
+use state::pool;
 
 thread_local! {
     /// This thread's interpreter; none before its first script, and while that runs.
@@ -84,7 +62,7 @@ pub fn interpreter() -> &'static dyn Interpreter {
 /// assert!(rows.iter().any(|row| row.name == "string.rep" && row.ends == "the host is asked"));
 /// ```
 pub fn functions() -> Vec<Row> {
-    library::rows()
+    catalog::rows()
 }
 
 /// Calls `body` with this thread's interpreter.
@@ -102,7 +80,7 @@ fn with_machine<R>(body: impl FnOnce(&mut Machine) -> R) -> Result<R, CommandErr
         ))?,
     };
     let result = body(&mut machine);
-    machine.memory.tell();
+    machine.tell_memory();
     if machine.is_worth_keeping() {
         let _ = MACHINE.try_with(|kept| *kept.borrow_mut() = Some(machine));
     }

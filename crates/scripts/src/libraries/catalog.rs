@@ -1,0 +1,160 @@
+//! All libraries, in one table, from which they are made.
+
+use std::ffi::CStr;
+
+use mlua_sys::{
+    LUA_GLOBALSINDEX, LUA_TTABLE, lua_State, lua_createtable, lua_getfield_, lua_pop,
+    lua_pushvalue, lua_setfield, lua_setmetatable, lua_type,
+};
+
+use super::function::{Ends, Function, Memory, add};
+use super::{base, bit, c_struct, cjson, cmsgpack, coroutine, guards, math, redis, string, table};
+use crate::state::stack::push_bytes;
+
+/// The functions of a library.
+pub(crate) struct Library {
+    /// What scripts call it; empty for the globals.
+    pub(crate) name: &'static CStr,
+    pub(crate) functions: &'static [Function],
+    /// Functions that its functions return, or that are called for its tables: a script has them, but by no name.
+    pub(crate) returned: &'static [Function],
+}
+
+const fn library(name: &'static CStr, functions: &'static [Function]) -> Library {
+    Library {
+        name,
+        functions,
+        returned: &[],
+    }
+}
+
+/// All libraries. No other function is given to a script. A static, as the functions of a constant may have an address of
+/// their own wherever it is used.
+pub(crate) static TABLE: &[Library] = &[
+    Library {
+        name: c"",
+        functions: base::FUNCTIONS,
+        returned: base::RETURNED,
+    },
+    Library {
+        name: c"coroutine",
+        functions: coroutine::FUNCTIONS,
+        returned: coroutine::RETURNED,
+    },
+    library(c"table", table::FUNCTIONS),
+    library(c"string", string::FUNCTIONS),
+    Library {
+        name: c"string",
+        functions: string::patterns::FUNCTIONS,
+        returned: string::patterns::RETURNED,
+    },
+    library(c"math", math::FUNCTIONS),
+    library(c"redis", redis::FUNCTIONS),
+    library(c"bit", bit::FUNCTIONS),
+    library(c"struct", c_struct::FUNCTIONS),
+    library(c"cmsgpack", cmsgpack::FUNCTIONS),
+    library(c"cjson", cjson::FUNCTIONS),
+    Library {
+        name: c"",
+        functions: &[],
+        returned: guards::GUARDS,
+    },
+    Library {
+        name: c"redis",
+        functions: &[],
+        returned: redis::register::LOADING,
+    },
+];
+
+/// What the table says of a function, for people to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// How a script calls it; of one that has no name, what it is.
+    pub name: String,
+    /// Whether a script has it by that name.
+    pub is_named: bool,
+    /// What the time of a call grows with.
+    pub cost: &'static str,
+    /// How a call is interrupted.
+    pub ends: &'static str,
+    /// What memory a call may take.
+    pub memory: &'static str,
+}
+
+/// All rows of the table.
+pub(crate) fn rows() -> Vec<Row> {
+    let row = |library: &CStr, function: &Function, is_named: bool| {
+        let library = match library.to_str() {
+            Ok(library) if is_named && !library.is_empty() => format!("{library}."),
+            _ => String::new(),
+        };
+        let bounds = function.bounds;
+        Row {
+            name: library + &function.name.to_string_lossy(),
+            is_named,
+            cost: bounds.cost,
+            ends: match bounds.ends {
+                Ends::AtOnce => "ends at once",
+                Ends::Asked => "the host is asked",
+                Ends::Bounded => "not within",
+            },
+            memory: match bounds.memory {
+                Memory::Fixed => "fixed",
+                Memory::Counted => "counted",
+            },
+        }
+    };
+    let of_library = |library: &'static Library| {
+        let named = library.functions.iter();
+        let named = named.map(move |function| row(library.name, function, true));
+        let returned = library.returned.iter();
+        named.chain(returned.map(move |function| row(library.name, function, false)))
+    };
+    TABLE.iter().flat_map(of_library).collect()
+}
+
+/// Puts all libraries into the globals of a new interpreter.
+pub(crate) unsafe fn open(state: *mut lua_State) {
+    lua_pushvalue(state, LUA_GLOBALSINDEX);
+    lua_setfield(state, LUA_GLOBALSINDEX, c"_G".as_ptr());
+    push_bytes(state, b"Lua 5.1");
+    lua_setfield(state, LUA_GLOBALSINDEX, c"_VERSION".as_ptr());
+    for library in TABLE {
+        if library.functions.is_empty() {
+            continue;
+        }
+        push(state, library.name);
+        add(state, library.functions);
+        lua_pop(state, 1);
+    }
+    push(state, c"math");
+    math::add_values(state);
+    push(state, c"redis");
+    redis::add_values(state);
+    push(state, c"cmsgpack");
+    cmsgpack::add_values(state);
+    push(state, c"cjson");
+    cjson::add_values(state);
+    lua_pop(state, 4);
+    // Methods of texts.
+    push_bytes(state, b"");
+    lua_createtable(state, 0, 1);
+    push(state, c"string");
+    lua_setfield(state, -2, c"__index".as_ptr());
+    lua_setmetatable(state, -2);
+    lua_pop(state, 1);
+}
+
+/// Pushes the table of a library, which is made where it is not there yet.
+unsafe fn push(state: *mut lua_State, name: &CStr) {
+    if name.is_empty() {
+        return lua_pushvalue(state, LUA_GLOBALSINDEX);
+    }
+    lua_getfield_(state, LUA_GLOBALSINDEX, name.as_ptr());
+    if lua_type(state, -1) != LUA_TTABLE {
+        lua_pop(state, 1);
+        lua_createtable(state, 0, 16);
+        lua_pushvalue(state, -1);
+        lua_setfield(state, LUA_GLOBALSINDEX, name.as_ptr());
+    }
+}

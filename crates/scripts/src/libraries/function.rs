@@ -1,0 +1,99 @@
+//! A function that a script can reach, and the bounds of a call of it.
+
+use std::ffi::CStr;
+
+use mlua_sys::{lua_CFunction, lua_State, lua_pushcclosure, lua_setfield};
+
+/// A function, and the bounds of one call of it.
+pub(crate) struct Function {
+    pub(crate) name: &'static CStr,
+    pub(crate) function: lua_CFunction,
+    pub(crate) bounds: Bounds,
+}
+
+/// How long a call may take, and what memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Bounds {
+    /// What the time grows with.
+    pub(crate) cost: &'static str,
+    /// How it comes to its end before that.
+    pub(crate) ends: Ends,
+    pub(crate) memory: Memory,
+}
+
+/// Whether a call can be interrupted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// It takes no longer than some instructions of Lua.
+    AtOnce,
+    /// The host is asked at least every 65,536 steps.
+    Asked,
+    /// The host is not asked: the reason is in the cost.
+    Bounded,
+}
+
+/// What memory a call may take.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Memory {
+    /// None, or a fixed amount.
+    Fixed,
+    /// That of its result, which counts for the limit of the interpreter.
+    Counted,
+}
+
+/// A function of a few instructions.
+pub(crate) const fn constant(name: &'static CStr, function: lua_CFunction) -> Function {
+    Function {
+        name,
+        function,
+        bounds: Bounds {
+            cost: "constant",
+            ends: Ends::AtOnce,
+            memory: Memory::Fixed,
+        },
+    }
+}
+
+/// A function that asks the host while it works.
+pub(crate) const fn asked(
+    name: &'static CStr,
+    function: lua_CFunction,
+    cost: &'static str,
+    memory: Memory,
+) -> Function {
+    Function {
+        name,
+        function,
+        bounds: Bounds {
+            cost,
+            ends: Ends::Asked,
+            memory,
+        },
+    }
+}
+
+/// A function that does not ask the host, and is bounded otherwise.
+pub(crate) const fn bounded(
+    name: &'static CStr,
+    function: lua_CFunction,
+    cost: &'static str,
+    memory: Memory,
+) -> Function {
+    Function {
+        name,
+        function,
+        bounds: Bounds {
+            cost,
+            ends: Ends::Bounded,
+            memory,
+        },
+    }
+}
+
+/// Adds functions to the table on top.
+pub(crate) unsafe fn add(state: *mut lua_State, functions: &[Function]) {
+    for Function { name, function, .. } in functions {
+        lua_pushcclosure(state, *function, 0);
+        lua_setfield(state, -2, name.as_ptr());
+    }
+}

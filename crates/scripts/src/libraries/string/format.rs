@@ -1,0 +1,189 @@
+//! `string.format`.
+//!
+//! One item is printed by C, whose format is checked before: two digits of width and two of precision, so that none is
+//! longer than some hundred bytes.
+
+use std::ffi::{CStr, c_char, c_double, c_int, c_long, c_ulong};
+
+use mlua_sys::{
+    lua_State, lua_gettop, luaL_argerror, luaL_checklstring, luaL_checknumber, luaL_error,
+};
+
+use crate::state::limits;
+use crate::state::stack::text;
+use crate::values::buffer::Buffer;
+use crate::values::numbers::{truncated, truncated_unsigned};
+
+unsafe extern "C" {
+    fn snprintf(out: *mut c_char, size: usize, format: *const c_char, ...) -> c_int;
+}
+
+/// The longest item: `%99.99f` of the greatest number, and some.
+const ITEM: usize = 512;
+const FLAGS: &[u8] = b"-+ #0";
+/// A text that is longer is not padded.
+const PADDED: usize = 100;
+
+/// The format of one item.
+struct Item {
+    /// With `%` in front, with a zero behind.
+    text: [u8; 24],
+    length: usize,
+    has_precision: bool,
+}
+
+impl Item {
+    fn add(&mut self, byte: u8) {
+        if self.length < self.text.len() - 1 {
+            self.text[self.length] = byte;
+            self.length += 1;
+        }
+    }
+
+    /// Reads the format behind a `%`, up to the letter that says what is printed. Returns it and its length.
+    fn read(format: &[u8]) -> Result<(Item, usize), &'static CStr> {
+        let at = |place: usize| format.get(place).copied().unwrap_or(0);
+        let is_digit = |place: usize| at(place).is_ascii_digit();
+        let mut end = 0;
+        while FLAGS.contains(&at(end)) {
+            end += 1;
+        }
+        if end > FLAGS.len() {
+            return Err(c"invalid format (repeated flags)");
+        }
+        end += usize::from(is_digit(end));
+        end += usize::from(is_digit(end));
+        let has_precision = at(end) == b'.';
+        if has_precision {
+            end += 1;
+            end += usize::from(is_digit(end));
+            end += usize::from(is_digit(end));
+        }
+        if is_digit(end) {
+            return Err(c"invalid format (width or precision too long)");
+        }
+        let mut item = Item {
+            text: [0; 24],
+            length: 0,
+            has_precision,
+        };
+        item.add(b'%');
+        format[..end].iter().for_each(|byte| item.add(*byte));
+        Ok((item, end))
+    }
+
+    /// The whole format, of an integer of 64 bits or of something else.
+    fn finish(&mut self, is_long: bool, letter: u8) -> *const c_char {
+        if is_long {
+            self.add(b'l');
+        }
+        self.add(letter);
+        self.text.as_ptr().cast()
+    }
+}
+
+/// `string.format`.
+pub(super) unsafe extern "C-unwind" fn format(state: *mut lua_State) -> c_int {
+    let top = lua_gettop(state);
+    let format = text(state, 1);
+    mlua_sys::luaL_checkstack(state, 4, c"too many arguments".as_ptr());
+    let mut out = Buffer::new(state);
+    let (mut at, mut argument) = (0, 1);
+    while let Some(rest) = format.get(at..).filter(|rest| !rest.is_empty()) {
+        let plain = memchr::memchr(b'%', rest).unwrap_or(rest.len());
+        if plain > 0 {
+            out.add(&rest[..plain]);
+            at += plain;
+            continue;
+        }
+        if rest.get(1) == Some(&b'%') {
+            out.add_byte(b'%');
+            at += 2;
+            continue;
+        }
+        argument += 1;
+        if argument > top {
+            return luaL_argerror(state, argument, c"no value".as_ptr());
+        }
+        limits::spend(state, 1);
+        let (item, length) = match Item::read(&rest[1..]) {
+            Ok(read) => read,
+            Err(problem) => return luaL_error(state, c"%s".as_ptr(), problem.as_ptr()),
+        };
+        let letter = rest.get(1 + length).copied().unwrap_or(0);
+        at += length + 2;
+        add_item(state, &mut out, item, letter, argument);
+    }
+    out.push();
+    1
+}
+
+unsafe fn add_item(
+    state: *mut lua_State,
+    out: &mut Buffer,
+    mut item: Item,
+    letter: u8,
+    argument: c_int,
+) {
+    let mut printed = [0_u8; ITEM];
+    let place = printed.as_mut_ptr().cast::<c_char>();
+    match letter {
+        b'c' => {
+            let value = truncated(luaL_checknumber(state, argument)) as c_int;
+            snprintf(place, ITEM, item.finish(false, letter), value);
+        }
+        b'd' | b'i' => {
+            let value: c_long = truncated(luaL_checknumber(state, argument));
+            snprintf(place, ITEM, item.finish(true, letter), value);
+        }
+        b'o' | b'u' | b'x' | b'X' => {
+            let value: c_ulong = truncated_unsigned(luaL_checknumber(state, argument));
+            snprintf(place, ITEM, item.finish(true, letter), value);
+        }
+        b'e' | b'E' | b'f' | b'g' | b'G' => {
+            let value: c_double = luaL_checknumber(state, argument);
+            snprintf(place, ITEM, item.finish(false, letter), value);
+        }
+        b'q' => return add_quoted(out, text(state, argument)),
+        b's' => {
+            let mut length = 0;
+            let value = luaL_checklstring(state, argument, &mut length);
+            if !item.has_precision && length >= PADDED {
+                return out.add(std::slice::from_raw_parts(value.cast(), length));
+            }
+            snprintf(place, ITEM, item.finish(false, letter), value);
+        }
+        _ => {
+            luaL_error(
+                state,
+                c"invalid option '%%%c' to 'format'".as_ptr(),
+                c_int::from(letter),
+            );
+        }
+    }
+    // As in C, a zero ends what was printed.
+    let length = printed.iter().position(|byte| *byte == 0);
+    out.add(&printed[..length.unwrap_or(0)]);
+}
+
+unsafe fn add_quoted(out: &mut Buffer, text: &[u8]) {
+    let is_quoted = |byte: &u8| matches!(byte, b'"' | b'\\' | b'\n' | b'\r' | 0);
+    out.add_byte(b'"');
+    let mut rest = text;
+    while !rest.is_empty() {
+        const PIECE: usize = 4096;
+        let part = &rest[..rest.len().min(PIECE)];
+        let plain = part.iter().position(is_quoted).unwrap_or(part.len());
+        out.add(&part[..plain]);
+        rest = &rest[plain..];
+        if plain < part.len() {
+            match rest[0] {
+                b'\r' => out.add(b"\\r"),
+                0 => out.add(b"\\000"),
+                byte => out.add(&[b'\\', byte]),
+            }
+            rest = &rest[1..];
+        }
+    }
+    out.add_byte(b'"');
+}
