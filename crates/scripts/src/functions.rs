@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::libraries::guards::{missing_global, read_only};
 use crate::libraries::redis::register::LOADING;
 use crate::libraries::workspace::Workspace;
-use crate::libraries::{chunks, function, redis};
+use crate::libraries::{function, parser, redis};
 use crate::sandbox;
 use crate::state::context::keep_error;
 use crate::state::stack::{keep, push_bytes, set_globals, swap};
@@ -26,30 +26,35 @@ pub(crate) const LOAD_TIME: Duration = Duration::from_millis(500);
 
 /// Tables in the registry.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Globals {
+pub(crate) struct LibraryGlobals {
     /// What libraries see as their globals: an empty table.
-    front: c_int,
+    proxy: c_int,
     /// Its metatable, which says where to look.
     meta: c_int,
     /// What there is while the program of a library is run.
-    few: c_int,
+    while_loading: c_int,
     /// And while a function is: what scripts have, but for what `redis` has for them only.
-    most: c_int,
+    while_running: c_int,
 }
 
 #[cfg(test)]
-impl Globals {
+impl LibraryGlobals {
     /// Where the registry holds the tables.
     pub(crate) fn places(&self) -> [c_int; 4] {
-        [self.front, self.meta, self.few, self.most]
+        [
+            self.proxy,
+            self.meta,
+            self.while_loading,
+            self.while_running,
+        ]
     }
 }
 
 /// What `redis` has for scripts only.
-const OF_SCRIPTS: [&CStr; 3] = [c"breakpoint", c"debug", c"replicate_commands"];
+const SCRIPTS_ONLY: [&CStr; 3] = [c"breakpoint", c"debug", c"replicate_commands"];
 
 /// Makes the tables. The library `redis` of programs is on top, and is taken off.
-pub(crate) unsafe fn prepare(state: *mut lua_State, workspace: *mut Workspace) -> Globals {
+pub(crate) unsafe fn prepare(state: *mut lua_State, workspace: *mut Workspace) -> LibraryGlobals {
     lua_createtable(state, 0, 8);
     function::add(state, LOADING);
     for (name, number) in redis::NUMBERS {
@@ -65,8 +70,8 @@ pub(crate) unsafe fn prepare(state: *mut lua_State, workspace: *mut Workspace) -
     swap(state);
     lua_setfield(state, -2, c"redis".as_ptr());
     sandbox::protect(state, workspace, Some(missing_global));
-    let few = keep(state);
-    let most = copy_most(state, workspace);
+    let while_loading = keep(state);
+    let while_running = copy_globals(state, workspace);
 
     lua_createtable(state, 0, 0);
     lua_createtable(state, 0, 3);
@@ -77,24 +82,24 @@ pub(crate) unsafe fn prepare(state: *mut lua_State, workspace: *mut Workspace) -
     lua_pushvalue(state, -1);
     let meta = keep(state);
     lua_setmetatable(state, -2);
-    let front = keep(state);
-    Globals {
-        front,
+    let proxy = keep(state);
+    LibraryGlobals {
+        proxy,
         meta,
-        few,
-        most,
+        while_loading,
+        while_running,
     }
 }
 
 /// Keeps a copy of the globals, with a `redis` of its own. Returns where.
-unsafe fn copy_most(state: *mut lua_State, workspace: *mut Workspace) -> c_int {
-    (*workspace).sandbox.push_real_globals(state);
+unsafe fn copy_globals(state: *mut lua_State, workspace: *mut Workspace) -> c_int {
+    (*workspace).proxies.push_globals(state);
     copy(state);
     lua_getfield_(state, -1, c"redis".as_ptr());
-    if let Some(behind) = (*workspace).sandbox.behind(state, -1) {
-        lua_rawgeti_(state, LUA_REGISTRYINDEX, behind);
+    if let Some(original) = (*workspace).proxies.original(state, -1) {
+        lua_rawgeti_(state, LUA_REGISTRYINDEX, original);
         copy(state);
-        for name in OF_SCRIPTS {
+        for name in SCRIPTS_ONLY {
             lua_pushnil(state);
             lua_setfield(state, -2, name.as_ptr());
         }
@@ -123,7 +128,7 @@ unsafe fn copy(state: *mut lua_State) {
 }
 
 /// Has libraries see the table at a place in the registry.
-unsafe fn show(state: *mut lua_State, globals: Globals, shown: c_int) {
+unsafe fn show_globals(state: *mut lua_State, globals: LibraryGlobals, shown: c_int) {
     lua_rawgeti_(state, LUA_REGISTRYINDEX, globals.meta);
     lua_rawgeti_(state, LUA_REGISTRYINDEX, shown);
     lua_setfield(state, -2, c"__index".as_ptr());
@@ -143,18 +148,18 @@ pub(crate) enum LoadError {
 pub(crate) unsafe fn load(
     state: *mut lua_State,
     workspace: *mut Workspace,
-    globals: Globals,
+    globals: LibraryGlobals,
     program: &[u8],
 ) -> Result<(), LoadError> {
-    show(state, globals, globals.few);
-    lua_rawgeti_(state, LUA_REGISTRYINDEX, globals.front);
+    show_globals(state, globals, globals.while_loading);
+    lua_rawgeti_(state, LUA_REGISTRYINDEX, globals.proxy);
     set_globals(state);
     let name = c"@user_function".as_ptr();
-    if chunks::load_text(state, program, name, chunks::PROGRAM_MAX) != 0 {
+    if parser::load_program(state, program, name, parser::PROGRAM_MAX) != 0 {
         keep_error(state);
         return Err(LoadError::Compiling);
     }
-    (*workspace).loading.begin();
+    (*workspace).registrations.begin();
     if lua_pcall(state, 0, 0, 0) != 0 {
         if lua_istable(state, -1) == 0 {
             push_bytes(state, b"ERR ");
@@ -164,15 +169,15 @@ pub(crate) unsafe fn load(
             }
         }
         keep_error(state);
-        forget(state, workspace);
+        free_registered(state, workspace);
         return Err(LoadError::Running);
     }
     Ok(())
 }
 
 /// Frees what the program registered before it failed.
-unsafe fn forget(state: *mut lua_State, workspace: *mut Workspace) {
-    for (_, place) in &(*workspace).loading.registered {
+unsafe fn free_registered(state: *mut lua_State, workspace: *mut Workspace) {
+    for (_, place) in &(*workspace).registrations.functions {
         luaL_unref(state, LUA_REGISTRYINDEX, *place);
     }
 }
@@ -181,11 +186,11 @@ unsafe fn forget(state: *mut lua_State, workspace: *mut Workspace) {
 pub(crate) unsafe fn push(
     state: *mut lua_State,
     workspace: *mut Workspace,
-    globals: Globals,
+    globals: LibraryGlobals,
     place: c_int,
 ) {
-    show(state, globals, globals.most);
-    (*workspace).sandbox.push_real_globals(state);
+    show_globals(state, globals, globals.while_running);
+    (*workspace).proxies.push_globals(state);
     for name in [b"KEYS", b"ARGV"] {
         push_bytes(state, name);
         lua_pushnil(state);

@@ -29,7 +29,7 @@ use undercroft_commands::script::{
 };
 
 use libraries::catalog;
-pub use libraries::catalog::Row;
+pub use libraries::catalog::FunctionRow;
 use machine::Machine;
 use state::locale::CLocale;
 use state::pool;
@@ -61,7 +61,7 @@ pub fn interpreter() -> &'static dyn Interpreter {
 /// let rows = undercroft_scripts::functions();
 /// assert!(rows.iter().any(|row| row.name == "string.rep" && row.ends == "the host is asked"));
 /// ```
-pub fn functions() -> Vec<Row> {
+pub fn functions() -> Vec<FunctionRow> {
     catalog::rows()
 }
 
@@ -70,7 +70,7 @@ pub fn functions() -> Vec<Row> {
 /// # Errors
 /// Where there is no memory for one.
 fn with_machine<R>(body: impl FnOnce(&mut Machine) -> R) -> Result<R, CommandError> {
-    let _locale = CLocale::begin();
+    let _locale = CLocale::enter();
     // A thread that ends has none any more: destructors of its own may still run scripts.
     let kept = MACHINE.try_with(|machine| machine.borrow_mut().take());
     let mut machine = match kept.ok().flatten() {
@@ -80,7 +80,7 @@ fn with_machine<R>(body: impl FnOnce(&mut Machine) -> R) -> Result<R, CommandErr
         ))?,
     };
     let result = body(&mut machine);
-    machine.tell_memory();
+    machine.publish_memory();
     if machine.is_worth_keeping() {
         let _ = MACHINE.try_with(|kept| *kept.borrow_mut() = Some(machine));
     }

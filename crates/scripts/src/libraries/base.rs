@@ -14,9 +14,9 @@ use mlua_sys::{
     luaL_checkoption, luaL_checktype, luaL_error, luaL_getmetafield, luaL_optlstring, luaL_where,
 };
 
-use super::guards::{redirect, refuse_protected};
-use crate::libraries::chunks;
+use super::guards::{refuse_proxy, replace_proxy};
 use crate::libraries::function::{Function, Memory, asked, bounded, constant};
+use crate::libraries::parser;
 use crate::libraries::workspace::Workspace;
 use crate::state::limits;
 use crate::state::stack::{bytes, c_bytes};
@@ -39,13 +39,13 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     constant(c"ipairs", ipairs),
     asked(
         c"load",
-        chunks::load,
+        parser::load,
         "bytes, 1 MiB at most",
         Memory::Counted,
     ),
     asked(
         c"loadstring",
-        chunks::load_string,
+        parser::load_string,
         "bytes, 1 MiB at most",
         Memory::Counted,
     ),
@@ -183,7 +183,7 @@ unsafe extern "C-unwind" fn get_metatable(state: *mut lua_State) -> c_int {
 }
 
 unsafe extern "C-unwind" fn set_metatable(state: *mut lua_State) -> c_int {
-    refuse_protected(state);
+    refuse_proxy(state);
     luaL_checktype(state, 1, LUA_TTABLE);
     if !matches!(lua_type(state, 2), LUA_TNIL | LUA_TTABLE) {
         return luaL_argerror(state, 2, c"nil or table expected".as_ptr());
@@ -204,7 +204,7 @@ unsafe extern "C-unwind" fn raw_equal(state: *mut lua_State) -> c_int {
 }
 
 unsafe extern "C-unwind" fn raw_get(state: *mut lua_State) -> c_int {
-    redirect(state);
+    replace_proxy(state);
     luaL_checktype(state, 1, LUA_TTABLE);
     luaL_checkany(state, 2);
     lua_settop(state, 2);
@@ -213,7 +213,7 @@ unsafe extern "C-unwind" fn raw_get(state: *mut lua_State) -> c_int {
 }
 
 unsafe extern "C-unwind" fn raw_set(state: *mut lua_State) -> c_int {
-    refuse_protected(state);
+    refuse_proxy(state);
     luaL_checktype(state, 1, LUA_TTABLE);
     luaL_checkany(state, 2);
     luaL_checkany(state, 3);
@@ -223,7 +223,7 @@ unsafe extern "C-unwind" fn raw_set(state: *mut lua_State) -> c_int {
 }
 
 unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
-    redirect(state);
+    replace_proxy(state);
     luaL_checktype(state, 1, LUA_TTABLE);
     lua_settop(state, 2);
     if lua_next(state, 1) != 0 {
@@ -237,10 +237,10 @@ unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn pairs(state: *mut lua_State) -> c_int {
     luaL_checktype(state, 1, LUA_TTABLE);
     let workspace = Workspace::of(state);
-    if let Some(behind) = (*workspace).sandbox.behind(state, 1) {
+    if let Some(original) = (*workspace).proxies.original(state, 1) {
         lua_settop(state, 0);
         lua_createtable(state, 0, 32);
-        lua_rawgeti_(state, LUA_REGISTRYINDEX, behind);
+        lua_rawgeti_(state, LUA_REGISTRYINDEX, original);
         lua_pushnil(state);
         while lua_next(state, 2) != 0 {
             lua_pushvalue(state, -2);
@@ -249,7 +249,7 @@ unsafe extern "C-unwind" fn pairs(state: *mut lua_State) -> c_int {
         }
         lua_settop(state, 1);
     }
-    (*workspace).sandbox.push_real_globals(state);
+    (*workspace).proxies.push_globals(state);
     lua_getfield_(state, -1, c"next".as_ptr());
     lua_remove(state, -2);
     lua_pushvalue(state, 1);

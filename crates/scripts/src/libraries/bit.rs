@@ -34,17 +34,17 @@ fn bits(number: f64) -> u32 {
 }
 
 /// Leaves a number, as a signed one.
-unsafe fn leave(state: *mut lua_State, bits: u32) -> c_int {
+unsafe fn push_signed(state: *mut lua_State, bits: u32) -> c_int {
     lua_pushnumber(state, f64::from(bits as i32));
     1
 }
 
 unsafe extern "C-unwind" fn to_bit(state: *mut lua_State) -> c_int {
-    leave(state, argument(state, 1))
+    push_signed(state, argument(state, 1))
 }
 
 unsafe extern "C-unwind" fn not(state: *mut lua_State) -> c_int {
-    leave(state, !argument(state, 1))
+    push_signed(state, !argument(state, 1))
 }
 
 unsafe fn fold(state: *mut lua_State, join: fn(u32, u32) -> u32) -> c_int {
@@ -53,7 +53,7 @@ unsafe fn fold(state: *mut lua_State, join: fn(u32, u32) -> u32) -> c_int {
     for index in (2..=lua_gettop(state)).rev() {
         all = join(all, argument(state, index));
     }
-    leave(state, all)
+    push_signed(state, all)
 }
 
 unsafe extern "C-unwind" fn and(state: *mut lua_State) -> c_int {
@@ -71,7 +71,7 @@ unsafe extern "C-unwind" fn exclusive_or(state: *mut lua_State) -> c_int {
 unsafe fn shift(state: *mut lua_State, by: fn(u32, u32) -> u32) -> c_int {
     let bits = argument(state, 1);
     let places = argument(state, 2) & 31;
-    leave(state, by(bits, places))
+    push_signed(state, by(bits, places))
 }
 
 unsafe extern "C-unwind" fn shift_left(state: *mut lua_State) -> c_int {
@@ -95,7 +95,7 @@ unsafe extern "C-unwind" fn rotate_right(state: *mut lua_State) -> c_int {
 }
 
 unsafe extern "C-unwind" fn swap_bytes(state: *mut lua_State) -> c_int {
-    leave(state, argument(state, 1).swap_bytes())
+    push_signed(state, argument(state, 1).swap_bytes())
 }
 
 unsafe extern "C-unwind" fn to_hexadecimal(state: *mut lua_State) -> c_int {

@@ -100,7 +100,7 @@ impl Format {
     }
 
     /// An option that stands for nothing itself.
-    unsafe fn control(&mut self, state: *mut lua_State, option: u8) {
+    unsafe fn apply_control(&mut self, state: *mut lua_State, option: u8) {
         match option {
             b' ' => {}
             b'>' => self.is_big = true,
@@ -138,7 +138,7 @@ fn append(out: &mut Vec<u8>, bytes: &mut [u8], is_big: bool) {
 unsafe extern "C-unwind" fn pack(state: *mut lua_State) -> c_int {
     let mut format = Format::of(state);
     let workspace = Workspace::of(state);
-    (*workspace).context.begin_text();
+    (*workspace).context.clear_scratch();
     let out = &raw mut (*workspace).context.text;
     // An argument that is missing is nil.
     lua_pushnil(state);
@@ -187,11 +187,11 @@ unsafe extern "C-unwind" fn pack(state: *mut lua_State) -> c_int {
                     size += 1;
                 }
             }
-            _ => format.control(state, option),
+            _ => format.apply_control(state, option),
         }
         total = total.wrapping_add(size);
     }
-    limits::push_made(state);
+    limits::push_scratch(state);
     1
 }
 
@@ -265,7 +265,7 @@ unsafe extern "C-unwind" fn unpack(state: *mut lua_State) -> c_int {
                 size = end + 1;
                 count += 1;
             }
-            _ => format.control(state, option),
+            _ => format.apply_control(state, option),
         }
         at += size;
     }
@@ -310,7 +310,7 @@ unsafe extern "C-unwind" fn size(state: *mut lua_State) -> c_int {
             return luaL_argerror(state, 1, c"option 'c0' has no fixed size".as_ptr());
         }
         if !option.is_ascii_alphanumeric() {
-            format.control(state, option);
+            format.apply_control(state, option);
         }
         at = at.wrapping_add(size);
     }

@@ -7,7 +7,7 @@ use mlua_sys::{
     lua_pushvalue, lua_setfield, lua_setmetatable, lua_type,
 };
 
-use super::function::{Ends, Function, Memory, add};
+use super::function::{Function, Interruption, Memory, add};
 use super::{base, bit, c_struct, cjson, cmsgpack, coroutine, guards, math, redis, string, table};
 use crate::state::stack::push_bytes;
 
@@ -30,7 +30,7 @@ const fn library(name: &'static CStr, functions: &'static [Function]) -> Library
 
 /// All libraries. No other function is given to a script. A static, as the functions of a constant may have an address of
 /// their own wherever it is used.
-pub(crate) static TABLE: &[Library] = &[
+pub(crate) static LIBRARIES: &[Library] = &[
     Library {
         name: c"",
         functions: base::FUNCTIONS,
@@ -68,7 +68,7 @@ pub(crate) static TABLE: &[Library] = &[
 
 /// What the table says of a function, for people to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct FunctionRow {
     /// How a script calls it; of one that has no name, what it is.
     pub name: String,
     /// Whether a script has it by that name.
@@ -82,21 +82,21 @@ pub struct Row {
 }
 
 /// All rows of the table.
-pub(crate) fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<FunctionRow> {
     let row = |library: &CStr, function: &Function, is_named: bool| {
         let library = match library.to_str() {
             Ok(library) if is_named && !library.is_empty() => format!("{library}."),
             _ => String::new(),
         };
         let bounds = function.bounds;
-        Row {
+        FunctionRow {
             name: library + &function.name.to_string_lossy(),
             is_named,
             cost: bounds.cost,
-            ends: match bounds.ends {
-                Ends::AtOnce => "ends at once",
-                Ends::Asked => "the host is asked",
-                Ends::Bounded => "not within",
+            ends: match bounds.interruption {
+                Interruption::EndsAtOnce => "ends at once",
+                Interruption::Asked => "the host is asked",
+                Interruption::Bounded => "not within",
             },
             memory: match bounds.memory {
                 Memory::Fixed => "fixed",
@@ -110,7 +110,7 @@ pub(crate) fn rows() -> Vec<Row> {
         let returned = library.returned.iter();
         named.chain(returned.map(move |function| row(library.name, function, false)))
     };
-    TABLE.iter().flat_map(of_library).collect()
+    LIBRARIES.iter().flat_map(of_library).collect()
 }
 
 /// Puts all libraries into the globals of a new interpreter.
@@ -119,7 +119,7 @@ pub(crate) unsafe fn open(state: *mut lua_State) {
     lua_setfield(state, LUA_GLOBALSINDEX, c"_G".as_ptr());
     push_bytes(state, b"Lua 5.1");
     lua_setfield(state, LUA_GLOBALSINDEX, c"_VERSION".as_ptr());
-    for library in TABLE {
+    for library in LIBRARIES {
         if library.functions.is_empty() {
             continue;
         }

@@ -12,7 +12,7 @@ use mlua_sys::{
 
 use crate::libraries::function::{Function, Memory, asked};
 use crate::libraries::workspace::Workspace;
-use crate::state::limits::{self, WALK, check_room};
+use crate::state::limits::{self, TABLE_WALK, check_room};
 use crate::state::stack::bytes;
 use crate::state::stack::push_bytes;
 use crate::values::arguments::{integer, optional_integer};
@@ -53,7 +53,7 @@ pub(crate) unsafe fn add_values(state: *mut lua_State) {
 }
 
 /// Tables within tables that are packed; deeper ones become nil.
-const PACKED_LEVELS: usize = 16;
+const PACKED_LEVELS_MAX: usize = 16;
 /// Arrays and maps within one another that are unpacked.
 const LEVELS_MAX: usize = 1000;
 
@@ -63,14 +63,14 @@ unsafe extern "C-unwind" fn pack(state: *mut lua_State) -> c_int {
         return luaL_argerror(state, 0, c"MessagePack pack needs input.".as_ptr());
     }
     let workspace = Workspace::of(state);
-    (*workspace).context.begin_text();
+    (*workspace).context.clear_scratch();
     let out = &raw mut (*workspace).context.text;
     for index in 1..=count {
         check_stack(state, 1);
         lua_pushvalue(state, index);
         append(state, out, 0);
     }
-    limits::push_made(state);
+    limits::push_scratch(state);
     1
 }
 
@@ -112,7 +112,7 @@ unsafe fn append(state: *mut lua_State, out: *mut Vec<u8>, level: usize) {
             0xc2
         }),
         LUA_TNUMBER => append_number(&mut *out, lua_tonumber(state, -1)),
-        LUA_TTABLE if level < PACKED_LEVELS => append_table(state, out, level),
+        LUA_TTABLE if level < PACKED_LEVELS_MAX => append_table(state, out, level),
         _ => (*out).push(0xc0),
     }
     lua_pop(state, 1);
@@ -208,7 +208,7 @@ unsafe fn is_array(state: *mut lua_State) -> bool {
 
 unsafe fn append_table(state: *mut lua_State, out: *mut Vec<u8>, level: usize) {
     check_stack(state, 3);
-    limits::spend(state, WALK);
+    limits::spend(state, TABLE_WALK);
     check_room(state, 0);
     if is_array(state) {
         let length = lua_objlen(state, -1);
@@ -242,22 +242,25 @@ struct Input<'a> {
     rest: &'a [u8],
 }
 
-/// Why they cannot be.
+/// Why bytes cannot be unpacked.
 #[derive(Clone, Copy)]
-enum Bad {
-    Missing,
-    Format,
+enum UnpackError {
+    Truncated,
+    Malformed,
 }
 
 impl<'a> Input<'a> {
-    fn take(&mut self, length: usize) -> Result<&'a [u8], Bad> {
-        let (taken, rest) = self.rest.split_at_checked(length).ok_or(Bad::Missing)?;
+    fn take(&mut self, length: usize) -> Result<&'a [u8], UnpackError> {
+        let (taken, rest) = self
+            .rest
+            .split_at_checked(length)
+            .ok_or(UnpackError::Truncated)?;
         self.rest = rest;
         Ok(taken)
     }
 
     /// An unsigned number of so many bytes behind its mark.
-    fn number(&mut self, length: usize) -> Result<u64, Bad> {
+    fn number(&mut self, length: usize) -> Result<u64, UnpackError> {
         let bytes = self.take(length)?;
         Ok(bytes
             .iter()
@@ -266,7 +269,11 @@ impl<'a> Input<'a> {
 }
 
 /// Pushes the next value.
-unsafe fn push(state: *mut lua_State, input: &mut Input<'_>, level: usize) -> Result<(), Bad> {
+unsafe fn push_value(
+    state: *mut lua_State,
+    input: &mut Input<'_>,
+    level: usize,
+) -> Result<(), UnpackError> {
     check_results(state, 3);
     if level > LEVELS_MAX {
         luaL_error(
@@ -306,13 +313,17 @@ unsafe fn push(state: *mut lua_State, input: &mut Input<'_>, level: usize) -> Re
             return push_map(state, input, length, level);
         }
         0xe0..=0xff => lua_pushnumber(state, f64::from(mark as i8)),
-        0xc1 | 0xc4..=0xc9 | 0xd4..=0xd8 => return Err(Bad::Format),
+        0xc1 | 0xc4..=0xc9 | 0xd4..=0xd8 => return Err(UnpackError::Malformed),
     }
     Ok(())
 }
 
 /// Pushes a text whose length stands in front of it in so many bytes.
-unsafe fn push_text(state: *mut lua_State, input: &mut Input<'_>, size: usize) -> Result<(), Bad> {
+unsafe fn push_text(
+    state: *mut lua_State,
+    input: &mut Input<'_>,
+    size: usize,
+) -> Result<(), UnpackError> {
     let length = input.number(size)? as usize;
     let text = input.take(length)?;
     limits::spend_bytes(state, length);
@@ -326,11 +337,11 @@ unsafe fn push_array(
     input: &mut Input<'_>,
     length: usize,
     level: usize,
-) -> Result<(), Bad> {
+) -> Result<(), UnpackError> {
     lua_createtable(state, 0, 0);
     for index in 1..=length {
         lua_pushnumber(state, index as f64);
-        push(state, input, level + 1)?;
+        push_value(state, input, level + 1)?;
         lua_rawset(state, -3);
     }
     Ok(())
@@ -341,17 +352,17 @@ unsafe fn push_map(
     input: &mut Input<'_>,
     length: usize,
     level: usize,
-) -> Result<(), Bad> {
+) -> Result<(), UnpackError> {
     lua_createtable(state, 0, 0);
     for _ in 0..length {
-        push(state, input, level + 1)?;
-        push(state, input, level + 1)?;
+        push_value(state, input, level + 1)?;
+        push_value(state, input, level + 1)?;
         lua_rawset(state, -3);
     }
     Ok(())
 }
 
-unsafe fn unpack_part(state: *mut lua_State, limit: i64, offset: i64) -> c_int {
+unsafe fn unpack_values(state: *mut lua_State, limit: i64, offset: i64) -> c_int {
     let mut length = 0;
     let data = luaL_checklstring(state, 1, &mut length);
     if offset < 0 || limit < 0 {
@@ -378,10 +389,14 @@ unsafe fn unpack_part(state: *mut lua_State, limit: i64, offset: i64) -> c_int {
     };
     let mut count = 0;
     while !input.rest.is_empty() && count < limit {
-        match push(state, &mut input, 0) {
+        match push_value(state, &mut input, 0) {
             Ok(()) => {}
-            Err(Bad::Missing) => return luaL_error(state, c"Missing bytes in input.".as_ptr()),
-            Err(Bad::Format) => return luaL_error(state, c"Bad data format in input.".as_ptr()),
+            Err(UnpackError::Truncated) => {
+                return luaL_error(state, c"Missing bytes in input.".as_ptr());
+            }
+            Err(UnpackError::Malformed) => {
+                return luaL_error(state, c"Bad data format in input.".as_ptr());
+            }
         }
         count += 1;
     }
@@ -399,18 +414,18 @@ unsafe fn unpack_part(state: *mut lua_State, limit: i64, offset: i64) -> c_int {
 }
 
 unsafe extern "C-unwind" fn unpack(state: *mut lua_State) -> c_int {
-    unpack_part(state, 0, 0)
+    unpack_values(state, 0, 0)
 }
 
 unsafe extern "C-unwind" fn unpack_one(state: *mut lua_State) -> c_int {
     let offset = optional_integer(state, 2, 0);
     lua_settop(state, 1);
-    unpack_part(state, 1, offset)
+    unpack_values(state, 1, offset)
 }
 
 unsafe extern "C-unwind" fn unpack_limit(state: *mut lua_State) -> c_int {
     let limit = integer(state, 2);
     let offset = optional_integer(state, 3, 0);
     lua_settop(state, 1);
-    unpack_part(state, limit, offset)
+    unpack_values(state, limit, offset)
 }

@@ -119,7 +119,7 @@ unsafe fn resume_with(
         );
         return None;
     }
-    limits::watch_coroutine(state, coroutine);
+    limits::hook_coroutine(state, coroutine);
     lua_xmove(state, coroutine, arguments);
     // Calls of C within one another are counted across coroutines.
     lua_setlevel(state, coroutine);

@@ -17,15 +17,15 @@ pub(crate) struct Bounds {
     /// What the time grows with.
     pub(crate) cost: &'static str,
     /// How it comes to its end before that.
-    pub(crate) ends: Ends,
+    pub(crate) interruption: Interruption,
     pub(crate) memory: Memory,
 }
 
 /// Whether a call can be interrupted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ends {
+pub(crate) enum Interruption {
     /// It takes no longer than some instructions of Lua.
-    AtOnce,
+    EndsAtOnce,
     /// The host is asked at least every 65,536 steps.
     Asked,
     /// The host is not asked: the reason is in the cost.
@@ -48,7 +48,7 @@ pub(crate) const fn constant(name: &'static CStr, function: lua_CFunction) -> Fu
         function,
         bounds: Bounds {
             cost: "constant",
-            ends: Ends::AtOnce,
+            interruption: Interruption::EndsAtOnce,
             memory: Memory::Fixed,
         },
     }
@@ -66,7 +66,7 @@ pub(crate) const fn asked(
         function,
         bounds: Bounds {
             cost,
-            ends: Ends::Asked,
+            interruption: Interruption::Asked,
             memory,
         },
     }
@@ -84,7 +84,7 @@ pub(crate) const fn bounded(
         function,
         bounds: Bounds {
             cost,
-            ends: Ends::Bounded,
+            interruption: Interruption::Bounded,
             memory,
         },
     }

@@ -11,7 +11,7 @@ use super::function::{Function, constant};
 use super::workspace::Workspace;
 use crate::state::raise::{raise_here, raise_text};
 
-/// Functions of the metatables of tables that are in front.
+/// Functions of the metatables of proxies.
 pub(crate) const GUARDS: &[Function] = &[
     constant(c"the guard of tables that are read only", read_only),
     constant(c"the guard of missing globals", missing_global),
@@ -43,19 +43,19 @@ pub(crate) unsafe extern "C-unwind" fn missing_global(state: *mut lua_State) -> 
     )
 }
 
-/// Raises where the first argument is a table that a script may not change.
-pub(super) unsafe fn refuse_protected(state: *mut lua_State) {
+/// Raises an error if the first argument is a proxy: a script may not change the table that it stands for.
+pub(super) unsafe fn refuse_proxy(state: *mut lua_State) {
     let workspace = Workspace::of(state);
-    if (*workspace).sandbox.behind(state, 1).is_some() {
+    if (*workspace).proxies.original(state, 1).is_some() {
         raise_text(state, READ_ONLY);
     }
 }
 
-/// Puts what is behind a table in the place of the one in front.
-pub(super) unsafe fn redirect(state: *mut lua_State) {
+/// Replaces the first argument by the original table, if it is a proxy.
+pub(super) unsafe fn replace_proxy(state: *mut lua_State) {
     let workspace = Workspace::of(state);
-    if let Some(behind) = (*workspace).sandbox.behind(state, 1) {
-        lua_rawgeti_(state, LUA_REGISTRYINDEX, behind);
+    if let Some(original) = (*workspace).proxies.original(state, 1) {
+        lua_rawgeti_(state, LUA_REGISTRYINDEX, original);
         lua_replace(state, 1);
     }
 }

@@ -1,34 +1,34 @@
-//! The tables that are in front of the libraries and the globals.
+//! Proxies: empty tables that scripts are given in the place of the libraries and the globals.
 
 use std::ffi::c_int;
 
 use mlua_sys::{LUA_REGISTRYINDEX, lua_State, lua_rawgeti_, lua_topointer};
 
-/// Tables that are in front of others.
+/// The proxies of an interpreter.
 #[derive(Default)]
-pub(crate) struct Sandbox {
-    /// Each with the place of what is behind it in the registry.
-    pub(crate) fronts: Vec<(usize, c_int)>,
-    /// The globals in front, and behind, in the registry.
+pub(crate) struct Proxies {
+    /// The address of each proxy, and where the registry holds the original table.
+    pub(crate) known: Vec<(usize, c_int)>,
+    /// Where the registry holds the proxy of the globals, and the original.
     pub(crate) globals: (c_int, c_int),
 }
 
-impl Sandbox {
-    /// Where the registry holds the globals in front.
+impl Proxies {
+    /// Where the registry holds the proxy of the globals.
     #[cfg(test)]
     pub(crate) fn place(&self) -> c_int {
         self.globals.0
     }
 
-    /// Pushes the globals behind.
-    pub(crate) unsafe fn push_real_globals(&self, state: *mut lua_State) {
+    /// Pushes the original globals.
+    pub(crate) unsafe fn push_globals(&self, state: *mut lua_State) {
         lua_rawgeti_(state, LUA_REGISTRYINDEX, self.globals.1);
     }
 
-    /// What is behind the table at an index, in the registry, if it is one in front.
-    pub(crate) unsafe fn behind(&self, state: *mut lua_State, index: c_int) -> Option<c_int> {
+    /// Where the registry holds the original of the table at an index; none if that is no proxy.
+    pub(crate) unsafe fn original(&self, state: *mut lua_State, index: c_int) -> Option<c_int> {
         let place = lua_topointer(state, index) as usize;
-        let mut fronts = self.fronts.iter();
-        fronts.find(|front| front.0 == place).map(|front| front.1)
+        let mut known = self.known.iter();
+        known.find(|proxy| proxy.0 == place).map(|proxy| proxy.1)
     }
 }

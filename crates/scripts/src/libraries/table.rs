@@ -9,7 +9,7 @@ use mlua_sys::{
     lua_tonumber, lua_type, lua_typename, luaL_checkstack, luaL_checktype, luaL_error,
 };
 
-use super::guards::{redirect, refuse_protected};
+use super::guards::{refuse_proxy, replace_proxy};
 use crate::libraries::function::{Function, Memory, asked, constant};
 use crate::state::limits;
 use crate::state::stack::bytes;
@@ -50,11 +50,11 @@ unsafe fn length(state: *mut lua_State) -> i64 {
 
 /// Pushes a value of the first argument. No table has a value at an index that is no 32-bit integer here: the indices of
 /// Lua's own functions are.
-unsafe fn push(state: *mut lua_State, index: i64) {
+unsafe fn push_item(state: *mut lua_State, index: i64) {
     lua_rawgeti_(state, 1, index as c_int);
 }
 
-unsafe fn put(state: *mut lua_State, index: i64) {
+unsafe fn set_item(state: *mut lua_State, index: i64) {
     lua_rawseti_(state, 1, index as c_int);
 }
 
@@ -71,7 +71,7 @@ unsafe extern "C-unwind" fn concat(state: *mut lua_State) -> c_int {
     let separator = bytes(state, 2);
     let mut text = Buffer::new(state);
     for index in first..=last {
-        push(state, index);
+        push_item(state, index);
         if lua_isstring(state, -1) == 0 {
             return luaL_error(
                 state,
@@ -92,7 +92,7 @@ unsafe extern "C-unwind" fn concat(state: *mut lua_State) -> c_int {
 }
 
 unsafe extern "C-unwind" fn for_each(state: *mut lua_State) -> c_int {
-    redirect(state);
+    replace_proxy(state);
     luaL_checktype(state, 1, LUA_TTABLE);
     luaL_checktype(state, 2, LUA_TFUNCTION);
     lua_pushnil(state);
@@ -117,7 +117,7 @@ unsafe extern "C-unwind" fn for_each_index(state: *mut lua_State) -> c_int {
         limits::spend(state, 1);
         lua_pushvalue(state, 2);
         lua_pushinteger(state, index);
-        push(state, index);
+        push_item(state, index);
         lua_call(state, 2, 1);
         if lua_type(state, -1) != LUA_TNIL {
             return 1;
@@ -134,7 +134,7 @@ unsafe extern "C-unwind" fn length_of(state: *mut lua_State) -> c_int {
 }
 
 unsafe extern "C-unwind" fn set_length(state: *mut lua_State) -> c_int {
-    refuse_protected(state);
+    refuse_proxy(state);
     luaL_checktype(state, 1, LUA_TTABLE);
     luaL_error(state, c"'setn' is obsolete".as_ptr())
 }
@@ -158,7 +158,7 @@ unsafe extern "C-unwind" fn greatest(state: *mut lua_State) -> c_int {
 }
 
 unsafe extern "C-unwind" fn insert(state: *mut lua_State) -> c_int {
-    refuse_protected(state);
+    refuse_proxy(state);
     let end = length(state) + 1;
     let place = match lua_gettop(state) {
         2 => end,
@@ -167,8 +167,8 @@ unsafe extern "C-unwind" fn insert(state: *mut lua_State) -> c_int {
             let mut index = end.max(place);
             while index > place {
                 limits::spend(state, 1);
-                push(state, index - 1);
-                put(state, index);
+                push_item(state, index - 1);
+                set_item(state, index);
                 index -= 1;
             }
             place
@@ -177,30 +177,30 @@ unsafe extern "C-unwind" fn insert(state: *mut lua_State) -> c_int {
             return luaL_error(state, c"wrong number of arguments to 'insert'".as_ptr());
         }
     };
-    put(state, place);
+    set_item(state, place);
     0
 }
 
 unsafe extern "C-unwind" fn remove(state: *mut lua_State) -> c_int {
-    refuse_protected(state);
+    refuse_proxy(state);
     let end = length(state);
     let place = optional_int(state, 2, end);
     if !(1..=end).contains(&place) {
         return 0;
     }
-    push(state, place);
+    push_item(state, place);
     for index in place..end {
         limits::spend(state, 1);
-        push(state, index + 1);
-        put(state, index);
+        push_item(state, index + 1);
+        set_item(state, index);
     }
     lua_pushnil(state);
-    put(state, end);
+    set_item(state, end);
     1
 }
 
 unsafe extern "C-unwind" fn sort(state: *mut lua_State) -> c_int {
-    refuse_protected(state);
+    refuse_proxy(state);
     let length = length(state);
     luaL_checkstack(state, 40, c"".as_ptr());
     if lua_type(state, 2) > LUA_TNIL {
@@ -233,9 +233,9 @@ unsafe fn is_less(state: *mut lua_State, one: c_int, other: c_int) -> bool {
 }
 
 /// Puts the two values on top into the table, the upper one first.
-unsafe fn put_two(state: *mut lua_State, upper: i64, lower: i64) {
-    put(state, upper);
-    put(state, lower);
+unsafe fn set_two(state: *mut lua_State, upper: i64, lower: i64) {
+    set_item(state, upper);
+    set_item(state, lower);
 }
 
 const INVALID: &CStr = c"invalid order function for sorting";
@@ -243,10 +243,10 @@ const INVALID: &CStr = c"invalid order function for sorting";
 /// Lua's own quicksort, which compares in this order: what is equal comes out as it does there.
 unsafe fn sort_part(state: *mut lua_State, mut low: i64, mut high: i64) {
     while low < high {
-        push(state, low);
-        push(state, high);
+        push_item(state, low);
+        push_item(state, high);
         if is_less(state, -1, -2) {
-            put_two(state, low, high);
+            set_two(state, low, high);
         } else {
             lua_pop(state, 2);
         }
@@ -254,15 +254,15 @@ unsafe fn sort_part(state: *mut lua_State, mut low: i64, mut high: i64) {
             break;
         }
         let middle = (low + high) / 2;
-        push(state, middle);
-        push(state, low);
+        push_item(state, middle);
+        push_item(state, low);
         if is_less(state, -2, -1) {
-            put_two(state, middle, low);
+            set_two(state, middle, low);
         } else {
             lua_pop(state, 1);
-            push(state, high);
+            push_item(state, high);
             if is_less(state, -1, -2) {
-                put_two(state, middle, high);
+                set_two(state, middle, high);
             } else {
                 lua_pop(state, 2);
             }
@@ -270,41 +270,41 @@ unsafe fn sort_part(state: *mut lua_State, mut low: i64, mut high: i64) {
         if high - low == 2 {
             break;
         }
-        push(state, middle);
+        push_item(state, middle);
         lua_pushvalue(state, -1);
-        push(state, high - 1);
-        put_two(state, middle, high - 1);
+        push_item(state, high - 1);
+        set_two(state, middle, high - 1);
         let (mut from, mut to) = (low, high - 1);
         loop {
             from += 1;
-            push(state, from);
+            push_item(state, from);
             while is_less(state, -1, -2) {
                 if from > high {
                     luaL_error(state, INVALID.as_ptr());
                 }
                 lua_pop(state, 1);
                 from += 1;
-                push(state, from);
+                push_item(state, from);
             }
             to -= 1;
-            push(state, to);
+            push_item(state, to);
             while is_less(state, -3, -1) {
                 if to < low {
                     luaL_error(state, INVALID.as_ptr());
                 }
                 lua_pop(state, 1);
                 to -= 1;
-                push(state, to);
+                push_item(state, to);
             }
             if to < from {
                 lua_pop(state, 3);
                 break;
             }
-            put_two(state, from, to);
+            set_two(state, from, to);
         }
-        push(state, high - 1);
-        push(state, from);
-        put_two(state, high - 1, from);
+        push_item(state, high - 1);
+        push_item(state, from);
+        set_two(state, high - 1, from);
         // The smaller half, and then the larger one.
         if from - low < high - from {
             sort_part(state, low, from - 1);

@@ -4,11 +4,11 @@ use std::any::Any;
 
 use mlua_sys::lua_State;
 
-use super::cjson::settings::Config;
-use super::proxies::Sandbox;
-use super::redis::registrations::Loading;
+use super::cjson::settings::Settings;
+use super::proxies::Proxies;
+use super::redis::registrations::Registrations;
 use crate::state::context::Context;
-use crate::values::reply_tape::Heard;
+use crate::values::reply_tape::ReplyTape;
 
 /// Where `math.random` begins.
 const RANDOM: u64 = 0x1234_abcd_330e;
@@ -23,17 +23,17 @@ pub(crate) struct Workspace {
     /// Numbers among them.
     pub(crate) digits: Vec<u8>,
     /// What a command answered.
-    pub(crate) heard: Heard,
+    pub(crate) reply: ReplyTape,
     /// What a command panicked with.
     pub(crate) panic: Option<Box<dyn Any + Send>>,
     /// The settings of `cjson`.
-    pub(crate) json: Config,
+    pub(crate) json: Settings,
     /// The state of `math.random`.
     pub(crate) random: u64,
     /// Whether the script has changed how garbage is collected.
     pub(crate) is_tuned: bool,
-    pub(crate) sandbox: Sandbox,
-    pub(crate) loading: Loading,
+    pub(crate) proxies: Proxies,
+    pub(crate) registrations: Registrations,
 }
 
 impl Workspace {
@@ -43,13 +43,13 @@ impl Workspace {
             context: Context::new(),
             arguments: Vec::new(),
             digits: Vec::new(),
-            heard: Heard::default(),
+            reply: ReplyTape::default(),
             panic: None,
-            json: Config::default(),
+            json: Settings::default(),
             random: RANDOM,
             is_tuned: true,
-            sandbox: Sandbox::default(),
-            loading: Loading::default(),
+            proxies: Proxies::default(),
+            registrations: Registrations::default(),
         }
     }
 

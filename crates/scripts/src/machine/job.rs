@@ -12,12 +12,12 @@ use undercroft_commands::reply::Reply;
 use undercroft_commands::script::{Called, Script};
 
 use super::error_handler::handle;
-use crate::functions::{self, LoadError};
-use crate::libraries::chunks;
+use crate::functions::{self, LibraryGlobals, LoadError};
+use crate::libraries::parser;
 use crate::libraries::workspace::Workspace;
 use crate::sandbox;
-use crate::sandbox::unguarded::{self, Reads};
-use crate::state::context::{Ending, keep_error};
+use crate::sandbox::unguarded::{self, GlobalReads, UnguardedGlobals};
+use crate::state::context::{RunStatus, keep_error};
 use crate::state::raise::COUNTED;
 use crate::state::stack::{c_bytes, keep, push_bytes};
 use crate::values::reply_writer;
@@ -28,57 +28,57 @@ pub(super) struct Compiled {
     /// Where the registry holds it.
     pub(super) place: c_int,
     /// What it reads, where it does nothing else.
-    pub(super) plain: Option<Reads>,
+    pub(super) reads: Option<GlobalReads>,
 }
 
 /// Places in the registry that every run needs.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Kept {
+pub(super) struct RunKeys {
     /// What runs a job.
     pub(super) run: c_int,
     /// What makes errors of what a script raises.
     handler: c_int,
-    pub(super) plain: unguarded::Globals,
-    pub(super) functions: functions::Globals,
+    pub(super) unguarded: UnguardedGlobals,
+    pub(super) functions: LibraryGlobals,
 }
 
 /// What is to be done, and how it ended.
 pub(super) struct Job<'a> {
     pub(super) workspace: *mut Workspace,
-    pub(super) kept: *mut Kept,
+    pub(super) keys: *mut RunKeys,
     pub(super) script: &'a Script,
     pub(super) called: Option<Called<'a>>,
     /// What is run; or what was compiled.
     pub(super) function: Option<Compiled>,
     pub(super) reply: Option<&'a mut dyn Reply>,
-    pub(super) ended: Ended,
+    pub(super) outcome: Outcome,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
-    Well,
+pub(super) enum Outcome {
+    Done,
     /// With an error, whole in the workspace's text.
-    WithError,
+    Error,
     /// Without one that could be told from; why is in the workspace's text.
-    Badly,
+    Failed,
 }
 
 /// Fills a new interpreter.
 pub(super) unsafe extern "C-unwind" fn prepare(state: *mut lua_State) -> c_int {
-    let kept = lua_touserdata(state, 1).cast::<Kept>();
+    let keys = lua_touserdata(state, 1).cast::<RunKeys>();
     let workspace = Workspace::of(state);
     sandbox::prepare(state, workspace);
-    let plain = unguarded::prepare(state, workspace);
+    let unguarded = unguarded::prepare(state, workspace);
     lua_settop(state, 0);
     let functions = functions::prepare(state, workspace);
     let [run, handler] = [run, handle].map(|function| {
         lua_pushcclosure(state, function, 0);
         keep(state)
     });
-    *kept = Kept {
+    *keys = RunKeys {
         run,
         handler,
-        plain,
+        unguarded,
         functions,
     };
     0
@@ -90,28 +90,28 @@ pub(super) unsafe extern "C-unwind" fn compile(state: *mut lua_State) -> c_int {
     sandbox::use_globals(state, (*job).workspace);
     let program = (*job).script.program();
     let name = c"@user_script".as_ptr();
-    if chunks::load_text(state, program, name, chunks::PROGRAM_MAX) != 0 {
+    if parser::load_program(state, program, name, parser::PROGRAM_MAX) != 0 {
         keep_error(state);
-        (*job).ended = Ended::Badly;
+        (*job).outcome = Outcome::Failed;
         return 0;
     }
-    let plain = unguarded::reads(state);
-    if plain.is_some() {
-        unguarded::use_globals(state, &(*(*job).kept).plain);
+    let reads = unguarded::find_reads(state);
+    if reads.is_some() {
+        unguarded::use_globals(state, &(*(*job).keys).unguarded);
     }
     let place = keep(state);
-    (*job).function = Some(Compiled { place, plain });
+    (*job).function = Some(Compiled { place, reads });
     0
 }
 
 /// Runs the program of a job's library.
 pub(super) unsafe extern "C-unwind" fn load(state: *mut lua_State) -> c_int {
     let job = lua_touserdata(state, 1).cast::<Job<'_>>();
-    let (globals, program) = ((*(*job).kept).functions, (*job).script.program());
-    (*job).ended = match functions::load(state, (*job).workspace, globals, program) {
-        Ok(()) => Ended::Well,
-        Err(LoadError::Compiling) => Ended::Badly,
-        Err(LoadError::Running) => Ended::WithError,
+    let (globals, program) = ((*(*job).keys).functions, (*job).script.program());
+    (*job).outcome = match functions::load(state, (*job).workspace, globals, program) {
+        Ok(()) => Outcome::Done,
+        Err(LoadError::Compiling) => Outcome::Failed,
+        Err(LoadError::Running) => Outcome::Error,
     };
     0
 }
@@ -119,22 +119,22 @@ pub(super) unsafe extern "C-unwind" fn load(state: *mut lua_State) -> c_int {
 /// Runs a job's script, and writes its reply.
 pub(super) unsafe extern "C-unwind" fn run(state: *mut lua_State) -> c_int {
     let job = lua_touserdata(state, 1).cast::<Job<'_>>();
-    let (workspace, kept) = ((*job).workspace, (*job).kept);
+    let (workspace, keys) = ((*job).workspace, (*job).keys);
     let Some(called) = &(*job).called else {
         return 0;
     };
-    lua_rawgeti_(state, LUA_REGISTRYINDEX, (*kept).handler);
+    lua_rawgeti_(state, LUA_REGISTRYINDEX, (*keys).handler);
     let handler = lua_gettop(state);
-    let Some(Compiled { place, plain }) = (*job).function else {
+    let Some(Compiled { place, reads }) = (*job).function else {
         (*workspace).context.keep_text(b"it is not compiled");
-        (*job).ended = Ended::Badly;
+        (*job).outcome = Outcome::Failed;
         return 0;
     };
     let mut arguments = 0;
-    if let Some(reads) = plain {
+    if let Some(reads) = reads {
         unguarded::set_texts(
             state,
-            &mut (*kept).plain,
+            &mut (*keys).unguarded,
             reads,
             called.keys,
             called.arguments,
@@ -142,7 +142,7 @@ pub(super) unsafe extern "C-unwind" fn run(state: *mut lua_State) -> c_int {
         lua_rawgeti_(state, LUA_REGISTRYINDEX, place);
     } else if called.function.is_some() {
         sandbox::use_globals(state, workspace);
-        functions::push(state, workspace, (*kept).functions, place);
+        functions::push(state, workspace, (*keys).functions, place);
         push_texts(state, called.keys);
         push_texts(state, called.arguments);
         arguments = 2;
@@ -156,15 +156,16 @@ pub(super) unsafe extern "C-unwind" fn run(state: *mut lua_State) -> c_int {
         lua_setfenv(state, -2);
     }
     if lua_pcall(state, arguments, 1, handler) == 0 {
-        if let (Ending::No, Some(reply)) = ((*workspace).context.ending, &mut (*job).reply) {
+        if let (RunStatus::Running, Some(reply)) = ((*workspace).context.status, &mut (*job).reply)
+        {
             let as_resp3 = (*(*workspace).context.calls).protocol() == Protocol::Resp3;
             reply_writer::write(state, &raw mut **reply, as_resp3, 0);
         }
         return 0;
     }
-    if (*workspace).context.ending == Ending::Memory {
+    if (*workspace).context.status == RunStatus::OutOfMemory {
         (*workspace).context.keep_text(b"not enough memory");
-        (*job).ended = Ended::Badly;
+        (*job).outcome = Outcome::Failed;
         return 0;
     }
     if lua_istable(state, -1) == 0 {
@@ -173,7 +174,7 @@ pub(super) unsafe extern "C-unwind" fn run(state: *mut lua_State) -> c_int {
             let text = c_bytes(state, -1);
             (*workspace).context.keep_text(&text[..text.len().min(100)]);
         }
-        (*job).ended = Ended::Badly;
+        (*job).outcome = Outcome::Failed;
         return 0;
     }
     lua_getfield_(state, -1, c"err".as_ptr());
@@ -198,7 +199,7 @@ pub(super) unsafe extern "C-unwind" fn run(state: *mut lua_State) -> c_int {
             text.extend_from_slice(part);
         }
     }
-    (*job).ended = Ended::WithError;
+    (*job).outcome = Outcome::Error;
     0
 }
 
@@ -209,7 +210,7 @@ unsafe fn set_texts(
     name: &[u8],
     texts: &[&[u8]],
 ) {
-    (*workspace).sandbox.push_real_globals(state);
+    (*workspace).proxies.push_globals(state);
     push_bytes(state, name);
     push_texts(state, texts);
     lua_rawset(state, -3);

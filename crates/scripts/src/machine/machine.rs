@@ -14,12 +14,12 @@ use undercroft_commands::script::{
     BySha, Called, Calls, LibraryFunction, Script, ScriptLimits, Stop,
 };
 
-use super::job::{self, Compiled, Ended, Job, Kept};
+use super::job::{self, Compiled, Job, Outcome, RunKeys};
 use crate::functions;
-use crate::libraries::cjson::settings::Config;
-use crate::libraries::redis::registrations::Registered;
+use crate::libraries::cjson::settings::Settings;
+use crate::libraries::redis::registrations::RegisteredFunction;
 use crate::libraries::workspace::Workspace;
-use crate::state::context::{Context, Ending};
+use crate::state::context::{Context, RunStatus};
 use crate::state::{Deadline, limits};
 
 /// An interpreter that has compiled so many scripts is given up.
@@ -37,11 +37,11 @@ const KEPT_MAX: usize = 16 << 20;
 pub(crate) struct Machine {
     state: *mut lua_State,
     workspace: Box<Workspace>,
-    kept: Kept,
+    keys: RunKeys,
     /// The compiled scripts.
     compiled: BySha<Compiled>,
     /// And the functions of libraries.
-    libraries: BySha<Vec<Registered>>,
+    libraries: BySha<Vec<RegisteredFunction>>,
     /// Bytes that it may keep between runs, garbage and all.
     bytes_kept: usize,
     is_broken: bool,
@@ -64,7 +64,7 @@ impl Machine {
         let mut machine = Box::new(Machine {
             state: null_mut(),
             workspace: Box::new(Workspace::new()),
-            kept: Kept::default(),
+            keys: RunKeys::default(),
             compiled: BySha::default(),
             libraries: BySha::default(),
             bytes_kept: KEPT_MAX,
@@ -80,14 +80,14 @@ impl Machine {
             }
             machine.state = state;
             machine.workspace.context.state = state;
-            lua_cpcall(state, job::prepare, (&raw mut machine.kept).cast())
+            lua_cpcall(state, job::prepare, (&raw mut machine.keys).cast())
         };
         (status == 0).then_some(machine)
     }
 
     /// Brings the sum of the memory of all threads up to date.
-    pub(crate) fn tell_memory(&mut self) {
-        self.workspace.context.memory.tell();
+    pub(crate) fn publish_memory(&mut self) {
+        self.workspace.context.memory.publish();
     }
 
     #[cfg(test)]
@@ -98,8 +98,8 @@ impl Machine {
     /// Where the registry holds the tables that scripts and libraries see as their globals.
     #[cfg(test)]
     pub(crate) fn global_tables(&self) -> Vec<c_int> {
-        let functions = self.kept.functions.places();
-        let mut places = vec![self.workspace.sandbox.place(), self.kept.plain.place()];
+        let functions = self.keys.functions.places();
+        let mut places = vec![self.workspace.proxies.place(), self.keys.unguarded.place()];
         places.extend(functions);
         places
     }
@@ -122,27 +122,27 @@ impl Machine {
             return Ok(());
         }
         self.limit(limits);
-        self.workspace.context.until = limits.time.map(Deadline::after);
-        self.workspace.context.too_late = b"it takes longer than a script may run";
+        self.workspace.context.deadline = limits.time.map(Deadline::after);
+        self.workspace.context.deadline_error = b"it takes longer than a script may run";
         let mut job = Job {
             workspace: &raw mut *self.workspace,
-            kept: &raw mut self.kept,
+            keys: &raw mut self.keys,
             script,
             called: None,
             function: None,
             reply: None,
-            ended: Ended::Well,
+            outcome: Outcome::Done,
         };
         let place = (&raw mut job).cast();
         let state = self.state;
         // SAFETY: the job outlives the call, which runs protected.
         let status = unsafe { lua_cpcall(state, job::compile, place) };
-        let (ended, compiled) = (job.ended, job.function);
+        let (outcome, compiled) = (job.outcome, job.function);
         self.workspace.context.memory.limit = usize::MAX;
-        self.workspace.context.until = None;
+        self.workspace.context.deadline = None;
         self.clear();
-        match (status, ended) {
-            (0, Ended::Well) => {
+        match (status, outcome) {
+            (0, Outcome::Done) => {
                 self.compiled
                     .extend(compiled.map(|compiled| (*script.sha(), compiled)));
                 Ok(())
@@ -171,20 +171,20 @@ impl Machine {
             None => {
                 self.workspace.context.calls = (&raw mut *calls).cast();
                 // SAFETY: the interpreter is this thread's, and nothing runs in it.
-                unsafe { limits::watch(&raw mut self.workspace.context) };
+                unsafe { limits::start_hook(&raw mut self.workspace.context) };
                 let compiled = self.compile(script, calls.limits());
                 self.workspace.context.calls = null_mut();
                 compiled
             }
             Some(_) => self.load_library(script, calls.limits()).map(drop),
         };
-        match std::mem::replace(&mut self.workspace.context.ending, Ending::No) {
-            Ending::Stopped => Err(Stop::Stopped),
-            Ending::Killed => Err(Stop::Error(CommandError::from_parts(&[&self
+        match std::mem::replace(&mut self.workspace.context.status, RunStatus::Running) {
+            RunStatus::Stopped => Err(Stop::Stopped),
+            RunStatus::Killed => Err(Stop::Error(CommandError::from_parts(&[&self
                 .workspace
                 .context
                 .text]))),
-            Ending::No | Ending::Memory => {
+            RunStatus::Running | RunStatus::OutOfMemory => {
                 compiled.map_err(Stop::Error)?;
                 Ok(self.function(script, called))
             }
@@ -200,7 +200,7 @@ impl Machine {
         library: &Script,
         limits: ScriptLimits,
     ) -> Result<Vec<LibraryFunction>, CommandError> {
-        let copied = |registered: &[Registered]| {
+        let copied = |registered: &[RegisteredFunction]| {
             let all = registered.iter();
             all.map(|(function, _)| function.clone()).collect()
         };
@@ -208,31 +208,31 @@ impl Machine {
             return Ok(copied(registered));
         }
         self.limit(limits);
-        self.workspace.context.until = Some(Deadline::after(functions::LOAD_TIME));
-        self.workspace.context.too_late = b"ERR FUNCTION LOAD timeout";
-        self.workspace.context.stack = (&raw const library).addr();
+        self.workspace.context.deadline = Some(Deadline::after(functions::LOAD_TIME));
+        self.workspace.context.deadline_error = b"ERR FUNCTION LOAD timeout";
+        self.workspace.context.stack_start = (&raw const library).addr();
         let mut job = Job {
             workspace: &raw mut *self.workspace,
-            kept: &raw mut self.kept,
+            keys: &raw mut self.keys,
             script: library,
             called: None,
             function: None,
             reply: None,
-            ended: Ended::Well,
+            outcome: Outcome::Done,
         };
         let place = (&raw mut job).cast();
         let state = self.state;
         // SAFETY: the job outlives the call, which runs protected.
         let status = unsafe {
-            limits::watch(&raw mut (*job.workspace).context);
+            limits::start_hook(&raw mut (*job.workspace).context);
             lua_cpcall(state, job::load, place)
         };
-        let ended = job.ended;
+        let outcome = job.outcome;
         self.workspace.context.memory.limit = usize::MAX;
-        self.workspace.context.until = None;
-        let registered = self.workspace.loading.end();
+        self.workspace.context.deadline = None;
+        let registered = self.workspace.registrations.end();
         self.clear();
-        let what: &[u8] = match ended {
+        let what: &[u8] = match outcome {
             _ if status != 0 => {
                 // The functions that it registered stay in the registry.
                 self.is_broken = true;
@@ -240,13 +240,13 @@ impl Machine {
                     "ERR Error registering functions: ERR not enough memory",
                 ));
             }
-            Ended::Well => {
+            Outcome::Done => {
                 let all = copied(&registered);
                 self.libraries.insert(*library.sha(), registered);
                 return Ok(all);
             }
-            Ended::Badly => b"ERR Error compiling function: ",
-            Ended::WithError => b"ERR Error registering functions: ",
+            Outcome::Failed => b"ERR Error compiling function: ",
+            Outcome::Error => b"ERR Error registering functions: ",
         };
         Err(CommandError::from_parts(&[
             what,
@@ -269,7 +269,7 @@ impl Machine {
         let found = all.find(|(function, _)| function.name == name)?;
         Some(Compiled {
             place: found.1,
-            plain: None,
+            reads: None,
         })
     }
 
@@ -281,47 +281,47 @@ impl Machine {
         calls: &mut Calls<'_, '_>,
         reply: &mut dyn Reply,
     ) -> Result<(), Stop> {
-        self.workspace.context.ending = Ending::No;
+        self.workspace.context.status = RunStatus::Running;
         let function = self.compile_to_run(script, called, calls)?;
         self.limit(calls.limits());
-        self.workspace.context.answered = 0;
-        self.workspace.context.stack = (&raw const script).addr();
-        self.workspace.json = Config::default();
+        self.workspace.context.reply_bytes = 0;
+        self.workspace.context.stack_start = (&raw const script).addr();
+        self.workspace.json = Settings::default();
         self.workspace.context.calls = (&raw mut *calls).cast();
         let mut job = Job {
             workspace: &raw mut *self.workspace,
-            kept: &raw mut self.kept,
+            keys: &raw mut self.keys,
             script,
             called: Some(*called),
             function,
             reply: Some(reply),
-            ended: Ended::Well,
+            outcome: Outcome::Done,
         };
         let place = (&raw mut job).cast();
         let state = self.state;
         // SAFETY: the job and what it refers to outlive the call, which runs protected, and before which no memory is
         // asked for; the store for the script is taken away again below.
         let status = unsafe {
-            limits::watch(&raw mut (*job.workspace).context);
-            lua_rawgeti_(state, LUA_REGISTRYINDEX, self.kept.run);
+            limits::start_hook(&raw mut (*job.workspace).context);
+            lua_rawgeti_(state, LUA_REGISTRYINDEX, self.keys.run);
             lua_pushlightuserdata(state, place);
             lua_pcall(state, 1, 0, 0)
         };
-        let ended = job.ended;
+        let outcome = job.outcome;
         self.workspace.context.calls = null_mut();
         self.workspace.context.memory.limit = usize::MAX;
-        let ending = std::mem::replace(&mut self.workspace.context.ending, Ending::No);
+        let run_status = std::mem::replace(&mut self.workspace.context.status, RunStatus::Running);
         if let Some(panic) = self.workspace.panic.take() {
             self.is_broken = true;
             std::panic::resume_unwind(panic);
         }
         self.clear();
-        if ending == Ending::Stopped {
+        if run_status == RunStatus::Stopped {
             return Err(Stop::Stopped);
         }
         if status != 0 {
             // Where its answer was made, or its arguments.
-            if ending == Ending::Killed {
+            if run_status == RunStatus::Killed {
                 return Err(Stop::Error(CommandError::from_parts(&[&self
                     .workspace
                     .context
@@ -333,9 +333,9 @@ impl Machine {
                 .text
                 .extend_from_slice(b"not enough memory");
         }
-        match ended {
-            Ended::Well if status == 0 => Ok(()),
-            Ended::WithError => Err(Stop::Error(CommandError::from_parts(&[&self
+        match outcome {
+            Outcome::Done if status == 0 => Ok(()),
+            Outcome::Error => Err(Stop::Error(CommandError::from_parts(&[&self
                 .workspace
                 .context
                 .text]))),
@@ -351,7 +351,7 @@ impl Machine {
     /// Takes everything off the stack, and collects garbage where there is much. The text stays, its spare room does not.
     fn clear(&mut self) {
         const TEXT_KEPT: usize = 64 << 10;
-        self.workspace.heard.trim();
+        self.workspace.reply.trim();
         self.workspace.context.text.shrink_to(TEXT_KEPT);
         self.workspace.context.memory.extra = 0;
         // SAFETY: none of these calls can fail: finalizers are Lua's own only, as `newproxy` makes none that a script

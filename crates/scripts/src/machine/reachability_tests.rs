@@ -11,7 +11,7 @@ use mlua_sys::{
 };
 
 use super::Machine;
-use crate::libraries::catalog::{TABLE, rows};
+use crate::libraries::catalog::{LIBRARIES, rows};
 use crate::state::stack::push_bytes;
 
 /// Addresses of functions, and everything that was seen.
@@ -93,7 +93,7 @@ fn no_function_is_reached_that_is_not_in_the_table() {
     let status = unsafe { lua_cpcall(machine.state(), walk_all, (&raw mut walked).cast()) };
     assert_eq!(status, 0);
     let all = || {
-        TABLE.iter().flat_map(|library| {
+        LIBRARIES.iter().flat_map(|library| {
             let functions = library.functions.iter().chain(library.returned);
             functions.map(move |function| (library.name, function))
         })
@@ -105,7 +105,7 @@ fn no_function_is_reached_that_is_not_in_the_table() {
         "functions that no table names: {unknown:x?}"
     );
     // The walk came to every function that has a name.
-    let named = TABLE.iter().flat_map(|library| library.functions);
+    let named = LIBRARIES.iter().flat_map(|library| library.functions);
     for function in named {
         let address = function.function as usize;
         assert!(walked.functions.contains(&address), "{:?}", function.name);

@@ -1,8 +1,8 @@
 //! What a script finds, and cannot change.
 //!
-//! Lua's tables can be changed by whoever has them. So what a script has of the globals and of each library is an empty
-//! table in front: what is read is looked for in the real one behind it, and nothing can be written. The functions that
-//! pass by this, as `rawset` and `table.insert` do, are told of these tables. Functions and the machine may call it.
+//! A script could change any table that it can reach. So it is given a proxy of the globals and of each library: an empty
+//! table whose metatable looks up reads in the original table, and refuses writes. The functions that ignore metatables,
+//! as `rawset` and `table.insert` do, know the proxies. Functions and the machine may call it.
 //!
 //! - `unguarded`: scripts that only read what they find.
 
@@ -24,7 +24,7 @@ use crate::state::stack::{keep, push_bytes, set_globals, swap};
 
 /// Makes the globals those of every script again, wherever the last one has put others.
 pub(crate) unsafe fn use_globals(state: *mut lua_State, workspace: *const Workspace) {
-    lua_rawgeti_(state, LUA_REGISTRYINDEX, (*workspace).sandbox.globals.0);
+    lua_rawgeti_(state, LUA_REGISTRYINDEX, (*workspace).proxies.globals.0);
     set_globals(state);
 }
 
@@ -51,12 +51,12 @@ unsafe fn protect_all(state: *mut lua_State, workspace: *mut Workspace) {
     ];
     for name in libraries {
         lua_getfield_(state, LUA_GLOBALSINDEX, name.as_ptr());
-        let behind = protect(state, workspace, None);
+        let original = protect(state, workspace, None);
         if name == c"string" {
             // Methods of strings are found in it without the detour.
             push_bytes(state, b"");
             lua_getmetatable(state, -1);
-            lua_rawgeti_(state, LUA_REGISTRYINDEX, behind);
+            lua_rawgeti_(state, LUA_REGISTRYINDEX, original);
             lua_setfield(state, -2, c"__index".as_ptr());
             // What a script is shown in the place of their metatable.
             lua_createtable(state, 0, 1);
@@ -69,7 +69,7 @@ unsafe fn protect_all(state: *mut lua_State, workspace: *mut Workspace) {
         lua_pop(state, 1);
     }
     lua_pushvalue(state, LUA_GLOBALSINDEX);
-    let behind = protect(state, workspace, Some(missing_global));
+    let original = protect(state, workspace, Some(missing_global));
     // What a script is shown in the place of its metatable.
     lua_getmetatable(state, -1);
     lua_createtable(state, 0, 1);
@@ -78,8 +78,8 @@ unsafe fn protect_all(state: *mut lua_State, workspace: *mut Workspace) {
     protect(state, workspace, None);
     lua_setfield(state, -2, c"__metatable".as_ptr());
     lua_pop(state, 1);
-    let front = keep(state);
-    (*workspace).sandbox.globals = (front, behind);
+    let proxy = keep(state);
+    (*workspace).proxies.globals = (proxy, original);
 }
 
 /// Moves everything in the table on top into another one, which it is put before. What is missing there is asked of
@@ -89,41 +89,41 @@ pub(crate) unsafe fn protect(
     workspace: *mut Workspace,
     missing: Option<lua_CFunction>,
 ) -> c_int {
-    let front = lua_gettop(state);
+    let proxy = lua_gettop(state);
     lua_createtable(state, 0, 32);
-    let behind = front + 1;
+    let original = proxy + 1;
     lua_pushnil(state);
-    while lua_next(state, front) != 0 {
+    while lua_next(state, proxy) != 0 {
         lua_pushvalue(state, -2);
         swap(state);
-        lua_rawset(state, behind);
+        lua_rawset(state, original);
     }
     lua_pushnil(state);
-    while lua_next(state, behind) != 0 {
+    while lua_next(state, original) != 0 {
         lua_pop(state, 1);
         lua_pushvalue(state, -1);
         lua_pushnil(state);
-        lua_rawset(state, front);
+        lua_rawset(state, proxy);
     }
     if let Some(missing) = missing {
         lua_createtable(state, 0, 1);
         lua_pushcclosure(state, missing, 0);
         lua_setfield(state, -2, c"__index".as_ptr());
-        lua_setmetatable(state, behind);
+        lua_setmetatable(state, original);
     }
     lua_createtable(state, 0, 3);
-    lua_pushvalue(state, behind);
+    lua_pushvalue(state, original);
     lua_setfield(state, -2, c"__index".as_ptr());
     lua_pushcclosure(state, read_only, 0);
     lua_setfield(state, -2, c"__newindex".as_ptr());
     lua_pushboolean(state, 0);
     lua_setfield(state, -2, c"__metatable".as_ptr());
-    lua_setmetatable(state, front);
+    lua_setmetatable(state, proxy);
     let place = keep(state);
-    note_front(workspace, lua_topointer(state, front), place);
+    note_proxy(workspace, lua_topointer(state, proxy), place);
     place
 }
 
-unsafe fn note_front(workspace: *mut Workspace, front: *const c_void, place: c_int) {
-    (*workspace).sandbox.fronts.push((front as usize, place));
+unsafe fn note_proxy(workspace: *mut Workspace, proxy: *const c_void, place: c_int) {
+    (*workspace).proxies.known.push((proxy as usize, place));
 }

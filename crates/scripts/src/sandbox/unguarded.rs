@@ -42,18 +42,18 @@ pub(crate) const NAMES: [&CStr; 22] = [
 ];
 
 /// A table of more texts is used once only.
-const FEW: usize = 64;
+const REUSED_MAX: usize = 64;
 
 /// What such scripts see, in the registry.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Globals {
+pub(crate) struct UnguardedGlobals {
     all: c_int,
-    keys: Texts,
-    arguments: Texts,
+    keys: TextTable,
+    arguments: TextTable,
 }
 
 #[cfg(test)]
-impl Globals {
+impl UnguardedGlobals {
     /// Where the registry holds the globals.
     pub(crate) fn place(&self) -> c_int {
         self.all
@@ -62,7 +62,7 @@ impl Globals {
 
 /// A table of texts.
 #[derive(Clone, Copy, Default)]
-struct Texts {
+struct TextTable {
     /// Where the registry holds it.
     place: c_int,
     /// Texts that are in it, at most.
@@ -70,19 +70,19 @@ struct Texts {
 }
 
 /// Makes the globals of such scripts.
-pub(crate) unsafe fn prepare(state: *mut lua_State, workspace: *mut Workspace) -> Globals {
+pub(crate) unsafe fn prepare(state: *mut lua_State, workspace: *mut Workspace) -> UnguardedGlobals {
     lua_createtable(state, 0, NAMES.len() as c_int + 2);
-    (*workspace).sandbox.push_real_globals(state);
+    (*workspace).proxies.push_globals(state);
     for name in NAMES {
         lua_getfield_(state, 2, name.as_ptr());
-        if let Some(behind) = (*workspace).sandbox.behind(state, 3) {
-            lua_rawgeti_(state, LUA_REGISTRYINDEX, behind);
+        if let Some(original) = (*workspace).proxies.original(state, 3) {
+            lua_rawgeti_(state, LUA_REGISTRYINDEX, original);
             lua_replace(state, 3);
         }
         lua_setfield(state, 1, name.as_ptr());
     }
     lua_pop(state, 1);
-    let mut globals = Globals::default();
+    let mut globals = UnguardedGlobals::default();
     for texts in [&mut globals.keys, &mut globals.arguments] {
         lua_createtable(state, 0, 0);
         texts.place = keep(state);
@@ -94,7 +94,7 @@ pub(crate) unsafe fn prepare(state: *mut lua_State, workspace: *mut Workspace) -
 }
 
 /// Makes the globals of the function on top those of such scripts.
-pub(crate) unsafe fn use_globals(state: *mut lua_State, globals: &Globals) {
+pub(crate) unsafe fn use_globals(state: *mut lua_State, globals: &UnguardedGlobals) {
     lua_rawgeti_(state, LUA_REGISTRYINDEX, globals.all);
     lua_setfenv(state, -2);
 }
@@ -102,8 +102,8 @@ pub(crate) unsafe fn use_globals(state: *mut lua_State, globals: &Globals) {
 /// Gives a script its keys and its arguments, as far as it reads them.
 pub(crate) unsafe fn set_texts(
     state: *mut lua_State,
-    globals: &mut Globals,
-    reads: Reads,
+    globals: &mut UnguardedGlobals,
+    reads: GlobalReads,
     keys: &[&[u8]],
     arguments: &[&[u8]],
 ) {
@@ -126,10 +126,10 @@ unsafe fn fill(
     state: *mut lua_State,
     globals: c_int,
     name: &CStr,
-    table: &mut Texts,
+    table: &mut TextTable,
     texts: &[&[u8]],
 ) {
-    if table.length.max(texts.len()) > FEW {
+    if table.length.max(texts.len()) > REUSED_MAX {
         renew(state, globals, name, table, texts.len());
     }
     let before = table.length;
@@ -153,7 +153,7 @@ unsafe fn renew(
     state: *mut lua_State,
     globals: c_int,
     name: &CStr,
-    table: &mut Texts,
+    table: &mut TextTable,
     length: usize,
 ) {
     lua_rawgeti_(state, LUA_REGISTRYINDEX, globals);
@@ -167,7 +167,7 @@ unsafe fn renew(
 
 /// Which of its texts such a script reads.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Reads {
+pub(crate) struct GlobalReads {
     pub(crate) keys: bool,
     pub(crate) arguments: bool,
 }
@@ -187,14 +187,14 @@ unsafe extern "C-unwind" fn append(
 }
 
 /// What the function on top of the stack reads, if it is the program of such a script. To write a program raises nothing.
-pub(crate) unsafe fn reads(state: *mut lua_State) -> Option<Reads> {
+pub(crate) unsafe fn find_reads(state: *mut lua_State) -> Option<GlobalReads> {
     let mut written = Vec::<u8>::new();
     if lua_dump(state, append, (&raw mut written).cast(), 0) != 0 {
         return None;
     }
     let mut program = Program(&written);
     program.take(HEADER)?;
-    let mut reads = Reads::default();
+    let mut reads = GlobalReads::default();
     program.function(&mut reads)?;
     Some(reads)
 }
@@ -222,7 +222,7 @@ impl<'a> Program<'a> {
         usize::try_from(i32::from_ne_bytes(*int)).ok()
     }
 
-    /// A string, without the zero behind it.
+    /// A string, without the zero at its end.
     fn string(&mut self) -> Option<&'a [u8]> {
         let (length, left) = self.0.split_first_chunk()?;
         self.0 = left;
@@ -231,7 +231,7 @@ impl<'a> Program<'a> {
     }
 
     /// Adds what a function reads, and those within it; none where it is not of these.
-    fn function(&mut self, reads: &mut Reads) -> Option<()> {
+    fn function(&mut self, reads: &mut GlobalReads) -> Option<()> {
         self.string()?;
         // Its first and last line; the numbers of its upvalues, its parameters and its registers.
         self.take(2 * size_of::<c_int>() + 4)?;

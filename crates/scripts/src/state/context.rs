@@ -14,20 +14,20 @@ use crate::state::thread_stack::StackBounds;
 
 /// Whether the script that runs has to end.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
-    No,
+pub(crate) enum RunStatus {
+    Running,
     /// With the error in `text`.
     Killed,
     /// Without one.
     Stopped,
     /// It has taken all memory that it may.
-    Memory,
+    OutOfMemory,
 }
 
 /// When a script was looked at last, since it started, and the instructions until the next look.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Pace {
-    pub(super) looked: Duration,
+    pub(super) looked_at: Duration,
     pub(super) instructions: c_int,
 }
 
@@ -40,18 +40,18 @@ pub(crate) struct Context {
     /// Text that is being made.
     pub(crate) text: Vec<u8>,
     /// Where on the thread's stack the script began.
-    pub(crate) stack: usize,
+    pub(crate) stack_start: usize,
     /// Bytes of the answer so far.
-    pub(crate) answered: usize,
-    pub(crate) ending: Ending,
+    pub(crate) reply_bytes: usize,
+    pub(crate) status: RunStatus,
     pub(crate) pace: Pace,
     /// Steps that functions have made since it was last asked whether the script may go on.
     pub(crate) spent: usize,
     /// The thread's stack.
-    pub(crate) bounds: StackBounds,
+    pub(crate) stack_bounds: StackBounds,
     /// When a program has to be compiled, or a library loaded, and the error where it is not.
-    pub(crate) until: Option<Deadline>,
-    pub(crate) too_late: &'static [u8],
+    pub(crate) deadline: Option<Deadline>,
+    pub(crate) deadline_error: &'static [u8],
 }
 
 impl Context {
@@ -62,14 +62,14 @@ impl Context {
             memory: Pool::new(),
             calls: null_mut(),
             text: Vec::new(),
-            stack: 0,
-            answered: 0,
-            ending: Ending::No,
+            stack_start: 0,
+            reply_bytes: 0,
+            status: RunStatus::Running,
             pace: Pace::default(),
             spent: 0,
-            bounds: StackBounds::of_thread(),
-            until: None,
-            too_late: b"",
+            stack_bounds: StackBounds::of_thread(),
+            deadline: None,
+            deadline_error: b"",
         }
     }
 
@@ -81,7 +81,7 @@ impl Context {
     }
 
     /// Begins a text anew, and gives back the memory of a long one.
-    pub(crate) fn begin_text(&mut self) {
+    pub(crate) fn clear_scratch(&mut self) {
         const KEPT: usize = 64 << 10;
         self.text.clear();
         self.text.shrink_to(KEPT);
@@ -96,7 +96,7 @@ impl Context {
 
     /// Whether an error may be caught.
     pub(crate) fn may_catch(&self) -> bool {
-        self.ending == Ending::No
+        self.status == RunStatus::Running
     }
 }
 

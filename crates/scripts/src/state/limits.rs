@@ -10,7 +10,7 @@ use mlua_sys::{
 use undercroft_commands::script::Refused;
 
 use crate::state::Deadline;
-use crate::state::context::{Context, Ending, Pace};
+use crate::state::context::{Context, Pace, RunStatus};
 use crate::state::raise::{push_error, raise_text};
 use crate::state::stack::push_bytes;
 
@@ -23,27 +23,27 @@ const QUICK: Duration = Duration::from_micros(100);
 const SLOW: Duration = Duration::from_millis(1);
 
 /// Has the hook called every so many instructions of what begins.
-pub(crate) unsafe fn watch(context: *mut Context) {
+pub(crate) unsafe fn start_hook(context: *mut Context) {
     (*context).pace = Pace {
-        looked: Duration::ZERO,
+        looked_at: Duration::ZERO,
         instructions: FIRST,
     };
     lua_sethook((*context).state, Some(hook), LUA_MASKCOUNT, FIRST);
 }
 
 /// Sets when a script is looked at again that has run for so long.
-unsafe fn pace(context: *mut Context, state: *mut lua_State, elapsed: Duration) {
+unsafe fn adjust_pace(context: *mut Context, state: *mut lua_State, elapsed: Duration) {
     let Pace {
-        looked,
+        looked_at,
         instructions,
     } = (*context).pace;
-    let instructions = match elapsed.saturating_sub(looked) {
+    let instructions = match elapsed.saturating_sub(looked_at) {
         taken if taken < QUICK => (instructions * 2).min(MOST),
         taken if taken > SLOW => (instructions / 16).max(1),
         _ => instructions,
     };
     (*context).pace = Pace {
-        looked: elapsed,
+        looked_at: elapsed,
         instructions,
     };
     // A coroutine has a count of its own.
@@ -53,14 +53,14 @@ unsafe fn pace(context: *mut Context, state: *mut lua_State, elapsed: Duration) 
 /// Ends the script that runs, whatever it does about it.
 pub(crate) unsafe fn stop(state: *mut lua_State) -> c_int {
     let context = Context::of(state);
-    (*context).end(Ending::Stopped, state);
+    (*context).end(RunStatus::Stopped, state);
     raise_ending(context, state)
 }
 
 impl Context {
     /// From now on the next instruction fails, wherever an error was caught.
-    unsafe fn end(&mut self, ending: Ending, state: *mut lua_State) {
-        self.ending = ending;
+    unsafe fn end(&mut self, status: RunStatus, state: *mut lua_State) {
+        self.status = status;
         lua_sethook(self.state, Some(hook), LUA_MASKCOUNT, 1);
         lua_sethook(state, Some(hook), LUA_MASKCOUNT, 1);
     }
@@ -70,15 +70,15 @@ impl Context {
 unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut lua_Debug) {
     let context = Context::of(state);
     if (*context).calls.is_null() {
-        if (*context).until.is_some_and(Deadline::has_passed) {
-            push_error(state, (*context).too_late);
+        if (*context).deadline.is_some_and(Deadline::has_passed) {
+            push_error(state, (*context).deadline_error);
             lua_error(state);
         }
         lua_sethook(state, Some(hook), LUA_MASKCOUNT, MOST);
         return;
     }
-    if (*context).ending == Ending::No && !may_go_on(context, state)
-        || (*context).ending != Ending::No
+    if (*context).status == RunStatus::Running && !may_go_on(context, state)
+        || (*context).status != RunStatus::Running
     {
         raise_ending(context, state);
     }
@@ -87,16 +87,16 @@ unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut lua_Debug) {
 unsafe fn may_go_on(context: *mut Context, state: *mut lua_State) -> bool {
     match (*(*context).calls).tick() {
         Ok(elapsed) => {
-            pace(context, state, elapsed);
+            adjust_pace(context, state, elapsed);
             true
         }
         Err(Refused::Error(error)) => {
             (*context).keep_text(error.text().as_bytes());
-            (*context).end(Ending::Killed, state);
+            (*context).end(RunStatus::Killed, state);
             false
         }
         Err(Refused::Stopped) => {
-            (*context).end(Ending::Stopped, state);
+            (*context).end(RunStatus::Stopped, state);
             false
         }
     }
@@ -108,7 +108,7 @@ pub(crate) unsafe fn check_time(state: *mut lua_State) {
 }
 
 /// What a walk through a table counts as: it may have any number of empty places, which nobody is told of.
-pub(crate) const WALK: usize = 4096;
+pub(crate) const TABLE_WALK: usize = 4096;
 /// So many steps are made between two questions.
 const STEPS: usize = 65_536;
 /// Bytes that are copied or looked at in a step.
@@ -133,7 +133,7 @@ pub(crate) unsafe fn spend_bytes(state: *mut lua_State, bytes: usize) {
 }
 
 /// Has a coroutine that is about to be resumed interrupted like its script.
-pub(crate) unsafe fn watch_coroutine(state: *mut lua_State, coroutine: *mut lua_State) {
+pub(crate) unsafe fn hook_coroutine(state: *mut lua_State, coroutine: *mut lua_State) {
     let instructions = (*Context::of(state)).pace.instructions.max(1);
     lua_sethook(coroutine, Some(hook), LUA_MASKCOUNT, instructions);
 }
@@ -142,7 +142,7 @@ pub(crate) unsafe fn watch_coroutine(state: *mut lua_State, coroutine: *mut lua_
 pub(crate) unsafe fn check_caught(state: *mut lua_State, status: c_int) {
     let context = Context::of(state);
     if status == LUA_ERRMEM && (*context).may_catch() && !(*context).calls.is_null() {
-        (*context).end(Ending::Memory, state);
+        (*context).end(RunStatus::OutOfMemory, state);
     }
     if !(*context).may_catch() {
         raise_ending(context, state);
@@ -154,7 +154,7 @@ pub(crate) unsafe fn check_caught(state: *mut lua_State, status: c_int) {
 pub(crate) unsafe fn check_stack(state: *mut lua_State) {
     let context = Context::of(state);
     let here = (&raw const context).addr();
-    if !(*context).bounds.allow(here, (*context).stack) {
+    if !(*context).stack_bounds.allow(here, (*context).stack_start) {
         mlua_sys::luaL_error(state, c"C stack overflow".as_ptr());
     }
 }
@@ -164,7 +164,7 @@ pub(crate) unsafe fn check_stack(state: *mut lua_State) {
 pub(crate) unsafe fn raise_memory(state: *mut lua_State) -> ! {
     let context = Context::of(state);
     if (*context).may_catch() && !(*context).calls.is_null() {
-        (*context).end(Ending::Memory, state);
+        (*context).end(RunStatus::OutOfMemory, state);
     }
     raise_text(state, b"not enough memory");
     unreachable!("raised");
@@ -197,27 +197,27 @@ pub(crate) unsafe fn check_room(state: *mut lua_State, length: usize) {
 }
 
 /// Pushes the context's text, which has been made.
-pub(crate) unsafe fn push_made(state: *mut lua_State) {
+pub(crate) unsafe fn push_scratch(state: *mut lua_State) {
     let context = Context::of(state);
     make_room(state, (*context).text.len());
     push_bytes(state, &(*context).text);
-    (*context).begin_text();
+    (*context).clear_scratch();
 }
 
 /// Raises where the answer of a script gets longer than the limit on memory.
-pub(crate) unsafe fn count_answer(state: *mut lua_State, length: usize) {
+pub(crate) unsafe fn count_reply(state: *mut lua_State, length: usize) {
     let context = Context::of(state);
-    (*context).answered = (*context).answered.saturating_add(length);
-    if (*context).answered > (*context).memory.limit {
+    (*context).reply_bytes = (*context).reply_bytes.saturating_add(length);
+    if (*context).reply_bytes > (*context).memory.limit {
         raise_memory(state);
     }
 }
 
 /// Raises the error of a script that has to end.
 pub(crate) unsafe fn raise_ending(context: *mut Context, state: *mut lua_State) -> c_int {
-    match (*context).ending {
-        Ending::Killed => push_error(state, &(*context).text),
-        Ending::Memory => push_bytes(state, b"not enough memory"),
+    match (*context).status {
+        RunStatus::Killed => push_error(state, &(*context).text),
+        RunStatus::OutOfMemory => push_bytes(state, b"not enough memory"),
         _ => push_error(state, b"ERR the script was stopped"),
     }
     lua_error(state)

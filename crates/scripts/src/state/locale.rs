@@ -8,22 +8,22 @@ use std::marker::PhantomData;
 
 /// This thread has the C locale until this is dropped.
 pub(crate) struct CLocale {
-    before: libc::locale_t,
+    previous: libc::locale_t,
     /// It belongs to its thread.
     thread: PhantomData<*const ()>,
 }
 
 impl CLocale {
     /// Some 20 ns.
-    pub(crate) fn begin() -> CLocale {
+    pub(crate) fn enter() -> CLocale {
         // SAFETY: the name ends with a zero. The C locale is a constant of the C library: nothing is allocated, and it must
         // not be freed. A thread may change its own locale at any time.
-        let before = unsafe {
+        let previous = unsafe {
             let c = libc::newlocale(libc::LC_ALL_MASK, c"C".as_ptr(), std::ptr::null_mut());
             libc::uselocale(c)
         };
         CLocale {
-            before,
+            previous,
             thread: PhantomData,
         }
     }
@@ -32,7 +32,7 @@ impl CLocale {
 impl Drop for CLocale {
     fn drop(&mut self) {
         // SAFETY: it is what this thread had before.
-        unsafe { libc::uselocale(self.before) };
+        unsafe { libc::uselocale(self.previous) };
     }
 }
 
@@ -44,10 +44,10 @@ mod tests {
     fn a_thread_has_its_own_locale_again_afterwards() {
         // SAFETY: asks only.
         let current = || unsafe { libc::uselocale(std::ptr::null_mut()) };
-        let before = current();
-        let locale = CLocale::begin();
-        assert_ne!(current(), before);
+        let previous = current();
+        let locale = CLocale::enter();
+        assert_ne!(current(), previous);
         drop(locale);
-        assert_eq!(current(), before);
+        assert_eq!(current(), previous);
     }
 }

@@ -15,7 +15,7 @@ const SMALL_MAX: usize = if cfg!(fuzzing) { 0 } else { 512 };
 /// Bytes of a chunk.
 const CHUNK: usize = 16 * 1024;
 
-/// Bytes in use by the pools of all threads, as each told last.
+/// Bytes in use by the pools of all threads, as each published it last.
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
 /// Bytes in use by the interpreters of all threads, after the last script of each.
@@ -38,7 +38,7 @@ pub(crate) struct Pool {
     /// Bytes that may be.
     pub(crate) limit: usize,
     /// The part of [`IN_USE`] that is this pool's.
-    told: usize,
+    published: usize,
 }
 
 const CHUNK_LAYOUT: Layout = match Layout::from_size_align(CHUNK, GRAIN) {
@@ -47,7 +47,7 @@ const CHUNK_LAYOUT: Layout = match Layout::from_size_align(CHUNK, GRAIN) {
 };
 
 /// The number of a small block's size.
-fn class(size: usize) -> usize {
+fn size_class(size: usize) -> usize {
     (size - 1) / GRAIN
 }
 
@@ -61,7 +61,7 @@ impl Pool {
             used: 0,
             extra: 0,
             limit: usize::MAX,
-            told: 0,
+            published: 0,
         }
     }
 
@@ -72,14 +72,14 @@ impl Pool {
     }
 
     /// Brings the sum over all threads up to date.
-    pub(crate) fn tell(&mut self) {
-        self.tell_of(self.used);
+    pub(crate) fn publish(&mut self) {
+        self.publish_as(self.used);
     }
 
-    fn tell_of(&mut self, used: usize) {
+    fn publish_as(&mut self, used: usize) {
         // The sum wraps around on its way, and ends where it belongs.
-        IN_USE.fetch_add(used.wrapping_sub(self.told), Ordering::Relaxed);
-        self.told = used;
+        IN_USE.fetch_add(used.wrapping_sub(self.published), Ordering::Relaxed);
+        self.published = used;
     }
 
     /// Gives, resizes and takes back a block, as `lua_Alloc` does: null where there is no memory, and then the block
@@ -104,8 +104,10 @@ impl Pool {
         }
         let found = match old {
             0 => self.take(new),
-            _ if old <= SMALL_MAX && new <= SMALL_MAX && class(old) == class(new) => place,
-            _ if old > SMALL_MAX && new > SMALL_MAX => realloc(place, large(old), new),
+            _ if old <= SMALL_MAX && new <= SMALL_MAX && size_class(old) == size_class(new) => {
+                place
+            }
+            _ if old > SMALL_MAX && new > SMALL_MAX => realloc(place, large_layout(old), new),
             _ => {
                 let found = self.take(new);
                 if !found.is_null() {
@@ -124,15 +126,15 @@ impl Pool {
     #[inline]
     unsafe fn take(&mut self, size: usize) -> *mut u8 {
         if size > SMALL_MAX {
-            return alloc(large(size));
+            return alloc(large_layout(size));
         }
-        let class = class(size);
-        let first = self.free[class];
+        let size_class = size_class(size);
+        let first = self.free[size_class];
         if !first.is_null() {
-            self.free[class] = first.cast::<*mut u8>().read();
+            self.free[size_class] = first.cast::<*mut u8>().read();
             return first;
         }
-        let size = (class + 1) * GRAIN;
+        let size = (size_class + 1) * GRAIN;
         if self.left < size && !self.add_chunk() {
             return null_mut();
         }
@@ -145,11 +147,11 @@ impl Pool {
     #[inline]
     unsafe fn give_back(&mut self, place: *mut u8, size: usize) {
         if size > SMALL_MAX {
-            return dealloc(place, large(size));
+            return dealloc(place, large_layout(size));
         }
-        let class = class(size);
-        place.cast::<*mut u8>().write(self.free[class]);
-        self.free[class] = place;
+        let size_class = size_class(size);
+        place.cast::<*mut u8>().write(self.free[size_class]);
+        self.free[size_class] = place;
     }
 
     #[cold]
@@ -166,13 +168,13 @@ impl Pool {
 }
 
 /// The layout of a block that is not small.
-unsafe fn large(size: usize) -> Layout {
+unsafe fn large_layout(size: usize) -> Layout {
     Layout::from_size_align_unchecked(size, GRAIN)
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.tell_of(0);
+        self.publish_as(0);
         for chunk in &self.chunks {
             // SAFETY: it was made with this layout, and the interpreter that used it is closed.
             unsafe { dealloc(*chunk, CHUNK_LAYOUT) };

@@ -17,7 +17,7 @@ use crate::values::numbers::append_general;
 
 /// One reply.
 #[derive(Default)]
-pub(crate) struct Heard {
+pub(crate) struct ReplyTape {
     events: Vec<Event>,
     /// The bytes of all texts.
     bytes: Vec<u8>,
@@ -44,7 +44,7 @@ enum Event {
     Verbatim(Part, Part),
 }
 
-impl Heard {
+impl ReplyTape {
     pub(crate) fn clear(&mut self) {
         self.events.clear();
         self.bytes.clear();
@@ -76,27 +76,27 @@ impl Heard {
     /// Pushes the reply as one value. `as_resp3` says how that of a command which knows RESP3 looks.
     ///
     /// # Safety
-    /// Lua may jump past this function and its callers: nothing of theirs needs to be dropped. `heard` stays as it is
+    /// Lua may jump past this function and its callers: nothing of theirs needs to be dropped. `tape` stays as it is
     /// meanwhile.
-    pub(crate) unsafe fn push(heard: *const Heard, state: *mut lua_State, as_resp3: bool) {
+    pub(crate) unsafe fn push(tape: *const ReplyTape, state: *mut lua_State, as_resp3: bool) {
         // What is no collection has room on the stack of any function that Lua calls.
         let mut at = 0;
-        Heard::push_next(heard, state, as_resp3, &mut at);
+        ReplyTape::push_next(tape, state, as_resp3, &mut at);
     }
 
     unsafe fn push_next(
-        heard: *const Heard,
+        tape: *const ReplyTape,
         state: *mut lua_State,
         as_resp3: bool,
         at: &mut usize,
     ) {
-        let events = &(*heard).events;
+        let events = &(*tape).events;
         let Some(event) = events.get(*at).copied() else {
             return lua_pushboolean(state, 0);
         };
         *at += 1;
         limits::spend(state, 1);
-        let text = |part| (*heard).part(part);
+        let text = |part| (*tape).part(part);
         match event {
             Event::Status(part) => push_field(state, b"ok", text(part)),
             Event::Error(part) => {
@@ -110,12 +110,12 @@ impl Heard {
             }
             Event::NoText | Event::NoArray if as_resp3 => lua_pushnil(state),
             Event::NoText | Event::NoArray => lua_pushboolean(state, 0),
-            Event::Array(length) => Heard::push_items(heard, state, as_resp3, at, length),
+            Event::Array(length) => ReplyTape::push_items(tape, state, as_resp3, at, length),
             Event::Map(pairs) if !as_resp3 => {
-                Heard::push_items(heard, state, as_resp3, at, pairs * 2);
+                ReplyTape::push_items(tape, state, as_resp3, at, pairs * 2);
             }
             Event::Set(length) if !as_resp3 => {
-                Heard::push_items(heard, state, as_resp3, at, length);
+                ReplyTape::push_items(tape, state, as_resp3, at, length);
             }
             Event::Map(pairs) => {
                 check_levels(state);
@@ -123,8 +123,8 @@ impl Heard {
                 push_bytes(state, b"map");
                 lua_createtable(state, 0, room(pairs));
                 for _ in 0..pairs {
-                    Heard::push_next(heard, state, as_resp3, at);
-                    Heard::push_next(heard, state, as_resp3, at);
+                    ReplyTape::push_next(tape, state, as_resp3, at);
+                    ReplyTape::push_next(tape, state, as_resp3, at);
                     lua_rawset(state, -3);
                 }
                 lua_rawset(state, -3);
@@ -135,7 +135,7 @@ impl Heard {
                 push_bytes(state, b"set");
                 lua_createtable(state, 0, room(length));
                 for _ in 0..length {
-                    Heard::push_next(heard, state, as_resp3, at);
+                    ReplyTape::push_next(tape, state, as_resp3, at);
                     lua_pushboolean(state, 1);
                     lua_rawset(state, -3);
                 }
@@ -169,7 +169,7 @@ impl Heard {
     }
 
     unsafe fn push_items(
-        heard: *const Heard,
+        tape: *const ReplyTape,
         state: *mut lua_State,
         as_resp3: bool,
         at: &mut usize,
@@ -178,7 +178,7 @@ impl Heard {
         check_levels(state);
         lua_createtable(state, room(length), 0);
         for index in 1..=length {
-            Heard::push_next(heard, state, as_resp3, at);
+            ReplyTape::push_next(tape, state, as_resp3, at);
             lua_rawseti_(state, -2, index as c_int);
         }
     }
@@ -207,7 +207,7 @@ unsafe fn push_field(state: *mut lua_State, name: &[u8], text: &[u8]) {
     lua_rawset(state, -3);
 }
 
-impl Reply for Heard {
+impl Reply for ReplyTape {
     fn simple(&mut self, text: &str) {
         let part = self.keep(text.as_bytes());
         self.events.push(Event::Status(part));

@@ -10,13 +10,13 @@ use mlua_sys::{
 use undercroft_commands::arguments::CommandError;
 use undercroft_commands::reply::{Reply, Tree};
 
-use crate::state::limits::{self, WALK, count_answer};
+use crate::state::limits::{self, TABLE_WALK, count_reply};
 use crate::state::stack::{bytes, c_bytes, push_bytes};
 use crate::values::numbers::truncated;
 
 /// Tables within tables, at most: what is deeper is an error in its place.
 const LEVELS_MAX: usize = 1000;
-/// What a value of an answer takes beside its bytes, wherever it is kept until somebody is told.
+/// Bytes that a value of a reply takes in addition to its own, where the reply is kept before it is sent.
 const NODE: usize = size_of::<Tree>();
 
 /// Writes the value on top, and takes it off.
@@ -29,25 +29,25 @@ pub(crate) unsafe fn write(
     as_resp3: bool,
     level: usize,
 ) {
-    let mut answer = Answer {
+    let mut writer = ReplyWriter {
         state,
         reply: &mut *reply,
         as_resp3,
     };
-    answer.write(level);
+    writer.write(level);
 }
 
-/// An answer that is being made. Lua may jump past its functions: nothing in it needs to be dropped.
-struct Answer<'r> {
+/// A reply that is being written. Lua may jump past its functions: nothing in it needs to be dropped.
+struct ReplyWriter<'r> {
     state: *mut lua_State,
     reply: &'r mut dyn Reply,
     as_resp3: bool,
 }
 
-impl Answer<'_> {
-    /// Counts a value of so many bytes, before it is written. Raises where the answer gets too long, or takes too long.
+impl ReplyWriter<'_> {
+    /// Counts a value of so many bytes, before it is written. Raises an error if the reply gets too long, or takes too long.
     unsafe fn count(&mut self, length: usize) {
-        count_answer(self.state, length.saturating_add(NODE));
+        count_reply(self.state, length.saturating_add(NODE));
         limits::spend_bytes(self.state, length);
     }
 
@@ -164,7 +164,7 @@ impl Answer<'_> {
     /// Number of pairs of the table on top, which is counted as a value itself.
     unsafe fn count_pairs(&mut self) -> usize {
         self.count(0);
-        limits::spend(self.state, WALK);
+        limits::spend(self.state, TABLE_WALK);
         let mut pairs = 0;
         lua_pushnil(self.state);
         while lua_next(self.state, -2) != 0 {

@@ -8,7 +8,7 @@ mod functions;
 mod harm;
 mod host;
 mod kept_locals;
-mod plain;
+mod unguarded;
 
 use std::thread;
 use std::time::Duration;

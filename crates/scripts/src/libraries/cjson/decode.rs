@@ -7,7 +7,7 @@ use mlua_sys::{
     lua_pushnumber, lua_rawset, lua_rawseti_, luaL_argerror, luaL_checklstring, luaL_error,
 };
 
-use super::settings::{Config, LEVELS_MAX};
+use super::settings::{LEVELS_MAX, Settings};
 use crate::libraries::workspace::Workspace;
 use crate::state::limits;
 
@@ -16,12 +16,12 @@ unsafe extern "C" {
 }
 
 /// A text that is being read, which has a zero at its end.
-struct Text {
+struct Decoder {
     state: *mut lua_State,
     start: *const u8,
     at: usize,
     depth: c_int,
-    config: Config,
+    settings: Settings,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Token {
 
 /// A token, where it begins, and its number or truth value.
 #[derive(Clone, Copy)]
-struct Found {
+struct Lexeme {
     token: Token,
     at: usize,
     value: f64,
@@ -81,24 +81,24 @@ pub(super) unsafe extern "C-unwind" fn decode(state: *mut lua_State) -> c_int {
         );
     }
     let workspace = Workspace::of(state);
-    (*workspace).context.begin_text();
-    let mut text = Text {
+    (*workspace).context.clear_scratch();
+    let mut text = Decoder {
         state,
         start,
         at: 0,
         depth: 0,
-        config: (*workspace).json,
+        settings: (*workspace).json,
     };
-    let first = text.next(workspace);
+    let first = text.next_token(workspace);
     text.push(state, workspace, first);
-    let last = text.next(workspace);
+    let last = text.next_token(workspace);
     if last.token != Token::End {
-        expected(state, c"the end", last);
+        raise_expected(state, c"the end", last);
     }
     1
 }
 
-unsafe fn expected(state: *mut lua_State, what: &CStr, found: Found) {
+unsafe fn raise_expected(state: *mut lua_State, what: &CStr, found: Lexeme) {
     luaL_error(
         state,
         c"Expected %s but found %s at character %d".as_ptr(),
@@ -108,7 +108,7 @@ unsafe fn expected(state: *mut lua_State, what: &CStr, found: Found) {
     );
 }
 
-impl Text {
+impl Decoder {
     unsafe fn byte(&self, ahead: usize) -> u8 {
         *self.start.add(self.at + ahead)
     }
@@ -124,14 +124,14 @@ impl Text {
     }
 
     /// Reads a token.
-    unsafe fn next(&mut self, workspace: *mut Workspace) -> Found {
+    unsafe fn next_token(&mut self, workspace: *mut Workspace) -> Lexeme {
         limits::spend(self.state, 1);
         while matches!(self.byte(0), b' ' | b'\t' | b'\n' | b'\r') {
             limits::spend(self.state, 1);
             self.at += 1;
         }
         let at = self.at;
-        let found = |token| Found {
+        let found = |token| Lexeme {
             token,
             at,
             value: 0.0,
@@ -144,16 +144,16 @@ impl Text {
             b',' => Token::Comma,
             b':' => Token::Colon,
             0 => return found(Token::End),
-            b'"' => return self.string(workspace, at),
+            b'"' => return self.read_string(workspace, at),
             b'-' | b'0'..=b'9' => {
-                if self.config.decodes_invalid == 0 && self.is_invalid_number() {
+                if self.settings.decodes_invalid == 0 && self.is_invalid_number() {
                     return found(Token::Error(c"invalid number"));
                 }
-                return self.number(at);
+                return self.read_number(at);
             }
             b't' if self.begins_with(b"true") => {
                 self.at += 4;
-                return Found {
+                return Lexeme {
                     token: Token::Boolean,
                     at,
                     value: 1.0,
@@ -168,9 +168,9 @@ impl Text {
                 return found(Token::Null);
             }
             b'+' | b'i' | b'I' | b'n' | b'N' | b't' | b'f'
-                if self.config.decodes_invalid != 0 && self.is_invalid_number() =>
+                if self.settings.decodes_invalid != 0 && self.is_invalid_number() =>
             {
-                return self.number(at);
+                return self.read_number(at);
             }
             _ => return found(Token::Error(c"invalid token")),
         };
@@ -191,7 +191,7 @@ impl Text {
             }
             0..=b'9' => false,
             _ => {
-                let rest = Text {
+                let rest = Decoder {
                     at: self.at + ahead,
                     ..*self
                 };
@@ -200,7 +200,7 @@ impl Text {
         }
     }
 
-    unsafe fn number(&mut self, at: usize) -> Found {
+    unsafe fn read_number(&mut self, at: usize) -> Lexeme {
         let here = self.start.add(self.at).cast::<c_char>();
         let mut end = std::ptr::null_mut();
         let value = strtod(here, &mut end);
@@ -211,13 +211,13 @@ impl Text {
             _ => Token::Number,
         };
         self.at += length;
-        Found { token, at, value }
+        Lexeme { token, at, value }
     }
 
-    /// Reads a string into the machine's text.
-    unsafe fn string(&mut self, workspace: *mut Workspace, at: usize) -> Found {
+    /// Reads a string into the scratch text.
+    unsafe fn read_string(&mut self, workspace: *mut Workspace, at: usize) -> Lexeme {
         let out = &raw mut (*workspace).context.text;
-        (*workspace).context.begin_text();
+        (*workspace).context.clear_scratch();
         self.at += 1;
         let mut looked = 0;
         loop {
@@ -230,15 +230,15 @@ impl Text {
             }
             let byte = match self.byte(0) {
                 b'"' => break,
-                0 => return self.bad_string(c"unexpected end of string"),
+                0 => return self.string_error(c"unexpected end of string"),
                 b'\\' => match self.byte(1) {
                     b'u' => {
-                        match self.escaped() {
+                        match self.read_escape() {
                             Some((character, length)) => {
                                 append_character(&mut *out, character);
                                 self.at += length;
                             }
-                            None => return self.bad_string(c"invalid unicode escape code"),
+                            None => return self.string_error(c"invalid unicode escape code"),
                         }
                         continue;
                     }
@@ -250,7 +250,7 @@ impl Text {
                             b'n' => b'\n',
                             b'f' => 0x0c,
                             b'r' => b'\r',
-                            _ => return self.bad_string(c"invalid escape code"),
+                            _ => return self.string_error(c"invalid escape code"),
                         };
                         self.at += 1;
                         byte
@@ -262,15 +262,15 @@ impl Text {
             self.at += 1;
         }
         self.at += 1;
-        Found {
+        Lexeme {
             token: Token::String,
             at,
             value: 0.0,
         }
     }
 
-    fn bad_string(&self, why: &'static CStr) -> Found {
-        Found {
+    fn string_error(&self, why: &'static CStr) -> Lexeme {
+        Lexeme {
             token: Token::Error(why),
             at: self.at,
             value: 0.0,
@@ -287,7 +287,7 @@ impl Text {
     }
 
     /// A character that is written as `\u` and four digits, or as two of those, and the length of this.
-    unsafe fn escaped(&self) -> Option<(u32, usize)> {
+    unsafe fn read_escape(&self) -> Option<(u32, usize)> {
         let first = self.four_digits(2)?;
         if first & 0xf800 != 0xd800 {
             return Some((first, 6));
@@ -303,9 +303,10 @@ impl Text {
             .map(|(low, length)| (low + 0x1_0000, length))
     }
 
-    unsafe fn descend(&mut self, state: *mut lua_State) {
+    unsafe fn enter_level(&mut self, state: *mut lua_State) {
         self.depth += 1;
-        if self.depth > self.config.decode_depth.min(LEVELS_MAX) || lua_checkstack(state, 5) == 0 {
+        if self.depth > self.settings.decode_depth.min(LEVELS_MAX) || lua_checkstack(state, 5) == 0
+        {
             luaL_error(
                 state,
                 c"Found too many nested data structures (%d) at character %d".as_ptr(),
@@ -316,66 +317,66 @@ impl Text {
     }
 
     /// Pushes the value that begins with a token.
-    unsafe fn push(&mut self, state: *mut lua_State, workspace: *mut Workspace, found: Found) {
+    unsafe fn push(&mut self, state: *mut lua_State, workspace: *mut Workspace, found: Lexeme) {
         match found.token {
-            Token::String => limits::push_made(state),
+            Token::String => limits::push_scratch(state),
             Token::Number => lua_pushnumber(state, found.value),
             Token::Boolean => lua_pushboolean(state, c_int::from(found.value != 0.0)),
             Token::Null => lua_pushlightuserdata(state, std::ptr::null_mut()),
             Token::ObjectBegin => self.push_object(state, workspace),
             Token::ArrayBegin => self.push_array(state, workspace),
-            _ => expected(state, c"value", found),
+            _ => raise_expected(state, c"value", found),
         }
     }
 
     unsafe fn push_object(&mut self, state: *mut lua_State, workspace: *mut Workspace) {
-        self.descend(state);
+        self.enter_level(state);
         lua_createtable(state, 0, 0);
-        let mut found = self.next(workspace);
+        let mut found = self.next_token(workspace);
         while found.token != Token::ObjectEnd {
             if found.token != Token::String {
-                expected(state, c"object key string", found);
+                raise_expected(state, c"object key string", found);
             }
-            limits::push_made(state);
-            found = self.next(workspace);
+            limits::push_scratch(state);
+            found = self.next_token(workspace);
             if found.token != Token::Colon {
-                expected(state, c"colon", found);
+                raise_expected(state, c"colon", found);
             }
-            found = self.next(workspace);
+            found = self.next_token(workspace);
             self.push(state, workspace, found);
             lua_rawset(state, -3);
-            found = self.next(workspace);
+            found = self.next_token(workspace);
             if found.token == Token::ObjectEnd {
                 break;
             }
             if found.token != Token::Comma {
-                expected(state, c"comma or object end", found);
+                raise_expected(state, c"comma or object end", found);
             }
-            found = self.next(workspace);
+            found = self.next_token(workspace);
             if found.token == Token::ObjectEnd {
-                expected(state, c"object key string", found);
+                raise_expected(state, c"object key string", found);
             }
         }
         self.depth -= 1;
     }
 
     unsafe fn push_array(&mut self, state: *mut lua_State, workspace: *mut Workspace) {
-        self.descend(state);
+        self.enter_level(state);
         lua_createtable(state, 0, 0);
-        let mut found = self.next(workspace);
+        let mut found = self.next_token(workspace);
         let mut index = 1;
         while index > 1 || found.token != Token::ArrayEnd {
             self.push(state, workspace, found);
             lua_rawseti_(state, -2, index);
             index += 1;
-            found = self.next(workspace);
+            found = self.next_token(workspace);
             if found.token == Token::ArrayEnd {
                 break;
             }
             if found.token != Token::Comma {
-                expected(state, c"comma or array end", found);
+                raise_expected(state, c"comma or array end", found);
             }
-            found = self.next(workspace);
+            found = self.next_token(workspace);
         }
         self.depth -= 1;
     }

@@ -10,7 +10,7 @@ use mlua_sys::{
 
 use super::settings::LEVELS_MAX;
 use crate::libraries::workspace::Workspace;
-use crate::state::limits::{self, WALK, check_room};
+use crate::state::limits::{self, TABLE_WALK, check_room};
 use crate::state::stack::bytes;
 use crate::state::stack::is_true;
 use crate::values::numbers::append_general;
@@ -25,13 +25,13 @@ pub(super) unsafe extern "C-unwind" fn encode(state: *mut lua_State) -> c_int {
         return luaL_argerror(state, 1, c"expected 1 argument".as_ptr());
     }
     let workspace = Workspace::of(state);
-    (*workspace).context.begin_text();
+    (*workspace).context.clear_scratch();
     append(state, workspace, 0);
-    limits::push_made(state);
+    limits::push_scratch(state);
     1
 }
 
-unsafe fn cannot(state: *mut lua_State, index: c_int, why: &CStr) {
+unsafe fn raise_unserializable(state: *mut lua_State, index: c_int, why: &CStr) {
     luaL_error(
         state,
         c"Cannot serialise %s: %s".as_ptr(),
@@ -67,7 +67,7 @@ unsafe fn append(state: *mut lua_State, workspace: *mut Workspace, level: c_int)
                     level,
                 );
             }
-            limits::spend(state, WALK);
+            limits::spend(state, TABLE_WALK);
             match array_length(state, workspace) {
                 0 => append_object(state, workspace, level),
                 length => append_array(state, workspace, level, length),
@@ -77,7 +77,7 @@ unsafe fn append(state: *mut lua_State, workspace: *mut Workspace, level: c_int)
         LUA_TLIGHTUSERDATA if lua_touserdata(state, -1).is_null() => {
             (*out).extend_from_slice(b"null");
         }
-        _ => cannot(state, -1, c"type not supported"),
+        _ => raise_unserializable(state, -1, c"type not supported"),
     }
 }
 
@@ -117,17 +117,17 @@ fn append_piece(out: &mut Vec<u8>, piece: &[u8]) {
 
 unsafe fn append_number(state: *mut lua_State, workspace: *mut Workspace, index: c_int) {
     let number = lua_tonumber(state, index);
-    let config = (*workspace).json;
+    let settings = (*workspace).json;
     let out = &mut (*workspace).context.text;
     if !number.is_finite() {
-        match config.encodes_invalid {
-            0 => return cannot(state, index, c"must not be NaN or Inf"),
+        match settings.encodes_invalid {
+            0 => return raise_unserializable(state, index, c"must not be NaN or Inf"),
             1 if number.is_nan() => return out.extend_from_slice(b"nan"),
             1 => {}
             _ => return out.extend_from_slice(b"null"),
         }
     }
-    append_general(out, number, config.precision as usize);
+    append_general(out, number, settings.precision as usize);
 }
 
 /// The length of the array that the table on top is; 0 where it is none.
@@ -148,14 +148,14 @@ unsafe fn array_length(state: *mut lua_State, workspace: *const Workspace) -> c_
         items += 1;
         lua_pop(state, 1);
     }
-    let config = &(*workspace).json;
+    let settings = &(*workspace).json;
     let (ratio, safe) = (
-        i64::from(config.sparse_ratio),
-        i64::from(config.sparse_safe),
+        i64::from(settings.sparse_ratio),
+        i64::from(settings.sparse_safe),
     );
     if ratio > 0 && most > items * ratio && most > safe {
-        if config.converts_sparse == 0 {
-            cannot(state, -1, c"excessively sparse array");
+        if settings.converts_sparse == 0 {
+            raise_unserializable(state, -1, c"excessively sparse array");
         }
         return 0;
     }
@@ -202,7 +202,7 @@ unsafe fn append_object(state: *mut lua_State, workspace: *mut Workspace, level:
                 append_text(state, workspace, bytes(state, -2));
                 (*out).push(b':');
             }
-            _ => cannot(state, -2, c"table key must be a number or string"),
+            _ => raise_unserializable(state, -2, c"table key must be a number or string"),
         }
         append(state, workspace, level);
         lua_pop(state, 1);

@@ -22,7 +22,7 @@ use crate::state::stack::push_bytes;
 use crate::values::arguments;
 use decode::decode;
 use encode::encode;
-use settings::Config;
+use settings::Settings;
 
 /// Its functions.
 pub(crate) const FUNCTIONS: &[Function] = &[
@@ -55,7 +55,7 @@ unsafe extern "C-unwind" fn new(state: *mut lua_State) -> c_int {
     1
 }
 
-unsafe fn config(state: *mut lua_State) -> *mut Config {
+unsafe fn settings(state: *mut lua_State) -> *mut Settings {
     &raw mut (*Workspace::of(state)).json
 }
 
@@ -109,10 +109,10 @@ const OFF_ON_NULL: [*const c_char; 4] = [
 
 unsafe extern "C-unwind" fn encode_sparse_array(state: *mut lua_State) -> c_int {
     take_arguments(state, 3);
-    let config = config(state);
-    option(state, 1, &raw mut (*config).converts_sparse, &OFF_ON);
-    integer(state, 2, &raw mut (*config).sparse_ratio, (0, c_int::MAX));
-    integer(state, 3, &raw mut (*config).sparse_safe, (0, c_int::MAX));
+    let settings = settings(state);
+    option(state, 1, &raw mut (*settings).converts_sparse, &OFF_ON);
+    integer(state, 2, &raw mut (*settings).sparse_ratio, (0, c_int::MAX));
+    integer(state, 3, &raw mut (*settings).sparse_safe, (0, c_int::MAX));
     3
 }
 
@@ -121,7 +121,7 @@ unsafe extern "C-unwind" fn encode_max_depth(state: *mut lua_State) -> c_int {
     integer(
         state,
         1,
-        &raw mut (*config(state)).encode_depth,
+        &raw mut (*settings(state)).encode_depth,
         (1, c_int::MAX),
     );
     1
@@ -132,7 +132,7 @@ unsafe extern "C-unwind" fn decode_max_depth(state: *mut lua_State) -> c_int {
     integer(
         state,
         1,
-        &raw mut (*config(state)).decode_depth,
+        &raw mut (*settings(state)).decode_depth,
         (1, c_int::MAX),
     );
     1
@@ -140,13 +140,13 @@ unsafe extern "C-unwind" fn decode_max_depth(state: *mut lua_State) -> c_int {
 
 unsafe extern "C-unwind" fn encode_number_precision(state: *mut lua_State) -> c_int {
     take_arguments(state, 1);
-    integer(state, 1, &raw mut (*config(state)).precision, (1, 14));
+    integer(state, 1, &raw mut (*settings(state)).precision, (1, 14));
     1
 }
 
 unsafe extern "C-unwind" fn encode_keep_buffer(state: *mut lua_State) -> c_int {
     take_arguments(state, 1);
-    option(state, 1, &raw mut (*config(state)).keeps_buffer, &OFF_ON);
+    option(state, 1, &raw mut (*settings(state)).keeps_buffer, &OFF_ON);
     1
 }
 
@@ -155,7 +155,7 @@ unsafe extern "C-unwind" fn encode_invalid_numbers(state: *mut lua_State) -> c_i
     option(
         state,
         1,
-        &raw mut (*config(state)).encodes_invalid,
+        &raw mut (*settings(state)).encodes_invalid,
         &OFF_ON_NULL,
     );
     1
@@ -163,6 +163,11 @@ unsafe extern "C-unwind" fn encode_invalid_numbers(state: *mut lua_State) -> c_i
 
 unsafe extern "C-unwind" fn decode_invalid_numbers(state: *mut lua_State) -> c_int {
     take_arguments(state, 1);
-    option(state, 1, &raw mut (*config(state)).decodes_invalid, &OFF_ON);
+    option(
+        state,
+        1,
+        &raw mut (*settings(state)).decodes_invalid,
+        &OFF_ON,
+    );
     1
 }

@@ -7,7 +7,7 @@ pub(super) const LEVELS_MAX: c_int = 1000;
 
 /// Its settings, which hold for one run of a script.
 #[derive(Clone, Copy)]
-pub(crate) struct Config {
+pub(crate) struct Settings {
     pub(super) converts_sparse: c_int,
     pub(super) sparse_ratio: c_int,
     pub(super) sparse_safe: c_int,
@@ -19,9 +19,9 @@ pub(crate) struct Config {
     pub(super) decodes_invalid: c_int,
 }
 
-impl Default for Config {
-    fn default() -> Config {
-        Config {
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
             converts_sparse: 0,
             sparse_ratio: 2,
             sparse_safe: 10,

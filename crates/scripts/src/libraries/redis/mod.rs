@@ -25,7 +25,7 @@ use crate::state::raise::{push_error, raise};
 use crate::state::stack::push_bytes;
 use crate::state::stack::{bytes, c_bytes};
 use crate::values::numbers::{append_general, truncated};
-use crate::values::reply_tape::Heard;
+use crate::values::reply_tape::ReplyTape;
 
 /// Its functions.
 pub(crate) const FUNCTIONS: &[Function] = &[
@@ -83,20 +83,20 @@ pub(crate) const NUMBERS: &[(&std::ffi::CStr, f64)] = &[
 
 /// How a command ended.
 #[derive(Clone, Copy)]
-enum Ended {
-    Answered { as_resp3: bool },
+enum CommandOutcome {
+    Replied { as_resp3: bool },
     Stopped,
 }
 
 unsafe extern "C-unwind" fn call(state: *mut lua_State) -> c_int {
-    command(state, true)
+    call_command(state, true)
 }
 
 unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
-    command(state, false)
+    call_command(state, false)
 }
 
-unsafe fn command(state: *mut lua_State, raises: bool) -> c_int {
+unsafe fn call_command(state: *mut lua_State, raises: bool) -> c_int {
     let workspace = Workspace::of(state);
     if (*workspace).context.calls.is_null() {
         return raise(
@@ -104,22 +104,26 @@ unsafe fn command(state: *mut lua_State, raises: bool) -> c_int {
             b"ERR redis.call/pcall can only be called inside a script invocation",
         );
     }
-    let problem: &[u8] = match gather(state, workspace) {
-        Gathered::All => {
-            let ended = execute(workspace);
-            let Ended::Answered { as_resp3 } = ended else {
+    let problem: &[u8] = match gather_arguments(state, workspace) {
+        GatheredArguments::Valid => {
+            let ended = execute_command(workspace);
+            let CommandOutcome::Replied { as_resp3 } = ended else {
                 return limits::stop(state);
             };
             lua_settop(state, 0);
-            let is_error = (*workspace).heard.is_error();
-            Heard::push(&raw const (*workspace).heard, state, as_resp3);
+            let is_error = (*workspace).reply.is_error();
+            ReplyTape::push(&raw const (*workspace).reply, state, as_resp3);
             if is_error && raises {
                 lua_error(state);
             }
             return 1;
         }
-        Gathered::Nothing => b"ERR Please specify at least one argument for this redis lib call",
-        Gathered::Unfit => b"ERR Lua redis lib command arguments must be strings or integers",
+        GatheredArguments::Missing => {
+            b"ERR Please specify at least one argument for this redis lib call"
+        }
+        GatheredArguments::WrongType => {
+            b"ERR Lua redis lib command arguments must be strings or integers"
+        }
     };
     push_error(state, problem);
     if raises {
@@ -129,22 +133,22 @@ unsafe fn command(state: *mut lua_State, raises: bool) -> c_int {
 }
 
 /// What a command was called with.
-enum Gathered {
-    All,
-    Nothing,
+enum GatheredArguments {
+    Valid,
+    Missing,
     /// Something is neither a string nor a number.
-    Unfit,
+    WrongType,
 }
 
 /// Notes where the arguments on the stack lie, which stay there.
-unsafe fn gather(state: *mut lua_State, workspace: *mut Workspace) -> Gathered {
+unsafe fn gather_arguments(state: *mut lua_State, workspace: *mut Workspace) -> GatheredArguments {
     let workspace = &mut *workspace;
     workspace.arguments.clear();
     workspace.digits.clear();
     let mut numbers: SmallVec<[(usize, usize, usize); 4]> = SmallVec::new();
     let count = lua_gettop(state);
     if count == 0 {
-        return Gathered::Nothing;
+        return GatheredArguments::Missing;
     }
     for index in 1..=count {
         match lua_type(state, index) {
@@ -160,7 +164,7 @@ unsafe fn gather(state: *mut lua_State, workspace: *mut Workspace) -> Gathered {
                 numbers.push((workspace.arguments.len(), start, workspace.digits.len()));
                 workspace.arguments.push(&[]);
             }
-            _ => return Gathered::Unfit,
+            _ => return GatheredArguments::WrongType,
         }
     }
     // Where the digits lie is known only when all are there.
@@ -168,29 +172,29 @@ unsafe fn gather(state: *mut lua_State, workspace: *mut Workspace) -> Gathered {
         let place = workspace.digits.as_ptr().add(start);
         workspace.arguments[index] = std::slice::from_raw_parts(place, end - start);
     }
-    Gathered::All
+    GatheredArguments::Valid
 }
 
 /// Runs a command. Nothing in here calls Lua.
-unsafe fn execute(workspace: *mut Workspace) -> Ended {
+unsafe fn execute_command(workspace: *mut Workspace) -> CommandOutcome {
     let result = catch_unwind(AssertUnwindSafe(|| {
         let workspace = &mut *workspace;
         let calls = &mut *workspace.context.calls;
-        workspace.heard.clear();
+        workspace.reply.clear();
         let as_resp3 = calls.protocol() == Protocol::Resp3;
-        match calls.call(&workspace.arguments, &mut workspace.heard) {
-            Ok(()) => Ended::Answered { as_resp3 },
+        match calls.call(&workspace.arguments, &mut workspace.reply) {
+            Ok(()) => CommandOutcome::Replied { as_resp3 },
             Err(Refused::Error(error)) => {
-                workspace.heard.clear();
-                error.write(&mut workspace.heard);
-                Ended::Answered { as_resp3 }
+                workspace.reply.clear();
+                error.write(&mut workspace.reply);
+                CommandOutcome::Replied { as_resp3 }
             }
-            Err(Refused::Stopped) => Ended::Stopped,
+            Err(Refused::Stopped) => CommandOutcome::Stopped,
         }
     }));
     result.unwrap_or_else(|panic| {
         (*workspace).panic = Some(panic);
-        Ended::Stopped
+        CommandOutcome::Stopped
     })
 }
 
@@ -223,12 +227,12 @@ unsafe extern "C-unwind" fn error_reply(state: *mut lua_State) -> c_int {
     }
     let text = c_bytes(state, 1);
     let workspace = Workspace::of(state);
-    (*workspace).context.begin_text();
+    (*workspace).context.clear_scratch();
     check_room(state, text.len() + 8);
     limits::spend_bytes(state, text.len());
     compose_error(&mut (*workspace).context.text, text);
     push_error(state, &(*workspace).context.text);
-    (*workspace).context.begin_text();
+    (*workspace).context.clear_scratch();
     1
 }
 
@@ -279,7 +283,7 @@ pub(crate) unsafe extern "C-unwind" fn log(state: *mut lua_State) -> c_int {
         return raise(state, b"ERR Invalid debug level.");
     }
     let workspace = Workspace::of(state);
-    (*workspace).context.begin_text();
+    (*workspace).context.clear_scratch();
     for index in 2..=count {
         if lua_isstring(state, index) != 0 {
             let part = bytes(state, index);
@@ -359,16 +363,16 @@ unsafe extern "C-unwind" fn acl_check_cmd(state: *mut lua_State) -> c_int {
             b"ERR redis.acl_check_cmd can only be called inside a script invocation",
         );
     }
-    match gather(state, workspace) {
-        Gathered::Nothing => raise(
+    match gather_arguments(state, workspace) {
+        GatheredArguments::Missing => raise(
             state,
             b"ERR Please specify at least one argument for this redis lib call",
         ),
-        Gathered::Unfit => raise(
+        GatheredArguments::WrongType => raise(
             state,
             b"ERR Lua redis lib command arguments must be strings or integers",
         ),
-        Gathered::All => match allows(workspace) {
+        GatheredArguments::Valid => match is_allowed(workspace) {
             None => raise(
                 state,
                 b"ERR Invalid command passed to redis.acl_check_cmd()",
@@ -381,7 +385,7 @@ unsafe extern "C-unwind" fn acl_check_cmd(state: *mut lua_State) -> c_int {
     }
 }
 
-unsafe fn allows(workspace: *mut Workspace) -> Option<bool> {
+unsafe fn is_allowed(workspace: *mut Workspace) -> Option<bool> {
     (*(*workspace).context.calls).allows(&(*workspace).arguments)
 }
 

@@ -10,7 +10,7 @@ use mlua_sys::{
 use undercroft_commands::script::{FunctionFlags, LibraryFunction, is_name};
 
 use super::log;
-use super::registrations::Registered;
+use super::registrations::RegisteredFunction;
 use crate::libraries::function::{Function, Memory, asked};
 use crate::libraries::workspace::Workspace;
 use crate::state::raise::raise;
@@ -42,7 +42,7 @@ unsafe extern "C-unwind" fn register_function(state: *mut lua_State) -> c_int {
             b"ERR wrong number of arguments to redis.register_function",
         );
     }
-    if !(*workspace).loading.is_open {
+    if !(*workspace).registrations.is_open {
         return raise(
             state,
             b"ERR redis.register_function can only be called on FUNCTION LOAD command",
@@ -71,7 +71,7 @@ unsafe fn description<'a>(state: *mut lua_State) -> Option<&'a [u8]> {
 }
 
 unsafe fn note_place(workspace: *mut Workspace, place: c_int) {
-    if let Some(last) = (*workspace).loading.registered.last_mut() {
+    if let Some(last) = (*workspace).registrations.functions.last_mut() {
         last.1 = place;
     }
 }
@@ -90,7 +90,7 @@ unsafe fn register(
               character long",
         );
     }
-    let registered = &mut (*workspace).loading.registered;
+    let registered = &mut (*workspace).registrations.functions;
     if registered.iter().any(|(known, _)| known.name == name) {
         return Some(b"ERR Function already exists in the library");
     }
@@ -101,12 +101,12 @@ unsafe fn register(
     };
     registered.push((function, NO_PLACE));
     // The program's own memory is limited by Lua, and that of what it registers here.
-    let taken = |(known, _): &Registered| {
+    let taken = |(known, _): &RegisteredFunction| {
         let description = known.description.as_ref().map_or(0, Vec::len);
-        size_of::<Registered>() + known.name.len() + description
+        size_of::<RegisteredFunction>() + known.name.len() + description
     };
-    (*workspace).loading.taken += registered.last().map_or(0, taken);
-    match (*workspace).loading.taken > (*workspace).context.memory.limit {
+    (*workspace).registrations.bytes += registered.last().map_or(0, taken);
+    match (*workspace).registrations.bytes > (*workspace).context.memory.limit {
         true => Some(b"ERR not enough memory"),
         false => None,
     }

@@ -1,6 +1,6 @@
 //! `string.format`.
 //!
-//! One item is printed by C, whose format is checked before: two digits of width and two of precision, so that none is
+//! Each conversion is printed by C, whose format is checked before: two digits of width and two of precision, so that none is
 //! longer than some hundred bytes.
 
 use std::ffi::{CStr, c_char, c_double, c_int, c_long, c_ulong};
@@ -18,21 +18,21 @@ unsafe extern "C" {
     fn snprintf(out: *mut c_char, size: usize, format: *const c_char, ...) -> c_int;
 }
 
-/// The longest item: `%99.99f` of the greatest number, and some.
-const ITEM: usize = 512;
+/// The longest conversion: `%99.99f` of the greatest number, and some.
+const CONVERSION_MAX: usize = 512;
 const FLAGS: &[u8] = b"-+ #0";
 /// A text that is longer is not padded.
-const PADDED: usize = 100;
+const PADDED_MAX: usize = 100;
 
-/// The format of one item.
-struct Item {
+/// The format of one conversion.
+struct Conversion {
     /// With `%` in front, with a zero behind.
     text: [u8; 24],
     length: usize,
     has_precision: bool,
 }
 
-impl Item {
+impl Conversion {
     fn add(&mut self, byte: u8) {
         if self.length < self.text.len() - 1 {
             self.text[self.length] = byte;
@@ -41,7 +41,7 @@ impl Item {
     }
 
     /// Reads the format behind a `%`, up to the letter that says what is printed. Returns it and its length.
-    fn read(format: &[u8]) -> Result<(Item, usize), &'static CStr> {
+    fn read(format: &[u8]) -> Result<(Conversion, usize), &'static CStr> {
         let at = |place: usize| format.get(place).copied().unwrap_or(0);
         let is_digit = |place: usize| at(place).is_ascii_digit();
         let mut end = 0;
@@ -62,18 +62,18 @@ impl Item {
         if is_digit(end) {
             return Err(c"invalid format (width or precision too long)");
         }
-        let mut item = Item {
+        let mut conversion = Conversion {
             text: [0; 24],
             length: 0,
             has_precision,
         };
-        item.add(b'%');
-        format[..end].iter().for_each(|byte| item.add(*byte));
-        Ok((item, end))
+        conversion.add(b'%');
+        format[..end].iter().for_each(|byte| conversion.add(*byte));
+        Ok((conversion, end))
     }
 
     /// The whole format, of an integer of 64 bits or of something else.
-    fn finish(&mut self, is_long: bool, letter: u8) -> *const c_char {
+    fn terminate(&mut self, is_long: bool, letter: u8) -> *const c_char {
         if is_long {
             self.add(b'l');
         }
@@ -106,52 +106,77 @@ pub(super) unsafe extern "C-unwind" fn format(state: *mut lua_State) -> c_int {
             return luaL_argerror(state, argument, c"no value".as_ptr());
         }
         limits::spend(state, 1);
-        let (item, length) = match Item::read(&rest[1..]) {
+        let (conversion, length) = match Conversion::read(&rest[1..]) {
             Ok(read) => read,
             Err(problem) => return luaL_error(state, c"%s".as_ptr(), problem.as_ptr()),
         };
         let letter = rest.get(1 + length).copied().unwrap_or(0);
         at += length + 2;
-        add_item(state, &mut out, item, letter, argument);
+        add_conversion(state, &mut out, conversion, letter, argument);
     }
     out.push();
     1
 }
 
-unsafe fn add_item(
+unsafe fn add_conversion(
     state: *mut lua_State,
     out: &mut Buffer,
-    mut item: Item,
+    mut conversion: Conversion,
     letter: u8,
     argument: c_int,
 ) {
-    let mut printed = [0_u8; ITEM];
+    let mut printed = [0_u8; CONVERSION_MAX];
     let place = printed.as_mut_ptr().cast::<c_char>();
     match letter {
         b'c' => {
             let value = truncated(luaL_checknumber(state, argument)) as c_int;
-            snprintf(place, ITEM, item.finish(false, letter), value);
+            snprintf(
+                place,
+                CONVERSION_MAX,
+                conversion.terminate(false, letter),
+                value,
+            );
         }
         b'd' | b'i' => {
             let value: c_long = truncated(luaL_checknumber(state, argument));
-            snprintf(place, ITEM, item.finish(true, letter), value);
+            snprintf(
+                place,
+                CONVERSION_MAX,
+                conversion.terminate(true, letter),
+                value,
+            );
         }
         b'o' | b'u' | b'x' | b'X' => {
             let value: c_ulong = truncated_unsigned(luaL_checknumber(state, argument));
-            snprintf(place, ITEM, item.finish(true, letter), value);
+            snprintf(
+                place,
+                CONVERSION_MAX,
+                conversion.terminate(true, letter),
+                value,
+            );
         }
         b'e' | b'E' | b'f' | b'g' | b'G' => {
             let value: c_double = luaL_checknumber(state, argument);
-            snprintf(place, ITEM, item.finish(false, letter), value);
+            snprintf(
+                place,
+                CONVERSION_MAX,
+                conversion.terminate(false, letter),
+                value,
+            );
         }
         b'q' => return add_quoted(out, text(state, argument)),
         b's' => {
             let mut length = 0;
             let value = luaL_checklstring(state, argument, &mut length);
-            if !item.has_precision && length >= PADDED {
+            if !conversion.has_precision && length >= PADDED_MAX {
                 return out.add(std::slice::from_raw_parts(value.cast(), length));
             }
-            snprintf(place, ITEM, item.finish(false, letter), value);
+            snprintf(
+                place,
+                CONVERSION_MAX,
+                conversion.terminate(false, letter),
+                value,
+            );
         }
         _ => {
             luaL_error(

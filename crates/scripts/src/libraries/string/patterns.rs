@@ -86,12 +86,12 @@ impl<'a> Matcher<'a> {
     }
 
     /// A byte of the pattern; 0 behind its end.
-    fn at(&self, place: usize) -> u8 {
+    fn pattern_byte(&self, place: usize) -> u8 {
         self.pattern.get(place).copied().unwrap_or(0)
     }
 
     /// A byte of the text; 0 behind its end.
-    fn byte(&self, place: usize) -> u8 {
+    fn text_byte(&self, place: usize) -> u8 {
         self.text.get(place).copied().unwrap_or(0)
     }
 
@@ -101,33 +101,33 @@ impl<'a> Matcher<'a> {
     }
 
     /// Looks for a match of the whole pattern from a place on.
-    fn try_at(&mut self, start: usize, pattern: usize) -> Matched {
+    fn match_from(&mut self, start: usize, pattern: usize) -> Matched {
         self.level = 0;
         self.depth = 0;
-        self.matches(start, pattern)
+        self.match_here(start, pattern)
     }
 
     /// Behind the single character, class or set at a place of the pattern.
     fn single_end(&self, mut place: usize) -> Result<usize, &'static CStr> {
-        let first = self.at(place);
+        let first = self.pattern_byte(place);
         place += 1;
         match first {
-            b'%' if self.at(place) == 0 => Err(c"malformed pattern (ends with '%')"),
+            b'%' if self.pattern_byte(place) == 0 => Err(c"malformed pattern (ends with '%')"),
             b'%' => Ok(place + 1),
             b'[' => {
-                if self.at(place) == b'^' {
+                if self.pattern_byte(place) == b'^' {
                     place += 1;
                 }
                 loop {
-                    let byte = self.at(place);
+                    let byte = self.pattern_byte(place);
                     if byte == 0 {
                         return Err(c"malformed pattern (missing ']')");
                     }
                     place += 1;
-                    if byte == b'%' && self.at(place) != 0 {
+                    if byte == b'%' && self.pattern_byte(place) != 0 {
                         place += 1;
                     }
-                    if self.at(place) == b']' {
+                    if self.pattern_byte(place) == b']' {
                         return Ok(place + 1);
                     }
                 }
@@ -139,23 +139,23 @@ impl<'a> Matcher<'a> {
     /// Whether a byte is in the set whose brackets are at these places.
     fn in_set(&self, byte: u8, mut place: usize, end: usize) -> bool {
         let mut is_in = true;
-        if self.at(place + 1) == b'^' {
+        if self.pattern_byte(place + 1) == b'^' {
             is_in = false;
             place += 1;
         }
         place += 1;
         while place < end {
-            if self.at(place) == b'%' {
+            if self.pattern_byte(place) == b'%' {
                 place += 1;
-                if in_class(byte, self.at(place)) {
+                if in_class(byte, self.pattern_byte(place)) {
                     return is_in;
                 }
-            } else if self.at(place + 1) == b'-' && place + 2 < end {
-                if (self.at(place)..=self.at(place + 2)).contains(&byte) {
+            } else if self.pattern_byte(place + 1) == b'-' && place + 2 < end {
+                if (self.pattern_byte(place)..=self.pattern_byte(place + 2)).contains(&byte) {
                     return is_in;
                 }
                 place += 2;
-            } else if self.at(place) == byte {
+            } else if self.pattern_byte(place) == byte {
                 return is_in;
             }
             place += 1;
@@ -163,26 +163,26 @@ impl<'a> Matcher<'a> {
         !is_in
     }
 
-    fn is_single(&self, byte: u8, place: usize, end: usize) -> bool {
-        match self.at(place) {
+    fn is_in_single(&self, byte: u8, place: usize, end: usize) -> bool {
+        match self.pattern_byte(place) {
             b'.' => true,
-            b'%' => in_class(byte, self.at(place + 1)),
+            b'%' => in_class(byte, self.pattern_byte(place + 1)),
             b'[' => self.in_set(byte, place, end - 1),
             other => other == byte,
         }
     }
 
     fn single_matches(&self, at: usize, place: usize, end: usize) -> bool {
-        at < self.text.len() && self.is_single(self.text[at], place, end)
+        at < self.text.len() && self.is_in_single(self.text[at], place, end)
     }
 
-    fn balanced(&mut self, start: usize, place: usize) -> Matched {
+    fn match_balanced(&mut self, start: usize, place: usize) -> Matched {
         let mut at = start;
-        let (open, close) = (self.at(place), self.at(place + 1));
+        let (open, close) = (self.pattern_byte(place), self.pattern_byte(place + 1));
         if open == 0 || close == 0 {
             return Err(c"unbalanced pattern");
         }
-        if self.byte(at) != open {
+        if self.text_byte(at) != open {
             return Ok(None);
         }
         let mut levels = 1;
@@ -204,44 +204,44 @@ impl<'a> Matcher<'a> {
         Ok(None)
     }
 
-    fn matches(&mut self, at: usize, place: usize) -> Matched {
+    fn match_here(&mut self, at: usize, place: usize) -> Matched {
         self.depth += 1;
         if self.depth > LEVELS_MAX {
             return Err(c"pattern too complex");
         }
-        let matched = self.matches_deeper(at, place);
+        let matched = self.match_steps(at, place);
         self.depth -= 1;
         matched
     }
 
-    fn matches_deeper(&mut self, mut at: usize, mut place: usize) -> Matched {
+    fn match_steps(&mut self, mut at: usize, mut place: usize) -> Matched {
         loop {
             self.count(1);
-            match (self.at(place), self.at(place + 1)) {
+            match (self.pattern_byte(place), self.pattern_byte(place + 1)) {
                 (0, _) => return Ok(Some(at)),
                 (b'(', b')') => return self.begin_capture(at, place + 2, POSITION),
                 (b'(', _) => return self.begin_capture(at, place + 1, UNFINISHED),
                 (b')', _) => return self.end_capture(at, place + 1),
                 (b'$', 0) => return Ok((at == self.text.len()).then_some(at)),
-                (b'%', b'b') => match self.balanced(at, place + 2)? {
+                (b'%', b'b') => match self.match_balanced(at, place + 2)? {
                     Some(end) => (at, place) = (end, place + 4),
                     None => return Ok(None),
                 },
                 (b'%', b'f') => {
                     place += 2;
-                    if self.at(place) != b'[' {
+                    if self.pattern_byte(place) != b'[' {
                         return Err(c"missing '[' after '%f' in pattern");
                     }
                     let end = self.single_end(place)?;
                     let before = if at == 0 { 0 } else { self.text[at - 1] };
                     if self.in_set(before, place, end - 1)
-                        || !self.in_set(self.byte(at), place, end - 1)
+                        || !self.in_set(self.text_byte(at), place, end - 1)
                     {
                         return Ok(None);
                     }
                     place = end;
                 }
-                (b'%', digit @ b'0'..=b'9') => match self.captured_again(at, digit)? {
+                (b'%', digit @ b'0'..=b'9') => match self.match_backreference(at, digit)? {
                     Some(end) => (at, place) = (end, place + 2),
                     None => return Ok(None),
                 },
@@ -250,16 +250,16 @@ impl<'a> Matcher<'a> {
                     // A set may be long.
                     self.count(end - place);
                     let is_one = self.single_matches(at, place, end);
-                    match self.at(end) {
+                    match self.pattern_byte(end) {
                         b'?' => {
-                            if is_one && let Some(end) = self.matches(at + 1, end + 1)? {
+                            if is_one && let Some(end) = self.match_here(at + 1, end + 1)? {
                                 return Ok(Some(end));
                             }
                             place = end + 1;
                         }
-                        b'*' => return self.most(at, place, end),
-                        b'+' if is_one => return self.most(at + 1, place, end),
-                        b'-' => return self.least(at, place, end),
+                        b'*' => return self.match_longest(at, place, end),
+                        b'+' if is_one => return self.match_longest(at + 1, place, end),
+                        b'-' => return self.match_shortest(at, place, end),
                         b'+' => return Ok(None),
                         _ if is_one => (at, place) = (at + 1, end),
                         _ => return Ok(None),
@@ -269,14 +269,14 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    fn most(&mut self, at: usize, place: usize, end: usize) -> Matched {
+    fn match_longest(&mut self, at: usize, place: usize, end: usize) -> Matched {
         let mut length = 0;
         while self.single_matches(at + length, place, end) {
             length += 1;
             self.count(end - place);
         }
         loop {
-            if let Some(end) = self.matches(at + length, end + 1)? {
+            if let Some(end) = self.match_here(at + length, end + 1)? {
                 return Ok(Some(end));
             }
             match length.checked_sub(1) {
@@ -286,9 +286,9 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    fn least(&mut self, mut at: usize, place: usize, end: usize) -> Matched {
+    fn match_shortest(&mut self, mut at: usize, place: usize, end: usize) -> Matched {
         loop {
-            if let Some(end) = self.matches(at, end + 1)? {
+            if let Some(end) = self.match_here(at, end + 1)? {
                 return Ok(Some(end));
             }
             if !self.single_matches(at, place, end) {
@@ -305,7 +305,7 @@ impl<'a> Matcher<'a> {
         }
         self.captures[self.level] = (at, what);
         self.level += 1;
-        let matched = self.matches(at, place)?;
+        let matched = self.match_here(at, place)?;
         if matched.is_none() {
             self.level -= 1;
         }
@@ -319,14 +319,14 @@ impl<'a> Matcher<'a> {
             .find(|&level| self.captures[level].1 == UNFINISHED);
         let level = last.ok_or(c"invalid pattern capture")?;
         self.captures[level].1 = (at - self.captures[level].0) as isize;
-        let matched = self.matches(at, place)?;
+        let matched = self.match_here(at, place)?;
         if matched.is_none() {
             self.captures[level].1 = UNFINISHED;
         }
         Ok(matched)
     }
 
-    fn captured_again(&mut self, at: usize, digit: u8) -> Matched {
+    fn match_backreference(&mut self, at: usize, digit: u8) -> Matched {
         let level = usize::from(digit).wrapping_sub(usize::from(b'1'));
         if level >= self.level || self.captures[level].1 == UNFINISHED {
             return Err(c"invalid capture index");
@@ -398,7 +398,7 @@ fn in_class(byte: u8, class: u8) -> bool {
 }
 
 /// Where a match ends, if there is one.
-unsafe fn or_raise(state: *mut lua_State, matched: Matched) -> Option<usize> {
+unsafe fn unwrap_or_raise(state: *mut lua_State, matched: Matched) -> Option<usize> {
     match matched {
         Ok(matched) => matched,
         Err(problem) => {
@@ -447,10 +447,10 @@ unsafe fn find_first(state: *mut lua_State, finds: bool) -> c_int {
         };
     }
     let mut matcher = Matcher::new(state, subject, pattern);
-    let is_anchored = matcher.at(0) == b'^';
+    let is_anchored = matcher.pattern_byte(0) == b'^';
     let first = usize::from(is_anchored);
     for at in start..=subject.len() {
-        if let Some(end) = or_raise(state, matcher.try_at(at, first)) {
+        if let Some(end) = unwrap_or_raise(state, matcher.match_from(at, first)) {
             if !finds {
                 return matcher.push_captures(at, end, true);
             }
@@ -515,7 +515,7 @@ unsafe extern "C-unwind" fn next_match(state: *mut lua_State) -> c_int {
     let start = lua_tonumber(state, lua_upvalueindex(3)) as usize;
     let mut matcher = Matcher::new(state, subject, pattern);
     for at in start..=subject.len() {
-        if let Some(end) = or_raise(state, matcher.try_at(at, 0)) {
+        if let Some(end) = unwrap_or_raise(state, matcher.match_from(at, 0)) {
             let next = if end == at { end + 1 } else { end };
             lua_pushinteger(state, next as i64);
             lua_replace(state, lua_upvalueindex(3));
@@ -534,12 +534,12 @@ unsafe extern "C-unwind" fn replace_all(state: *mut lua_State) -> c_int {
         return luaL_argerror(state, 3, c"string/function/table expected".as_ptr());
     }
     let mut matcher = Matcher::new(state, subject, pattern);
-    let is_anchored = matcher.at(0) == b'^';
+    let is_anchored = matcher.pattern_byte(0) == b'^';
     let first = usize::from(is_anchored);
     let mut out = Buffer::new(state);
     let (mut at, mut count) = (0, 0);
     while count < most {
-        let end = or_raise(state, matcher.try_at(at, first));
+        let end = unwrap_or_raise(state, matcher.match_from(at, first));
         if let Some(end) = end {
             count += 1;
             add_value(state, &matcher, &mut out, kind, (at, end));

@@ -25,10 +25,10 @@ const CHUNK_MAX: usize = 1 << 20;
 /// Bytes that the parser reads between two questions whether it may go on.
 const PIECE: usize = 256;
 /// With this a compiled program begins.
-const COMPILED: u8 = 0x1b;
+const COMPILED_MARK: u8 = 0x1b;
 
 /// A part of a program that is being read.
-struct Pieces {
+struct ProgramReader {
     next: *const u8,
     left: usize,
     /// Nothing was read yet.
@@ -37,9 +37,9 @@ struct Pieces {
     allowed: usize,
 }
 
-impl Pieces {
-    fn of(text: &[u8], allowed: usize) -> Pieces {
-        Pieces {
+impl ProgramReader {
+    fn of(text: &[u8], allowed: usize) -> ProgramReader {
+        ProgramReader {
             next: text.as_ptr(),
             left: text.len(),
             is_first: true,
@@ -55,7 +55,7 @@ impl Pieces {
             return null();
         }
         // A compiled program is none: it is read as a text.
-        if std::mem::take(&mut self.is_first) && *self.next == COMPILED {
+        if std::mem::take(&mut self.is_first) && *self.next == COMPILED_MARK {
             *length = 1;
             return c" ".as_ptr();
         }
@@ -73,14 +73,14 @@ impl Pieces {
 
 unsafe extern "C-unwind" fn next_of_text(
     state: *mut lua_State,
-    pieces: *mut c_void,
+    reader: *mut c_void,
     length: *mut usize,
 ) -> *const c_char {
-    (*pieces.cast::<Pieces>()).next(state, length)
+    (*reader.cast::<ProgramReader>()).next(state, length)
 }
 
 /// Loads a program. Leaves the function, or what is wrong with it: then the status is not 0.
-pub(crate) unsafe fn load_text(
+pub(crate) unsafe fn load_program(
     state: *mut lua_State,
     program: &[u8],
     name: *const c_char,
@@ -90,16 +90,16 @@ pub(crate) unsafe fn load_text(
         push_bytes(state, b"the program is too long");
         return mlua_sys::LUA_ERRSYNTAX;
     }
-    let mut pieces = Pieces::of(program, longest);
+    let mut reader = ProgramReader::of(program, longest);
     // The parser does not keep the name, which the collector of garbage would take away.
     lua_pushstring_(state, name);
-    let status = lua_load(state, next_of_text, (&raw mut pieces).cast(), name);
+    let status = lua_load(state, next_of_text, (&raw mut reader).cast(), name);
     lua_remove(state, -2);
     status
 }
 
 /// Leaves the function that was compiled, or nil and what is wrong.
-unsafe fn loaded(state: *mut lua_State, status: c_int) -> c_int {
+unsafe fn push_outcome(state: *mut lua_State, status: c_int) -> c_int {
     if status == 0 {
         return 1;
     }
@@ -122,8 +122,8 @@ pub(super) unsafe extern "C-unwind" fn load_string(state: *mut lua_State) -> c_i
             mlua_sys::lua_tolstring(state, -1, std::ptr::null_mut())
         }
     };
-    let status = load_text(state, program, name, CHUNK_MAX);
-    loaded(state, status)
+    let status = load_program(state, program, name, CHUNK_MAX);
+    push_outcome(state, status)
 }
 
 /// `load`: a function gives the program part by part.
@@ -136,20 +136,20 @@ pub(super) unsafe extern "C-unwind" fn load(state: *mut lua_State) -> c_int {
     lua_settop(state, 3);
     // As above: the function that gives the parts may collect garbage.
     lua_pushstring_(state, name);
-    let mut pieces = Pieces::of(b"", CHUNK_MAX);
-    let status = lua_load(state, next_of_parts, (&raw mut pieces).cast(), name);
-    loaded(state, status)
+    let mut reader = ProgramReader::of(b"", CHUNK_MAX);
+    let status = lua_load(state, next_of_parts, (&raw mut reader).cast(), name);
+    push_outcome(state, status)
 }
 
 /// The next piece of a program; null at its end.
 unsafe extern "C-unwind" fn next_of_parts(
     state: *mut lua_State,
-    pieces: *mut c_void,
+    reader: *mut c_void,
     length: *mut usize,
 ) -> *const c_char {
     const PART: c_int = 3;
-    let pieces = pieces.cast::<Pieces>();
-    if (*pieces).left == 0 {
+    let reader = reader.cast::<ProgramReader>();
+    if (*reader).left == 0 {
         luaL_checkstack(state, 2, c"too many nested functions".as_ptr());
         limits::check_time(state);
         lua_pushvalue(state, 1);
@@ -163,8 +163,8 @@ unsafe extern "C-unwind" fn next_of_parts(
         }
         lua_replace(state, PART);
         let part = bytes(state, PART);
-        (*pieces).next = part.as_ptr();
-        (*pieces).left = part.len();
+        (*reader).next = part.as_ptr();
+        (*reader).left = part.len();
     }
-    (*pieces).next(state, length)
+    (*reader).next(state, length)
 }
