@@ -1,46 +1,39 @@
 //! Libraries of functions: their programs, which register functions and do nothing else, and the functions.
 //!
-//! What a program can see while it is run is a table of its own, with little in it. Its functions see what
-//! scripts do, but for KEYS and ARGV and some of `redis`, in the same table: it is told where to look. The machine may
-//! call this.
+//! A program has a table of its own as its globals, whose metatable looks up reads in another table: while the program
+//! runs, one with few functions; while its functions run, a copy of what scripts see, without KEYS, ARGV and some of
+//! `redis`. The machine may call this.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::CStr;
 use std::time::Duration;
 
-use crate::libraries::guards::{missing_global, read_only};
+use crate::libraries::guards::read_only;
 use crate::libraries::redis::register::LOADING;
 use crate::libraries::workspace::Workspace;
 use crate::libraries::{function, parser, redis};
 use crate::sandbox;
-use crate::state::context::keep_error;
-use crate::state::stack::{keep, push_bytes, set_globals, swap};
-use mlua_sys::{
-    LUA_REGISTRYINDEX, lua_State, lua_concat, lua_createtable, lua_getfield_, lua_gettop,
-    lua_isstring, lua_istable, lua_next, lua_pcall, lua_pop, lua_pushboolean, lua_pushcclosure,
-    lua_pushnil, lua_pushnumber, lua_pushvalue, lua_rawgeti_, lua_rawset, lua_replace,
-    lua_setfield, lua_setmetatable, luaL_unref,
-};
+use crate::state::{RegistryKey, State, Status};
 
 /// How long the program of a library may run.
 pub(crate) const LOAD_TIME: Duration = Duration::from_millis(500);
 
-/// Tables in the registry.
+/// Where the registry keeps tables.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct LibraryGlobals {
-    /// What libraries see as their globals: an empty table.
-    proxy: c_int,
-    /// Its metatable, which says where to look.
-    meta: c_int,
-    /// What there is while the program of a library is run.
-    while_loading: c_int,
-    /// And while a function is: what scripts have, but for what `redis` has for them only.
-    while_running: c_int,
+    /// The globals of libraries, an empty table.
+    proxy: RegistryKey,
+    /// Its metatable.
+    meta: RegistryKey,
+    /// The table that is read while the program of a library runs.
+    while_loading: RegistryKey,
+    /// The table that is read while a function of a library runs.
+    while_running: RegistryKey,
 }
 
 #[cfg(test)]
 impl LibraryGlobals {
-    /// Where the registry holds the tables.
-    pub(crate) fn places(&self) -> [c_int; 4] {
+    /// Where the registry keeps the tables.
+    pub(crate) fn keys(&self) -> [RegistryKey; 4] {
         [
             self.proxy,
             self.meta,
@@ -50,39 +43,39 @@ impl LibraryGlobals {
     }
 }
 
-/// What `redis` has for scripts only.
+/// Functions of `redis` that scripts have and libraries do not.
 const SCRIPTS_ONLY: [&CStr; 3] = [c"breakpoint", c"debug", c"replicate_commands"];
 
 /// Makes the tables. The library `redis` of programs is on top, and is taken off.
-pub(crate) unsafe fn prepare(state: *mut lua_State, workspace: *mut Workspace) -> LibraryGlobals {
-    lua_createtable(state, 0, 8);
+pub(crate) fn prepare(state: &mut State<'_>) -> LibraryGlobals {
+    state.push_table(0, 8);
     function::add(state, LOADING);
     for (name, number) in redis::NUMBERS {
         if name.to_bytes().starts_with(b"LOG_") || *name == c"REDIS_VERSION_NUM" {
-            lua_pushnumber(state, *number);
-            lua_setfield(state, -2, name.as_ptr());
+            state.push_number(*number);
+            state.set_field(-2, name);
         }
     }
-    push_bytes(state, redis::VERSION);
-    lua_setfield(state, -2, c"REDIS_VERSION".as_ptr());
-    sandbox::protect(state, workspace, Some(missing_global));
-    lua_createtable(state, 0, 1);
-    swap(state);
-    lua_setfield(state, -2, c"redis".as_ptr());
-    sandbox::protect(state, workspace, Some(missing_global));
-    let while_loading = keep(state);
-    let while_running = copy_globals(state, workspace);
+    state.push_bytes(redis::VERSION);
+    state.set_field(-2, c"REDIS_VERSION");
+    sandbox::protect(state, true);
+    state.push_table(0, 1);
+    state.swap();
+    state.set_field(-2, c"redis");
+    sandbox::protect(state, true);
+    let while_loading = state.keep();
+    let while_running = copy_globals(state);
 
-    lua_createtable(state, 0, 0);
-    lua_createtable(state, 0, 3);
-    lua_pushcclosure(state, read_only, 0);
-    lua_setfield(state, -2, c"__newindex".as_ptr());
-    lua_pushboolean(state, 0);
-    lua_setfield(state, -2, c"__metatable".as_ptr());
-    lua_pushvalue(state, -1);
-    let meta = keep(state);
-    lua_setmetatable(state, -2);
-    let proxy = keep(state);
+    state.push_table(0, 0);
+    state.push_table(0, 3);
+    state.push_function(read_only);
+    state.set_field(-2, c"__newindex");
+    state.push_boolean(false);
+    state.set_field(-2, c"__metatable");
+    state.push_value(-1);
+    let meta = state.keep();
+    state.set_metatable(-2);
+    let proxy = state.keep();
     LibraryGlobals {
         proxy,
         meta,
@@ -91,51 +84,49 @@ pub(crate) unsafe fn prepare(state: *mut lua_State, workspace: *mut Workspace) -
     }
 }
 
-/// Keeps a copy of the globals, with a `redis` of its own. Returns where.
-unsafe fn copy_globals(state: *mut lua_State, workspace: *mut Workspace) -> c_int {
-    (*workspace).proxies.push_globals(state);
+/// Keeps a copy of the globals, with a `redis` of its own.
+fn copy_globals(state: &mut State<'_>) -> RegistryKey {
+    let proxies = &Workspace::of(state).proxies;
+    proxies.push_globals(state);
     copy(state);
-    lua_getfield_(state, -1, c"redis".as_ptr());
-    if let Some(original) = (*workspace).proxies.original(state, -1) {
-        lua_rawgeti_(state, LUA_REGISTRYINDEX, original);
+    state.push_field(-1, c"redis");
+    if let Some(original) = proxies.original(state, -1) {
+        state.push_kept(original);
         copy(state);
         for name in SCRIPTS_ONLY {
-            lua_pushnil(state);
-            lua_setfield(state, -2, name.as_ptr());
+            state.push_nil();
+            state.set_field(-2, name);
         }
-        sandbox::protect(state, workspace, None);
-        lua_setfield(state, -3, c"redis".as_ptr());
+        sandbox::protect(state, false);
+        state.set_field(-3, c"redis");
     }
-    lua_pop(state, 1);
-    lua_createtable(state, 0, 1);
-    lua_pushcclosure(state, missing_global, 0);
-    lua_setfield(state, -2, c"__index".as_ptr());
-    lua_setmetatable(state, -2);
-    keep(state)
+    state.pop(1);
+    sandbox::refuse_missing(state, -2);
+    state.keep()
 }
 
-/// Puts a copy of the table on top in its place.
-unsafe fn copy(state: *mut lua_State) {
-    let from = lua_gettop(state);
-    lua_createtable(state, 0, 32);
-    lua_pushnil(state);
-    while lua_next(state, from) != 0 {
-        lua_pushvalue(state, -2);
-        swap(state);
-        lua_rawset(state, from + 1);
+/// Replaces the table on top by a copy.
+fn copy(state: &mut State<'_>) {
+    let from = state.top();
+    state.push_table(0, 32);
+    state.push_nil();
+    while state.next(from) {
+        state.push_value(-2);
+        state.swap();
+        state.raw_set(from + 1);
     }
-    lua_replace(state, from);
+    state.replace(from);
 }
 
-/// Has libraries see the table at a place in the registry.
-unsafe fn show_globals(state: *mut lua_State, globals: LibraryGlobals, shown: c_int) {
-    lua_rawgeti_(state, LUA_REGISTRYINDEX, globals.meta);
-    lua_rawgeti_(state, LUA_REGISTRYINDEX, shown);
-    lua_setfield(state, -2, c"__index".as_ptr());
-    lua_pop(state, 1);
+/// Sets the table in which libraries look up their globals.
+fn show_globals(state: &mut State<'_>, globals: LibraryGlobals, shown: RegistryKey) {
+    state.push_kept(globals.meta);
+    state.push_kept(shown);
+    state.set_field(-2, c"__index");
+    state.pop(1);
 }
 
-/// Why the program of a library was not loaded. The text is the context's.
+/// Why the program of a library was not loaded. The context has the text of the error.
 #[derive(Clone, Copy)]
 pub(crate) enum LoadError {
     /// It cannot be compiled.
@@ -145,57 +136,48 @@ pub(crate) enum LoadError {
 }
 
 /// Runs the program of a library, which registers its functions.
-pub(crate) unsafe fn load(
-    state: *mut lua_State,
-    workspace: *mut Workspace,
+pub(crate) fn load(
+    state: &mut State<'_>,
     globals: LibraryGlobals,
     program: &[u8],
 ) -> Result<(), LoadError> {
     show_globals(state, globals, globals.while_loading);
-    lua_rawgeti_(state, LUA_REGISTRYINDEX, globals.proxy);
-    set_globals(state);
-    let name = c"@user_function".as_ptr();
-    if parser::load_program(state, program, name, parser::PROGRAM_MAX) != 0 {
-        keep_error(state);
+    state.push_kept(globals.proxy);
+    state.set_globals();
+    state.push_bytes(b"@user_function");
+    if parser::load_program(state, program, parser::PROGRAM_MAX) != Status::DONE {
+        state.keep_error();
         return Err(LoadError::Compiling);
     }
-    (*workspace).registrations.begin();
-    if lua_pcall(state, 0, 0, 0) != 0 {
-        if lua_istable(state, -1) == 0 {
-            push_bytes(state, b"ERR ");
-            swap(state);
-            if lua_isstring(state, -1) != 0 {
-                lua_concat(state, 2);
+    let registrations = &Workspace::of(state).registrations;
+    registrations.begin();
+    if state.call_protected(0, 0, 0) != Status::DONE {
+        if !state.is_table(-1) {
+            state.push_bytes(b"ERR ");
+            state.swap();
+            if state.is_string(-1) {
+                state.concatenate(2);
             }
         }
-        keep_error(state);
-        free_registered(state, workspace);
+        state.keep_error();
+        // The library does not exist, and nothing refers to its functions.
+        while let Some(key) = registrations.pop() {
+            state.release(key);
+        }
         return Err(LoadError::Running);
     }
     Ok(())
 }
 
-/// Frees what the program registered before it failed.
-unsafe fn free_registered(state: *mut lua_State, workspace: *mut Workspace) {
-    for (_, place) in &(*workspace).registrations.functions {
-        luaL_unref(state, LUA_REGISTRYINDEX, *place);
-    }
-}
-
 /// Pushes a function of a library, which is then about to be called.
-pub(crate) unsafe fn push(
-    state: *mut lua_State,
-    workspace: *mut Workspace,
-    globals: LibraryGlobals,
-    place: c_int,
-) {
+pub(crate) fn push(state: &mut State<'_>, globals: LibraryGlobals, function: RegistryKey) {
     show_globals(state, globals, globals.while_running);
-    (*workspace).proxies.push_globals(state);
+    Workspace::of(state).proxies.push_globals(state);
     for name in [b"KEYS", b"ARGV"] {
-        push_bytes(state, name);
-        lua_pushnil(state);
-        lua_rawset(state, -3);
+        state.push_bytes(name);
+        state.push_nil();
+        state.raw_set(-3);
     }
-    lua_pop(state, 1);
-    lua_rawgeti_(state, LUA_REGISTRYINDEX, place);
+    state.pop(1);
+    state.push_kept(function);
 }

@@ -3,14 +3,18 @@
 //! A process takes [`interpreter`] along where it makes its `Process`; everything else is in `undercroft-commands`. Each
 //! thread that runs scripts has an interpreter of its own, which compiles a script once.
 //!
-//! Lua is C. An error in it is a long jump, past the frames of whatever called it: a function here that calls Lua in a
-//! way which may fail has nothing on its stack that needs to be dropped. What it needs lies in the thread's `Machine`.
+//! Lua is C, and an error in it is a long jump that runs no destructors. `state::State` wraps it: its methods are safe, and
+//! its documentation says which rules the compiler checks and which ones a function here has to keep.
+//!
+//! mlua is no substitute. Under a memory limit it makes every string and every table in a protected call of its own. Its
+//! functions raise userdata where Redis raises tables, and its limit comes with an allocator that is no pool. So this
+//! crate uses its bindings alone, `mlua-sys`, which build Lua 5.1.
 //!
 //! - `functions`: libraries of functions.
 //! - `libraries`: every function that a script can reach.
 //! - `machine`: one thread's interpreter, and a run of a script in it.
-//! - `sandbox`: what a script finds, and cannot change.
-//! - `state`: Lua's state, errors, and what a script may take.
+//! - `sandbox`: the globals and libraries that a script can read and not change.
+//! - `state`: Lua's state, errors, limits.
 //! - `values`: values of Lua as numbers, texts and replies.
 
 mod functions;
@@ -31,8 +35,7 @@ use undercroft_commands::script::{
 use libraries::catalog;
 pub use libraries::catalog::FunctionRow;
 use machine::Machine;
-use state::locale::CLocale;
-use state::pool;
+use state::{CLocale, in_use};
 
 thread_local! {
     /// This thread's interpreter; none before its first script, and while that runs.
@@ -89,7 +92,7 @@ fn with_machine<R>(body: impl FnOnce(&mut Machine) -> R) -> Result<R, CommandErr
 
 impl Interpreter for Lua {
     fn compile(&self, script: &Script, limits: ScriptLimits) -> Result<(), CommandError> {
-        with_machine(|machine| machine.compile(script, limits))?
+        with_machine(|machine| machine.compile(script, limits, None))?
     }
 
     fn load(
@@ -111,6 +114,6 @@ impl Interpreter for Lua {
     }
 
     fn memory(&self) -> u64 {
-        pool::in_use() as u64
+        in_use() as u64
     }
 }

@@ -1,27 +1,12 @@
 //! The global functions.
 
-use std::ffi::{CStr, c_char, c_int};
-
-use mlua_sys::{
-    LUA_GCCOLLECT, LUA_GCCOUNT, LUA_GCCOUNTB, LUA_GCRESTART, LUA_GCSETPAUSE, LUA_GCSETSTEPMUL,
-    LUA_GCSTEP, LUA_GCSTOP, LUA_MULTRET, LUA_REGISTRYINDEX, LUA_TNIL, LUA_TSTRING, LUA_TTABLE,
-    lua_State, lua_checkstack, lua_concat, lua_createtable, lua_error, lua_gc, lua_getfield_,
-    lua_getmetatable, lua_gettop, lua_insert, lua_isnumber, lua_isstring, lua_istable, lua_next,
-    lua_objlen, lua_pcall, lua_pushboolean, lua_pushcclosure, lua_pushinteger, lua_pushnil,
-    lua_pushnumber, lua_pushstring_, lua_pushvalue, lua_rawequal, lua_rawget_, lua_rawgeti_,
-    lua_rawset, lua_remove, lua_replace, lua_setmetatable, lua_settop, lua_toboolean, lua_tonumber,
-    lua_type, lua_typename, luaL_argerror, luaL_callmeta, luaL_checkany, luaL_checklstring,
-    luaL_checkoption, luaL_checktype, luaL_error, luaL_getmetafield, luaL_optlstring, luaL_where,
-};
+use std::ffi::{CStr, c_int};
 
 use super::guards::{refuse_proxy, replace_proxy};
 use crate::libraries::function::{Function, Memory, asked, bounded, constant};
 use crate::libraries::parser;
 use crate::libraries::workspace::Workspace;
-use crate::state::limits;
-use crate::state::stack::{bytes, c_bytes};
-use crate::state::stack::{push_bytes, swap};
-use crate::values::arguments::{int, optional_int};
+use crate::state::{ALL, Collection, Kind, State, Status};
 use crate::values::display::push_text;
 
 /// The functions.
@@ -97,304 +82,298 @@ pub(crate) const FUNCTIONS: &[Function] = &[
 /// The functions that these return.
 pub(crate) const RETURNED: &[Function] = &[constant(c"the iterator of ipairs", next_of_array)];
 
-unsafe extern "C-unwind" fn assert(state: *mut lua_State) -> c_int {
-    luaL_checkany(state, 1);
-    if lua_toboolean(state, 1) == 0 {
-        let default = c"assertion failed!".as_ptr();
-        let text = luaL_optlstring(state, 2, default, std::ptr::null_mut());
-        return luaL_error(state, c"%s".as_ptr(), text);
+fn assert(state: &mut State<'_>) -> c_int {
+    state.check_any(1);
+    if !state.boolean(1) {
+        if state.is_none_or_nil(2) {
+            state.raise_here(b"assertion failed!");
+        }
+        state.check_bytes(2);
+        state.raise_here(state.c_bytes(2));
     }
-    lua_gettop(state)
+    state.top()
 }
 
-/// What a script may set of the collector: with less it collects all at once, with more it does nothing else.
+/// Bounds of what a script may set: below, the collector does all its work at once; above, it does nothing else.
 const STEP_MULTIPLIERS: (i64, i64) = (50, 1000);
 const PAUSES: (i64, i64) = (0, 1000);
 
 /// `collectgarbage`: how garbage is collected is the script's own while it runs.
-unsafe extern "C-unwind" fn collect_garbage(state: *mut lua_State) -> c_int {
-    const NAMES: [*const c_char; 8] = [
-        c"stop".as_ptr(),
-        c"restart".as_ptr(),
-        c"collect".as_ptr(),
-        c"count".as_ptr(),
-        c"step".as_ptr(),
-        c"setpause".as_ptr(),
-        c"setstepmul".as_ptr(),
-        std::ptr::null(),
+fn collect_garbage(state: &mut State<'_>) -> c_int {
+    const OPTIONS: [(&CStr, Collection); 7] = [
+        (c"stop", Collection::Stop),
+        (c"restart", Collection::Restart),
+        (c"collect", Collection::All),
+        (c"count", Collection::Count),
+        (c"step", Collection::Step),
+        (c"setpause", Collection::SetPause),
+        (c"setstepmul", Collection::SetStepMultiplier),
     ];
-    const WHATS: [c_int; 7] = [
-        LUA_GCSTOP,
-        LUA_GCRESTART,
-        LUA_GCCOLLECT,
-        LUA_GCCOUNT,
-        LUA_GCSTEP,
-        LUA_GCSETPAUSE,
-        LUA_GCSETSTEPMUL,
-    ];
-    let option = luaL_checkoption(state, 1, c"collect".as_ptr(), NAMES.as_ptr());
-    let number = optional_int(state, 2, 0);
-    let what = WHATS[option as usize];
-    (*Workspace::of(state)).is_tuned = true;
+    let what = match state.is_none_or_nil(1) {
+        true => Collection::All,
+        false => OPTIONS[state.check_word(1, &OPTIONS.map(|(name, _)| name))].1,
+    };
+    let number = state.optional_int(2, 0);
+    Workspace::of(state).is_tuned.set(true);
     let number = match what {
         // Kilobytes that are collected.
-        LUA_GCSTEP => number.clamp(0, 1 << 20),
-        LUA_GCSETPAUSE => number.clamp(PAUSES.0, PAUSES.1),
-        LUA_GCSETSTEPMUL => number.clamp(STEP_MULTIPLIERS.0, STEP_MULTIPLIERS.1),
+        Collection::Step => number.clamp(0, 1 << 20),
+        Collection::SetPause => number.clamp(PAUSES.0, PAUSES.1),
+        Collection::SetStepMultiplier => number.clamp(STEP_MULTIPLIERS.0, STEP_MULTIPLIERS.1),
         _ => 0,
     };
-    let result = lua_gc(state, what, number as c_int);
-    limits::check_time(state);
+    let result = state.collect(what, number as c_int);
+    state.check_time();
     match what {
-        LUA_GCCOUNT => {
-            let rest = lua_gc(state, LUA_GCCOUNTB, 0);
-            lua_pushnumber(state, f64::from(result) + f64::from(rest) / 1024.0);
+        Collection::Count => {
+            let remainder = state.collect(Collection::CountRemainder, 0);
+            state.push_number(f64::from(result) + f64::from(remainder) / 1024.0);
         }
-        LUA_GCSTEP => lua_pushboolean(state, result),
-        _ => lua_pushnumber(state, f64::from(result)),
+        Collection::Step => state.push_boolean(result != 0),
+        _ => state.push_number(f64::from(result)),
     }
     1
 }
 
-unsafe extern "C-unwind" fn gc_info(state: *mut lua_State) -> c_int {
-    lua_pushinteger(state, i64::from(lua_gc(state, LUA_GCCOUNT, 0)));
+fn gc_info(state: &mut State<'_>) -> c_int {
+    state.push_integer(i64::from(state.collect(Collection::Count, 0)));
     1
 }
 
-unsafe extern "C-unwind" fn error(state: *mut lua_State) -> c_int {
-    let level = optional_int(state, 2, 1);
-    lua_settop(state, 1);
-    if lua_isstring(state, 1) != 0 && level > 0 {
-        luaL_where(state, level as c_int);
-        lua_pushvalue(state, 1);
-        lua_concat(state, 2);
+fn error(state: &mut State<'_>) -> c_int {
+    let level = state.optional_int(2, 1);
+    state.set_top(1);
+    if state.is_string(1) && level > 0 {
+        state.push_location(level as c_int);
+        state.push_value(1);
+        state.concatenate(2);
     }
-    lua_error(state)
+    state.raise_top()
 }
 
-unsafe extern "C-unwind" fn get_metatable(state: *mut lua_State) -> c_int {
-    luaL_checkany(state, 1);
-    if lua_getmetatable(state, 1) == 0 {
-        lua_pushnil(state);
+fn get_metatable(state: &mut State<'_>) -> c_int {
+    state.check_any(1);
+    if !state.push_metatable(1) {
+        state.push_nil();
         return 1;
     }
-    luaL_getmetafield(state, 1, c"__metatable".as_ptr());
+    state.push_metafield(1, c"__metatable");
     1
 }
 
-unsafe extern "C-unwind" fn set_metatable(state: *mut lua_State) -> c_int {
+fn set_metatable(state: &mut State<'_>) -> c_int {
     refuse_proxy(state);
-    luaL_checktype(state, 1, LUA_TTABLE);
-    if !matches!(lua_type(state, 2), LUA_TNIL | LUA_TTABLE) {
-        return luaL_argerror(state, 2, c"nil or table expected".as_ptr());
+    state.check_kind(1, Kind::TABLE);
+    if !matches!(state.kind(2), Kind::NIL | Kind::TABLE) {
+        state.raise_argument(2, c"nil or table expected");
     }
-    if luaL_getmetafield(state, 1, c"__metatable".as_ptr()) != 0 {
-        return luaL_error(state, c"cannot change a protected metatable".as_ptr());
+    if state.push_metafield(1, c"__metatable") {
+        state.raise_here(b"cannot change a protected metatable");
     }
-    lua_settop(state, 2);
-    lua_setmetatable(state, 1);
+    state.set_top(2);
+    state.set_metatable(1);
     1
 }
 
-unsafe extern "C-unwind" fn raw_equal(state: *mut lua_State) -> c_int {
-    luaL_checkany(state, 1);
-    luaL_checkany(state, 2);
-    lua_pushboolean(state, lua_rawequal(state, 1, 2));
+fn raw_equal(state: &mut State<'_>) -> c_int {
+    state.check_any(1);
+    state.check_any(2);
+    state.push_boolean(state.raw_equal(1, 2));
     1
 }
 
-unsafe extern "C-unwind" fn raw_get(state: *mut lua_State) -> c_int {
+fn raw_get(state: &mut State<'_>) -> c_int {
     replace_proxy(state);
-    luaL_checktype(state, 1, LUA_TTABLE);
-    luaL_checkany(state, 2);
-    lua_settop(state, 2);
-    lua_rawget_(state, 1);
+    state.check_kind(1, Kind::TABLE);
+    state.check_any(2);
+    state.set_top(2);
+    state.raw_get(1);
     1
 }
 
-unsafe extern "C-unwind" fn raw_set(state: *mut lua_State) -> c_int {
+fn raw_set(state: &mut State<'_>) -> c_int {
     refuse_proxy(state);
-    luaL_checktype(state, 1, LUA_TTABLE);
-    luaL_checkany(state, 2);
-    luaL_checkany(state, 3);
-    lua_settop(state, 3);
-    lua_rawset(state, 1);
+    state.check_kind(1, Kind::TABLE);
+    state.check_any(2);
+    state.check_any(3);
+    state.set_top(3);
+    state.raw_set(1);
     1
 }
 
-unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
+fn next(state: &mut State<'_>) -> c_int {
     replace_proxy(state);
-    luaL_checktype(state, 1, LUA_TTABLE);
-    lua_settop(state, 2);
-    if lua_next(state, 1) != 0 {
+    state.check_kind(1, Kind::TABLE);
+    state.set_top(2);
+    if state.next(1) {
         return 2;
     }
-    lua_pushnil(state);
+    state.push_nil();
     1
 }
 
-/// `pairs`. Of a protected table it walks over a copy, which the script may have.
-unsafe extern "C-unwind" fn pairs(state: *mut lua_State) -> c_int {
-    luaL_checktype(state, 1, LUA_TTABLE);
-    let workspace = Workspace::of(state);
-    if let Some(original) = (*workspace).proxies.original(state, 1) {
-        lua_settop(state, 0);
-        lua_createtable(state, 0, 32);
-        lua_rawgeti_(state, LUA_REGISTRYINDEX, original);
-        lua_pushnil(state);
-        while lua_next(state, 2) != 0 {
-            lua_pushvalue(state, -2);
-            swap(state);
-            lua_rawset(state, 1);
+/// `pairs`. Of a proxy it walks over a copy of the original, which the script may have.
+fn pairs(state: &mut State<'_>) -> c_int {
+    state.check_kind(1, Kind::TABLE);
+    let proxies = &Workspace::of(state).proxies;
+    if let Some(original) = proxies.original(state, 1) {
+        state.set_top(0);
+        state.push_table(0, 32);
+        state.push_kept(original);
+        state.push_nil();
+        while state.next(2) {
+            state.push_value(-2);
+            state.swap();
+            state.raw_set(1);
         }
-        lua_settop(state, 1);
+        state.set_top(1);
     }
-    (*workspace).proxies.push_globals(state);
-    lua_getfield_(state, -1, c"next".as_ptr());
-    lua_remove(state, -2);
-    lua_pushvalue(state, 1);
-    lua_pushnil(state);
+    proxies.push_globals(state);
+    state.push_field(-1, c"next");
+    state.remove(-2);
+    state.push_value(1);
+    state.push_nil();
     3
 }
 
-unsafe extern "C-unwind" fn ipairs(state: *mut lua_State) -> c_int {
-    luaL_checktype(state, 1, LUA_TTABLE);
-    lua_pushcclosure(state, next_of_array, 0);
-    lua_pushvalue(state, 1);
-    lua_pushinteger(state, 0);
+fn ipairs(state: &mut State<'_>) -> c_int {
+    state.check_kind(1, Kind::TABLE);
+    state.push_function(next_of_array);
+    state.push_value(1);
+    state.push_integer(0);
     3
 }
 
-unsafe extern "C-unwind" fn next_of_array(state: *mut lua_State) -> c_int {
-    let index = (int(state, 2) as c_int).wrapping_add(1);
-    luaL_checktype(state, 1, LUA_TTABLE);
-    lua_pushinteger(state, i64::from(index));
-    lua_rawgeti_(state, 1, index);
-    match lua_type(state, -1) {
-        LUA_TNIL => 0,
+fn next_of_array(state: &mut State<'_>) -> c_int {
+    let index = (state.check_int(2) as c_int).wrapping_add(1);
+    state.check_kind(1, Kind::TABLE);
+    state.push_integer(i64::from(index));
+    state.push_item(1, index);
+    match state.kind(-1) {
+        Kind::NIL => 0,
         _ => 2,
     }
 }
 
 /// `pcall`, which gives the text of an error that is a table with one, as it was before Redis 7. A script that has to end
 /// catches nothing.
-unsafe extern "C-unwind" fn protected_call(state: *mut lua_State) -> c_int {
-    luaL_checkany(state, 1);
-    limits::check_stack(state);
-    let arguments = lua_gettop(state);
-    lua_pushboolean(state, 1);
-    lua_insert(state, 1);
-    let status = lua_pcall(state, arguments - 1, LUA_MULTRET, 0);
-    if status != 0 {
-        limits::check_caught(state, status);
-        lua_remove(state, 1);
-        if lua_istable(state, -1) != 0 {
-            lua_getfield_(state, -1, c"err".as_ptr());
-            // Of one without a text the nil stays, as in Redis.
-            if lua_isstring(state, -1) != 0 {
-                lua_replace(state, -2);
+fn protected_call(state: &mut State<'_>) -> c_int {
+    state.check_any(1);
+    state.check_stack();
+    let arguments = state.top();
+    state.push_boolean(true);
+    state.insert(1);
+    let status = state.call_protected(arguments - 1, ALL, 0);
+    if status != Status::DONE {
+        state.check_caught(status);
+        state.remove(1);
+        if state.is_table(-1) {
+            state.push_field(-1, c"err");
+            // If the table has no text, the result is nil, as in Redis.
+            if state.is_string(-1) {
+                state.replace(-2);
             }
         }
-        lua_pushboolean(state, 0);
-        lua_insert(state, 1);
+        state.push_boolean(false);
+        state.insert(1);
     }
-    lua_gettop(state)
+    state.top()
 }
 
 /// `xpcall`. The handler is called once the stack is unwound, like any other function: within the error, Lua would run it
 /// without the hook that ends scripts. An error of the handler is given to the handler, as Lua does until its stack of C
 /// is full.
-unsafe extern "C-unwind" fn protected_call_with_handler(state: *mut lua_State) -> c_int {
+fn protected_call_with_handler(state: &mut State<'_>) -> c_int {
     const HANDLER: c_int = 1;
     const ROUNDS: usize = 200;
-    luaL_checkany(state, 2);
-    limits::check_stack(state);
-    lua_settop(state, 2);
-    lua_insert(state, HANDLER);
-    // There before the call, as its results may take all of the stack.
-    lua_pushboolean(state, 1);
-    lua_insert(state, -2);
-    let mut status = lua_pcall(state, 0, LUA_MULTRET, 0);
-    if status == 0 {
-        lua_remove(state, HANDLER);
-        return lua_gettop(state);
+    state.check_any(2);
+    state.check_stack();
+    state.set_top(2);
+    state.insert(HANDLER);
+    // Pushed before the call, because its results may fill the stack.
+    state.push_boolean(true);
+    state.insert(-2);
+    let mut status = state.call_protected(0, ALL, 0);
+    if status == Status::DONE {
+        state.remove(HANDLER);
+        return state.top();
     }
-    limits::check_caught(state, status);
-    lua_remove(state, -2);
+    state.check_caught(status);
+    state.remove(-2);
     for _ in 0..ROUNDS {
-        if status == mlua_sys::LUA_ERRERR || lua_type(state, HANDLER) != mlua_sys::LUA_TFUNCTION {
+        if status == Status::HANDLER || state.kind(HANDLER) != Kind::FUNCTION {
             break;
         }
-        lua_pushvalue(state, HANDLER);
-        lua_insert(state, -2);
-        status = lua_pcall(state, 1, 1, 0);
-        if status == 0 {
-            lua_pushboolean(state, 0);
-            lua_replace(state, HANDLER);
-            return lua_gettop(state);
+        state.push_value(HANDLER);
+        state.insert(-2);
+        status = state.call_protected(1, 1, 0);
+        if status == Status::DONE {
+            state.push_boolean(false);
+            state.replace(HANDLER);
+            return state.top();
         }
-        limits::check_caught(state, status);
+        state.check_caught(status);
     }
-    lua_pushboolean(state, 0);
-    push_bytes(state, b"error in error handling");
+    state.push_boolean(false);
+    state.push_bytes(b"error in error handling");
     2
 }
 
-unsafe extern "C-unwind" fn select(state: *mut lua_State) -> c_int {
-    let count = i64::from(lua_gettop(state));
-    if lua_type(state, 1) == LUA_TSTRING && bytes(state, 1).first() == Some(&b'#') {
-        lua_pushinteger(state, count - 1);
+fn select(state: &mut State<'_>) -> c_int {
+    let count = i64::from(state.top());
+    if state.kind(1) == Kind::STRING && state.bytes(1).first() == Some(&b'#') {
+        state.push_integer(count - 1);
         return 1;
     }
-    let from = match int(state, 1) {
+    let from = match state.check_int(1) {
         from if from < 0 => count + from,
         from => from.min(count),
     };
     if from < 1 {
-        return luaL_argerror(state, 1, c"index out of range".as_ptr());
+        state.raise_argument(1, c"index out of range");
     }
     (count - from) as c_int
 }
 
-unsafe extern "C-unwind" fn type_of(state: *mut lua_State) -> c_int {
-    luaL_checkany(state, 1);
-    lua_pushstring_(state, lua_typename(state, lua_type(state, 1)));
+fn type_of(state: &mut State<'_>) -> c_int {
+    state.check_any(1);
+    state.push_bytes(state.kind(1).name().as_bytes());
     1
 }
 
-unsafe extern "C-unwind" fn to_number(state: *mut lua_State) -> c_int {
-    let base = optional_int(state, 2, 10);
+fn to_number(state: &mut State<'_>) -> c_int {
+    let base = state.optional_int(2, 10);
     if base == 10 {
-        luaL_checkany(state, 1);
-        if lua_type(state, 1) == LUA_TSTRING {
-            limits::spend_bytes(state, lua_objlen(state, 1));
+        state.check_any(1);
+        if state.kind(1) == Kind::STRING {
+            state.spend_bytes(state.length(1));
         }
-        if lua_isnumber(state, 1) != 0 {
-            lua_pushnumber(state, lua_tonumber(state, 1));
+        if state.is_number(1) {
+            state.push_number(state.number(1));
             return 1;
         }
     } else {
-        luaL_checklstring(state, 1, std::ptr::null_mut());
+        state.check_bytes(1);
         if !(2..=36).contains(&base) {
-            return luaL_argerror(state, 2, c"base out of range".as_ptr());
+            state.raise_argument(2, c"base out of range");
         }
-        let text = c_bytes(state, 1);
-        limits::spend_bytes(state, text.len());
+        let text = state.c_bytes(1);
+        state.spend_bytes(text.len());
         if let Some(number) = unsigned(text, base as u64) {
-            lua_pushnumber(state, number as f64);
+            state.push_number(number as f64);
             return 1;
         }
     }
-    lua_pushnil(state);
+    state.push_nil();
     1
 }
 
-/// Whether C takes a byte for a space.
+/// Whether a byte is a space to C.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// The number that a text is to C's `strtoul`, if it is nothing else.
+/// The number that C's `strtoul` reads from a text; none if it does not read all of it.
 fn unsigned(text: &[u8], base: u64) -> Option<u64> {
     let last = text.iter().rposition(|byte| !is_space(*byte))?;
     let text = &text[..=last];
@@ -429,35 +408,35 @@ fn unsigned(text: &[u8], base: u64) -> Option<u64> {
     })
 }
 
-unsafe extern "C-unwind" fn to_string(state: *mut lua_State) -> c_int {
-    luaL_checkany(state, 1);
-    if luaL_callmeta(state, 1, c"__tostring".as_ptr()) != 0 {
+fn to_string(state: &mut State<'_>) -> c_int {
+    state.check_any(1);
+    if state.call_metafield(1, c"__tostring") {
         return 1;
     }
     push_text(state, 1);
     1
 }
 
-unsafe extern "C-unwind" fn unpack(state: *mut lua_State) -> c_int {
-    const TOO_MANY: &CStr = c"too many results to unpack";
-    luaL_checktype(state, 1, LUA_TTABLE);
-    let first = optional_int(state, 2, 1);
-    let last = match lua_type(state, 3) <= LUA_TNIL {
-        true => i64::from(lua_objlen(state, 1) as i32),
-        false => int(state, 3),
+fn unpack(state: &mut State<'_>) -> c_int {
+    const TOO_MANY: &[u8] = b"too many results to unpack";
+    state.check_kind(1, Kind::TABLE);
+    let first = state.optional_int(2, 1);
+    let last = match state.is_none_or_nil(3) {
+        true => i64::from(state.length(1) as i32),
+        false => state.check_int(3),
     };
     if first > last {
         return 0;
     }
     let Ok(count) = c_int::try_from(last - first + 1) else {
-        return luaL_error(state, TOO_MANY.as_ptr());
+        state.raise_here(TOO_MANY);
     };
-    if lua_checkstack(state, count) == 0 {
-        return luaL_error(state, TOO_MANY.as_ptr());
+    if !state.has_room(count) {
+        state.raise_here(TOO_MANY);
     }
-    limits::spend(state, count as usize);
+    state.spend(count as usize);
     for index in first..=last {
-        lua_rawgeti_(state, 1, index as c_int);
+        state.push_item(1, index as c_int);
     }
     count
 }

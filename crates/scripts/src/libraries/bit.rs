@@ -2,12 +2,10 @@
 
 use std::ffi::c_int;
 
-use mlua_sys::{lua_State, lua_gettop, lua_pushnumber, luaL_checknumber};
-
 use crate::libraries::function::{Function, constant};
-use crate::state::stack::push_bytes;
+use crate::state::State;
 
-/// Its functions.
+/// The functions.
 pub(crate) const FUNCTIONS: &[Function] = &[
     constant(c"tobit", to_bit),
     constant(c"bnot", not),
@@ -24,83 +22,83 @@ pub(crate) const FUNCTIONS: &[Function] = &[
 ];
 
 /// The low 32 bits of an argument, rounded to the nearest integer.
-unsafe fn argument(state: *mut lua_State, index: c_int) -> u32 {
-    bits(luaL_checknumber(state, index))
+fn argument(state: &State<'_>, index: c_int) -> u32 {
+    bits(state.check_number(index))
 }
 
 fn bits(number: f64) -> u32 {
-    // 2^52 + 2^51: what is added to it lies in the low bits, rounded.
+    // 2^52 + 2^51: a number that is added to it is in the low bits, rounded.
     (number + 6_755_399_441_055_744.0).to_bits() as u32
 }
 
-/// Leaves a number, as a signed one.
-unsafe fn push_signed(state: *mut lua_State, bits: u32) -> c_int {
-    lua_pushnumber(state, f64::from(bits as i32));
+/// Returns a number, as a signed one.
+fn push_signed(state: &State<'_>, bits: u32) -> c_int {
+    state.push_number(f64::from(bits as i32));
     1
 }
 
-unsafe extern "C-unwind" fn to_bit(state: *mut lua_State) -> c_int {
+fn to_bit(state: &mut State<'_>) -> c_int {
     push_signed(state, argument(state, 1))
 }
 
-unsafe extern "C-unwind" fn not(state: *mut lua_State) -> c_int {
+fn not(state: &mut State<'_>) -> c_int {
     push_signed(state, !argument(state, 1))
 }
 
-unsafe fn fold(state: *mut lua_State, join: fn(u32, u32) -> u32) -> c_int {
+fn fold(state: &State<'_>, join: fn(u32, u32) -> u32) -> c_int {
     let mut all = argument(state, 1);
-    // The last one that is none is told of, as in Redis.
-    for index in (2..=lua_gettop(state)).rev() {
+    // An error names the last one that is no number, as in Redis.
+    for index in (2..=state.top()).rev() {
         all = join(all, argument(state, index));
     }
     push_signed(state, all)
 }
 
-unsafe extern "C-unwind" fn and(state: *mut lua_State) -> c_int {
+fn and(state: &mut State<'_>) -> c_int {
     fold(state, |one, other| one & other)
 }
 
-unsafe extern "C-unwind" fn or(state: *mut lua_State) -> c_int {
+fn or(state: &mut State<'_>) -> c_int {
     fold(state, |one, other| one | other)
 }
 
-unsafe extern "C-unwind" fn exclusive_or(state: *mut lua_State) -> c_int {
+fn exclusive_or(state: &mut State<'_>) -> c_int {
     fold(state, |one, other| one ^ other)
 }
 
-unsafe fn shift(state: *mut lua_State, by: fn(u32, u32) -> u32) -> c_int {
+fn shift(state: &State<'_>, by: fn(u32, u32) -> u32) -> c_int {
     let bits = argument(state, 1);
     let places = argument(state, 2) & 31;
     push_signed(state, by(bits, places))
 }
 
-unsafe extern "C-unwind" fn shift_left(state: *mut lua_State) -> c_int {
+fn shift_left(state: &mut State<'_>) -> c_int {
     shift(state, |bits, places| bits << places)
 }
 
-unsafe extern "C-unwind" fn shift_right(state: *mut lua_State) -> c_int {
+fn shift_right(state: &mut State<'_>) -> c_int {
     shift(state, |bits, places| bits >> places)
 }
 
-unsafe extern "C-unwind" fn shift_right_signed(state: *mut lua_State) -> c_int {
+fn shift_right_signed(state: &mut State<'_>) -> c_int {
     shift(state, |bits, places| (bits as i32 >> places) as u32)
 }
 
-unsafe extern "C-unwind" fn rotate_left(state: *mut lua_State) -> c_int {
+fn rotate_left(state: &mut State<'_>) -> c_int {
     shift(state, u32::rotate_left)
 }
 
-unsafe extern "C-unwind" fn rotate_right(state: *mut lua_State) -> c_int {
+fn rotate_right(state: &mut State<'_>) -> c_int {
     shift(state, u32::rotate_right)
 }
 
-unsafe extern "C-unwind" fn swap_bytes(state: *mut lua_State) -> c_int {
+fn swap_bytes(state: &mut State<'_>) -> c_int {
     push_signed(state, argument(state, 1).swap_bytes())
 }
 
-unsafe extern "C-unwind" fn to_hexadecimal(state: *mut lua_State) -> c_int {
+fn to_hexadecimal(state: &mut State<'_>) -> c_int {
     let mut bits = argument(state, 1);
-    let asked = match lua_gettop(state) {
+    let asked = match state.top() {
         0 | 1 => 8,
         _ => argument(state, 2) as i32,
     };
@@ -114,7 +112,7 @@ unsafe extern "C-unwind" fn to_hexadecimal(state: *mut lua_State) -> c_int {
         *place = digits[(bits & 15) as usize];
         bits >>= 4;
     }
-    push_bytes(state, &text[..length]);
+    state.push_bytes(&text[..length]);
     1
 }
 

@@ -2,20 +2,11 @@
 
 use std::ffi::c_int;
 
-use mlua_sys::{
-    lua_State, lua_checkstack, lua_gettop, lua_isnumber, lua_pop, lua_pushfstring, lua_pushinteger,
-    lua_pushnil, lua_pushnumber, lua_settop, lua_tonumber, luaL_argerror, luaL_checklstring,
-    luaL_checknumber, luaL_error,
-};
-
 use crate::libraries::function::{Function, Memory, asked};
-use crate::libraries::workspace::Workspace;
-use crate::state::limits::{self, check_room};
-use crate::state::stack::push_bytes;
-use crate::values::arguments::optional_integer;
+use crate::state::State;
 use crate::values::numbers::{truncated, truncated_unsigned};
 
-/// Its functions.
+/// The functions.
 pub(crate) const FUNCTIONS: &[Function] = &[
     asked(c"pack", pack, "options and bytes", Memory::Counted),
     asked(c"unpack", unpack, "options and bytes", Memory::Counted),
@@ -27,29 +18,31 @@ const ALIGNMENT_MAX: usize = 8;
 
 /// A format that is being read.
 #[derive(Clone, Copy)]
-struct Format {
-    next: *const u8,
+struct Format<'t> {
+    rest: &'t [u8],
     is_big: bool,
     alignment: usize,
 }
 
-impl Format {
-    unsafe fn of(state: *mut lua_State) -> Format {
+impl Format<'static> {
+    /// The format that the first argument is, which stays on the stack.
+    fn of(state: &State<'_>) -> Format<'static> {
+        state.check_bytes(1);
         Format {
-            next: luaL_checklstring(state, 1, std::ptr::null_mut()).cast(),
+            // SAFETY: no function here takes its first argument off.
+            rest: unsafe { state.anchored() }.c_bytes(1),
             is_big: false,
             alignment: 1,
         }
     }
+}
 
+impl Format<'_> {
     /// The next option and the size of what it stands for.
-    unsafe fn option(&mut self, state: *mut lua_State) -> Option<(u8, usize)> {
-        let option = *self.next;
-        if option == 0 {
-            return None;
-        }
-        limits::spend(state, 1);
-        self.next = self.next.add(1);
+    fn option(&mut self, state: &State<'_>) -> Option<(u8, usize)> {
+        let (&option, rest) = self.rest.split_first()?;
+        state.spend(1);
+        self.rest = rest;
         let size = match option {
             b'B' | b'b' | b'x' => 1,
             b'H' | b'h' => 2,
@@ -59,12 +52,9 @@ impl Format {
             b'i' | b'I' => {
                 let size = self.number(state, 4);
                 if size > INTEGER_MAX {
-                    luaL_error(
-                        state,
-                        c"integral size %d is larger than limit of %d".as_ptr(),
-                        size as c_int,
-                        INTEGER_MAX as c_int,
-                    );
+                    state.raise_formatted(format_args!(
+                        "integral size {size} is larger than limit of {INTEGER_MAX}"
+                    ));
                 }
                 size
             }
@@ -73,21 +63,19 @@ impl Format {
         Some((option, size))
     }
 
-    unsafe fn number(&mut self, state: *mut lua_State, default: usize) -> usize {
-        if !(*self.next).is_ascii_digit() {
-            return default;
-        }
-        let mut number = 0_usize;
-        while (*self.next).is_ascii_digit() {
-            limits::spend(state, 1);
-            let digit = usize::from(*self.next - b'0');
-            if number > c_int::MAX as usize / 10 || number * 10 > c_int::MAX as usize - digit {
-                luaL_error(state, c"integral size overflow".as_ptr());
+    /// The number that follows, or a default where none does.
+    fn number(&mut self, state: &State<'_>, default: usize) -> usize {
+        let mut number = None;
+        while let Some((digit @ b'0'..=b'9', rest)) = self.rest.split_first() {
+            state.spend(1);
+            let (before, digit) = (number.unwrap_or(0), usize::from(digit - b'0'));
+            if before > c_int::MAX as usize / 10 || before * 10 > c_int::MAX as usize - digit {
+                state.raise_here(b"integral size overflow");
             }
-            number = number * 10 + digit;
-            self.next = self.next.add(1);
+            number = Some(before * 10 + digit);
+            self.rest = rest;
         }
-        number
+        number.unwrap_or(default)
     }
 
     /// Bytes between a place and one that is aligned for an option.
@@ -99,8 +87,8 @@ impl Format {
         size.wrapping_sub(at & (size - 1)) & (size - 1)
     }
 
-    /// An option that stands for nothing itself.
-    unsafe fn apply_control(&mut self, state: *mut lua_State, option: u8) {
+    /// Applies an option that stands for nothing itself.
+    fn apply_control(&mut self, state: &State<'_>, option: u8) {
         match option {
             b' ' => {}
             b'>' => self.is_big = true,
@@ -108,21 +96,16 @@ impl Format {
             b'!' => {
                 let alignment = self.number(state, ALIGNMENT_MAX);
                 if !alignment.is_power_of_two() {
-                    luaL_error(
-                        state,
-                        c"alignment %d is not a power of 2".as_ptr(),
-                        alignment as c_int,
-                    );
+                    let problem = format_args!("alignment {alignment} is not a power of 2");
+                    state.raise_formatted(problem);
                 }
                 self.alignment = alignment;
             }
             _ => {
-                let text = lua_pushfstring(
-                    state,
-                    c"invalid format option '%c'".as_ptr(),
-                    c_int::from(option),
-                );
-                luaL_argerror(state, 1, text);
+                state.push_bytes(b"invalid format option '");
+                state.push_bytes(&[option]);
+                state.push_bytes(b"'");
+                state.raise_argument_joined(1, 3);
             }
         }
     }
@@ -135,148 +118,176 @@ fn append(out: &mut Vec<u8>, bytes: &mut [u8], is_big: bool) {
     out.extend_from_slice(bytes);
 }
 
-unsafe extern "C-unwind" fn pack(state: *mut lua_State) -> c_int {
+fn pack(state: &mut State<'_>) -> c_int {
     let mut format = Format::of(state);
-    let workspace = Workspace::of(state);
-    (*workspace).context.clear_scratch();
-    let out = &raw mut (*workspace).context.text;
+    let context = state.context();
+    context.clear_scratch();
+    // SAFETY: no function that is called while the text is made uses it, and no script is called.
+    let out = unsafe { &mut *context.scratch() };
     // An argument that is missing is nil.
-    lua_pushnil(state);
+    state.push_nil();
     let (mut argument, mut total) = (2, 0_usize);
-    while let Some((option, mut size)) = format.option(state) {
+    while let Some((option, size)) = format.option(state) {
         let padding = format.padding(total, option, size);
         total += padding;
-        check_room(state, padding + INTEGER_MAX);
-        let length = (*out).len();
-        (*out).resize(length + padding, 0);
-        match option {
+        state.check_scratch(out.len() + padding + INTEGER_MAX);
+        out.resize(out.len() + padding, 0);
+        let size = match option {
             b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I' => {
-                let number = luaL_checknumber(state, argument);
-                argument += 1;
-                let value = truncated_unsigned(number);
+                let value = truncated_unsigned(state.check_number(argument));
                 let mut bytes = [0; INTEGER_MAX];
                 bytes[..8].copy_from_slice(&value.to_le_bytes());
-                append(&mut *out, &mut bytes[..size], format.is_big);
-            }
-            b'x' => (*out).push(0),
-            b'f' => {
-                let number = luaL_checknumber(state, argument) as f32;
+                append(out, &mut bytes[..size], format.is_big);
                 argument += 1;
-                append(&mut *out, &mut number.to_le_bytes(), format.is_big);
+                size
+            }
+            b'f' => {
+                let number = state.check_number(argument) as f32;
+                append(out, &mut number.to_le_bytes(), format.is_big);
+                argument += 1;
+                size
             }
             b'd' => {
-                let number = luaL_checknumber(state, argument);
+                let number = state.check_number(argument);
+                append(out, &mut number.to_le_bytes(), format.is_big);
                 argument += 1;
-                append(&mut *out, &mut number.to_le_bytes(), format.is_big);
+                size
             }
             b'c' | b's' => {
-                let mut length = 0;
-                let text = luaL_checklstring(state, argument, &mut length);
                 argument += 1;
-                if size == 0 {
-                    size = length;
-                }
-                if length < size {
-                    return luaL_argerror(state, argument, c"string too short".as_ptr());
-                }
-                check_room(state, size + 1);
-                limits::spend_bytes(state, size);
-                (*out).extend_from_slice(std::slice::from_raw_parts(text.cast(), size));
-                if option == b's' {
-                    (*out).push(0);
-                    size += 1;
-                }
+                append_text(state, out, argument - 1, option, size)
             }
-            _ => format.apply_control(state, option),
-        }
+            b'x' => {
+                out.push(0);
+                size
+            }
+            _ => {
+                format.apply_control(state, option);
+                size
+            }
+        };
         total = total.wrapping_add(size);
     }
-    limits::push_scratch(state);
+    state.push_scratch();
     1
 }
 
-unsafe extern "C-unwind" fn unpack(state: *mut lua_State) -> c_int {
+/// Appends so many bytes of a text, all of them where that is 0. Returns how many bytes that took.
+fn append_text(
+    state: &State<'_>,
+    out: &mut Vec<u8>,
+    argument: c_int,
+    option: u8,
+    size: usize,
+) -> usize {
+    let text = state.check_bytes(argument);
+    let size = if size == 0 { text.len() } else { size };
+    let Some(part) = text.get(..size) else {
+        // The number of the next argument, as in Redis.
+        state.raise_argument(argument + 1, c"string too short");
+    };
+    state.check_scratch(out.len() + size + 1);
+    state.spend_bytes(size);
+    out.extend_from_slice(part);
+    if option == b's' {
+        out.push(0);
+    }
+    size + usize::from(option == b's')
+}
+
+fn unpack(state: &mut State<'_>) -> c_int {
     let mut format = Format::of(state);
-    let mut length = 0;
-    let data: *const u8 = luaL_checklstring(state, 2, &mut length).cast();
-    let position = optional_integer(state, 3, 1);
-    // A negative one is far behind the end, as in Redis.
+    // SAFETY: the second argument stays on the stack.
+    let data = unsafe { state.anchored() }.check_bytes(2);
+    let position = state.optional_integer(3, 1);
+    // A negative one is far beyond the end, as in Redis.
     if position == 0 {
-        return luaL_argerror(state, 3, c"offset must be 1 or greater".as_ptr());
+        state.raise_argument(3, c"offset must be 1 or greater");
     }
     let mut at = (position as usize).wrapping_sub(1);
     let mut count = 0;
-    lua_settop(state, 2);
-    while let Some((option, mut size)) = format.option(state) {
+    state.set_top(2);
+    while let Some((option, size)) = format.option(state) {
         at = at.wrapping_add(format.padding(at, option, size));
-        if size > length || at > length - size {
-            return luaL_argerror(state, 2, c"data string too short".as_ptr());
+        if size > data.len() || at > data.len() - size {
+            state.raise_argument(2, c"data string too short");
         }
-        if lua_checkstack(state, 2) == 0 {
-            return luaL_error(
-                state,
-                c"stack overflow (%s)".as_ptr(),
-                c"too many results".as_ptr(),
-            );
+        if !state.has_room(2) {
+            state.raise_here(b"stack overflow (too many results)");
         }
-        let here = data.add(at);
-        match option {
+        let rest = &data[at..];
+        at += match option {
             b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I' => {
-                let value = read_integer(here, size, format.is_big);
+                let value = read_integer(&rest[..size], format.is_big);
                 let is_signed = option.is_ascii_lowercase();
-                lua_pushnumber(state, number(value, size, is_signed));
+                state.push_number(number(value, size, is_signed));
                 count += 1;
+                size
             }
-            b'x' => {}
             b'f' => {
-                let value = read_integer(here, 4, format.is_big) as u32;
-                lua_pushnumber(state, f64::from(f32::from_bits(value)));
+                let value = read_integer(&rest[..size], format.is_big) as u32;
+                state.push_number(f64::from(f32::from_bits(value)));
                 count += 1;
+                size
             }
             b'd' => {
-                lua_pushnumber(state, f64::from_bits(read_integer(here, 8, format.is_big)));
+                let value = read_integer(&rest[..size], format.is_big);
+                state.push_number(f64::from_bits(value));
                 count += 1;
+                size
             }
             b'c' => {
-                if size == 0 {
-                    if count == 0 || lua_isnumber(state, -1) == 0 {
-                        return luaL_error(state, c"format 'c0' needs a previous size".as_ptr());
-                    }
-                    size = truncated(lua_tonumber(state, -1)) as usize;
-                    lua_pop(state, 1);
-                    count -= 1;
-                    if size > length || at > length - size {
-                        return luaL_argerror(state, 2, c"data string too short".as_ptr());
-                    }
-                }
-                limits::spend_bytes(state, size);
-                limits::make_room(state, size);
-                push_bytes(state, std::slice::from_raw_parts(here, size));
-                count += 1;
+                let has_size = size != 0;
+                let size = if has_size {
+                    size
+                } else {
+                    take_size(state, count)
+                };
+                push_text(state, rest.get(..size));
+                count += c_int::from(has_size);
+                size
             }
             b's' => {
-                let rest = std::slice::from_raw_parts(here, length - at);
                 let Some(end) = memchr::memchr(0, rest) else {
-                    return luaL_error(state, c"unfinished string in data".as_ptr());
+                    state.raise_here(b"unfinished string in data");
                 };
-                limits::spend_bytes(state, end);
-                limits::make_room(state, end);
-                push_bytes(state, &rest[..end]);
-                size = end + 1;
+                push_text(state, rest.get(..end));
                 count += 1;
+                end + 1
             }
-            _ => format.apply_control(state, option),
-        }
-        at += size;
+            b'x' => size,
+            _ => {
+                format.apply_control(state, option);
+                size
+            }
+        };
     }
-    lua_pushinteger(state, (at as i64).wrapping_add(1));
-    debug_assert_eq!(lua_gettop(state), count + 3);
+    state.push_integer((at as i64).wrapping_add(1));
+    debug_assert_eq!(state.top(), count + 3);
     count + 1
 }
 
+/// Takes the last result, which is the size of a text.
+fn take_size(state: &mut State<'_>, results: c_int) -> usize {
+    if results == 0 || !state.is_number(-1) {
+        state.raise_here(b"format 'c0' needs a previous size");
+    }
+    let size = truncated(state.number(-1)) as usize;
+    state.pop(1);
+    size
+}
+
+fn push_text(state: &State<'_>, text: Option<&[u8]>) {
+    let Some(text) = text else {
+        state.raise_argument(2, c"data string too short");
+    };
+    state.spend_bytes(text.len());
+    state.make_room(text.len());
+    state.push_bytes(text);
+}
+
 /// The low 64 bits of an integer.
-unsafe fn read_integer(from: *const u8, size: usize, is_big: bool) -> u64 {
-    let bytes = std::slice::from_raw_parts(from, size);
+fn read_integer(bytes: &[u8], is_big: bool) -> u64 {
     let join = |value: u64, (place, byte): (usize, &u8)| match place {
         0..8 => value | u64::from(*byte) << (place * 8),
         _ => value,
@@ -298,22 +309,22 @@ fn number(value: u64, size: usize, is_signed: bool) -> f64 {
     }
 }
 
-unsafe extern "C-unwind" fn size(state: *mut lua_State) -> c_int {
+fn size(state: &mut State<'_>) -> c_int {
     let mut format = Format::of(state);
     let mut at = 0_usize;
     while let Some((option, size)) = format.option(state) {
         at += format.padding(at, option, size);
         if option == b's' {
-            return luaL_argerror(state, 1, c"option 's' has no fixed size".as_ptr());
+            state.raise_argument(1, c"option 's' has no fixed size");
         }
         if option == b'c' && size == 0 {
-            return luaL_argerror(state, 1, c"option 'c0' has no fixed size".as_ptr());
+            state.raise_argument(1, c"option 'c0' has no fixed size");
         }
         if !option.is_ascii_alphanumeric() {
             format.apply_control(state, option);
         }
         at = at.wrapping_add(size);
     }
-    lua_pushinteger(state, at as i64);
+    state.push_integer(at as i64);
     1
 }

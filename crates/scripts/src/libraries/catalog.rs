@@ -2,18 +2,14 @@
 
 use std::ffi::CStr;
 
-use mlua_sys::{
-    LUA_GLOBALSINDEX, LUA_TTABLE, lua_State, lua_createtable, lua_getfield_, lua_pop,
-    lua_pushvalue, lua_setfield, lua_setmetatable, lua_type,
-};
-
 use super::function::{Function, Interruption, Memory, add};
 use super::{base, bit, c_struct, cjson, cmsgpack, coroutine, guards, math, redis, string, table};
-use crate::state::stack::push_bytes;
+
+use crate::state::{GLOBALS, Kind, State};
 
 /// The functions of a library.
 pub(crate) struct Library {
-    /// What scripts call it; empty for the globals.
+    /// Its name in scripts; empty for the globals.
     pub(crate) name: &'static CStr,
     pub(crate) functions: &'static [Function],
     /// Functions that its functions return, or that are called for its tables: a script has them, but by no name.
@@ -28,8 +24,8 @@ const fn library(name: &'static CStr, functions: &'static [Function]) -> Library
     }
 }
 
-/// All libraries. No other function is given to a script. A static, as the functions of a constant may have an address of
-/// their own wherever it is used.
+/// All libraries. No other function is given to a script. A static, because a constant may have another address of each
+/// function wherever it is used.
 pub(crate) static LIBRARIES: &[Library] = &[
     Library {
         name: c"",
@@ -66,18 +62,18 @@ pub(crate) static LIBRARIES: &[Library] = &[
     },
 ];
 
-/// What the table says of a function, for people to read.
+/// A row of the table, for people to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionRow {
-    /// How a script calls it; of one that has no name, what it is.
+    /// The name of the function in scripts; a description of one that has no name.
     pub name: String,
     /// Whether a script has it by that name.
     pub is_named: bool,
-    /// What the time of a call grows with.
+    /// The quantity that the time of a call grows with.
     pub cost: &'static str,
     /// How a call is interrupted.
     pub ends: &'static str,
-    /// What memory a call may take.
+    /// Memory that a call may take.
     pub memory: &'static str,
 }
 
@@ -114,18 +110,18 @@ pub(crate) fn rows() -> Vec<FunctionRow> {
 }
 
 /// Puts all libraries into the globals of a new interpreter.
-pub(crate) unsafe fn open(state: *mut lua_State) {
-    lua_pushvalue(state, LUA_GLOBALSINDEX);
-    lua_setfield(state, LUA_GLOBALSINDEX, c"_G".as_ptr());
-    push_bytes(state, b"Lua 5.1");
-    lua_setfield(state, LUA_GLOBALSINDEX, c"_VERSION".as_ptr());
+pub(crate) fn open(state: &mut State<'_>) {
+    state.push_value(GLOBALS);
+    state.set_field(GLOBALS, c"_G");
+    state.push_bytes(b"Lua 5.1");
+    state.set_field(GLOBALS, c"_VERSION");
     for library in LIBRARIES {
         if library.functions.is_empty() {
             continue;
         }
         push(state, library.name);
         add(state, library.functions);
-        lua_pop(state, 1);
+        state.pop(1);
     }
     push(state, c"math");
     math::add_values(state);
@@ -135,26 +131,26 @@ pub(crate) unsafe fn open(state: *mut lua_State) {
     cmsgpack::add_values(state);
     push(state, c"cjson");
     cjson::add_values(state);
-    lua_pop(state, 4);
-    // Methods of texts.
-    push_bytes(state, b"");
-    lua_createtable(state, 0, 1);
+    state.pop(4);
+    // Methods of strings.
+    state.push_bytes(b"");
+    state.push_table(0, 1);
     push(state, c"string");
-    lua_setfield(state, -2, c"__index".as_ptr());
-    lua_setmetatable(state, -2);
-    lua_pop(state, 1);
+    state.set_field(-2, c"__index");
+    state.set_metatable(-2);
+    state.pop(1);
 }
 
 /// Pushes the table of a library, which is made where it is not there yet.
-unsafe fn push(state: *mut lua_State, name: &CStr) {
+fn push(state: &mut State<'_>, name: &CStr) {
     if name.is_empty() {
-        return lua_pushvalue(state, LUA_GLOBALSINDEX);
+        return state.push_value(GLOBALS);
     }
-    lua_getfield_(state, LUA_GLOBALSINDEX, name.as_ptr());
-    if lua_type(state, -1) != LUA_TTABLE {
-        lua_pop(state, 1);
-        lua_createtable(state, 0, 16);
-        lua_pushvalue(state, -1);
-        lua_setfield(state, LUA_GLOBALSINDEX, name.as_ptr());
+    state.push_field(GLOBALS, name);
+    if state.kind(-1) != Kind::TABLE {
+        state.pop(1);
+        state.push_table(0, 16);
+        state.push_value(-1);
+        state.set_field(GLOBALS, name);
     }
 }

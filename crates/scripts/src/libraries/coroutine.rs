@@ -1,21 +1,9 @@
 //! The library `coroutine`.
 
-use std::ffi::{CStr, c_int};
-
-use mlua_sys::{
-    LUA_TFUNCTION, LUA_YIELD, lua_Debug, lua_State, lua_checkstack, lua_concat, lua_error,
-    lua_getstack, lua_gettop, lua_insert, lua_iscfunction, lua_isstring, lua_newthread,
-    lua_pushboolean, lua_pushcclosure, lua_pushfstring, lua_pushnil, lua_pushstring_,
-    lua_pushthread, lua_pushvalue, lua_resume_, lua_status, lua_tothread, lua_type,
-    lua_upvalueindex, lua_xmove, lua_yield, luaL_argerror, luaL_error, luaL_where,
-};
+use std::ffi::c_int;
 
 use crate::libraries::function::{Function, Memory, asked, constant};
-use crate::state::limits;
-
-unsafe extern "C-unwind" {
-    fn lua_setlevel(from: *mut lua_State, to: *mut lua_State);
-}
+use crate::state::{Coroutine, Kind, Progress, State, upvalue};
 
 /// The functions.
 pub(crate) const FUNCTIONS: &[Function] = &[
@@ -40,145 +28,106 @@ pub(crate) const RETURNED: &[Function] = &[asked(
     Memory::Fixed,
 )];
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Status {
-    Running,
-    Suspended,
-    /// It has resumed another one.
-    Normal,
-    Dead,
-}
-
-impl Status {
-    unsafe fn of(coroutine: *mut lua_State, here: *mut lua_State) -> Status {
-        if coroutine == here {
-            return Status::Running;
-        }
-        match lua_status(coroutine) {
-            LUA_YIELD => Status::Suspended,
-            0 => {
-                let mut frame = std::mem::zeroed::<lua_Debug>();
-                if lua_getstack(coroutine, 0, &mut frame) > 0 {
-                    Status::Normal
-                } else if lua_gettop(coroutine) == 0 {
-                    Status::Dead
-                } else {
-                    Status::Suspended
-                }
-            }
-            _ => Status::Dead,
-        }
-    }
-
-    fn name(self) -> &'static CStr {
-        match self {
-            Status::Running => c"running",
-            Status::Suspended => c"suspended",
-            Status::Normal => c"normal",
-            Status::Dead => c"dead",
-        }
+fn name(progress: Progress) -> &'static str {
+    match progress {
+        Progress::Running => "running",
+        Progress::Suspended => "suspended",
+        Progress::Normal => "normal",
+        Progress::Dead => "dead",
     }
 }
 
-unsafe extern "C-unwind" fn create(state: *mut lua_State) -> c_int {
-    if lua_type(state, 1) != LUA_TFUNCTION || lua_iscfunction(state, 1) != 0 {
-        return luaL_argerror(state, 1, c"Lua function expected".as_ptr());
+fn create(state: &mut State<'_>) -> c_int {
+    if state.kind(1) != Kind::FUNCTION || state.is_native(1) {
+        state.raise_argument(1, c"Lua function expected");
     }
-    // It takes over the hook, so that it can be interrupted, too.
-    let coroutine = lua_newthread(state);
-    lua_pushvalue(state, 1);
-    lua_xmove(state, coroutine, 1);
+    state.push_coroutine(1);
     1
 }
 
 /// The coroutine that the first argument is.
-unsafe fn coroutine(state: *mut lua_State) -> *mut lua_State {
-    let coroutine = lua_tothread(state, 1);
-    if coroutine.is_null() {
-        luaL_argerror(state, 1, c"coroutine expected".as_ptr());
+fn argument<'s>(state: &'s State<'_>) -> Coroutine<'s> {
+    match state.coroutine(1) {
+        Some(coroutine) => coroutine,
+        None => state.raise_argument(1, c"coroutine expected"),
     }
-    coroutine
 }
 
 /// Resumes a coroutine with the values on top. Leaves what it yields or returns, and says how much; or leaves an error.
-unsafe fn resume_with(
-    state: *mut lua_State,
-    coroutine: *mut lua_State,
-    arguments: c_int,
-) -> Option<c_int> {
-    limits::check_stack(state);
-    if lua_checkstack(coroutine, arguments) == 0 {
-        luaL_error(state, c"too many arguments to resume".as_ptr());
+fn resume_with(state: &mut State<'_>, coroutine: Coroutine<'_>, arguments: c_int) -> Option<c_int> {
+    state.check_stack();
+    if !coroutine.has_room(arguments) {
+        state.raise_here(b"too many arguments to resume");
     }
-    let status = Status::of(coroutine, state);
-    if status != Status::Suspended {
-        lua_pushfstring(
-            state,
-            c"cannot resume %s coroutine".as_ptr(),
-            status.name().as_ptr(),
-        );
+    let progress = coroutine.progress(state);
+    if progress != Progress::Suspended {
+        state.push_formatted(format_args!("cannot resume {} coroutine", name(progress)));
         return None;
     }
-    limits::hook_coroutine(state, coroutine);
-    lua_xmove(state, coroutine, arguments);
-    // Calls of C within one another are counted across coroutines.
-    lua_setlevel(state, coroutine);
-    let status = lua_resume_(coroutine, arguments);
-    if status == 0 || status == LUA_YIELD {
-        let results = lua_gettop(coroutine);
-        if lua_checkstack(state, results + 1) == 0 {
-            luaL_error(state, c"too many results to resume".as_ptr());
+    state.hook_coroutine(coroutine);
+    match coroutine.resume(state, arguments) {
+        Ok(results) => {
+            if !state.has_room(results + 1) {
+                state.raise_here(b"too many results to resume");
+            }
+            coroutine.move_to(state, results);
+            Some(results)
         }
-        lua_xmove(coroutine, state, results);
-        return Some(results);
+        Err(status) => {
+            state.check_caught(status);
+            coroutine.move_to(state, 1);
+            None
+        }
     }
-    limits::check_caught(state, status);
-    lua_xmove(coroutine, state, 1);
-    None
 }
 
-unsafe extern "C-unwind" fn resume(state: *mut lua_State) -> c_int {
-    let coroutine = coroutine(state);
-    let resumed = resume_with(state, coroutine, lua_gettop(state) - 1);
-    lua_pushboolean(state, c_int::from(resumed.is_some()));
+fn resume(state: &mut State<'_>) -> c_int {
+    // SAFETY: the first argument stays on the stack: the values above it are moved.
+    let coroutine = argument(unsafe { state.anchored() });
+    let arguments = state.top() - 1;
+    let resumed = resume_with(state, coroutine, arguments);
+    state.push_boolean(resumed.is_some());
     let results = resumed.unwrap_or(1);
-    lua_insert(state, -(results + 1));
+    state.insert(-(results + 1));
     results + 1
 }
 
-unsafe extern "C-unwind" fn wrap(state: *mut lua_State) -> c_int {
+fn wrap(state: &mut State<'_>) -> c_int {
     create(state);
-    lua_pushcclosure(state, resume_wrapped, 1);
+    state.push_closure(resume_wrapped, 1);
     1
 }
 
 /// The function that `coroutine.wrap` makes: its upvalue is the coroutine.
-unsafe extern "C-unwind" fn resume_wrapped(state: *mut lua_State) -> c_int {
-    let coroutine = lua_tothread(state, lua_upvalueindex(1));
-    if let Some(results) = resume_with(state, coroutine, lua_gettop(state)) {
+fn resume_wrapped(state: &mut State<'_>) -> c_int {
+    // SAFETY: the function that runs keeps its upvalue.
+    let coroutine = unsafe { state.anchored() }.coroutine(upvalue(1));
+    let arguments = state.top();
+    if let Some(results) = coroutine.and_then(|coroutine| resume_with(state, coroutine, arguments))
+    {
         return results;
     }
-    if lua_isstring(state, -1) != 0 {
-        luaL_where(state, 1);
-        lua_insert(state, -2);
-        lua_concat(state, 2);
+    if state.is_string(-1) {
+        state.push_location(1);
+        state.insert(-2);
+        state.concatenate(2);
     }
-    lua_error(state)
+    state.raise_top()
 }
 
-unsafe extern "C-unwind" fn yield_values(state: *mut lua_State) -> c_int {
-    lua_yield(state, lua_gettop(state))
+fn yield_values(state: &mut State<'_>) -> c_int {
+    state.yield_values(state.top())
 }
 
-unsafe extern "C-unwind" fn status(state: *mut lua_State) -> c_int {
-    let status = Status::of(coroutine(state), state);
-    lua_pushstring_(state, status.name().as_ptr());
+fn status(state: &mut State<'_>) -> c_int {
+    let progress = argument(state).progress(state);
+    state.push_bytes(name(progress).as_bytes());
     1
 }
 
-unsafe extern "C-unwind" fn running(state: *mut lua_State) -> c_int {
-    if lua_pushthread(state) != 0 {
-        lua_pushnil(state);
+fn running(state: &mut State<'_>) -> c_int {
+    if !state.push_running() {
+        state.push_nil();
     }
     1
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use mlua_sys::{lua_CFunction, lua_State, lua_pushcclosure, lua_setfield};
+use crate::state::{Body, State, entry, lua_CFunction};
 
 /// A function, and the bounds of one call of it.
 pub(crate) struct Function {
@@ -14,9 +14,9 @@ pub(crate) struct Function {
 /// How long a call may take, and what memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds {
-    /// What the time grows with.
+    /// The quantity that the time grows with.
     pub(crate) cost: &'static str,
-    /// How it comes to its end before that.
+    /// How the call can be interrupted.
     pub(crate) interruption: Interruption,
     pub(crate) memory: Memory,
 }
@@ -32,7 +32,7 @@ pub(crate) enum Interruption {
     Bounded,
 }
 
-/// What memory a call may take.
+/// Memory that a call may take.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Memory {
     /// None, or a fixed amount.
@@ -42,10 +42,10 @@ pub(crate) enum Memory {
 }
 
 /// A function of a few instructions.
-pub(crate) const fn constant(name: &'static CStr, function: lua_CFunction) -> Function {
+pub(crate) const fn constant<F: Body>(name: &'static CStr, function: F) -> Function {
     Function {
         name,
-        function,
+        function: entry(function),
         bounds: Bounds {
             cost: "constant",
             interruption: Interruption::EndsAtOnce,
@@ -55,15 +55,15 @@ pub(crate) const fn constant(name: &'static CStr, function: lua_CFunction) -> Fu
 }
 
 /// A function that asks the host while it works.
-pub(crate) const fn asked(
+pub(crate) const fn asked<F: Body>(
     name: &'static CStr,
-    function: lua_CFunction,
+    function: F,
     cost: &'static str,
     memory: Memory,
 ) -> Function {
     Function {
         name,
-        function,
+        function: entry(function),
         bounds: Bounds {
             cost,
             interruption: Interruption::Asked,
@@ -73,15 +73,15 @@ pub(crate) const fn asked(
 }
 
 /// A function that does not ask the host, and is bounded otherwise.
-pub(crate) const fn bounded(
+pub(crate) const fn bounded<F: Body>(
     name: &'static CStr,
-    function: lua_CFunction,
+    function: F,
     cost: &'static str,
     memory: Memory,
 ) -> Function {
     Function {
         name,
-        function,
+        function: entry(function),
         bounds: Bounds {
             cost,
             interruption: Interruption::Bounded,
@@ -91,9 +91,9 @@ pub(crate) const fn bounded(
 }
 
 /// Adds functions to the table on top.
-pub(crate) unsafe fn add(state: *mut lua_State, functions: &[Function]) {
+pub(crate) fn add(state: &mut State<'_>, functions: &[Function]) {
     for Function { name, function, .. } in functions {
-        lua_pushcclosure(state, *function, 0);
-        lua_setfield(state, -2, name.as_ptr());
+        state.push_native(*function);
+        state.set_field(-2, name);
     }
 }

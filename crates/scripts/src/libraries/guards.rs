@@ -2,14 +2,10 @@
 
 use std::ffi::c_int;
 
-use mlua_sys::{
-    LUA_REGISTRYINDEX, lua_State, lua_gettop, lua_isnumber, lua_isstring, lua_rawgeti_,
-    lua_replace, lua_tostring, luaL_error,
-};
-
 use super::function::{Function, constant};
 use super::workspace::Workspace;
-use crate::state::raise::{raise_here, raise_text};
+
+use crate::state::State;
 
 /// Functions of the metatables of proxies.
 pub(crate) const GUARDS: &[Function] = &[
@@ -19,43 +15,35 @@ pub(crate) const GUARDS: &[Function] = &[
 
 const READ_ONLY: &[u8] = b"Attempt to modify a readonly table";
 
-pub(crate) unsafe extern "C-unwind" fn read_only(state: *mut lua_State) -> c_int {
-    raise_here(state, READ_ONLY)
+pub(crate) fn read_only(state: &mut State<'_>) -> c_int {
+    state.raise_here(READ_ONLY)
 }
 
-pub(crate) unsafe extern "C-unwind" fn missing_global(state: *mut lua_State) -> c_int {
-    if lua_gettop(state) != 2 {
-        luaL_error(
-            state,
-            c"Wrong number of arguments to luaProtectedTableError".as_ptr(),
-        );
+pub(crate) fn missing_global(state: &mut State<'_>) -> c_int {
+    if state.top() != 2 {
+        state.raise_here(b"Wrong number of arguments to luaProtectedTableError");
     }
-    if lua_isstring(state, -1) == 0 && lua_isnumber(state, -1) == 0 {
-        luaL_error(
-            state,
-            c"Second argument to luaProtectedTableError must be a string or number".as_ptr(),
-        );
+    if !state.is_string(-1) && !state.is_number(-1) {
+        state.raise_here(b"Second argument to luaProtectedTableError must be a string or number");
     }
-    luaL_error(
-        state,
-        c"Script attempted to access nonexistent global variable '%s'".as_ptr(),
-        lua_tostring(state, -1),
-    )
+    state.raise_joined(&[
+        b"Script attempted to access nonexistent global variable '",
+        state.c_bytes(-1),
+        b"'",
+    ])
 }
 
 /// Raises an error if the first argument is a proxy: a script may not change the table that it stands for.
-pub(super) unsafe fn refuse_proxy(state: *mut lua_State) {
-    let workspace = Workspace::of(state);
-    if (*workspace).proxies.original(state, 1).is_some() {
-        raise_text(state, READ_ONLY);
+pub(super) fn refuse_proxy(state: &State<'_>) {
+    if Workspace::of(state).proxies.original(state, 1).is_some() {
+        state.raise_text(READ_ONLY);
     }
 }
 
 /// Replaces the first argument by the original table, if it is a proxy.
-pub(super) unsafe fn replace_proxy(state: *mut lua_State) {
-    let workspace = Workspace::of(state);
-    if let Some(original) = (*workspace).proxies.original(state, 1) {
-        lua_rawgeti_(state, LUA_REGISTRYINDEX, original);
-        lua_replace(state, 1);
+pub(super) fn replace_proxy(state: &mut State<'_>) {
+    if let Some(original) = Workspace::of(state).proxies.original(state, 1) {
+        state.push_kept(original);
+        state.replace(1);
     }
 }

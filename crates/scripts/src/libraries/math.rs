@@ -1,21 +1,16 @@
 //! The library `math`.
 
+use std::cell::Cell;
 use std::f64::consts::PI;
 use std::ffi::c_int;
 
-use mlua_sys::{
-    lua_State, lua_gettop, lua_pushinteger, lua_pushnumber, lua_setfield, luaL_argerror,
-    luaL_checknumber, luaL_error,
-};
-
 use crate::libraries::function::{Function, constant};
 use crate::libraries::workspace::Workspace;
-use crate::state::raise::raise;
-use crate::values::arguments::int;
+use crate::state::State;
 
 unsafe extern "C" {
     safe fn ldexp(number: f64, exponent: c_int) -> f64;
-    fn frexp(number: f64, exponent: *mut c_int) -> f64;
+    safe fn frexp(number: f64, exponent: &mut c_int) -> f64;
 }
 
 /// The functions.
@@ -51,20 +46,20 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     constant(c"tanh", tanh),
 ];
 
-/// Adds what is no function to the table on top.
-pub(super) unsafe fn add_values(state: *mut lua_State) {
-    lua_pushnumber(state, PI);
-    lua_setfield(state, -2, c"pi".as_ptr());
-    lua_pushnumber(state, f64::INFINITY);
-    lua_setfield(state, -2, c"huge".as_ptr());
+/// Adds the values that are not functions to the table on top.
+pub(super) fn add_values(state: &mut State<'_>) {
+    state.push_number(PI);
+    state.set_field(-2, c"pi");
+    state.push_number(f64::INFINITY);
+    state.set_field(-2, c"huge");
 }
 
 /// Functions of one number.
 macro_rules! of_one {
     ($($name:ident => $of:expr,)*) => {
-        $(unsafe extern "C-unwind" fn $name(state: *mut lua_State) -> c_int {
+        $(fn $name(state: &mut State<'_>) -> c_int {
             let of: fn(f64) -> f64 = $of;
-            lua_pushnumber(state, of(luaL_checknumber(state, 1)));
+            state.push_number(of(state.check_number(1)));
             1
         })*
     };
@@ -73,11 +68,11 @@ macro_rules! of_one {
 /// Functions of two numbers.
 macro_rules! of_two {
     ($($name:ident => $of:expr,)*) => {
-        $(unsafe extern "C-unwind" fn $name(state: *mut lua_State) -> c_int {
+        $(fn $name(state: &mut State<'_>) -> c_int {
             let of: fn(f64, f64) -> f64 = $of;
-            // Of two that are none, Redis names the second.
-            let other = luaL_checknumber(state, 2);
-            lua_pushnumber(state, of(luaL_checknumber(state, 1), other));
+            // If neither is a number, the error names the second, as in Redis.
+            let other = state.check_number(2);
+            state.push_number(of(state.check_number(1), other));
             1
         })*
     };
@@ -110,95 +105,89 @@ of_two! {
     pow => f64::powf,
 }
 
-unsafe extern "C-unwind" fn split_exponent(state: *mut lua_State) -> c_int {
+fn split_exponent(state: &mut State<'_>) -> c_int {
     let mut exponent = 0;
-    lua_pushnumber(state, frexp(luaL_checknumber(state, 1), &mut exponent));
-    lua_pushinteger(state, i64::from(exponent));
+    state.push_number(frexp(state.check_number(1), &mut exponent));
+    state.push_integer(i64::from(exponent));
     2
 }
 
-unsafe extern "C-unwind" fn join_exponent(state: *mut lua_State) -> c_int {
-    let exponent = int(state, 2) as c_int;
-    lua_pushnumber(state, ldexp(luaL_checknumber(state, 1), exponent));
+fn join_exponent(state: &mut State<'_>) -> c_int {
+    let exponent = state.check_int(2) as c_int;
+    state.push_number(ldexp(state.check_number(1), exponent));
     1
 }
 
-unsafe extern "C-unwind" fn modf(state: *mut lua_State) -> c_int {
-    let number = luaL_checknumber(state, 1);
+fn modf(state: &mut State<'_>) -> c_int {
+    let number = state.check_number(1);
     let whole = number.trunc();
     let rest = match number.is_infinite() {
         true => 0.0,
         false => number - whole,
     };
-    lua_pushnumber(state, whole);
-    lua_pushnumber(state, rest.copysign(number));
+    state.push_number(whole);
+    state.push_number(rest.copysign(number));
     2
 }
 
-unsafe fn choose(state: *mut lua_State, is_better: fn(f64, f64) -> bool) -> c_int {
-    let mut best = luaL_checknumber(state, 1);
-    for index in 2..=lua_gettop(state) {
-        let number = luaL_checknumber(state, index);
+fn choose(state: &State<'_>, is_better: fn(f64, f64) -> bool) -> c_int {
+    let mut best = state.check_number(1);
+    for index in 2..=state.top() {
+        let number = state.check_number(index);
         if is_better(number, best) {
             best = number;
         }
     }
-    lua_pushnumber(state, best);
+    state.push_number(best);
     1
 }
 
-unsafe extern "C-unwind" fn min(state: *mut lua_State) -> c_int {
+fn min(state: &mut State<'_>) -> c_int {
     choose(state, |number, best| number < best)
 }
 
-unsafe extern "C-unwind" fn max(state: *mut lua_State) -> c_int {
+fn max(state: &mut State<'_>) -> c_int {
     choose(state, |number, best| number > best)
 }
 
 /// The next number of the generator of `lrand48`, of 31 bits.
-fn next_random(random: &mut u64) -> u64 {
+fn next_random(random: &Cell<u64>) -> u64 {
     const MASK: u64 = (1 << 48) - 1;
-    *random = random.wrapping_mul(0x5_deec_e66d).wrapping_add(0xb) & MASK;
-    *random >> 17
+    let next = random.get().wrapping_mul(0x5_deec_e66d).wrapping_add(0xb) & MASK;
+    random.set(next);
+    next >> 17
 }
 
-/// `math.random`, the same on every workspace.
-unsafe extern "C-unwind" fn random(state: *mut lua_State) -> c_int {
+/// `math.random`, the same on every machine.
+fn random(state: &mut State<'_>) -> c_int {
     const END: u64 = i32::MAX as u64;
-    let workspace = Workspace::of(state);
-    if (*workspace).context.calls.is_null() {
-        return raise(
-            state,
-            b"math.random can only be called inside a script invocation",
-        );
+    if !state.context().has_host() {
+        state.raise(b"math.random can only be called inside a script invocation");
     }
-    let drawn = (next_random(&mut (*workspace).random) % END) as f64 / END as f64;
-    let (least, most) = match lua_gettop(state) {
+    let drawn = (next_random(&Workspace::of(state).random) % END) as f64 / END as f64;
+    let (least, most) = match state.top() {
         0 => {
-            lua_pushnumber(state, drawn);
+            state.push_number(drawn);
             return 1;
         }
-        1 => (1, int(state, 1) as i32),
-        2 => (int(state, 1) as i32, int(state, 2) as i32),
-        _ => return luaL_error(state, c"wrong number of arguments".as_ptr()),
+        1 => (1, state.check_int(1) as i32),
+        2 => (state.check_int(1) as i32, state.check_int(2) as i32),
+        _ => state.raise_here(b"wrong number of arguments"),
     };
     if least > most {
-        return luaL_argerror(state, lua_gettop(state), c"interval is empty".as_ptr());
+        state.raise_argument(state.top(), c"interval is empty");
     }
     let span = f64::from(most.wrapping_sub(least).wrapping_add(1));
-    lua_pushnumber(state, (drawn * span).floor() + f64::from(least));
+    state.push_number((drawn * span).floor() + f64::from(least));
     1
 }
 
-unsafe extern "C-unwind" fn random_seed(state: *mut lua_State) -> c_int {
-    let workspace = Workspace::of(state);
-    if (*workspace).context.calls.is_null() {
-        return raise(
-            state,
-            b"math.randomseed can only be called inside a script invocation",
-        );
+fn random_seed(state: &mut State<'_>) -> c_int {
+    if !state.context().has_host() {
+        state.raise(b"math.randomseed can only be called inside a script invocation");
     }
-    let seed = int(state, 1) as i32 as u32;
-    (*workspace).random = u64::from(seed) << 16 | 0x330e;
+    let seed = state.check_int(1) as i32 as u32;
+    let random = u64::from(seed) << 16 | 0x330e;
+    Workspace::of(state).random.set(random);
     0
 }

@@ -9,14 +9,14 @@
 //! - `bit`: the library `bit`.
 //! - `c_struct`: the library `struct`.
 //! - `catalog`: the table of all libraries.
-//! - `parser`: the parser, which is asked whether it may go on.
 //! - `cjson`: the library `cjson`.
 //! - `cmsgpack`: the library `cmsgpack`.
 //! - `coroutine`: the library `coroutine`.
 //! - `function`: a function, and the bounds of a call of it.
 //! - `guards`: functions that keep scripts from changing the libraries.
 //! - `math`: the library `math`.
-//! - `proxies`: the tables that are in front of the libraries.
+//! - `parser`: the parser, which is asked whether it may go on.
+//! - `proxies`: the empty tables that scripts are given in the place of the libraries.
 //! - `redis`: the library `redis`.
 //! - `string`: the library `string`.
 //! - `table`: the library `table`.

@@ -3,20 +3,9 @@
 //! The parser's time can grow with the square of a program, as of a long chain of conditions; the host is asked all the
 //! same. Its levels are those of Lua, 200.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::ptr::null;
+use std::ffi::c_int;
 
-use mlua_sys::{
-    LUA_TFUNCTION, LUA_TNIL, lua_State, lua_call, lua_insert, lua_isstring, lua_load, lua_pushnil,
-    lua_pushstring_, lua_pushvalue, lua_remove, lua_replace, lua_settop, lua_type, luaL_checkstack,
-    luaL_checktype, luaL_error, luaL_optlstring,
-};
-
-use crate::state::limits;
-use crate::state::raise::raise_text;
-use crate::state::stack::bytes;
-use crate::state::stack::push_bytes;
-use crate::state::stack::text;
+use crate::state::{Kind, ProgramText, State, Status};
 
 /// Bytes of a program that a client sends, at most.
 pub(crate) const PROGRAM_MAX: usize = 16 << 20;
@@ -24,147 +13,140 @@ pub(crate) const PROGRAM_MAX: usize = 16 << 20;
 const CHUNK_MAX: usize = 1 << 20;
 /// Bytes that the parser reads between two questions whether it may go on.
 const PIECE: usize = 256;
-/// With this a compiled program begins.
+/// The first byte of a compiled program.
 const COMPILED_MARK: u8 = 0x1b;
 
-/// A part of a program that is being read.
-struct ProgramReader {
-    next: *const u8,
-    left: usize,
-    /// Nothing was read yet.
+/// A text that is read in pieces.
+struct Pieces<'t> {
+    rest: &'t [u8],
+    /// Whether nothing was read yet.
     is_first: bool,
     /// Bytes that may still come.
     allowed: usize,
 }
 
-impl ProgramReader {
-    fn of(text: &[u8], allowed: usize) -> ProgramReader {
-        ProgramReader {
-            next: text.as_ptr(),
-            left: text.len(),
+impl<'t> Pieces<'t> {
+    fn of(rest: &'t [u8], allowed: usize) -> Pieces<'t> {
+        Pieces {
+            rest,
             is_first: true,
             allowed,
         }
     }
 
-    /// The next piece of the part; null at its end.
-    unsafe fn next(&mut self, state: *mut lua_State, length: *mut usize) -> *const c_char {
-        limits::check_time(state);
-        if self.left == 0 {
-            *length = 0;
-            return null();
+    fn next(&mut self, state: &State<'_>) -> Option<&'t [u8]> {
+        state.check_time();
+        let first = *self.rest.first()?;
+        // A compiled program could crash Lua. It is read as a text, which is a syntax error.
+        if std::mem::take(&mut self.is_first) && first == COMPILED_MARK {
+            return Some(b" ");
         }
-        // A compiled program is none: it is read as a text.
-        if std::mem::take(&mut self.is_first) && *self.next == COMPILED_MARK {
-            *length = 1;
-            return c" ".as_ptr();
+        let (piece, rest) = self.rest.split_at(self.rest.len().min(PIECE));
+        if piece.len() > self.allowed {
+            state.raise_text(TOO_LONG);
         }
-        let piece = self.next;
-        *length = self.left.min(PIECE);
-        if *length > self.allowed {
-            raise_text(state, b"the program is too long");
-        }
-        self.allowed -= *length;
-        self.next = piece.add(*length);
-        self.left -= *length;
-        piece.cast()
+        self.allowed -= piece.len();
+        self.rest = rest;
+        Some(piece)
     }
 }
 
-unsafe extern "C-unwind" fn next_of_text(
-    state: *mut lua_State,
-    reader: *mut c_void,
-    length: *mut usize,
-) -> *const c_char {
-    (*reader.cast::<ProgramReader>()).next(state, length)
+const TOO_LONG: &[u8] = b"the program is too long";
+
+impl ProgramText for Pieces<'_> {
+    fn next_piece<'p>(&'p mut self, state: &'p mut State<'_>) -> Option<&'p [u8]> {
+        self.next(state)
+    }
 }
 
-/// Loads a program. Leaves the function, or what is wrong with it: then the status is not 0.
-pub(crate) unsafe fn load_program(
-    state: *mut lua_State,
-    program: &[u8],
-    name: *const c_char,
-    longest: usize,
-) -> c_int {
-    if program.len() > longest {
-        push_bytes(state, b"the program is too long");
-        return mlua_sys::LUA_ERRSYNTAX;
-    }
-    let mut reader = ProgramReader::of(program, longest);
-    // The parser does not keep the name, which the collector of garbage would take away.
-    lua_pushstring_(state, name);
-    let status = lua_load(state, next_of_text, (&raw mut reader).cast(), name);
-    lua_remove(state, -2);
+/// Compiles a program whose name is on top. Leaves the function in the place of the name; or what is wrong, and then the
+/// status says so.
+pub(crate) fn load_program(state: &mut State<'_>, program: &[u8], longest: usize) -> Status {
+    let status = match program.len() > longest {
+        true => {
+            state.push_bytes(TOO_LONG);
+            Status::SYNTAX
+        }
+        false => state.load(&mut Pieces::of(program, longest), -1),
+    };
+    state.remove(-2);
     status
 }
 
-/// Leaves the function that was compiled, or nil and what is wrong.
-unsafe fn push_outcome(state: *mut lua_State, status: c_int) -> c_int {
-    if status == 0 {
+/// Returns the function that was compiled, or nil and what is wrong.
+fn return_loaded(state: &mut State<'_>, status: Status) -> c_int {
+    if status == Status::DONE {
         return 1;
     }
-    limits::check_caught(state, status);
-    lua_pushnil(state);
-    lua_insert(state, -2);
+    state.check_caught(status);
+    state.push_nil();
+    state.insert(-2);
     2
 }
 
 /// `loadstring`.
-pub(super) unsafe extern "C-unwind" fn load_string(state: *mut lua_State) -> c_int {
-    /// Of a program without a name, its beginning is the name.
+pub(super) fn load_string(state: &mut State<'_>) -> c_int {
+    /// Bytes of a program that are its name where it has none.
     const NAME: usize = 4096;
-    let program = text(state, 1);
-    let name = luaL_optlstring(state, 2, null(), std::ptr::null_mut());
-    let name = match name.is_null() {
-        false => name,
-        true => {
-            push_bytes(state, &program[..program.len().min(NAME)]);
-            mlua_sys::lua_tolstring(state, -1, std::ptr::null_mut())
+    // SAFETY: the first argument stays on the stack.
+    let program = unsafe { state.anchored() }.check_bytes(1);
+    match state.is_none_or_nil(2) {
+        true => state.push_bytes(&program[..program.len().min(NAME)]),
+        false => {
+            state.check_bytes(2);
+            state.push_value(2);
         }
-    };
-    let status = load_program(state, program, name, CHUNK_MAX);
-    push_outcome(state, status)
+    }
+    let status = load_program(state, program, CHUNK_MAX);
+    return_loaded(state, status)
+}
+
+/// A program that a function, the first argument, gives part by part.
+struct Parts {
+    /// What is left of the last part.
+    part: Pieces<'static>,
+}
+
+/// Where the last part lies while it is read.
+const PART: c_int = 3;
+
+impl ProgramText for Parts {
+    fn next_piece<'p>(&'p mut self, state: &'p mut State<'_>) -> Option<&'p [u8]> {
+        if self.part.rest.is_empty() {
+            state.check_room_for(2, c"too many nested functions");
+            state.check_time();
+            state.push_value(1);
+            state.call(0, 1);
+            if state.kind(-1) == Kind::NIL {
+                return None;
+            }
+            if !state.is_string(-1) {
+                state.raise_here(b"reader function must return a string");
+            }
+            state.replace(PART);
+            // SAFETY: it stays there until all of it is read.
+            self.part.rest = unsafe { state.anchored() }.bytes(PART);
+        }
+        self.part.next(state)
+    }
 }
 
 /// `load`: a function gives the program part by part.
-pub(super) unsafe extern "C-unwind" fn load(state: *mut lua_State) -> c_int {
-    const DEFAULT: &CStr = c"=(load)";
-    let name = luaL_optlstring(state, 2, DEFAULT.as_ptr(), std::ptr::null_mut());
-    luaL_checktype(state, 1, LUA_TFUNCTION);
-    limits::check_stack(state);
-    // Where the last part lies while it is read.
-    lua_settop(state, 3);
-    // As above: the function that gives the parts may collect garbage.
-    lua_pushstring_(state, name);
-    let mut reader = ProgramReader::of(b"", CHUNK_MAX);
-    let status = lua_load(state, next_of_parts, (&raw mut reader).cast(), name);
-    push_outcome(state, status)
-}
-
-/// The next piece of a program; null at its end.
-unsafe extern "C-unwind" fn next_of_parts(
-    state: *mut lua_State,
-    reader: *mut c_void,
-    length: *mut usize,
-) -> *const c_char {
-    const PART: c_int = 3;
-    let reader = reader.cast::<ProgramReader>();
-    if (*reader).left == 0 {
-        luaL_checkstack(state, 2, c"too many nested functions".as_ptr());
-        limits::check_time(state);
-        lua_pushvalue(state, 1);
-        lua_call(state, 0, 1);
-        if lua_type(state, -1) == LUA_TNIL {
-            *length = 0;
-            return null();
-        }
-        if lua_isstring(state, -1) == 0 {
-            luaL_error(state, c"reader function must return a string".as_ptr());
-        }
-        lua_replace(state, PART);
-        let part = bytes(state, PART);
-        (*reader).next = part.as_ptr();
-        (*reader).left = part.len();
+pub(super) fn load(state: &mut State<'_>) -> c_int {
+    let has_name = !state.is_none_or_nil(2);
+    if has_name {
+        state.check_bytes(2);
     }
-    (*reader).next(state, length)
+    state.check_kind(1, Kind::FUNCTION);
+    state.check_stack();
+    state.set_top(PART);
+    match has_name {
+        true => state.push_value(2),
+        false => state.push_bytes(b"=(load)"),
+    }
+    let mut parts = Parts {
+        part: Pieces::of(b"", CHUNK_MAX),
+    };
+    let status = state.load(&mut parts, -1);
+    return_loaded(state, status)
 }

@@ -1,39 +1,50 @@
 //! What the functions of the libraries keep in an interpreter.
 
 use std::any::Any;
-
-use mlua_sys::lua_State;
+use std::cell::{Cell, UnsafeCell};
 
 use super::cjson::settings::Settings;
 use super::proxies::Proxies;
 use super::redis::registrations::Registrations;
-use crate::state::context::Context;
+use crate::state::{Context, HoldsContext, State};
 use crate::values::reply_tape::ReplyTape;
 
 /// Where `math.random` begins.
 const RANDOM: u64 = 0x1234_abcd_330e;
 
-/// The context of an interpreter, and what the libraries need. Lua knows the place of both: that of the context, which
-/// is the first field.
+/// The context of an interpreter, and what the libraries need. As the context is the first field, the address that Lua
+/// knows is that of both.
 #[repr(C)]
 pub(crate) struct Workspace {
-    pub(crate) context: Context,
-    /// The arguments of a command, which lie in values on Lua's stack and in `digits`.
-    pub(crate) arguments: Vec<&'static [u8]>,
-    /// Numbers among them.
-    pub(crate) digits: Vec<u8>,
-    /// What a command answered.
-    pub(crate) reply: ReplyTape,
+    context: Context,
+    command: UnsafeCell<Command>,
     /// What a command panicked with.
-    pub(crate) panic: Option<Box<dyn Any + Send>>,
+    pub(crate) panic: Cell<Option<Box<dyn Any + Send>>>,
     /// The settings of `cjson`.
     pub(crate) json: Settings,
     /// The state of `math.random`.
-    pub(crate) random: u64,
+    pub(crate) random: Cell<u64>,
     /// Whether the script has changed how garbage is collected.
-    pub(crate) is_tuned: bool,
+    pub(crate) is_tuned: Cell<bool>,
     pub(crate) proxies: Proxies,
     pub(crate) registrations: Registrations,
+}
+
+/// A command that a script calls.
+#[derive(Default)]
+pub(crate) struct Command {
+    /// Its arguments, which lie in values on Lua's stack and in `digits`.
+    pub(crate) arguments: Vec<&'static [u8]>,
+    /// Numbers among them.
+    pub(crate) digits: Vec<u8>,
+    pub(crate) reply: ReplyTape,
+}
+
+// SAFETY: it is `repr(C)`, and the context is the first field.
+unsafe impl HoldsContext for Workspace {
+    fn context(&self) -> &Context {
+        &self.context
+    }
 }
 
 impl Workspace {
@@ -41,20 +52,26 @@ impl Workspace {
     pub(crate) fn new() -> Workspace {
         Workspace {
             context: Context::new(),
-            arguments: Vec::new(),
-            digits: Vec::new(),
-            reply: ReplyTape::default(),
-            panic: None,
+            command: UnsafeCell::default(),
+            panic: Cell::default(),
             json: Settings::default(),
-            random: RANDOM,
-            is_tuned: true,
+            random: Cell::new(RANDOM),
+            is_tuned: Cell::new(true),
             proxies: Proxies::default(),
             registrations: Registrations::default(),
         }
     }
 
     /// The workspace of an interpreter.
-    pub(crate) unsafe fn of(state: *mut lua_State) -> *mut Workspace {
-        Context::of(state).cast()
+    #[inline]
+    pub(crate) fn of<'i>(state: &State<'i>) -> &'i Workspace {
+        // SAFETY: `Machine::new` alone makes interpreters, with a workspace, which lives as long as they do.
+        unsafe { &*state.allocator_data().cast() }
+    }
+
+    /// The command that the script calls.
+    #[inline]
+    pub(crate) fn command(&self) -> *mut Command {
+        self.command.get()
     }
 }

@@ -1,42 +1,39 @@
-//! Makes errors of what a script raises.
+//! The handler of errors: tables with a text and a place.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 
-use mlua_sys::{
-    lua_Debug, lua_State, lua_concat, lua_createtable, lua_getinfo, lua_getstack, lua_gettop,
-    lua_insert, lua_istable, lua_pushnumber, lua_pushstring_, lua_setfield, lua_settop,
-};
-
-use crate::state::stack::push_bytes;
+use crate::state::{Location, State};
 use crate::values::display::push_text;
 
-/// Makes of whatever was raised a table that says where.
-pub(crate) unsafe extern "C-unwind" fn handle(state: *mut lua_State) -> c_int {
-    lua_settop(state, 1);
-    let mut place = std::mem::zeroed::<lua_Debug>();
-    let level = 1;
-    let mut is_known = lua_getstack(state, level, &mut place) != 0
-        && lua_getinfo(state, c"Sl".as_ptr(), &mut place) != 0;
-    // An error in a function of C is its caller's.
-    if is_known && *place.what == b'C' as c_char {
-        is_known = lua_getstack(state, level + 1, &mut place) != 0
-            && lua_getinfo(state, c"Sl".as_ptr(), &mut place) != 0;
-    }
-    if lua_istable(state, 1) == 0 {
-        lua_createtable(state, 0, 4);
-        push_bytes(state, b"ERR ");
+/// Turns the value that was raised into a table with its text and its place.
+pub(super) fn handle_error(state: &mut State<'_>) -> c_int {
+    state.set_top(1);
+    if !state.is_table(1) {
+        state.push_table(0, 4);
+        state.push_bytes(b"ERR ");
         push_text(state, 1);
-        lua_concat(state, 2);
-        lua_setfield(state, -2, c"err".as_ptr());
-        lua_insert(state, 1);
-        lua_settop(state, 1);
+        state.concatenate(2);
+        state.set_field(-2, c"err");
+        state.replace(1);
     }
-    if is_known {
-        lua_pushstring_(state, place.source);
-        lua_setfield(state, 1, c"source".as_ptr());
-        lua_pushnumber(state, f64::from(place.currentline));
-        lua_setfield(state, 1, c"line".as_ptr());
-    }
-    debug_assert_eq!(lua_gettop(state), 1);
+    push_location(state);
     1
+}
+
+/// Adds the place of the error, if it is known. A function of Rust has none: the place is its caller's.
+fn push_location(state: &mut State<'_>) {
+    // SAFETY: the functions that run are reachable for Lua, and so are the names of their programs.
+    let anchored = unsafe { state.anchored() };
+    let location = match anchored.location(1) {
+        Some(Location {
+            is_native: true, ..
+        }) => anchored.location(2),
+        location => location,
+    };
+    if let Some(Location { source, line, .. }) = location {
+        state.push_bytes(source.to_bytes());
+        state.set_field(1, c"source");
+        state.push_number(f64::from(line));
+        state.set_field(1, c"line");
+    }
 }

@@ -1,227 +1,210 @@
-//! What runs within Lua: compiling a script, loading a library, running either.
+//! The functions that run within Lua: compiling a script, loading a library, running either.
 
 use std::ffi::c_int;
 
-use mlua_sys::{
-    LUA_GLOBALSINDEX, LUA_REGISTRYINDEX, lua_State, lua_createtable, lua_getfield_, lua_gettop,
-    lua_isstring, lua_istable, lua_pcall, lua_pop, lua_pushcclosure, lua_pushvalue, lua_rawgeti_,
-    lua_rawset, lua_rawseti_, lua_setfenv, lua_settop, lua_toboolean, lua_touserdata,
-};
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::Reply;
 use undercroft_commands::script::{Called, Script};
 
-use super::error_handler::handle;
+use super::error_handler::handle_error;
 use crate::functions::{self, LibraryGlobals, LoadError};
 use crate::libraries::parser;
 use crate::libraries::workspace::Workspace;
-use crate::sandbox;
-use crate::sandbox::unguarded::{self, GlobalReads, UnguardedGlobals};
-use crate::state::context::{RunStatus, keep_error};
-use crate::state::raise::COUNTED;
-use crate::state::stack::{c_bytes, keep, push_bytes};
-use crate::values::reply_writer;
+use crate::sandbox::unguarded::{self, UnguardedGlobals};
+use crate::sandbox::{self, GlobalReads};
+use crate::state::{COUNTED, GLOBALS, OUT_OF_MEMORY, RegistryKey, RunStatus, State, Status};
+use crate::values::reply_writer::ReplyWriter;
 
 /// A compiled script, or a function of a library.
 #[derive(Clone, Copy)]
 pub(super) struct Compiled {
-    /// Where the registry holds it.
-    pub(super) place: c_int,
-    /// What it reads, where it does nothing else.
+    pub(super) function: RegistryKey,
+    /// Which texts it reads, if it is an unguarded script.
     pub(super) reads: Option<GlobalReads>,
 }
 
-/// Places in the registry that every run needs.
+/// Values that the registry keeps for every run.
 #[derive(Clone, Copy, Default)]
 pub(super) struct RunKeys {
-    /// What runs a job.
-    pub(super) run: c_int,
-    /// What makes errors of what a script raises.
-    handler: c_int,
+    /// The function [`run`].
+    pub(super) run: RegistryKey,
+    /// The function [`handle_error`].
+    handler: RegistryKey,
     pub(super) unguarded: UnguardedGlobals,
     pub(super) functions: LibraryGlobals,
 }
 
-/// What is to be done, and how it ended.
+/// A task, and its outcome. Nothing in it needs to be dropped.
 pub(super) struct Job<'a> {
-    pub(super) workspace: *mut Workspace,
-    pub(super) keys: *mut RunKeys,
+    pub(super) keys: &'a mut RunKeys,
     pub(super) script: &'a Script,
-    pub(super) called: Option<Called<'a>>,
-    /// What is run; or what was compiled.
-    pub(super) function: Option<Compiled>,
+    pub(super) called: Option<&'a Called<'a>>,
+    /// The script to run, or the one that was compiled.
+    pub(super) compiled: Option<Compiled>,
     pub(super) reply: Option<&'a mut dyn Reply>,
     pub(super) outcome: Outcome,
 }
 
+/// How a job ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Done,
-    /// With an error, whole in the workspace's text.
+    /// With an error, which is the context's error text.
     Error,
-    /// Without one that could be told from; why is in the workspace's text.
+    /// Without an error of the script's own; the error text says why.
     Failed,
 }
 
 /// Fills a new interpreter.
-pub(super) unsafe extern "C-unwind" fn prepare(state: *mut lua_State) -> c_int {
-    let keys = lua_touserdata(state, 1).cast::<RunKeys>();
-    let workspace = Workspace::of(state);
-    sandbox::prepare(state, workspace);
-    let unguarded = unguarded::prepare(state, workspace);
-    lua_settop(state, 0);
-    let functions = functions::prepare(state, workspace);
-    let [run, handler] = [run, handle].map(|function| {
-        lua_pushcclosure(state, function, 0);
-        keep(state)
-    });
+pub(super) fn prepare(state: &mut State<'_>, keys: &mut RunKeys) {
+    sandbox::prepare(state);
+    let unguarded = unguarded::prepare(state);
+    state.set_top(0);
+    let functions = functions::prepare(state);
+    let run = state.keep_body(run);
+    state.push_function(handle_error);
     *keys = RunKeys {
         run,
-        handler,
+        handler: state.keep(),
         unguarded,
         functions,
     };
-    0
 }
 
 /// Compiles a job's script.
-pub(super) unsafe extern "C-unwind" fn compile(state: *mut lua_State) -> c_int {
-    let job = lua_touserdata(state, 1).cast::<Job<'_>>();
-    sandbox::use_globals(state, (*job).workspace);
-    let program = (*job).script.program();
-    let name = c"@user_script".as_ptr();
-    if parser::load_program(state, program, name, parser::PROGRAM_MAX) != 0 {
-        keep_error(state);
-        (*job).outcome = Outcome::Failed;
-        return 0;
+pub(super) fn compile(state: &mut State<'_>, job: &mut Job<'_>) {
+    sandbox::use_globals(state);
+    state.push_bytes(b"@user_script");
+    if parser::load_program(state, job.script.program(), parser::PROGRAM_MAX) != Status::DONE {
+        state.keep_error();
+        job.outcome = Outcome::Failed;
+        return;
     }
-    let reads = unguarded::find_reads(state);
+    let reads = sandbox::find_reads(state);
     if reads.is_some() {
-        unguarded::use_globals(state, &(*(*job).keys).unguarded);
+        unguarded::use_globals(state, &job.keys.unguarded);
     }
-    let place = keep(state);
-    (*job).function = Some(Compiled { place, reads });
-    0
+    let function = state.keep();
+    job.compiled = Some(Compiled { function, reads });
 }
 
 /// Runs the program of a job's library.
-pub(super) unsafe extern "C-unwind" fn load(state: *mut lua_State) -> c_int {
-    let job = lua_touserdata(state, 1).cast::<Job<'_>>();
-    let (globals, program) = ((*(*job).keys).functions, (*job).script.program());
-    (*job).outcome = match functions::load(state, (*job).workspace, globals, program) {
+pub(super) fn load(state: &mut State<'_>, job: &mut Job<'_>) {
+    job.outcome = match functions::load(state, job.keys.functions, job.script.program()) {
         Ok(()) => Outcome::Done,
         Err(LoadError::Compiling) => Outcome::Failed,
         Err(LoadError::Running) => Outcome::Error,
     };
-    0
 }
 
 /// Runs a job's script, and writes its reply.
-pub(super) unsafe extern "C-unwind" fn run(state: *mut lua_State) -> c_int {
-    let job = lua_touserdata(state, 1).cast::<Job<'_>>();
-    let (workspace, keys) = ((*job).workspace, (*job).keys);
-    let Some(called) = &(*job).called else {
-        return 0;
+pub(super) fn run(state: &mut State<'_>, job: &mut Job<'_>) {
+    let context = state.context();
+    let (Some(called), Some(compiled)) = (job.called, job.compiled) else {
+        context.set_error(b"it is not compiled");
+        job.outcome = Outcome::Failed;
+        return;
     };
-    lua_rawgeti_(state, LUA_REGISTRYINDEX, (*keys).handler);
-    let handler = lua_gettop(state);
-    let Some(Compiled { place, reads }) = (*job).function else {
-        (*workspace).context.keep_text(b"it is not compiled");
-        (*job).outcome = Outcome::Failed;
-        return 0;
-    };
-    let mut arguments = 0;
+    state.push_kept(job.keys.handler);
+    let handler = state.top();
+    let arguments = push_called(state, job.keys, compiled, called);
+    if state.call_protected(arguments, 1, handler) != Status::DONE {
+        let name = called.function.unwrap_or(job.script.sha().as_bytes());
+        job.outcome = keep_raised(state, name);
+        return;
+    }
+    if context.status.get() == RunStatus::Running
+        && let Some(reply) = &mut job.reply
+    {
+        let protocol = context.ask_host(|host| host.protocol());
+        let mut writer = ReplyWriter {
+            reply: &mut **reply,
+            as_resp3: protocol == Some(Protocol::Resp3),
+        };
+        writer.write(state);
+    }
+}
+
+/// Pushes the function to call and its arguments. Returns the number of arguments.
+fn push_called(
+    state: &mut State<'_>,
+    keys: &mut RunKeys,
+    Compiled { function, reads }: Compiled,
+    called: &Called<'_>,
+) -> c_int {
     if let Some(reads) = reads {
-        unguarded::set_texts(
-            state,
-            &mut (*keys).unguarded,
-            reads,
-            called.keys,
-            called.arguments,
-        );
-        lua_rawgeti_(state, LUA_REGISTRYINDEX, place);
-    } else if called.function.is_some() {
-        sandbox::use_globals(state, workspace);
-        functions::push(state, workspace, (*keys).functions, place);
+        let globals = &mut keys.unguarded;
+        unguarded::set_texts(state, globals, reads, called.keys, called.arguments);
+        state.push_kept(function);
+        return 0;
+    }
+    sandbox::use_globals(state);
+    if called.function.is_some() {
+        functions::push(state, keys.functions, function);
         push_texts(state, called.keys);
         push_texts(state, called.arguments);
-        arguments = 2;
-    } else {
-        sandbox::use_globals(state, workspace);
-        set_texts(state, workspace, b"KEYS", called.keys);
-        set_texts(state, workspace, b"ARGV", called.arguments);
-        lua_rawgeti_(state, LUA_REGISTRYINDEX, place);
-        // A script may have given itself another environment.
-        lua_pushvalue(state, LUA_GLOBALSINDEX);
-        lua_setfenv(state, -2);
+        return 2;
     }
-    if lua_pcall(state, arguments, 1, handler) == 0 {
-        if let (RunStatus::Running, Some(reply)) = ((*workspace).context.status, &mut (*job).reply)
-        {
-            let as_resp3 = (*(*workspace).context.calls).protocol() == Protocol::Resp3;
-            reply_writer::write(state, &raw mut **reply, as_resp3, 0);
-        }
-        return 0;
-    }
-    if (*workspace).context.status == RunStatus::OutOfMemory {
-        (*workspace).context.keep_text(b"not enough memory");
-        (*job).outcome = Outcome::Failed;
-        return 0;
-    }
-    if lua_istable(state, -1) == 0 {
-        (*workspace).context.keep_text(b"execution failure");
-        if lua_isstring(state, -1) != 0 {
-            let text = c_bytes(state, -1);
-            (*workspace).context.keep_text(&text[..text.len().min(100)]);
-        }
-        (*job).outcome = Outcome::Failed;
-        return 0;
-    }
-    lua_getfield_(state, -1, c"err".as_ptr());
-    let text: &[u8] = match lua_isstring(state, -1) {
-        0 => b"ERR unknown error",
-        _ => c_bytes(state, -1),
-    };
-    (*workspace).context.keep_text(text);
-    lua_pop(state, 1);
-    lua_getfield_(state, -1, COUNTED.as_ptr());
-    if lua_toboolean(state, -1) != 0 {
-        (*(*workspace).context.calls).set_counted();
-    }
-    lua_pop(state, 1);
-    lua_getfield_(state, -1, c"source".as_ptr());
-    lua_getfield_(state, -2, c"line".as_ptr());
-    if lua_isstring(state, -1) != 0 && lua_isstring(state, -2) != 0 {
-        let (source, line) = (c_bytes(state, -2), c_bytes(state, -1));
-        let name = called.function.unwrap_or((*job).script.sha().as_bytes());
-        let text = &mut (*workspace).context.text;
-        for part in [b" script: ", name, b", on ", source, b":", line, b"."] {
-            text.extend_from_slice(part);
-        }
-    }
-    (*job).outcome = Outcome::Error;
+    set_texts(state, b"KEYS", called.keys);
+    set_texts(state, b"ARGV", called.arguments);
+    state.push_kept(function);
+    // An earlier run may have set another environment.
+    state.push_value(GLOBALS);
+    state.set_environment(-2);
     0
 }
 
+/// Keeps the text of the error on top, which a script has raised.
+fn keep_raised(state: &mut State<'_>, name: &[u8]) -> Outcome {
+    let context = state.context();
+    if context.status.get() == RunStatus::OutOfMemory {
+        context.set_error(OUT_OF_MEMORY);
+        return Outcome::Failed;
+    }
+    if !state.is_table(-1) {
+        const LONGEST: usize = 100;
+        let text = match state.is_string(-1) {
+            true => state.c_bytes(-1),
+            false => b"execution failure",
+        };
+        context.set_error(&text[..text.len().min(LONGEST)]);
+        return Outcome::Failed;
+    }
+    state.push_field(-1, c"err");
+    let text = match state.is_string(-1) {
+        true => state.c_bytes(-1),
+        false => b"ERR unknown error",
+    };
+    context.set_error(text);
+    state.pop(1);
+    state.push_field(-1, COUNTED);
+    if state.boolean(-1) {
+        context.ask_host(|host| host.set_counted());
+    }
+    state.pop(1);
+    state.push_field(-1, c"source");
+    state.push_field(-2, c"line");
+    if state.is_string(-1) && state.is_string(-2) {
+        let (source, line) = (state.c_bytes(-2), state.c_bytes(-1));
+        context.extend_error(&[b" script: ", name, b", on ", source, b":", line, b"."]);
+    }
+    Outcome::Error
+}
+
 /// Sets a global to a table of texts.
-unsafe fn set_texts(
-    state: *mut lua_State,
-    workspace: *const Workspace,
-    name: &[u8],
-    texts: &[&[u8]],
-) {
-    (*workspace).proxies.push_globals(state);
-    push_bytes(state, name);
+fn set_texts(state: &mut State<'_>, name: &[u8], texts: &[&[u8]]) {
+    Workspace::of(state).proxies.push_globals(state);
+    state.push_bytes(name);
     push_texts(state, texts);
-    lua_rawset(state, -3);
-    lua_pop(state, 1);
+    state.raw_set(-3);
+    state.pop(1);
 }
 
 /// Pushes a table of texts.
-unsafe fn push_texts(state: *mut lua_State, texts: &[&[u8]]) {
-    lua_createtable(state, texts.len().min(1 << 20) as c_int, 0);
+fn push_texts(state: &mut State<'_>, texts: &[&[u8]]) {
+    state.push_table(texts.len().min(1 << 20) as c_int, 0);
     for (index, text) in texts.iter().enumerate() {
-        push_bytes(state, text);
-        lua_rawseti_(state, -2, index as c_int + 1);
+        state.push_bytes(text);
+        state.set_item(-2, index as c_int + 1);
     }
 }

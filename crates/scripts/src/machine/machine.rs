@@ -1,13 +1,7 @@
 //! An interpreter, and a run of a script in it.
 
-use std::ffi::{c_int, c_void};
-use std::ptr::null_mut;
+use std::ffi::c_int;
 
-use mlua_sys::{
-    LUA_GCCOLLECT, LUA_GCRESTART, LUA_GCSETPAUSE, LUA_GCSETSTEPMUL, LUA_REGISTRYINDEX, lua_State,
-    lua_close, lua_cpcall, lua_gc, lua_newstate, lua_pcall, lua_pushlightuserdata, lua_rawgeti_,
-    lua_settop,
-};
 use undercroft_commands::arguments::CommandError;
 use undercroft_commands::reply::Reply;
 use undercroft_commands::script::{
@@ -16,92 +10,71 @@ use undercroft_commands::script::{
 
 use super::job::{self, Compiled, Job, Outcome, RunKeys};
 use crate::functions;
-use crate::libraries::cjson::settings::Settings;
 use crate::libraries::redis::registrations::RegisteredFunction;
 use crate::libraries::workspace::Workspace;
-use crate::state::context::{Context, RunStatus};
-use crate::state::{Deadline, limits};
+#[cfg(test)]
+use crate::state::RegistryKey;
+use crate::state::{
+    Collection, Context, Deadline, HoldsContext, Interpreter, OUT_OF_MEMORY, RunStatus, Status,
+};
 
-/// An interpreter that has compiled so many scripts is given up.
+/// Number of compiled scripts from which an interpreter is dropped.
 const COMPILED_MAX: usize = 2048;
-/// Garbage is collected once an interpreter has grown to so many hundredths of what was left the last time. With more,
-/// strings are made and looked for in memory that the caches have lost; with less, it is looked through more often than
-/// that saves.
+/// Percentage of the memory left by the last collection at which the next one begins. With a larger one, strings are
+/// made and looked up in memory that the caches have lost; a smaller one collects more often than that saves.
 const PAUSE: c_int = 150;
-/// How much is collected at a time, beside what is made, in hundredths: as Lua has it.
+/// Percentage of the memory that is made which is collected meanwhile: the default of Lua.
 const STEP: c_int = 200;
-/// An interpreter that has taken more, or a quarter of what it may take, is cleaned at the end of a run.
+/// Bytes from which an interpreter is cleaned at the end of a run; a quarter of the limit on memory if that is less.
 const KEPT_MAX: usize = 16 << 20;
 
-/// An interpreter, and what the functions of this crate that it calls need.
+/// An interpreter, and what it has compiled.
 pub(crate) struct Machine {
-    state: *mut lua_State,
-    workspace: Box<Workspace>,
+    pub(super) interpreter: Interpreter<Workspace>,
     keys: RunKeys,
     /// The compiled scripts.
     compiled: BySha<Compiled>,
-    /// And the functions of libraries.
+    /// The functions of libraries.
     libraries: BySha<Vec<RegisteredFunction>>,
     /// Bytes that it may keep between runs, garbage and all.
     bytes_kept: usize,
     is_broken: bool,
 }
 
-/// Gives, resizes and takes back memory, as Lua asks for it.
-unsafe extern "C" fn allocate(
-    context: *mut c_void,
-    place: *mut c_void,
-    old: usize,
-    new: usize,
-) -> *mut c_void {
-    let context = context.cast::<Context>();
-    (*context).memory.resize(place.cast(), old, new).cast()
-}
-
 impl Machine {
     /// A new interpreter; none where there is no memory for it.
     pub(crate) fn new() -> Option<Box<Machine>> {
-        let mut machine = Box::new(Machine {
-            state: null_mut(),
-            workspace: Box::new(Workspace::new()),
-            keys: RunKeys::default(),
-            compiled: BySha::default(),
-            libraries: BySha::default(),
-            bytes_kept: KEPT_MAX,
-            is_broken: false,
-        });
-        let place: *mut Workspace = &raw mut *machine.workspace;
-        // SAFETY: the workspace stays where it is, in its box, for as long as its interpreter lives, and its context is
-        // its first field; `prepare` runs protected, so that no error leaves it.
-        let status = unsafe {
-            let state = lua_newstate(allocate, place.cast());
-            if state.is_null() {
-                return None;
-            }
-            machine.state = state;
-            machine.workspace.context.state = state;
-            lua_cpcall(state, job::prepare, (&raw mut machine.keys).cast())
-        };
-        (status == 0).then_some(machine)
+        let interpreter = Interpreter::new(Workspace::new())?;
+        let mut keys = RunKeys::default();
+        let status = interpreter.run_protected(job::prepare, &mut keys);
+        (status == Status::DONE).then(|| {
+            Box::new(Machine {
+                interpreter,
+                keys,
+                compiled: BySha::default(),
+                libraries: BySha::default(),
+                bytes_kept: KEPT_MAX,
+                is_broken: false,
+            })
+        })
+    }
+
+    fn context(&self) -> &Context {
+        self.interpreter.workspace().context()
     }
 
     /// Brings the sum of the memory of all threads up to date.
-    pub(crate) fn publish_memory(&mut self) {
-        self.workspace.context.memory.publish();
+    pub(crate) fn publish_memory(&self) {
+        self.context().memory.publish();
     }
 
+    /// Where the registry keeps the tables that scripts and libraries see as their globals.
     #[cfg(test)]
-    pub(crate) fn state(&self) -> *mut lua_State {
-        self.state
-    }
-
-    /// Where the registry holds the tables that scripts and libraries see as their globals.
-    #[cfg(test)]
-    pub(crate) fn global_tables(&self) -> Vec<c_int> {
-        let functions = self.keys.functions.places();
-        let mut places = vec![self.workspace.proxies.place(), self.keys.unguarded.place()];
-        places.extend(functions);
-        places
+    pub(super) fn global_tables(&self) -> Vec<RegistryKey> {
+        let proxies = &self.interpreter.workspace().proxies;
+        let mut keys = vec![proxies.globals(), self.keys.unguarded.key()];
+        keys.extend(self.keys.functions.keys());
+        keys
     }
 
     /// Whether its next script should run in it, too.
@@ -109,55 +82,94 @@ impl Machine {
         !self.is_broken && self.compiled.len() + self.libraries.len() < COMPILED_MAX
     }
 
-    /// Compiles a script, unless it is compiled already.
+    /// Limits the memory that a script may take.
+    fn limit(&mut self, limits: ScriptLimits) {
+        let memory = &self.context().memory;
+        memory.limit.set(limits.memory.max(memory.used.get()));
+        self.bytes_kept = (limits.memory / 4).min(KEPT_MAX);
+    }
+
+    /// The last error, after some words.
+    fn last_error(&self, words: &[u8]) -> CommandError {
+        self.context()
+            .read_error(|text| CommandError::from_parts(&[words, text]))
+    }
+
+    /// Takes everything off the stack, and collects garbage where there is much. The text of an error stays.
+    fn clear(&mut self) {
+        let workspace = self.interpreter.workspace();
+        // SAFETY: no command runs.
+        unsafe { &mut *workspace.command() }.reply.trim();
+        workspace.context().clear_scratch();
+        self.interpreter.clear_stack();
+        if workspace.is_tuned.replace(false) {
+            self.interpreter.collect(Collection::Restart, 0);
+            self.interpreter.collect(Collection::SetPause, PAUSE);
+            self.interpreter
+                .collect(Collection::SetStepMultiplier, STEP);
+        }
+        if workspace.context().memory.used.get() > self.bytes_kept {
+            self.interpreter.collect(Collection::All, 0);
+        }
+    }
+}
+
+/// Compiling.
+impl Machine {
+    /// Compiles a script, unless it is compiled already. A host is asked meanwhile whether to go on.
     ///
     /// # Errors
-    /// What Lua says of it, and where it takes longer than a script may run.
+    /// If Lua cannot compile it, or not within the time that a script may run.
     pub(crate) fn compile(
         &mut self,
         script: &Script,
         limits: ScriptLimits,
+        host: Option<&mut Calls<'_, '_>>,
     ) -> Result<(), CommandError> {
         if self.compiled.contains_key(script.sha()) {
             return Ok(());
         }
         self.limit(limits);
-        self.workspace.context.deadline = limits.time.map(Deadline::after);
-        self.workspace.context.deadline_error = b"it takes longer than a script may run";
+        let (interpreter, context) = (&self.interpreter, self.interpreter.workspace().context());
+        let deadline = limits.time.map(Deadline::after);
+        let too_late = &b"it takes longer than a script may run"[..];
+        context.deadline.set(deadline.map(|at| (at, too_late)));
         let mut job = Job {
-            workspace: &raw mut *self.workspace,
-            keys: &raw mut self.keys,
+            keys: &mut self.keys,
             script,
             called: None,
-            function: None,
+            compiled: None,
             reply: None,
             outcome: Outcome::Done,
         };
-        let place = (&raw mut job).cast();
-        let state = self.state;
-        // SAFETY: the job outlives the call, which runs protected.
-        let status = unsafe { lua_cpcall(state, job::compile, place) };
-        let (outcome, compiled) = (job.outcome, job.function);
-        self.workspace.context.memory.limit = usize::MAX;
-        self.workspace.context.deadline = None;
+        let mut compile = || interpreter.run_protected(job::compile, &mut job);
+        let status = match host {
+            None => compile(),
+            Some(host) => context.with_host(host, || {
+                context.start_hook();
+                compile()
+            }),
+        };
+        let (outcome, compiled) = (job.outcome, job.compiled);
+        context.memory.limit.set(usize::MAX);
+        context.deadline.set(None);
         self.clear();
         match (status, outcome) {
-            (0, Outcome::Done) => {
-                self.compiled
-                    .extend(compiled.map(|compiled| (*script.sha(), compiled)));
+            (Status::DONE, Outcome::Done) => {
+                let compiled = compiled.map(|compiled| (*script.sha(), compiled));
+                self.compiled.extend(compiled);
                 Ok(())
             }
-            (0, _) => Err(CommandError::from_parts(&[
-                b"ERR Error compiling script (new function): ",
-                &self.workspace.context.text,
-            ])),
+            (Status::DONE, _) => {
+                Err(self.last_error(b"ERR Error compiling script (new function): "))
+            }
             _ => Err(CommandError::fixed(
                 "ERR Error compiling script (new function): not enough memory",
             )),
         }
     }
 
-    /// Compiles what is to run, unless it is compiled already, and asks whether the script may go on meanwhile.
+    /// Compiles the function to call, unless it is compiled already, and asks the host meanwhile whether to go on.
     fn compile_to_run(
         &mut self,
         script: &Script,
@@ -167,23 +179,14 @@ impl Machine {
         if let Some(function) = self.function(script, called) {
             return Ok(Some(function));
         }
+        let limits = calls.limits();
         let compiled = match called.function {
-            None => {
-                self.workspace.context.calls = (&raw mut *calls).cast();
-                // SAFETY: the interpreter is this thread's, and nothing runs in it.
-                unsafe { limits::start_hook(&raw mut self.workspace.context) };
-                let compiled = self.compile(script, calls.limits());
-                self.workspace.context.calls = null_mut();
-                compiled
-            }
-            Some(_) => self.load_library(script, calls.limits()).map(drop),
+            None => self.compile(script, limits, Some(calls)),
+            Some(_) => self.load_library(script, limits).map(drop),
         };
-        match std::mem::replace(&mut self.workspace.context.status, RunStatus::Running) {
+        match self.context().status.replace(RunStatus::Running) {
             RunStatus::Stopped => Err(Stop::Stopped),
-            RunStatus::Killed => Err(Stop::Error(CommandError::from_parts(&[&self
-                .workspace
-                .context
-                .text]))),
+            RunStatus::Killed => Err(Stop::Error(self.last_error(b""))),
             RunStatus::Running | RunStatus::OutOfMemory => {
                 compiled.map_err(Stop::Error)?;
                 Ok(self.function(script, called))
@@ -194,7 +197,7 @@ impl Machine {
     /// The functions that a library registers. Its program is run, unless it has been.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the library cannot be loaded.
     pub(crate) fn load_library(
         &mut self,
         library: &Script,
@@ -208,32 +211,28 @@ impl Machine {
             return Ok(copied(registered));
         }
         self.limit(limits);
-        self.workspace.context.deadline = Some(Deadline::after(functions::LOAD_TIME));
-        self.workspace.context.deadline_error = b"ERR FUNCTION LOAD timeout";
-        self.workspace.context.stack_start = (&raw const library).addr();
+        let context = self.interpreter.workspace().context();
+        let deadline = Deadline::after(functions::LOAD_TIME);
+        let too_late = &b"ERR FUNCTION LOAD timeout"[..];
+        context.deadline.set(Some((deadline, too_late)));
+        context.stack_start.set((&raw const library).addr());
         let mut job = Job {
-            workspace: &raw mut *self.workspace,
-            keys: &raw mut self.keys,
+            keys: &mut self.keys,
             script: library,
             called: None,
-            function: None,
+            compiled: None,
             reply: None,
             outcome: Outcome::Done,
         };
-        let place = (&raw mut job).cast();
-        let state = self.state;
-        // SAFETY: the job outlives the call, which runs protected.
-        let status = unsafe {
-            limits::start_hook(&raw mut (*job.workspace).context);
-            lua_cpcall(state, job::load, place)
-        };
+        context.start_hook();
+        let status = self.interpreter.run_protected(job::load, &mut job);
         let outcome = job.outcome;
-        self.workspace.context.memory.limit = usize::MAX;
-        self.workspace.context.deadline = None;
-        let registered = self.workspace.registrations.end();
+        context.memory.limit.set(usize::MAX);
+        context.deadline.set(None);
+        let registered = self.interpreter.workspace().registrations.end();
         self.clear();
-        let what: &[u8] = match outcome {
-            _ if status != 0 => {
+        let words: &[u8] = match outcome {
+            _ if status != Status::DONE => {
                 // The functions that it registered stay in the registry.
                 self.is_broken = true;
                 return Err(CommandError::fixed(
@@ -248,19 +247,10 @@ impl Machine {
             Outcome::Failed => b"ERR Error compiling function: ",
             Outcome::Error => b"ERR Error registering functions: ",
         };
-        Err(CommandError::from_parts(&[
-            what,
-            &self.workspace.context.text,
-        ]))
+        Err(self.last_error(words))
     }
 
-    /// Limits the memory that a script may take.
-    fn limit(&mut self, limits: ScriptLimits) {
-        self.workspace.context.memory.limit = limits.memory.max(self.workspace.context.memory.used);
-        self.bytes_kept = (limits.memory / 4).min(KEPT_MAX);
-    }
-
-    /// What is to be called, if it is compiled.
+    /// The function to call, if it is compiled.
     fn function(&self, script: &Script, called: &Called<'_>) -> Option<Compiled> {
         let Some(name) = called.function else {
             return self.compiled.get(script.sha()).copied();
@@ -268,11 +258,14 @@ impl Machine {
         let mut all = self.libraries.get(script.sha())?.iter();
         let found = all.find(|(function, _)| function.name == name)?;
         Some(Compiled {
-            place: found.1,
+            function: found.1,
             reads: None,
         })
     }
+}
 
+/// Running.
+impl Machine {
     /// Runs a script and writes what it returns.
     pub(crate) fn run(
         &mut self,
@@ -281,102 +274,56 @@ impl Machine {
         calls: &mut Calls<'_, '_>,
         reply: &mut dyn Reply,
     ) -> Result<(), Stop> {
-        self.workspace.context.status = RunStatus::Running;
-        let function = self.compile_to_run(script, called, calls)?;
+        self.context().status.set(RunStatus::Running);
+        let compiled = self.compile_to_run(script, called, calls)?;
         self.limit(calls.limits());
-        self.workspace.context.reply_bytes = 0;
-        self.workspace.context.stack_start = (&raw const script).addr();
-        self.workspace.json = Settings::default();
-        self.workspace.context.calls = (&raw mut *calls).cast();
+        let (interpreter, workspace) = (&self.interpreter, self.interpreter.workspace());
+        let context = workspace.context();
+        context.reply_bytes.set(0);
+        context.stack_start.set((&raw const script).addr());
+        workspace.json.reset();
+        let run = self.keys.run;
         let mut job = Job {
-            workspace: &raw mut *self.workspace,
-            keys: &raw mut self.keys,
+            keys: &mut self.keys,
             script,
-            called: Some(*called),
-            function,
+            called: Some(called),
+            compiled,
             reply: Some(reply),
             outcome: Outcome::Done,
         };
-        let place = (&raw mut job).cast();
-        let state = self.state;
-        // SAFETY: the job and what it refers to outlive the call, which runs protected, and before which no memory is
-        // asked for; the store for the script is taken away again below.
-        let status = unsafe {
-            limits::start_hook(&raw mut (*job.workspace).context);
-            lua_rawgeti_(state, LUA_REGISTRYINDEX, self.keys.run);
-            lua_pushlightuserdata(state, place);
-            lua_pcall(state, 1, 0, 0)
-        };
+        let status = context.with_host(calls, || {
+            context.start_hook();
+            // SAFETY: the function that is kept takes a job. Nothing is on the stack.
+            unsafe { interpreter.call_kept(run, &mut job) }
+        });
         let outcome = job.outcome;
-        self.workspace.context.calls = null_mut();
-        self.workspace.context.memory.limit = usize::MAX;
-        let run_status = std::mem::replace(&mut self.workspace.context.status, RunStatus::Running);
-        if let Some(panic) = self.workspace.panic.take() {
+        context.memory.limit.set(usize::MAX);
+        let run_status = context.status.replace(RunStatus::Running);
+        if let Some(panic) = workspace.panic.take() {
             self.is_broken = true;
             std::panic::resume_unwind(panic);
         }
         self.clear();
-        if run_status == RunStatus::Stopped {
-            return Err(Stop::Stopped);
-        }
-        if status != 0 {
-            // Where its answer was made, or its arguments.
-            if run_status == RunStatus::Killed {
-                return Err(Stop::Error(CommandError::from_parts(&[&self
-                    .workspace
-                    .context
-                    .text])));
-            }
-            self.workspace.context.text.clear();
-            self.workspace
-                .context
-                .text
-                .extend_from_slice(b"not enough memory");
-        }
-        match outcome {
-            Outcome::Done if status == 0 => Ok(()),
-            Outcome::Error => Err(Stop::Error(CommandError::from_parts(&[&self
-                .workspace
-                .context
-                .text]))),
-            _ => Err(Stop::Error(CommandError::from_parts(&[
-                b"ERR Error running script ",
-                called.function.unwrap_or(script.sha().as_bytes()),
-                b", ",
-                &self.workspace.context.text,
-            ]))),
-        }
-    }
-
-    /// Takes everything off the stack, and collects garbage where there is much. The text stays, its spare room does not.
-    fn clear(&mut self) {
-        const TEXT_KEPT: usize = 64 << 10;
-        self.workspace.reply.trim();
-        self.workspace.context.text.shrink_to(TEXT_KEPT);
-        self.workspace.context.memory.extra = 0;
-        // SAFETY: none of these calls can fail: finalizers are Lua's own only, as `newproxy` makes none that a script
-        // could give a function to (see `sandbox`).
-        unsafe {
-            lua_settop(self.state, 0);
-            if self.workspace.is_tuned {
-                self.workspace.is_tuned = false;
-                lua_gc(self.state, LUA_GCRESTART, 0);
-                lua_gc(self.state, LUA_GCSETPAUSE, PAUSE);
-                lua_gc(self.state, LUA_GCSETSTEPMUL, STEP);
-            }
-            if self.workspace.context.memory.used > self.bytes_kept {
-                lua_gc(self.state, LUA_GCCOLLECT, 0);
+        match (run_status, status, outcome) {
+            (RunStatus::Stopped, ..) => Err(Stop::Stopped),
+            (_, Status::DONE, Outcome::Done) => Ok(()),
+            (_, Status::DONE, Outcome::Error) => Err(Stop::Error(self.last_error(b""))),
+            (_, Status::DONE, Outcome::Failed) => Err(self.error_in(script, called)),
+            // Raised while the arguments were pushed, or the reply was written.
+            (RunStatus::Killed, ..) => Err(Stop::Error(self.last_error(b""))),
+            _ => {
+                self.context().set_error(OUT_OF_MEMORY);
+                Err(self.error_in(script, called))
             }
         }
     }
-}
 
-impl Drop for Machine {
-    fn drop(&mut self) {
-        if !self.state.is_null() {
-            self.workspace.context.memory.limit = usize::MAX;
-            // SAFETY: nobody uses the interpreter any more.
-            unsafe { lua_close(self.state) };
-        }
+    /// The error of a run that did not end with an error of the script's own.
+    fn error_in(&self, script: &Script, called: &Called<'_>) -> Stop {
+        let name = called.function.unwrap_or(script.sha().as_bytes());
+        let error = self.context().read_error(|text| {
+            CommandError::from_parts(&[b"ERR Error running script ", name, b", ", text])
+        });
+        Stop::Error(error)
     }
 }

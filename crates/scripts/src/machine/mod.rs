@@ -1,7 +1,7 @@
 //! One thread's interpreter, and runs of scripts in it. The crate's root may call it.
 //!
-//! - `error_handler`: makes errors of what a script raises.
-//! - `job`: what runs within Lua.
+//! - `error_handler`: the handler of errors.
+//! - `job`: the functions that run within Lua.
 //! - `machine`: the interpreter.
 
 mod error_handler;

@@ -1,97 +1,83 @@
 //! What a script can reach is in the table, and the page about scripts shows the table.
 
 use std::collections::{BTreeSet, HashSet};
-use std::ffi::c_int;
-
-use mlua_sys::{
-    LUA_GLOBALSINDEX, LUA_TFUNCTION, LUA_TTABLE, LUA_TTHREAD, LUA_TUSERDATA, lua_State, lua_cpcall,
-    lua_getfenv, lua_getmetatable, lua_getupvalue, lua_iscfunction, lua_next, lua_pop, lua_pushnil,
-    lua_pushvalue, lua_rawgeti_, lua_tocfunction, lua_topointer, lua_touserdata, lua_type,
-    luaL_checkstack,
-};
 
 use super::Machine;
 use crate::libraries::catalog::{LIBRARIES, rows};
-use crate::state::stack::push_bytes;
+use crate::state::{GLOBALS, Kind, RegistryKey, State, Status};
 
 /// Addresses of functions, and everything that was seen.
 #[derive(Default)]
 struct Walk {
-    /// Where the registry holds the tables that scripts and libraries see as their globals.
-    places: Vec<c_int>,
+    /// The tables that scripts and libraries see as their globals.
+    tables: Vec<RegistryKey>,
     functions: BTreeSet<usize>,
     seen: HashSet<usize>,
 }
 
 /// Looks at the value on top and at all that it leads to, and takes it off.
-unsafe fn walk(state: *mut lua_State, walked: &mut Walk) {
-    luaL_checkstack(state, 10, c"".as_ptr());
-    let kind = lua_type(state, -1);
+fn walk(state: &mut State<'_>, walked: &mut Walk) {
+    state.check_room_for(10, c"");
+    let kind = state.kind(-1);
     let is_container = matches!(
         kind,
-        LUA_TTABLE | LUA_TFUNCTION | LUA_TUSERDATA | LUA_TTHREAD
+        Kind::TABLE | Kind::FUNCTION | Kind::MEMORY | Kind::COROUTINE
     );
-    if is_container && !walked.seen.insert(lua_topointer(state, -1).addr()) {
-        return lua_pop(state, 1);
+    if is_container && !walked.seen.insert(state.address(-1)) {
+        return state.pop(1);
     }
-    if lua_getmetatable(state, -1) != 0 {
+    if state.push_metatable(-1) {
         walk(state, walked);
     }
-    if kind == LUA_TTABLE {
-        lua_pushnil(state);
-        while lua_next(state, -2) != 0 {
+    if kind == Kind::TABLE {
+        state.push_nil();
+        while state.next(-2) {
             walk(state, walked);
-            lua_pushvalue(state, -1);
+            state.push_value(-1);
             walk(state, walked);
         }
     }
-    if kind == LUA_TFUNCTION {
-        if let Some(function) = lua_tocfunction(state, -1) {
+    if kind == Kind::FUNCTION {
+        if let Some(function) = state.native(-1) {
             walked.functions.insert(function as usize);
         }
-        assert!(
-            lua_iscfunction(state, -1) != 0,
-            "no library is written in Lua"
-        );
+        assert!(state.is_native(-1), "no library is written in Lua");
         for number in 1.. {
-            if lua_getupvalue(state, -1, number).is_null() {
+            if !state.push_upvalue(-1, number) {
                 break;
             }
             walk(state, walked);
         }
     }
-    if matches!(kind, LUA_TFUNCTION | LUA_TUSERDATA | LUA_TTHREAD) {
-        lua_getfenv(state, -1);
+    if matches!(kind, Kind::FUNCTION | Kind::MEMORY | Kind::COROUTINE) {
+        state.push_environment(-1);
         walk(state, walked);
     }
-    lua_pop(state, 1);
+    state.pop(1);
 }
 
-/// Walks everything that a script, a plain script and a library of functions begin with.
-unsafe extern "C-unwind" fn walk_all(state: *mut lua_State) -> c_int {
-    let walked = lua_touserdata(state, 1).cast::<Walk>();
-    lua_pushvalue(state, LUA_GLOBALSINDEX);
-    walk(state, &mut *walked);
-    push_bytes(state, b"");
-    walk(state, &mut *walked);
-    for place in (*walked).places.clone() {
-        lua_rawgeti_(state, mlua_sys::LUA_REGISTRYINDEX, place);
-        assert_eq!(lua_type(state, -1), LUA_TTABLE);
-        walk(state, &mut *walked);
+/// Walks everything that a script, an unguarded script and a library of functions begin with.
+fn walk_all(state: &mut State<'_>, walked: &mut Walk) {
+    state.push_value(GLOBALS);
+    walk(state, walked);
+    state.push_bytes(b"");
+    walk(state, walked);
+    for key in std::mem::take(&mut walked.tables) {
+        state.push_kept(key);
+        assert_eq!(state.kind(-1).name(), "table");
+        walk(state, walked);
     }
-    0
 }
 
 #[test]
 fn no_function_is_reached_that_is_not_in_the_table() {
     let machine = Machine::new().expect("an interpreter");
     let mut walked = Walk {
-        places: machine.global_tables(),
+        tables: machine.global_tables(),
         ..Walk::default()
     };
-    // SAFETY: the interpreter is new, and `walked` outlives the call.
-    let status = unsafe { lua_cpcall(machine.state(), walk_all, (&raw mut walked).cast()) };
-    assert_eq!(status, 0);
+    let status = machine.interpreter.run_protected(walk_all, &mut walked);
+    assert!(status == Status::DONE);
     let all = || {
         LIBRARIES.iter().flat_map(|library| {
             let functions = library.functions.iter().chain(library.returned);

@@ -1,11 +1,11 @@
-//! Until when a program may be compiled, or a library loaded.
+//! The deadline of compiling a program or loading a library.
 
 use std::time::{Duration, Instant};
 
 use undercroft_engine::thread_time;
 
-/// Until when a program may be compiled, or a library loaded. Time in which the thread stood still, or waited for a
-/// processor, is not counted.
+/// The deadline of compiling a program or loading a library. Time in which the thread was stopped, or waited for a
+/// processor, does not count.
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline {
     at: Instant,

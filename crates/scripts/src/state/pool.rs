@@ -5,6 +5,7 @@
 //! interpreter. What is larger is the system's.
 
 use std::alloc::{Layout, alloc, dealloc, realloc};
+use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -26,19 +27,19 @@ pub(crate) fn in_use() -> usize {
 /// Where an interpreter's memory comes from, and how much it has taken.
 pub(crate) struct Pool {
     /// Freed blocks of each size; in the first word of each is the next one.
-    free: [*mut u8; SMALL_MAX / GRAIN],
-    chunks: Vec<*mut u8>,
+    free: [Cell<*mut u8>; SMALL_MAX / GRAIN],
+    chunks: Cell<Vec<*mut u8>>,
     /// What is left of the last chunk.
-    next: *mut u8,
-    left: usize,
+    next: Cell<*mut u8>,
+    left: Cell<usize>,
     /// Bytes that are in use.
-    pub(crate) used: usize,
+    pub(crate) used: Cell<usize>,
     /// Bytes in use elsewhere that count, too.
-    pub(crate) extra: usize,
+    pub(crate) extra: Cell<usize>,
     /// Bytes that may be.
-    pub(crate) limit: usize,
+    pub(crate) limit: Cell<usize>,
     /// The part of [`IN_USE`] that is this pool's.
-    published: usize,
+    published: Cell<usize>,
 }
 
 const CHUNK_LAYOUT: Layout = match Layout::from_size_align(CHUNK, GRAIN) {
@@ -54,32 +55,32 @@ fn size_class(size: usize) -> usize {
 impl Pool {
     pub(crate) fn new() -> Pool {
         Pool {
-            free: [null_mut(); SMALL_MAX / GRAIN],
-            chunks: Vec::new(),
-            next: null_mut(),
-            left: 0,
-            used: 0,
-            extra: 0,
-            limit: usize::MAX,
-            published: 0,
+            free: [const { Cell::new(null_mut()) }; SMALL_MAX / GRAIN],
+            chunks: Cell::default(),
+            next: Cell::new(null_mut()),
+            left: Cell::new(0),
+            used: Cell::new(0),
+            extra: Cell::new(0),
+            limit: Cell::new(usize::MAX),
+            published: Cell::new(0),
         }
     }
 
     /// Whether a block of so many bytes can be had.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        let taken = self.used.saturating_add(self.extra);
-        taken.saturating_add(bytes) <= self.limit
+        let taken = self.used.get().saturating_add(self.extra.get());
+        taken.saturating_add(bytes) <= self.limit.get()
     }
 
     /// Brings the sum over all threads up to date.
-    pub(crate) fn publish(&mut self) {
-        self.publish_as(self.used);
+    pub(crate) fn publish(&self) {
+        self.publish_as(self.used.get());
     }
 
-    fn publish_as(&mut self, used: usize) {
+    fn publish_as(&self, used: usize) {
         // The sum wraps around on its way, and ends where it belongs.
-        IN_USE.fetch_add(used.wrapping_sub(self.published), Ordering::Relaxed);
-        self.published = used;
+        IN_USE.fetch_add(used.wrapping_sub(self.published.get()), Ordering::Relaxed);
+        self.published.set(used);
     }
 
     /// Gives, resizes and takes back a block, as `lua_Alloc` does: null where there is no memory, and then the block
@@ -87,17 +88,18 @@ impl Pool {
     ///
     /// # Safety
     /// `place` is null, or a block of this pool of `old` bytes.
-    pub(crate) unsafe fn resize(&mut self, place: *mut u8, old: usize, new: usize) -> *mut u8 {
+    pub(super) unsafe fn resize(&self, place: *mut u8, old: usize, new: usize) -> *mut u8 {
         if new == 0 {
             if !place.is_null() {
-                self.give_back(place, old);
-                self.used -= old;
+                // SAFETY: as the caller says.
+                unsafe { self.give_back(place, old) };
+                self.used.set(self.used.get() - old);
             }
             return null_mut();
         }
         let old = if place.is_null() { 0 } else { old };
-        let used = self.used - old + new;
-        if new > old && used.saturating_add(self.extra) > self.limit
+        let used = self.used.get() - old + new;
+        if new > old && used.saturating_add(self.extra.get()) > self.limit.get()
             || new > isize::MAX as usize - GRAIN
         {
             return null_mut();
@@ -107,77 +109,99 @@ impl Pool {
             _ if old <= SMALL_MAX && new <= SMALL_MAX && size_class(old) == size_class(new) => {
                 place
             }
-            _ if old > SMALL_MAX && new > SMALL_MAX => realloc(place, large_layout(old), new),
+            _ if old > SMALL_MAX && new > SMALL_MAX => {
+                // SAFETY: `take` has it from `alloc`, with this layout; `new` is not 0 and not too large.
+                unsafe { realloc(place, large_layout(old), new) }
+            }
             _ => {
                 let found = self.take(new);
                 if !found.is_null() {
-                    place.copy_to_nonoverlapping(found, old.min(new));
-                    self.give_back(place, old);
+                    // SAFETY: the blocks are of these sizes at least, and are not the same.
+                    unsafe {
+                        place.copy_to_nonoverlapping(found, old.min(new));
+                        self.give_back(place, old);
+                    }
                 }
                 found
             }
         };
         if !found.is_null() {
-            self.used = used;
+            self.used.set(used);
         }
         found
     }
 
+    /// A block of so many bytes, at least one; null where there is no memory.
     #[inline]
-    unsafe fn take(&mut self, size: usize) -> *mut u8 {
+    fn take(&self, size: usize) -> *mut u8 {
         if size > SMALL_MAX {
-            return alloc(large_layout(size));
+            // SAFETY: the layout is not empty.
+            return unsafe { alloc(large_layout(size)) };
         }
-        let size_class = size_class(size);
-        let first = self.free[size_class];
+        let class = size_class(size);
+        let first = self.free[class].get();
         if !first.is_null() {
-            self.free[size_class] = first.cast::<*mut u8>().read();
+            // SAFETY: in the first word of a free block is the next one.
+            self.free[class].set(unsafe { first.cast::<*mut u8>().read() });
             return first;
         }
-        let size = (size_class + 1) * GRAIN;
-        if self.left < size && !self.add_chunk() {
+        let size = (class + 1) * GRAIN;
+        if self.left.get() < size && !self.add_chunk() {
             return null_mut();
         }
-        let taken = self.next;
-        self.next = taken.add(size);
-        self.left -= size;
+        let taken = self.next.get();
+        // SAFETY: so much is left of the chunk.
+        self.next.set(unsafe { taken.add(size) });
+        self.left.set(self.left.get() - size);
         taken
     }
 
+    /// Takes a block back.
+    ///
+    /// # Safety
+    /// It is one of this pool, of so many bytes, and nothing uses it any more.
     #[inline]
-    unsafe fn give_back(&mut self, place: *mut u8, size: usize) {
+    unsafe fn give_back(&self, place: *mut u8, size: usize) {
         if size > SMALL_MAX {
-            return dealloc(place, large_layout(size));
+            // SAFETY: `take` has it from `alloc`, with this layout.
+            return unsafe { dealloc(place, large_layout(size)) };
         }
-        let size_class = size_class(size);
-        place.cast::<*mut u8>().write(self.free[size_class]);
-        self.free[size_class] = place;
+        let free = &self.free[size_class(size)];
+        // SAFETY: a block has room for a pointer, and is aligned for it.
+        unsafe { place.cast::<*mut u8>().write(free.get()) };
+        free.set(place);
     }
 
     #[cold]
-    fn add_chunk(&mut self) -> bool {
+    fn add_chunk(&self) -> bool {
         // SAFETY: the layout is not empty.
         let chunk = unsafe { alloc(CHUNK_LAYOUT) };
         if chunk.is_null() {
             return false;
         }
-        self.chunks.push(chunk);
-        (self.next, self.left) = (chunk, CHUNK);
+        let mut chunks = self.chunks.take();
+        chunks.push(chunk);
+        self.chunks.set(chunks);
+        self.next.set(chunk);
+        self.left.set(CHUNK);
         true
     }
 }
 
-/// The layout of a block that is not small.
-unsafe fn large_layout(size: usize) -> Layout {
-    Layout::from_size_align_unchecked(size, GRAIN)
+/// The layout of a block that is not small. `resize` gives none that is larger than a layout can be.
+fn large_layout(size: usize) -> Layout {
+    match Layout::from_size_align(size, GRAIN) {
+        Ok(layout) => layout,
+        Err(_) => unreachable!("refused"),
+    }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
         self.publish_as(0);
-        for chunk in &self.chunks {
+        for chunk in self.chunks.take() {
             // SAFETY: it was made with this layout, and the interpreter that used it is closed.
-            unsafe { dealloc(*chunk, CHUNK_LAYOUT) };
+            unsafe { dealloc(chunk, CHUNK_LAYOUT) };
         }
     }
 }
@@ -189,7 +213,7 @@ mod tests {
     #[test]
     fn blocks_keep_their_bytes_and_are_counted() {
         let mut random = fastrand::Rng::with_seed(5);
-        let mut pool = Pool::new();
+        let pool = Pool::new();
         // Each block with its bytes, all of which are the same.
         let mut blocks: Vec<(*mut u8, usize, u8)> = Vec::new();
         for round in 0..20_000_u32 {
@@ -218,14 +242,17 @@ mod tests {
                 blocks.push((found, new, round as u8));
             }
         }
-        assert_eq!(pool.used, blocks.iter().map(|block| block.1).sum::<usize>());
-        pool.limit = pool.used;
+        assert_eq!(
+            pool.used.get(),
+            blocks.iter().map(|block| block.1).sum::<usize>()
+        );
+        pool.limit.set(pool.used.get());
         // SAFETY: nothing is given.
         assert!(unsafe { pool.resize(null_mut(), 0, 1) }.is_null());
         for (place, size, _) in blocks {
             // SAFETY: as above.
             unsafe { pool.resize(place, size, 0) };
         }
-        assert_eq!(pool.used, 0);
+        assert_eq!(pool.used.get(), 0);
     }
 }

@@ -1,20 +1,20 @@
-//! What a script may take of its thread's stack.
+//! The part of a thread's stack that a script may take.
 
 use std::ptr::null_mut;
 
-/// Where functions of C that call one another, by way of scripts, take too much of the thread's stack.
+/// Bounds of the thread's stack, for functions that call one another by way of scripts.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct StackBounds {
-    /// The lowest address that they may come to, and the highest one of the stack; 0 where the stack is not known.
+    /// The lowest address that they may use, and the highest one of the stack; 0 if the stack is not known.
     lowest: usize,
     highest: usize,
 }
 
 impl StackBounds {
-    /// What is left for commands, and for what C does.
+    /// Bytes that are left for commands, and for C.
     const RESERVE: usize = 256 * 1024;
 
-    /// Those of this thread.
+    /// The bounds of this thread.
     pub(crate) fn of_thread() -> StackBounds {
         // SAFETY: the attributes are filled in by the first call, and given back by the last one.
         unsafe {
@@ -37,7 +37,7 @@ impl StackBounds {
 
     /// Whether there is stack for more at an address, of a script that began at another.
     pub(crate) fn allow(self, here: usize, began: usize) -> bool {
-        /// What a script may take of a stack, and of one that is not known.
+        /// Bytes that a script may take of a stack, and of one that is not known.
         const TAKEN_MAX: usize = 1 << 20;
         const UNKNOWN_MAX: usize = 256 * 1024;
         let taken = began.abs_diff(here);

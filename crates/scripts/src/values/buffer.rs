@@ -1,25 +1,22 @@
-//! Text that is being made by a function.
+//! Text that a function makes.
 //!
-//! It lies on the stack while it is short, and then in memory of Lua that is counted for the limit. A function that is left
-//! by an error leaves it to the collector of garbage.
+//! It lies on the thread's stack while it is short, and then in memory of Lua that is counted for the limit. A function
+//! that is left by an error leaves it to the collector of garbage.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
-use mlua_sys::{
-    lua_State, lua_gettop, lua_newuserdata, lua_pushlstring_, lua_pushnil, lua_replace,
-};
-
-use crate::state::limits;
+use crate::state::State;
 
 /// Bytes that lie on the stack.
 const SMALL: usize = 256;
-/// Bytes that are copied between two questions whether the script may go on.
+/// Bytes that are copied between two questions to the host.
 const PIECE: usize = 1 << 20;
 
-pub(crate) struct Buffer {
-    state: *mut lua_State,
+/// A text. While it borrows the state, the place on Lua's stack that keeps its memory stays where it is.
+pub(crate) struct Buffer<'s> {
+    state: &'s State<'s>,
     /// Where on Lua's stack the memory is kept.
     slot: c_int,
     /// Null while the text is in `small`.
@@ -29,13 +26,13 @@ pub(crate) struct Buffer {
     small: [MaybeUninit<u8>; SMALL],
 }
 
-impl Buffer {
-    /// An empty one. It takes a place on Lua's stack, which stays where it is until the text is pushed.
-    pub(crate) unsafe fn new(state: *mut lua_State) -> Buffer {
-        lua_pushnil(state);
+impl<'s> Buffer<'s> {
+    /// An empty one. It takes a place on Lua's stack until the function returns.
+    pub(crate) fn new(state: &'s State<'s>) -> Buffer<'s> {
+        state.push_nil();
         Buffer {
             state,
-            slot: lua_gettop(state),
+            slot: state.top(),
             large: null_mut(),
             length: 0,
             capacity: SMALL,
@@ -51,7 +48,7 @@ impl Buffer {
     }
 
     /// Makes room for so many bytes more. Ends the script where there is none.
-    pub(crate) unsafe fn reserve(&mut self, more: usize) {
+    pub(crate) fn reserve(&mut self, more: usize) {
         let needed = self.length.saturating_add(more);
         if needed > self.capacity {
             self.grow(needed);
@@ -59,41 +56,52 @@ impl Buffer {
     }
 
     #[cold]
-    unsafe fn grow(&mut self, needed: usize) {
+    fn grow(&mut self, needed: usize) {
         let capacity = needed.max(self.capacity.saturating_add(self.capacity / 2));
-        limits::make_room(self.state, capacity);
-        let place = lua_newuserdata(self.state, capacity).cast::<u8>();
-        self.start().copy_to_nonoverlapping(place, self.length);
-        lua_replace(self.state, self.slot);
+        self.state.make_room(capacity);
+        let place = self.state.push_memory(capacity);
+        // SAFETY: the new memory has room for what there is. The old one is used no more.
+        unsafe {
+            self.start().copy_to_nonoverlapping(place, self.length);
+            self.state.replace_unused(self.slot);
+        }
         self.large = place;
         self.capacity = capacity;
     }
 
-    /// Appends bytes, which lie elsewhere.
-    pub(crate) unsafe fn add(&mut self, bytes: &[u8]) {
+    /// Appends bytes.
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
         self.reserve(bytes.len());
         for piece in bytes.chunks(PIECE) {
-            limits::spend_bytes(self.state, piece.len());
-            self.put(piece);
+            self.state.spend_bytes(piece.len());
+            // SAFETY: there is room for all pieces.
+            unsafe { self.put(piece) };
         }
     }
 
     /// Appends a byte.
-    pub(crate) unsafe fn add_byte(&mut self, byte: u8) {
+    pub(crate) fn add_byte(&mut self, byte: u8) {
         self.reserve(1);
-        self.put(&[byte]);
+        // SAFETY: there is room.
+        unsafe { self.put(&[byte]) };
     }
 
-    /// Appends bytes for which there is room.
+    /// Appends bytes.
+    ///
+    /// # Safety
+    /// There is room for them.
     unsafe fn put(&mut self, bytes: &[u8]) {
         debug_assert!(bytes.len() <= self.capacity - self.length);
-        let end = self.start().add(self.length);
-        end.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        // SAFETY: as the caller says.
+        unsafe {
+            let end = self.start().add(self.length);
+            end.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        }
         self.length += bytes.len();
     }
 
     /// Appends what a function makes of each byte.
-    pub(crate) unsafe fn add_mapped(
+    pub(crate) fn add_mapped(
         &mut self,
         bytes: impl ExactSizeIterator<Item = u8>,
         map: fn(u8) -> u8,
@@ -110,13 +118,15 @@ impl Buffer {
             if length == 0 {
                 return;
             }
-            limits::spend_bytes(self.state, length);
-            self.put(&part[..length]);
+            self.state.spend_bytes(length);
+            self.reserve(length);
+            // SAFETY: there is room.
+            unsafe { self.put(&part[..length]) };
         }
     }
 
-    /// Appends a text so often.
-    pub(crate) unsafe fn add_repeated(&mut self, text: &[u8], times: usize) {
+    /// Appends a text so many times.
+    pub(crate) fn add_repeated(&mut self, text: &[u8], times: usize) {
         if text.is_empty() {
             return;
         }
@@ -127,7 +137,7 @@ impl Buffer {
             return;
         }
         let Some(length) = text.len().checked_mul(times) else {
-            limits::raise_memory(self.state);
+            self.state.raise_memory();
         };
         self.reserve(length);
         let begin = self.length;
@@ -135,29 +145,35 @@ impl Buffer {
         if times > 0 {
             self.add(text);
         }
-        // What is there is doubled, in pieces.
+        // The part that is there is doubled, in pieces.
         while self.length < end {
             let there = self.length - begin;
             let whole = there - there % text.len();
             let most = PIECE - PIECE % text.len();
             let piece = whole.min(most).min(end - self.length);
-            limits::spend_bytes(self.state, piece);
+            self.state.spend_bytes(piece);
             let start = self.start();
-            let from = start.add(begin);
-            from.copy_to_nonoverlapping(start.add(self.length), piece);
+            // SAFETY: there is room up to `end`, and the piece ends where the copy begins, or before.
+            unsafe {
+                let from = start.add(begin);
+                from.copy_to_nonoverlapping(start.add(self.length), piece);
+            }
             self.length += piece;
         }
     }
 
     /// Pushes the text.
-    pub(crate) unsafe fn push(&mut self) {
-        limits::make_room(self.state, self.length);
-        let length = self.length;
-        lua_pushlstring_(self.state, self.start().cast(), length);
+    pub(crate) fn push(&mut self) {
+        self.state.make_room(self.length);
+        let (start, length) = (self.start(), self.length);
+        // SAFETY: so many bytes were written there.
+        let text = unsafe { std::slice::from_raw_parts(start, length) };
+        self.state.push_bytes(text);
         // The memory is garbage from now on.
         if !self.large.is_null() {
-            lua_pushnil(self.state);
-            lua_replace(self.state, self.slot);
+            self.state.push_nil();
+            // SAFETY: the text is pushed, and there is nothing else in it.
+            unsafe { self.state.replace_unused(self.slot) };
         }
     }
 }

@@ -2,27 +2,20 @@
 
 use std::ffi::c_int;
 
-use mlua_sys::{
-    LUA_TBOOLEAN, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, lua_State, lua_pushfstring, lua_pushvalue,
-    lua_toboolean, lua_tolstring, lua_topointer, lua_type, lua_typename,
-};
+use crate::state::{Kind, State};
 
-use crate::state::stack::push_bytes;
-
-/// Pushes what `tostring` makes of a value that says nothing else of itself.
-pub(crate) unsafe fn push_text(state: *mut lua_State, index: c_int) {
-    match lua_type(state, index) {
-        LUA_TNUMBER => {
-            lua_pushvalue(state, index);
-            lua_tolstring(state, -1, std::ptr::null_mut());
+/// Pushes the result of `tostring` for a value without a `__tostring`.
+pub(crate) fn push_text(state: &State<'_>, index: c_int) {
+    match state.kind(index) {
+        Kind::NUMBER => {
+            state.push_value(index);
+            // Makes a string of it.
+            state.bytes(-1);
         }
-        LUA_TSTRING => lua_pushvalue(state, index),
-        LUA_TBOOLEAN if lua_toboolean(state, index) != 0 => push_bytes(state, b"true"),
-        LUA_TBOOLEAN => push_bytes(state, b"false"),
-        LUA_TNIL => push_bytes(state, b"nil"),
-        kind => {
-            let (name, place) = (lua_typename(state, kind), lua_topointer(state, index));
-            lua_pushfstring(state, c"%s: %p".as_ptr(), name, place);
-        }
+        Kind::STRING => state.push_value(index),
+        Kind::BOOLEAN if state.boolean(index) => state.push_bytes(b"true"),
+        Kind::BOOLEAN => state.push_bytes(b"false"),
+        Kind::NIL => state.push_bytes(b"nil"),
+        _ => state.push_type_and_address(index),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-/// What C makes of a double that is cast to a 64-bit integer, on x86-64: the least one where it does not fit.
+/// Casts a double to a 64-bit integer as C does on x86-64: the result is the least integer if it does not fit.
 pub(crate) fn truncated(number: f64) -> i64 {
     // The first double above the greatest integer.
     const END: f64 = 9_223_372_036_854_775_808.0;
@@ -13,8 +13,8 @@ pub(crate) fn truncated(number: f64) -> i64 {
     }
 }
 
-/// What C makes of a double that is cast to an unsigned 64-bit integer, on x86-64: it takes off what an integer with a
-/// sign has no room for, casts the rest, and puts it back.
+/// Casts a double to an unsigned 64-bit integer as C does on x86-64: it subtracts 2^63 from a large one, casts the rest
+/// as a signed integer, and adds the highest bit again.
 pub(crate) fn truncated_unsigned(number: f64) -> u64 {
     const HALF: f64 = 9_223_372_036_854_775_808.0;
     if number >= HALF {
@@ -67,7 +67,7 @@ pub(crate) fn append_general(out: &mut Vec<u8>, number: f64, digits: usize) {
     trim(out, start);
 }
 
-/// Cuts zeros behind a decimal point, and the point.
+/// Cuts trailing zeros after a decimal point, and the point.
 fn trim(out: &mut Vec<u8>, start: usize) {
     if !out[start..].contains(&b'.') {
         return;

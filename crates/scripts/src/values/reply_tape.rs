@@ -1,18 +1,13 @@
-//! What a command answers, as values of Lua.
+//! The reply of a command, recorded, and then pushed as a value of Lua.
 //!
-//! It is kept until the command is done, as making values of Lua may fail, and then leaves everything where it stands.
+//! It is pushed once the command is done: making values of Lua may raise an error, which leaves everything where it
+//! stands.
 
 use std::ffi::c_int;
 
-use mlua_sys::{
-    lua_State, lua_checkstack, lua_createtable, lua_pushboolean, lua_pushnil, lua_pushnumber,
-    lua_rawset, lua_rawseti_, luaL_error,
-};
 use undercroft_commands::reply::Reply;
 
-use crate::state::limits;
-use crate::state::raise::{mark_counted, push_error};
-use crate::state::stack::push_bytes;
+use crate::state::State;
 use crate::values::numbers::append_general;
 
 /// One reply.
@@ -72,125 +67,128 @@ impl ReplyTape {
     fn part(&self, (start, length): Part) -> &[u8] {
         &self.bytes[start..start + length]
     }
+}
 
+/// Pushing.
+impl ReplyTape {
     /// Pushes the reply as one value. `as_resp3` says how that of a command which knows RESP3 looks.
-    ///
-    /// # Safety
-    /// Lua may jump past this function and its callers: nothing of theirs needs to be dropped. `tape` stays as it is
-    /// meanwhile.
-    pub(crate) unsafe fn push(tape: *const ReplyTape, state: *mut lua_State, as_resp3: bool) {
-        // What is no collection has room on the stack of any function that Lua calls.
-        let mut at = 0;
-        ReplyTape::push_next(tape, state, as_resp3, &mut at);
-    }
-
-    unsafe fn push_next(
-        tape: *const ReplyTape,
-        state: *mut lua_State,
-        as_resp3: bool,
-        at: &mut usize,
-    ) {
-        let events = &(*tape).events;
-        let Some(event) = events.get(*at).copied() else {
-            return lua_pushboolean(state, 0);
+    pub(crate) fn push(&self, state: &mut State<'_>, as_resp3: bool) {
+        let mut player = Player {
+            tape: self,
+            events: self.events.iter(),
+            as_resp3,
         };
-        *at += 1;
-        limits::spend(state, 1);
-        let text = |part| (*tape).part(part);
-        match event {
-            Event::Status(part) => push_field(state, b"ok", text(part)),
+        // A reply that is no collection has room on the stack of any function that Lua calls.
+        player.push_next(state);
+    }
+}
+
+/// A tape that is being pushed. Nothing of it needs to be dropped.
+struct Player<'t> {
+    tape: &'t ReplyTape,
+    events: std::slice::Iter<'t, Event>,
+    as_resp3: bool,
+}
+
+impl Player<'_> {
+    fn push_next(&mut self, state: &mut State<'_>) {
+        let Some(event) = self.events.next() else {
+            return state.push_boolean(false);
+        };
+        state.spend(1);
+        match *event {
+            Event::Status(part) => push_field(state, b"ok", self.tape.part(part)),
             Event::Error(part) => {
-                push_error(state, text(part));
-                mark_counted(state);
+                state.push_error(self.tape.part(part));
+                state.mark_counted();
             }
-            Event::Integer(value) => lua_pushnumber(state, value as f64),
+            Event::Integer(value) => state.push_number(value as f64),
             Event::Text(part) => {
-                limits::make_room(state, part.1);
-                push_bytes(state, text(part));
+                state.make_room(part.1);
+                state.push_bytes(self.tape.part(part));
             }
-            Event::NoText | Event::NoArray if as_resp3 => lua_pushnil(state),
-            Event::NoText | Event::NoArray => lua_pushboolean(state, 0),
-            Event::Array(length) => ReplyTape::push_items(tape, state, as_resp3, at, length),
-            Event::Map(pairs) if !as_resp3 => {
-                ReplyTape::push_items(tape, state, as_resp3, at, pairs * 2);
-            }
-            Event::Set(length) if !as_resp3 => {
-                ReplyTape::push_items(tape, state, as_resp3, at, length);
-            }
-            Event::Map(pairs) => {
-                check_levels(state);
-                lua_createtable(state, 0, 1);
-                push_bytes(state, b"map");
-                lua_createtable(state, 0, room(pairs));
-                for _ in 0..pairs {
-                    ReplyTape::push_next(tape, state, as_resp3, at);
-                    ReplyTape::push_next(tape, state, as_resp3, at);
-                    lua_rawset(state, -3);
-                }
-                lua_rawset(state, -3);
-            }
-            Event::Set(length) => {
-                check_levels(state);
-                lua_createtable(state, 0, 1);
-                push_bytes(state, b"set");
-                lua_createtable(state, 0, room(length));
-                for _ in 0..length {
-                    ReplyTape::push_next(tape, state, as_resp3, at);
-                    lua_pushboolean(state, 1);
-                    lua_rawset(state, -3);
-                }
-                lua_rawset(state, -3);
-            }
-            Event::Double(_, part) if !as_resp3 => push_bytes(state, text(part)),
-            Event::Double(value, _) => {
-                lua_createtable(state, 0, 1);
-                push_bytes(state, b"double");
-                lua_pushnumber(state, value);
-                lua_rawset(state, -3);
-            }
-            Event::Boolean(value) if !as_resp3 => lua_pushnumber(state, f64::from(u8::from(value))),
-            Event::Boolean(value) => lua_pushboolean(state, c_int::from(value)),
-            Event::BigNumber(part) if !as_resp3 => push_bytes(state, text(part)),
-            Event::BigNumber(part) => push_field(state, b"big_number", text(part)),
-            Event::Verbatim(_, part) if !as_resp3 => push_bytes(state, text(part)),
-            Event::Verbatim(format, part) => {
-                lua_createtable(state, 0, 1);
-                push_bytes(state, b"verbatim_string");
-                lua_createtable(state, 0, 2);
-                push_bytes(state, b"format");
-                push_bytes(state, text(format));
-                lua_rawset(state, -3);
-                push_bytes(state, b"string");
-                push_bytes(state, text(part));
-                lua_rawset(state, -3);
-                lua_rawset(state, -3);
+            Event::NoText | Event::NoArray if self.as_resp3 => state.push_nil(),
+            Event::NoText | Event::NoArray => state.push_boolean(false),
+            Event::Array(length) => self.push_items(state, length),
+            Event::Map(_) | Event::Set(_) if self.as_resp3 => self.push_resp3_table(state, *event),
+            Event::Map(pairs) => self.push_items(state, pairs * 2),
+            Event::Set(length) => self.push_items(state, length),
+            Event::Double(..) | Event::Boolean(_) | Event::BigNumber(_) | Event::Verbatim(..) => {
+                self.push_resp3_value(state, *event);
             }
         }
     }
 
-    unsafe fn push_items(
-        tape: *const ReplyTape,
-        state: *mut lua_State,
-        as_resp3: bool,
-        at: &mut usize,
-        length: usize,
-    ) {
+    /// Pushes the items of a collection as a table.
+    fn push_items(&mut self, state: &mut State<'_>, length: usize) {
         check_levels(state);
-        lua_createtable(state, room(length), 0);
+        state.push_table(room(length), 0);
         for index in 1..=length {
-            ReplyTape::push_next(tape, state, as_resp3, at);
-            lua_rawseti_(state, -2, index as c_int);
+            self.push_next(state);
+            state.set_item(-2, index as c_int);
+        }
+    }
+
+    /// Pushes a map or a set of RESP3: a table with one field, which is the map, or has the items as keys.
+    fn push_resp3_table(&mut self, state: &mut State<'_>, event: Event) {
+        let (name, length, is_map) = match event {
+            Event::Map(pairs) => (&b"map"[..], pairs, true),
+            Event::Set(length) => (&b"set"[..], length, false),
+            _ => return state.push_nil(),
+        };
+        check_levels(state);
+        state.push_table(0, 1);
+        state.push_bytes(name);
+        state.push_table(0, room(length));
+        for _ in 0..length {
+            self.push_next(state);
+            match is_map {
+                true => self.push_next(state),
+                false => state.push_boolean(true),
+            }
+            state.raw_set(-3);
+        }
+        state.raw_set(-3);
+    }
+
+    /// Pushes a value of a type that only RESP3 has.
+    fn push_resp3_value(&self, state: &mut State<'_>, event: Event) {
+        match event {
+            Event::Double(_, part) if !self.as_resp3 => state.push_bytes(self.tape.part(part)),
+            Event::Double(value, _) => {
+                state.push_table(0, 1);
+                state.push_bytes(b"double");
+                state.push_number(value);
+                state.raw_set(-3);
+            }
+            Event::Boolean(value) if !self.as_resp3 => {
+                state.push_number(f64::from(u8::from(value)));
+            }
+            Event::Boolean(value) => state.push_boolean(value),
+            Event::BigNumber(part) if !self.as_resp3 => state.push_bytes(self.tape.part(part)),
+            Event::BigNumber(part) => push_field(state, b"big_number", self.tape.part(part)),
+            Event::Verbatim(_, part) if !self.as_resp3 => state.push_bytes(self.tape.part(part)),
+            Event::Verbatim(format, part) => {
+                state.push_table(0, 1);
+                state.push_bytes(b"verbatim_string");
+                state.push_table(0, 2);
+                state.push_bytes(b"format");
+                state.push_bytes(self.tape.part(format));
+                state.raw_set(-3);
+                state.push_bytes(b"string");
+                state.push_bytes(self.tape.part(part));
+                state.raw_set(-3);
+                state.raw_set(-3);
+            }
+            _ => state.push_nil(),
         }
     }
 }
 
 /// Makes room on the stack for a collection and one thing in it.
-unsafe fn check_levels(state: *mut lua_State) {
-    if lua_checkstack(state, 12) == 0 {
-        luaL_error(
-            state,
-            c"the reply of a command has too many levels".as_ptr(),
-        );
+fn check_levels(state: &State<'_>) {
+    if !state.has_room(12) {
+        state.raise_here(b"the reply of a command has too many levels");
     }
 }
 
@@ -200,11 +198,11 @@ fn room(length: usize) -> c_int {
 }
 
 /// Pushes a table of one field.
-unsafe fn push_field(state: *mut lua_State, name: &[u8], text: &[u8]) {
-    lua_createtable(state, 0, 1);
-    push_bytes(state, name);
-    push_bytes(state, text);
-    lua_rawset(state, -3);
+fn push_field(state: &mut State<'_>, name: &[u8], text: &[u8]) {
+    state.push_table(0, 1);
+    state.push_bytes(name);
+    state.push_bytes(text);
+    state.raw_set(-3);
 }
 
 impl Reply for ReplyTape {

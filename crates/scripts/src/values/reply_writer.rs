@@ -1,225 +1,205 @@
-//! What a script returns, as a reply.
+//! The result of a script, as a reply.
 
-use std::ffi::c_int;
-
-use mlua_sys::{
-    LUA_TBOOLEAN, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, lua_State, lua_checkstack,
-    lua_next, lua_pop, lua_pushnil, lua_pushvalue, lua_rawget_, lua_rawgeti_, lua_toboolean,
-    lua_tonumber, lua_type,
-};
 use undercroft_commands::arguments::CommandError;
 use undercroft_commands::reply::{Reply, Tree};
 
-use crate::state::limits::{self, TABLE_WALK, count_reply};
-use crate::state::stack::{bytes, c_bytes, push_bytes};
+use crate::state::{Kind, State, TABLE_WALK};
 use crate::values::numbers::truncated;
 
-/// Tables within tables, at most: what is deeper is an error in its place.
+/// Levels of tables, at most: a deeper table is written as an error.
 const LEVELS_MAX: usize = 1000;
 /// Bytes that a value of a reply takes in addition to its own, where the reply is kept before it is sent.
 const NODE: usize = size_of::<Tree>();
 
-/// Writes the value on top, and takes it off.
-///
-/// # Safety
-/// Lua may jump past this function: nothing of its callers' needs to be dropped.
-pub(crate) unsafe fn write(
-    state: *mut lua_State,
-    reply: *mut (dyn Reply + '_),
-    as_resp3: bool,
-    level: usize,
-) {
-    let mut writer = ReplyWriter {
-        state,
-        reply: &mut *reply,
-        as_resp3,
-    };
-    writer.write(level);
+/// A reply that is being written. Nothing in it needs to be dropped.
+pub(crate) struct ReplyWriter<'r> {
+    pub(crate) reply: &'r mut dyn Reply,
+    pub(crate) as_resp3: bool,
 }
 
-/// A reply that is being written. Lua may jump past its functions: nothing in it needs to be dropped.
-struct ReplyWriter<'r> {
-    state: *mut lua_State,
-    reply: &'r mut dyn Reply,
-    as_resp3: bool,
+/// Counts a value of so many bytes, before it is written. Raises an error if the reply gets too long, or takes too long.
+fn count(state: &State<'_>, length: usize) {
+    state.count_reply(length.saturating_add(NODE));
+    state.spend_bytes(length);
 }
 
 impl ReplyWriter<'_> {
-    /// Counts a value of so many bytes, before it is written. Raises an error if the reply gets too long, or takes too long.
-    unsafe fn count(&mut self, length: usize) {
-        count_reply(self.state, length.saturating_add(NODE));
-        limits::spend_bytes(self.state, length);
+    /// Writes the value on top, and takes it off.
+    pub(crate) fn write(&mut self, state: &mut State<'_>) {
+        self.write_value(state, 0);
     }
 
-    /// Writes the value on top, and takes it off.
-    unsafe fn write(&mut self, level: usize) {
-        let state = self.state;
-        if level > LEVELS_MAX || lua_checkstack(state, 5) == 0 {
-            self.write_text_of_error("ERR reached lua stack limit");
-            return lua_pop(state, 1);
+    fn write_value(&mut self, state: &mut State<'_>, level: usize) {
+        if level > LEVELS_MAX || !state.has_room(5) {
+            let error = "ERR reached lua stack limit";
+            count(state, error.len());
+            self.reply.error(error);
+            return state.pop(1);
         }
-        match lua_type(state, -1) {
-            LUA_TSTRING => {
-                let text = bytes(state, -1);
-                self.count(text.len());
+        match state.kind(-1) {
+            Kind::STRING => {
+                let text = state.bytes(-1);
+                count(state, text.len());
                 self.reply.bulk(text);
             }
-            LUA_TNUMBER => {
-                self.count(0);
-                self.reply.integer(truncated(lua_tonumber(state, -1)));
+            Kind::NUMBER => {
+                count(state, 0);
+                self.reply.integer(truncated(state.number(-1)));
             }
-            LUA_TBOOLEAN => {
-                self.count(0);
-                let value = lua_toboolean(state, -1) != 0;
-                match (self.as_resp3, value) {
+            Kind::BOOLEAN => {
+                count(state, 0);
+                match (self.as_resp3, state.boolean(-1)) {
                     (true, value) => self.reply.boolean(value),
                     (false, true) => self.reply.integer(1),
                     (false, false) => self.reply.null(),
                 }
             }
-            LUA_TTABLE => self.write_table(level),
+            Kind::TABLE => self.write_table(state, level),
             _ => {
-                self.count(0);
+                count(state, 0);
                 self.reply.null();
             }
         }
-        lua_pop(state, 1);
+        state.pop(1);
     }
 
-    unsafe fn write_table(&mut self, level: usize) {
-        let state = self.state;
-        if push_field(state, b"err") == LUA_TSTRING {
-            self.write_error(c_bytes(state, -1));
-            return lua_pop(state, 1);
+    /// Writes the table on top, which stays: as the type that one of its fields names, or as an array.
+    fn write_table(&mut self, state: &mut State<'_>, level: usize) {
+        let is_written = self.write_field(state, b"err", Kind::STRING, ReplyWriter::write_error)
+            || self.write_field(state, b"ok", Kind::STRING, |writer, state| {
+                let text = state.c_bytes(-1);
+                count(state, text.len());
+                write_status(writer.reply, text);
+                true
+            })
+            || self.write_field(state, b"double", Kind::NUMBER, |writer, state| {
+                count(state, 0);
+                writer.reply.double(state.number(-1));
+                true
+            })
+            || self.write_field(state, b"big_number", Kind::STRING, |writer, state| {
+                let digits = state.bytes(-1);
+                count(state, digits.len());
+                write_big_number(writer.reply, digits);
+                true
+            })
+            || self.write_field(
+                state,
+                b"verbatim_string",
+                Kind::TABLE,
+                ReplyWriter::write_verbatim,
+            )
+            || self.write_field(state, b"map", Kind::TABLE, |writer, state| {
+                writer.write_map(state, level)
+            })
+            || self.write_field(state, b"set", Kind::TABLE, |writer, state| {
+                writer.write_set(state, level)
+            });
+        if !is_written {
+            self.write_array(state, level);
         }
-        lua_pop(state, 1);
-        if push_field(state, b"ok") == LUA_TSTRING {
-            self.write_status(c_bytes(state, -1));
-            return lua_pop(state, 1);
-        }
-        lua_pop(state, 1);
-        if push_field(state, b"double") == LUA_TNUMBER {
-            self.count(0);
-            self.reply.double(lua_tonumber(state, -1));
-            return lua_pop(state, 1);
-        }
-        lua_pop(state, 1);
-        if push_field(state, b"big_number") == LUA_TSTRING {
-            self.write_big_number(bytes(state, -1));
-            return lua_pop(state, 1);
-        }
-        lua_pop(state, 1);
-        if push_field(state, b"verbatim_string") == LUA_TTABLE && self.write_verbatim() {
-            return lua_pop(state, 1);
-        }
-        lua_pop(state, 1);
-        if push_field(state, b"map") == LUA_TTABLE {
-            let pairs = self.count_pairs();
-            self.reply.map(pairs);
-            lua_pushnil(state);
-            while lua_next(state, -2) != 0 {
-                lua_pushvalue(state, -2);
-                self.write(level + 1);
-                self.write(level + 1);
-            }
-            return lua_pop(state, 1);
-        }
-        lua_pop(state, 1);
-        if push_field(state, b"set") == LUA_TTABLE {
-            let items = self.count_pairs();
-            self.reply.set(items);
-            lua_pushnil(state);
-            while lua_next(state, -2) != 0 {
-                lua_pop(state, 1);
-                lua_pushvalue(state, -1);
-                self.write(level + 1);
-            }
-            return lua_pop(state, 1);
-        }
-        lua_pop(state, 1);
-        self.write_array(level);
     }
 
-    unsafe fn write_array(&mut self, level: usize) {
-        let state = self.state;
+    /// Calls a function with a field of the table on top of the stack, if the field is of a type. Returns whether the
+    /// function was called and has written it.
+    fn write_field(
+        &mut self,
+        state: &mut State<'_>,
+        name: &[u8],
+        kind: Kind,
+        write: impl FnOnce(&mut Self, &mut State<'_>) -> bool,
+    ) -> bool {
+        state.push_bytes(name);
+        state.raw_get(-2);
+        let is_written = state.kind(-1) == kind && write(self, state);
+        state.pop(1);
+        is_written
+    }
+
+    fn write_error(&mut self, state: &mut State<'_>) -> bool {
+        let text = state.c_bytes(-1);
+        count(state, text.len());
+        CommandError::from_parts(&[text]).write(self.reply);
+        true
+    }
+
+    /// Writes the table on top as a verbatim string, if it is one.
+    fn write_verbatim(&mut self, state: &mut State<'_>) -> bool {
+        state.push_bytes(b"format");
+        state.raw_get(-2);
+        if state.kind(-1) != Kind::STRING {
+            state.pop(1);
+            return false;
+        }
+        state.push_bytes(b"string");
+        state.raw_get(-3);
+        let is_one = state.kind(-1) == Kind::STRING;
+        if is_one {
+            let (format, text) = (state.c_bytes(-2), state.bytes(-1));
+            count(state, text.len());
+            write_verbatim_text(self.reply, format, text);
+        }
+        state.pop(2);
+        is_one
+    }
+
+    fn write_map(&mut self, state: &mut State<'_>, level: usize) -> bool {
+        let pairs = count_pairs(state);
+        self.reply.map(pairs);
+        state.push_nil();
+        while state.next(-2) {
+            state.push_value(-2);
+            self.write_value(state, level + 1);
+            self.write_value(state, level + 1);
+        }
+        true
+    }
+
+    fn write_set(&mut self, state: &mut State<'_>, level: usize) -> bool {
+        let items = count_pairs(state);
+        self.reply.set(items);
+        state.push_nil();
+        while state.next(-2) {
+            state.pop(1);
+            state.push_value(-1);
+            self.write_value(state, level + 1);
+        }
+        true
+    }
+
+    fn write_array(&mut self, state: &mut State<'_>, level: usize) {
         let mut length = 0;
         loop {
-            limits::spend(state, 1);
-            lua_rawgeti_(state, -1, length + 1);
-            let is_end = lua_type(state, -1) == LUA_TNIL;
-            lua_pop(state, 1);
+            state.spend(1);
+            state.push_item(-1, length + 1);
+            let is_end = state.kind(-1) == Kind::NIL;
+            state.pop(1);
             if is_end {
                 break;
             }
             length += 1;
         }
-        self.count(0);
+        count(state, 0);
         self.reply.array(length as usize);
         for index in 1..=length {
-            lua_rawgeti_(state, -1, index);
-            self.write(level + 1);
+            state.push_item(-1, index);
+            self.write_value(state, level + 1);
         }
-    }
-
-    /// Number of pairs of the table on top, which is counted as a value itself.
-    unsafe fn count_pairs(&mut self) -> usize {
-        self.count(0);
-        limits::spend(self.state, TABLE_WALK);
-        let mut pairs = 0;
-        lua_pushnil(self.state);
-        while lua_next(self.state, -2) != 0 {
-            limits::spend(self.state, 1);
-            lua_pop(self.state, 1);
-            pairs += 1;
-        }
-        pairs
-    }
-
-    unsafe fn write_text_of_error(&mut self, text: &str) {
-        self.count(text.len());
-        self.reply.error(text);
-    }
-
-    unsafe fn write_error(&mut self, text: &[u8]) {
-        self.count(text.len());
-        CommandError::from_parts(&[text]).write(self.reply);
-    }
-
-    unsafe fn write_status(&mut self, text: &[u8]) {
-        self.count(text.len());
-        write_status(self.reply, text);
-    }
-
-    unsafe fn write_big_number(&mut self, text: &[u8]) {
-        self.count(text.len());
-        write_big_number(self.reply, text);
-    }
-
-    /// Writes the verbatim string on top, if it is one.
-    unsafe fn write_verbatim(&mut self) -> bool {
-        let state = self.state;
-        if push_field(state, b"format") != LUA_TSTRING {
-            lua_pop(state, 1);
-            return false;
-        }
-        push_bytes(state, b"string");
-        lua_rawget_(state, -3);
-        let is_one = lua_type(state, -1) == LUA_TSTRING;
-        if is_one {
-            let text = bytes(state, -1);
-            self.count(text.len());
-            write_verbatim_text(self.reply, c_bytes(state, -2), text);
-        }
-        lua_pop(state, 2);
-        is_one
     }
 }
 
-/// Pushes a field of the table on top, as it is in it. Returns its type.
-unsafe fn push_field(state: *mut lua_State, name: &[u8]) -> c_int {
-    push_bytes(state, name);
-    lua_rawget_(state, -2);
-    lua_type(state, -1)
+/// Number of pairs of the table on top, which is counted as a value itself.
+fn count_pairs(state: &mut State<'_>) -> usize {
+    count(state, 0);
+    state.spend(TABLE_WALK);
+    let mut pairs = 0;
+    state.push_nil();
+    while state.next(-2) {
+        state.spend(1);
+        state.pop(1);
+        pairs += 1;
+    }
+    pairs
 }
 
 fn write_status(reply: &mut dyn Reply, text: &[u8]) {

@@ -1,27 +1,14 @@
 //! Values of a text.
 
-use std::ffi::{CStr, c_char, c_int};
-
-use mlua_sys::{
-    lua_State, lua_checkstack, lua_createtable, lua_gettop, lua_pushboolean, lua_pushlightuserdata,
-    lua_pushnumber, lua_rawset, lua_rawseti_, luaL_argerror, luaL_checklstring, luaL_error,
-};
+use std::ffi::{c_char, c_int};
+use std::ptr::null_mut;
 
 use super::settings::{LEVELS_MAX, Settings};
 use crate::libraries::workspace::Workspace;
-use crate::state::limits;
+use crate::state::State;
 
 unsafe extern "C" {
     fn strtod(text: *const c_char, end: *mut *mut c_char) -> f64;
-}
-
-/// A text that is being read, which has a zero at its end.
-struct Decoder {
-    state: *mut lua_State,
-    start: *const u8,
-    at: usize,
-    depth: c_int,
-    settings: Settings,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,7 +17,7 @@ enum Token {
     ObjectEnd,
     ArrayBegin,
     ArrayEnd,
-    /// In the machine's text.
+    /// Its text is the scratch text.
     String,
     Number,
     Boolean,
@@ -38,23 +25,23 @@ enum Token {
     Colon,
     Comma,
     End,
-    Error(&'static CStr),
+    Error(&'static str),
 }
 
 impl Token {
-    fn name(self) -> &'static CStr {
+    fn name(self) -> &'static str {
         match self {
-            Token::ObjectBegin => c"T_OBJ_BEGIN",
-            Token::ObjectEnd => c"T_OBJ_END",
-            Token::ArrayBegin => c"T_ARR_BEGIN",
-            Token::ArrayEnd => c"T_ARR_END",
-            Token::String => c"T_STRING",
-            Token::Number => c"T_NUMBER",
-            Token::Boolean => c"T_BOOLEAN",
-            Token::Null => c"T_NULL",
-            Token::Colon => c"T_COLON",
-            Token::Comma => c"T_COMMA",
-            Token::End => c"T_END",
+            Token::ObjectBegin => "T_OBJ_BEGIN",
+            Token::ObjectEnd => "T_OBJ_END",
+            Token::ArrayBegin => "T_ARR_BEGIN",
+            Token::ArrayEnd => "T_ARR_END",
+            Token::String => "T_STRING",
+            Token::Number => "T_NUMBER",
+            Token::Boolean => "T_BOOLEAN",
+            Token::Null => "T_NULL",
+            Token::Colon => "T_COLON",
+            Token::Comma => "T_COMMA",
+            Token::End => "T_END",
             Token::Error(text) => text,
         }
     }
@@ -68,74 +55,74 @@ struct Lexeme {
     value: f64,
 }
 
-pub(super) unsafe extern "C-unwind" fn decode(state: *mut lua_State) -> c_int {
-    if lua_gettop(state) != 1 {
-        return luaL_argerror(state, 1, c"expected 1 argument".as_ptr());
+/// `cjson.decode`.
+pub(super) fn decode(state: &mut State<'_>) -> c_int {
+    if state.top() != 1 {
+        state.raise_argument(1, c"expected 1 argument");
     }
-    let mut length = 0;
-    let start: *const u8 = luaL_checklstring(state, 1, &mut length).cast();
-    if length >= 2 && (*start == 0 || *start.add(1) == 0) {
-        return luaL_error(
-            state,
-            c"JSON parser does not support UTF-16 or UTF-32".as_ptr(),
-        );
+    state.check_bytes(1);
+    // SAFETY: the argument stays on the stack.
+    let text = unsafe { state.anchored() }.bytes_with_zero(1);
+    if text.len() > 2 && (text[0] == 0 || text[1] == 0) {
+        state.raise_here(b"JSON parser does not support UTF-16 or UTF-32");
     }
-    let workspace = Workspace::of(state);
-    (*workspace).context.clear_scratch();
-    let mut text = Decoder {
-        state,
-        start,
+    state.context().clear_scratch();
+    let mut decoder = Decoder {
+        text,
         at: 0,
         depth: 0,
-        settings: (*workspace).json,
+        settings: &Workspace::of(state).json,
     };
-    let first = text.next_token(workspace);
-    text.push(state, workspace, first);
-    let last = text.next_token(workspace);
+    let first = decoder.next_token(state);
+    decoder.push(state, first);
+    let last = decoder.next_token(state);
     if last.token != Token::End {
-        raise_expected(state, c"the end", last);
+        raise_expected(state, "the end", last);
     }
     1
 }
 
-unsafe fn raise_expected(state: *mut lua_State, what: &CStr, found: Lexeme) {
-    luaL_error(
-        state,
-        c"Expected %s but found %s at character %d".as_ptr(),
-        what.as_ptr(),
-        found.token.name().as_ptr(),
-        found.at as c_int + 1,
-    );
+fn raise_expected(state: &State<'_>, wanted: &str, found: Lexeme) -> ! {
+    let (name, place) = (found.token.name(), found.at as c_int + 1);
+    let problem = format_args!("Expected {wanted} but found {name} at character {place}");
+    state.raise_formatted(problem)
 }
 
-impl Decoder {
-    unsafe fn byte(&self, ahead: usize) -> u8 {
-        *self.start.add(self.at + ahead)
+/// A text that is being read.
+#[derive(Clone, Copy)]
+struct Decoder<'t> {
+    /// With a zero at its end.
+    text: &'t [u8],
+    at: usize,
+    depth: c_int,
+    settings: &'t Settings,
+}
+
+/// Tokens.
+impl Decoder<'_> {
+    /// A byte so far ahead; 0 after the end.
+    #[inline]
+    fn byte(&self, ahead: usize) -> u8 {
+        self.text.get(self.at + ahead).copied().unwrap_or(0)
     }
 
-    unsafe fn begins_with(&self, word: &[u8]) -> bool {
+    fn begins_with(&self, word: &[u8]) -> bool {
         let same = |(ahead, byte): (usize, &u8)| self.byte(ahead) == *byte;
         word.iter().enumerate().all(same)
     }
 
-    unsafe fn begins_with_any_case(&self, word: &[u8]) -> bool {
+    fn begins_with_any_case(&self, word: &[u8]) -> bool {
         let same = |(ahead, byte): (usize, &u8)| self.byte(ahead).to_ascii_lowercase() == *byte;
         word.iter().enumerate().all(same)
     }
 
     /// Reads a token.
-    unsafe fn next_token(&mut self, workspace: *mut Workspace) -> Lexeme {
-        limits::spend(self.state, 1);
+    fn next_token(&mut self, state: &State<'_>) -> Lexeme {
+        state.spend(1);
         while matches!(self.byte(0), b' ' | b'\t' | b'\n' | b'\r') {
-            limits::spend(self.state, 1);
+            state.spend(1);
             self.at += 1;
         }
-        let at = self.at;
-        let found = |token| Lexeme {
-            token,
-            at,
-            value: 0.0,
-        };
         let single = match self.byte(0) {
             b'{' => Token::ObjectBegin,
             b'}' => Token::ObjectEnd,
@@ -143,43 +130,51 @@ impl Decoder {
             b']' => Token::ArrayEnd,
             b',' => Token::Comma,
             b':' => Token::Colon,
-            0 => return found(Token::End),
-            b'"' => return self.read_string(workspace, at),
-            b'-' | b'0'..=b'9' => {
-                if self.settings.decodes_invalid == 0 && self.is_invalid_number() {
-                    return found(Token::Error(c"invalid number"));
-                }
-                return self.read_number(at);
-            }
-            b't' if self.begins_with(b"true") => {
-                self.at += 4;
-                return Lexeme {
-                    token: Token::Boolean,
-                    at,
-                    value: 1.0,
-                };
-            }
-            b'f' if self.begins_with(b"false") => {
-                self.at += 5;
-                return found(Token::Boolean);
-            }
-            b'n' if self.begins_with(b"null") => {
-                self.at += 4;
-                return found(Token::Null);
-            }
-            b'+' | b'i' | b'I' | b'n' | b'N' | b't' | b'f'
-                if self.settings.decodes_invalid != 0 && self.is_invalid_number() =>
-            {
-                return self.read_number(at);
-            }
-            _ => return found(Token::Error(c"invalid token")),
+            0 => return self.lexeme(Token::End),
+            b'"' => return self.read_string(state),
+            first => return self.next_word(state, first),
         };
+        let found = self.lexeme(single);
         self.at += 1;
-        found(single)
+        found
+    }
+
+    /// Reads a number or a word.
+    fn next_word(&mut self, state: &State<'_>, first: u8) -> Lexeme {
+        let invalid_is_read = self.settings.decodes_invalid.get() != 0;
+        let (token, length, value) = match first {
+            b'-' | b'0'..=b'9' => {
+                if !invalid_is_read && self.is_invalid_number() {
+                    return self.lexeme(Token::Error("invalid number"));
+                }
+                return self.read_number(state);
+            }
+            b't' if self.begins_with(b"true") => (Token::Boolean, 4, 1.0),
+            b'f' if self.begins_with(b"false") => (Token::Boolean, 5, 0.0),
+            b'n' if self.begins_with(b"null") => (Token::Null, 4, 0.0),
+            b'+' | b'i' | b'I' | b'n' | b'N' | b't' | b'f'
+                if invalid_is_read && self.is_invalid_number() =>
+            {
+                return self.read_number(state);
+            }
+            _ => return self.lexeme(Token::Error("invalid token")),
+        };
+        let at = self.at;
+        self.at += length;
+        Lexeme { token, at, value }
+    }
+
+    /// A token without a value, here.
+    fn lexeme(&self, token: Token) -> Lexeme {
+        Lexeme {
+            token,
+            at: self.at,
+            value: 0.0,
+        }
     }
 
     /// Whether this may be a number to C which is none in JSON.
-    unsafe fn is_invalid_number(&self) -> bool {
+    fn is_invalid_number(&self) -> bool {
         if self.byte(0) == b'+' {
             return true;
         }
@@ -200,66 +195,61 @@ impl Decoder {
         }
     }
 
-    unsafe fn read_number(&mut self, at: usize) -> Lexeme {
-        let here = self.start.add(self.at).cast::<c_char>();
-        let mut end = std::ptr::null_mut();
-        let value = strtod(here, &mut end);
-        let length = end.cast_const().offset_from(here) as usize;
-        limits::spend(self.state, length);
+    fn read_number(&mut self, state: &State<'_>) -> Lexeme {
+        let (here, mut end) = (self.text[self.at..].as_ptr().cast::<c_char>(), null_mut());
+        // SAFETY: a zero ends the text, and with it the number.
+        let (value, length) = unsafe {
+            let value = strtod(here, &mut end);
+            (value, end.cast_const().offset_from(here) as usize)
+        };
+        state.spend(length);
         let token = match length {
-            0 => Token::Error(c"invalid number"),
+            0 => Token::Error("invalid number"),
             _ => Token::Number,
         };
+        let at = self.at;
         self.at += length;
         Lexeme { token, at, value }
     }
+}
 
+/// Strings.
+impl Decoder<'_> {
     /// Reads a string into the scratch text.
-    unsafe fn read_string(&mut self, workspace: *mut Workspace, at: usize) -> Lexeme {
-        let out = &raw mut (*workspace).context.text;
-        (*workspace).context.clear_scratch();
+    fn read_string(&mut self, state: &State<'_>) -> Lexeme {
+        /// Bytes between two checks of the memory that the text takes.
+        const PIECE: usize = 4096;
+        let context = state.context();
+        context.clear_scratch();
+        // SAFETY: no function that is called here uses it.
+        let out = unsafe { &mut *context.scratch() };
+        let at = self.at;
         self.at += 1;
-        let mut looked = 0;
+        let mut looked_at = 0;
         loop {
-            /// Bytes between two looks at what the text takes.
-            const PIECE: usize = 4096;
-            if (*out).len() >= looked + PIECE {
-                looked = (*out).len();
-                limits::check_room(self.state, 2 * PIECE);
-                limits::spend(self.state, PIECE);
+            if out.len() >= looked_at + PIECE {
+                looked_at = out.len();
+                state.check_scratch(looked_at + 2 * PIECE);
+                state.spend(PIECE);
             }
-            let byte = match self.byte(0) {
-                b'"' => break,
-                0 => return self.string_error(c"unexpected end of string"),
-                b'\\' => match self.byte(1) {
-                    b'u' => {
-                        match self.read_escape() {
-                            Some((character, length)) => {
-                                append_character(&mut *out, character);
-                                self.at += length;
-                            }
-                            None => return self.string_error(c"invalid unicode escape code"),
-                        }
-                        continue;
+            let rest = &self.text[self.at..];
+            let part = &rest[..rest.len().min(PIECE)];
+            let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0);
+            let plain = part.iter().position(is_special).unwrap_or(part.len());
+            out.extend_from_slice(&part[..plain]);
+            self.at += plain;
+            match part.get(plain) {
+                None => {}
+                Some(b'"') => break,
+                Some(b'\\') => match self.read_escape() {
+                    Ok((character, length)) => {
+                        append_character(out, character);
+                        self.at += length;
                     }
-                    other => {
-                        let byte = match other {
-                            b'"' | b'\\' | b'/' => other,
-                            b'b' => 0x08,
-                            b't' => b'\t',
-                            b'n' => b'\n',
-                            b'f' => 0x0c,
-                            b'r' => b'\r',
-                            _ => return self.string_error(c"invalid escape code"),
-                        };
-                        self.at += 1;
-                        byte
-                    }
+                    Err(problem) => return self.lexeme(Token::Error(problem)),
                 },
-                other => other,
-            };
-            (*out).push(byte);
-            self.at += 1;
+                Some(_) => return self.lexeme(Token::Error("unexpected end of string")),
+            }
         }
         self.at += 1;
         Lexeme {
@@ -269,25 +259,23 @@ impl Decoder {
         }
     }
 
-    fn string_error(&self, why: &'static CStr) -> Lexeme {
-        Lexeme {
-            token: Token::Error(why),
-            at: self.at,
-            value: 0.0,
-        }
-    }
-
-    /// The number that four hexadecimal digits are.
-    unsafe fn four_digits(&self, ahead: usize) -> Option<u32> {
-        let mut value = 0;
-        for place in 0..4 {
-            value = value * 16 + char::from(self.byte(ahead + place)).to_digit(16)?;
-        }
-        Some(value)
+    /// The character that an escape here stands for, and the length of the escape.
+    fn read_escape(&self) -> Result<(u32, usize), &'static str> {
+        let character = match self.byte(1) {
+            b'u' => return self.read_unicode().ok_or("invalid unicode escape code"),
+            byte @ (b'"' | b'\\' | b'/') => byte,
+            b'b' => 0x08,
+            b't' => b'\t',
+            b'n' => b'\n',
+            b'f' => 0x0c,
+            b'r' => b'\r',
+            _ => return Err("invalid escape code"),
+        };
+        Ok((u32::from(character), 2))
     }
 
     /// A character that is written as `\u` and four digits, or as two of those, and the length of this.
-    unsafe fn read_escape(&self) -> Option<(u32, usize)> {
+    fn read_unicode(&self) -> Option<(u32, usize)> {
         let first = self.four_digits(2)?;
         if first & 0xf800 != 0xd800 {
             return Some((first, 6));
@@ -299,84 +287,93 @@ impl Decoder {
         if second & 0xfc00 != 0xdc00 {
             return None;
         }
-        Some(((first & 0x3ff) << 10 | second & 0x3ff, 12))
-            .map(|(low, length)| (low + 0x1_0000, length))
+        let low = (first & 0x3ff) << 10 | second & 0x3ff;
+        Some((low + 0x1_0000, 12))
     }
 
-    unsafe fn enter_level(&mut self, state: *mut lua_State) {
+    /// The number that four hexadecimal digits are.
+    fn four_digits(&self, ahead: usize) -> Option<u32> {
+        let mut value = 0;
+        for place in 0..4 {
+            value = value * 16 + char::from(self.byte(ahead + place)).to_digit(16)?;
+        }
+        Some(value)
+    }
+}
+
+/// Values.
+impl Decoder<'_> {
+    fn enter_level(&mut self, state: &State<'_>) {
         self.depth += 1;
-        if self.depth > self.settings.decode_depth.min(LEVELS_MAX) || lua_checkstack(state, 5) == 0
-        {
-            luaL_error(
-                state,
-                c"Found too many nested data structures (%d) at character %d".as_ptr(),
-                self.depth,
-                self.at as c_int,
-            );
+        if self.depth > self.settings.decode_depth.get().min(LEVELS_MAX) || !state.has_room(5) {
+            state.raise_formatted(format_args!(
+                "Found too many nested data structures ({}) at character {}",
+                self.depth, self.at as c_int
+            ));
         }
     }
 
     /// Pushes the value that begins with a token.
-    unsafe fn push(&mut self, state: *mut lua_State, workspace: *mut Workspace, found: Lexeme) {
+    fn push(&mut self, state: &mut State<'_>, found: Lexeme) {
         match found.token {
-            Token::String => limits::push_scratch(state),
-            Token::Number => lua_pushnumber(state, found.value),
-            Token::Boolean => lua_pushboolean(state, c_int::from(found.value != 0.0)),
-            Token::Null => lua_pushlightuserdata(state, std::ptr::null_mut()),
-            Token::ObjectBegin => self.push_object(state, workspace),
-            Token::ArrayBegin => self.push_array(state, workspace),
-            _ => raise_expected(state, c"value", found),
+            Token::String => state.push_scratch(),
+            Token::Number => state.push_number(found.value),
+            Token::Boolean => state.push_boolean(found.value != 0.0),
+            Token::Null => state.push_null(),
+            Token::ObjectBegin => self.push_object(state),
+            Token::ArrayBegin => self.push_array(state),
+            _ => raise_expected(state, "value", found),
         }
     }
 
-    unsafe fn push_object(&mut self, state: *mut lua_State, workspace: *mut Workspace) {
+    fn push_object(&mut self, state: &mut State<'_>) {
         self.enter_level(state);
-        lua_createtable(state, 0, 0);
-        let mut found = self.next_token(workspace);
+        state.push_table(0, 0);
+        let mut found = self.next_token(state);
         while found.token != Token::ObjectEnd {
             if found.token != Token::String {
-                raise_expected(state, c"object key string", found);
+                raise_expected(state, "object key string", found);
             }
-            limits::push_scratch(state);
-            found = self.next_token(workspace);
+            state.push_scratch();
+            found = self.next_token(state);
             if found.token != Token::Colon {
-                raise_expected(state, c"colon", found);
+                raise_expected(state, "colon", found);
             }
-            found = self.next_token(workspace);
-            self.push(state, workspace, found);
-            lua_rawset(state, -3);
-            found = self.next_token(workspace);
+            found = self.next_token(state);
+            self.push(state, found);
+            state.raw_set(-3);
+            found = self.next_token(state);
             if found.token == Token::ObjectEnd {
                 break;
             }
             if found.token != Token::Comma {
-                raise_expected(state, c"comma or object end", found);
+                raise_expected(state, "comma or object end", found);
             }
-            found = self.next_token(workspace);
+            found = self.next_token(state);
             if found.token == Token::ObjectEnd {
-                raise_expected(state, c"object key string", found);
+                raise_expected(state, "object key string", found);
             }
         }
         self.depth -= 1;
     }
 
-    unsafe fn push_array(&mut self, state: *mut lua_State, workspace: *mut Workspace) {
+    fn push_array(&mut self, state: &mut State<'_>) {
         self.enter_level(state);
-        lua_createtable(state, 0, 0);
-        let mut found = self.next_token(workspace);
+        state.push_table(0, 0);
+        let mut found = self.next_token(state);
         let mut index = 1;
         while index > 1 || found.token != Token::ArrayEnd {
-            self.push(state, workspace, found);
-            lua_rawseti_(state, -2, index);
+            self.push(state, found);
+            state.set_item(-2, index);
             index += 1;
-            found = self.next_token(workspace);
+            found = self.next_token(state);
             if found.token == Token::ArrayEnd {
                 break;
             }
             if found.token != Token::Comma {
-                raise_expected(state, c"comma or array end", found);
+                raise_expected(state, "comma or array end", found);
             }
-            found = self.next_token(workspace);
+            found = self.next_token(state);
         }
         self.depth -= 1;
     }

@@ -1,96 +1,168 @@
 //! The text of a value.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 
-use mlua_sys::{
-    LUA_TBOOLEAN, LUA_TLIGHTUSERDATA, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, lua_State,
-    lua_checkstack, lua_gettop, lua_next, lua_pop, lua_pushnil, lua_rawgeti_, lua_tonumber,
-    lua_touserdata, lua_type, lua_typename, luaL_argerror, luaL_error,
-};
-
-use super::settings::LEVELS_MAX;
+use super::settings::{LEVELS_MAX, Settings};
 use crate::libraries::workspace::Workspace;
-use crate::state::limits::{self, TABLE_WALK, check_room};
-use crate::state::stack::bytes;
-use crate::state::stack::is_true;
+use crate::state::{Kind, State, TABLE_WALK};
 use crate::values::numbers::append_general;
 
-/// Bytes that a number, a word or a bracket takes at most, with what stands around it.
+/// Bytes that a number, a word or a bracket takes at most, with the marks around it.
 const ITEM: usize = 64;
-/// Bytes of a text that are written before it is asked again whether there is room for more.
+/// Bytes of a text between two checks of the memory that the result takes.
 const PIECE: usize = 4096;
 
-pub(super) unsafe extern "C-unwind" fn encode(state: *mut lua_State) -> c_int {
-    if lua_gettop(state) != 1 {
-        return luaL_argerror(state, 1, c"expected 1 argument".as_ptr());
+/// `cjson.encode`.
+pub(super) fn encode(state: &mut State<'_>) -> c_int {
+    if state.top() != 1 {
+        state.raise_argument(1, c"expected 1 argument");
     }
-    let workspace = Workspace::of(state);
-    (*workspace).context.clear_scratch();
-    append(state, workspace, 0);
-    limits::push_scratch(state);
+    let context = state.context();
+    context.clear_scratch();
+    let mut encoder = Encoder {
+        // SAFETY: no function that is called while the encoder is used does so, and no script is called.
+        out: unsafe { &mut *context.scratch() },
+        settings: &Workspace::of(state).json,
+    };
+    encoder.append(state, 0);
+    state.push_scratch();
     1
 }
 
-unsafe fn raise_unserializable(state: *mut lua_State, index: c_int, why: &CStr) {
-    luaL_error(
-        state,
-        c"Cannot serialise %s: %s".as_ptr(),
-        lua_typename(state, lua_type(state, index)),
-        why.as_ptr(),
-    );
+fn raise_unserializable(state: &State<'_>, index: c_int, why: &str) -> ! {
+    let kind = state.kind(index).name();
+    state.raise_formatted(format_args!("Cannot serialise {kind}: {why}"))
 }
 
-/// Appends the value on top, which stays.
-unsafe fn append(state: *mut lua_State, workspace: *mut Workspace, level: c_int) {
-    let out = &raw mut (*workspace).context.text;
-    check_room(state, ITEM);
-    limits::spend(state, 1);
-    match lua_type(state, -1) {
-        LUA_TSTRING => append_text(state, workspace, bytes(state, -1)),
-        LUA_TNUMBER => append_number(state, workspace, -1),
-        LUA_TBOOLEAN => {
-            let text: &[u8] = if is_true(state, -1) {
-                b"true"
-            } else {
-                b"false"
+/// A text that is being written. Nothing in it needs to be dropped.
+struct Encoder<'e> {
+    out: &'e mut Vec<u8>,
+    settings: &'e Settings,
+}
+
+impl Encoder<'_> {
+    /// Appends the value on top, which stays.
+    fn append(&mut self, state: &mut State<'_>, level: c_int) {
+        state.check_scratch(self.out.len() + ITEM);
+        state.spend(1);
+        match state.kind(-1) {
+            Kind::STRING => self.append_text(state, state.bytes(-1)),
+            Kind::NUMBER => self.append_number(state, -1),
+            Kind::BOOLEAN => {
+                let text: &[u8] = if state.boolean(-1) { b"true" } else { b"false" };
+                self.out.extend_from_slice(text);
+            }
+            Kind::TABLE => {
+                let level = level + 1;
+                if level > self.settings.encode_depth.get().min(LEVELS_MAX) || !state.has_room(5) {
+                    let problem = format_args!("Cannot serialise, excessive nesting ({level})");
+                    state.raise_formatted(problem);
+                }
+                state.spend(TABLE_WALK);
+                match self.array_length(state) {
+                    0 => self.append_object(state, level),
+                    length => self.append_array(state, level, length),
+                }
+            }
+            Kind::NIL => self.out.extend_from_slice(b"null"),
+            _ if state.is_null(-1) => self.out.extend_from_slice(b"null"),
+            _ => raise_unserializable(state, -1, "type not supported"),
+        }
+    }
+
+    fn append_text(&mut self, state: &State<'_>, text: &[u8]) {
+        self.out.push(b'"');
+        for piece in text.chunks(PIECE) {
+            // A byte becomes six at most.
+            state.check_scratch(self.out.len() + piece.len() * 6 + ITEM);
+            state.spend_bytes(piece.len());
+            append_piece(self.out, piece);
+        }
+        self.out.push(b'"');
+    }
+
+    fn append_number(&mut self, state: &State<'_>, index: c_int) {
+        let number = state.number(index);
+        if !number.is_finite() {
+            match self.settings.encodes_invalid.get() {
+                0 => raise_unserializable(state, index, "must not be NaN or Inf"),
+                1 if number.is_nan() => return self.out.extend_from_slice(b"nan"),
+                1 => {}
+                _ => return self.out.extend_from_slice(b"null"),
+            }
+        }
+        append_general(self.out, number, self.settings.precision.get() as usize);
+    }
+
+    /// The length of the array that the table on top is; 0 where it is none.
+    fn array_length(&self, state: &mut State<'_>) -> c_int {
+        let (mut most, mut items) = (0_i64, 0_i64);
+        state.push_nil();
+        while state.next(-2) {
+            state.spend(1);
+            let number = match state.kind(-2) {
+                Kind::NUMBER => state.number(-2),
+                _ => 0.0,
             };
-            (*out).extend_from_slice(text);
-        }
-        LUA_TTABLE => {
-            let level = level + 1;
-            if level > (*workspace).json.encode_depth.min(LEVELS_MAX)
-                || lua_checkstack(state, 5) == 0
-            {
-                luaL_error(
-                    state,
-                    c"Cannot serialise, excessive nesting (%d)".as_ptr(),
-                    level,
-                );
+            if number < 1.0 || number.floor() != number || number > f64::from(c_int::MAX) {
+                state.pop(2);
+                return 0;
             }
-            limits::spend(state, TABLE_WALK);
-            match array_length(state, workspace) {
-                0 => append_object(state, workspace, level),
-                length => append_array(state, workspace, level, length),
+            most = most.max(number as i64);
+            items += 1;
+            state.pop(1);
+        }
+        let ratio = i64::from(self.settings.sparse_ratio.get());
+        let safe = i64::from(self.settings.sparse_safe.get());
+        if ratio > 0 && most > items * ratio && most > safe {
+            if self.settings.converts_sparse.get() == 0 {
+                raise_unserializable(state, -1, "excessively sparse array");
             }
+            return 0;
         }
-        LUA_TNIL => (*out).extend_from_slice(b"null"),
-        LUA_TLIGHTUSERDATA if lua_touserdata(state, -1).is_null() => {
-            (*out).extend_from_slice(b"null");
-        }
-        _ => raise_unserializable(state, -1, c"type not supported"),
+        most as c_int
     }
-}
 
-unsafe fn append_text(state: *mut lua_State, workspace: *mut Workspace, text: &[u8]) {
-    let out = &raw mut (*workspace).context.text;
-    (*out).push(b'"');
-    for piece in text.chunks(PIECE) {
-        // A byte becomes six at most.
-        check_room(state, piece.len() * 6 + ITEM);
-        limits::spend_bytes(state, piece.len());
-        append_piece(&mut *out, piece);
+    fn append_array(&mut self, state: &mut State<'_>, level: c_int, length: c_int) {
+        self.out.push(b'[');
+        for index in 1..=length {
+            if index > 1 {
+                self.out.push(b',');
+            }
+            state.push_item(-1, index);
+            self.append(state, level);
+            state.pop(1);
+        }
+        self.out.push(b']');
     }
-    (*out).push(b'"');
+
+    fn append_object(&mut self, state: &mut State<'_>, level: c_int) {
+        self.out.push(b'{');
+        let mut is_first = true;
+        state.push_nil();
+        while state.next(-2) {
+            if !is_first {
+                self.out.push(b',');
+            }
+            is_first = false;
+            state.check_scratch(self.out.len() + ITEM);
+            match state.kind(-2) {
+                Kind::NUMBER => {
+                    self.out.push(b'"');
+                    self.append_number(state, -2);
+                    self.out.extend_from_slice(b"\":");
+                }
+                Kind::STRING => {
+                    self.append_text(state, state.bytes(-2));
+                    self.out.push(b':');
+                }
+                _ => raise_unserializable(state, -2, "table key must be a number or string"),
+            }
+            self.append(state, level);
+            state.pop(1);
+        }
+        self.out.push(b'}');
+    }
 }
 
 fn append_piece(out: &mut Vec<u8>, piece: &[u8]) {
@@ -113,99 +185,4 @@ fn append_piece(out: &mut Vec<u8>, piece: &[u8]) {
             other => out.push(*other),
         }
     }
-}
-
-unsafe fn append_number(state: *mut lua_State, workspace: *mut Workspace, index: c_int) {
-    let number = lua_tonumber(state, index);
-    let settings = (*workspace).json;
-    let out = &mut (*workspace).context.text;
-    if !number.is_finite() {
-        match settings.encodes_invalid {
-            0 => return raise_unserializable(state, index, c"must not be NaN or Inf"),
-            1 if number.is_nan() => return out.extend_from_slice(b"nan"),
-            1 => {}
-            _ => return out.extend_from_slice(b"null"),
-        }
-    }
-    append_general(out, number, settings.precision as usize);
-}
-
-/// The length of the array that the table on top is; 0 where it is none.
-unsafe fn array_length(state: *mut lua_State, workspace: *const Workspace) -> c_int {
-    let (mut most, mut items) = (0_i64, 0_i64);
-    lua_pushnil(state);
-    while lua_next(state, -2) != 0 {
-        limits::spend(state, 1);
-        let number = match lua_type(state, -2) {
-            LUA_TNUMBER => lua_tonumber(state, -2),
-            _ => 0.0,
-        };
-        if number < 1.0 || number.floor() != number || number > f64::from(c_int::MAX) {
-            lua_pop(state, 2);
-            return 0;
-        }
-        most = most.max(number as i64);
-        items += 1;
-        lua_pop(state, 1);
-    }
-    let settings = &(*workspace).json;
-    let (ratio, safe) = (
-        i64::from(settings.sparse_ratio),
-        i64::from(settings.sparse_safe),
-    );
-    if ratio > 0 && most > items * ratio && most > safe {
-        if settings.converts_sparse == 0 {
-            raise_unserializable(state, -1, c"excessively sparse array");
-        }
-        return 0;
-    }
-    most as c_int
-}
-
-unsafe fn append_array(
-    state: *mut lua_State,
-    workspace: *mut Workspace,
-    level: c_int,
-    length: c_int,
-) {
-    let out = &raw mut (*workspace).context.text;
-    (*out).push(b'[');
-    for index in 1..=length {
-        if index > 1 {
-            (*out).push(b',');
-        }
-        lua_rawgeti_(state, -1, index);
-        append(state, workspace, level);
-        lua_pop(state, 1);
-    }
-    (*out).push(b']');
-}
-
-unsafe fn append_object(state: *mut lua_State, workspace: *mut Workspace, level: c_int) {
-    let out = &raw mut (*workspace).context.text;
-    (*out).push(b'{');
-    let mut is_first = true;
-    lua_pushnil(state);
-    while lua_next(state, -2) != 0 {
-        if !is_first {
-            (*out).push(b',');
-        }
-        is_first = false;
-        check_room(state, ITEM);
-        match lua_type(state, -2) {
-            LUA_TNUMBER => {
-                (*out).push(b'"');
-                append_number(state, workspace, -2);
-                (*out).extend_from_slice(b"\":");
-            }
-            LUA_TSTRING => {
-                append_text(state, workspace, bytes(state, -2));
-                (*out).push(b':');
-            }
-            _ => raise_unserializable(state, -2, c"table key must be a number or string"),
-        }
-        append(state, workspace, level);
-        lua_pop(state, 1);
-    }
-    (*out).push(b'}');
 }

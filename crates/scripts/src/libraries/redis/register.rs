@@ -1,22 +1,15 @@
-//! `redis.register_function`, and what else `redis` has while the program of a library is run.
+//! `redis.register_function`, and the library `redis` while the program of a library of functions runs.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 
-use mlua_sys::{
-    LUA_REGISTRYINDEX, LUA_TFUNCTION, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE, lua_State,
-    lua_gettop, lua_isstring, lua_next, lua_pop, lua_pushnil, lua_pushvalue, lua_rawgeti_,
-    lua_replace, lua_settop, lua_type, luaL_ref,
-};
 use undercroft_commands::script::{FunctionFlags, LibraryFunction, is_name};
 
-use super::log;
-use super::registrations::RegisteredFunction;
+use super::run::log;
 use crate::libraries::function::{Function, Memory, asked};
 use crate::libraries::workspace::Workspace;
-use crate::state::raise::raise;
-use crate::state::stack::{bytes, c_bytes};
+use crate::state::{HoldsContext, Kind, State};
 
-/// What `redis` has while the program of a library is run.
+/// Functions of `redis` while the program of a library runs.
 pub(crate) static LOADING: &[Function] = &[
     asked(
         c"register_function",
@@ -27,186 +20,171 @@ pub(crate) static LOADING: &[Function] = &[
     asked(c"log", log, "bytes", Memory::Counted),
 ];
 
-/// Where on the stack `redis.register_function` keeps what it was given.
+/// Where on the stack `redis.register_function` arranges its arguments.
 const NAME: c_int = 2;
 const DESCRIPTION: c_int = 3;
 const CALLBACK: c_int = 4;
 
+/// The error of a registration.
+type Problem = &'static [u8];
+
 /// `redis.register_function`, with a name and a function, or with a table of named arguments.
-unsafe extern "C-unwind" fn register_function(state: *mut lua_State) -> c_int {
-    let workspace = Workspace::of(state);
-    let count = lua_gettop(state);
+fn register_function(state: &mut State<'_>) -> c_int {
+    let count = state.top();
     if !(1..=2).contains(&count) {
-        return raise(
-            state,
-            b"ERR wrong number of arguments to redis.register_function",
-        );
+        state.raise(b"ERR wrong number of arguments to redis.register_function");
     }
-    if !(*workspace).registrations.is_open {
-        return raise(
-            state,
-            b"ERR redis.register_function can only be called on FUNCTION LOAD command",
-        );
+    let registrations = &Workspace::of(state).registrations;
+    if !registrations.is_open() {
+        state.raise(b"ERR redis.register_function can only be called on FUNCTION LOAD command");
     }
     let mut flags = FunctionFlags::default();
-    let problem = match count {
-        1 => named_arguments(state, &raw mut flags),
-        _ => two_arguments(state),
+    let arranged = match count {
+        1 => arrange_named(state, &mut flags),
+        _ => arrange_two(state),
     };
-    if let Some(problem) = problem {
-        return raise(state, problem);
+    if let Err(problem) = arranged.and_then(|()| register(state, flags)) {
+        state.raise(problem);
     }
-    let problem = register(workspace, bytes(state, NAME), description(state), flags);
-    if let Some(problem) = problem {
-        return raise(state, problem);
-    }
-    lua_settop(state, CALLBACK);
-    let place = luaL_ref(state, LUA_REGISTRYINDEX);
-    note_place(workspace, place);
+    state.set_top(CALLBACK);
+    let key = state.keep();
+    registrations.set_last_key(key);
     0
 }
 
-unsafe fn description<'a>(state: *mut lua_State) -> Option<&'a [u8]> {
-    (lua_isstring(state, DESCRIPTION) != 0).then(|| bytes(state, DESCRIPTION))
-}
-
-unsafe fn note_place(workspace: *mut Workspace, place: c_int) {
-    if let Some(last) = (*workspace).registrations.functions.last_mut() {
-        last.1 = place;
-    }
-}
-
-/// Notes a function; what is wrong with it.
-unsafe fn register(
-    workspace: *mut Workspace,
-    name: &[u8],
-    description: Option<&[u8]>,
-    flags: FunctionFlags,
-) -> Option<&'static [u8]> {
-    const NO_PLACE: c_int = -1;
+/// Registers the function whose arguments are arranged. Nothing in here raises an error.
+fn register(state: &State<'_>, flags: FunctionFlags) -> Result<(), Problem> {
+    let name = state.bytes(NAME);
+    let has_description = state.is_string(DESCRIPTION);
+    let description = has_description.then(|| state.bytes(DESCRIPTION).to_vec());
     if !is_name(name) {
-        return Some(
+        return Err(
             b"ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one \
               character long",
         );
     }
-    let registered = &mut (*workspace).registrations.functions;
-    if registered.iter().any(|(known, _)| known.name == name) {
-        return Some(b"ERR Function already exists in the library");
-    }
+    let workspace = Workspace::of(state);
     let function = LibraryFunction {
         name: name.to_vec(),
-        description: description.map(<[u8]>::to_vec),
+        description,
         flags,
     };
-    registered.push((function, NO_PLACE));
-    // The program's own memory is limited by Lua, and that of what it registers here.
-    let taken = |(known, _): &RegisteredFunction| {
-        let description = known.description.as_ref().map_or(0, Vec::len);
-        size_of::<RegisteredFunction>() + known.name.len() + description
+    let Some(bytes) = workspace.registrations.add(function) else {
+        return Err(b"ERR Function already exists in the library");
     };
-    (*workspace).registrations.bytes += registered.last().map_or(0, taken);
-    match (*workspace).registrations.bytes > (*workspace).context.memory.limit {
-        true => Some(b"ERR not enough memory"),
-        false => None,
+    // The program's own memory is limited by Lua, and that of what it registers here.
+    match bytes > workspace.context().memory.limit.get() {
+        true => Err(b"ERR not enough memory"),
+        false => Ok(()),
     }
 }
 
-unsafe fn two_arguments(state: *mut lua_State) -> Option<&'static [u8]> {
-    if lua_isstring(state, 1) == 0 {
-        return Some(b"ERR first argument to redis.register_function must be a string");
+/// Arranges a name and a function.
+fn arrange_two(state: &mut State<'_>) -> Result<(), Problem> {
+    if !state.is_string(1) {
+        return Err(b"ERR first argument to redis.register_function must be a string");
     }
-    if lua_type(state, 2) != LUA_TFUNCTION {
-        return Some(b"ERR second argument to redis.register_function must be a function");
+    if state.kind(2) != Kind::FUNCTION {
+        return Err(b"ERR second argument to redis.register_function must be a function");
     }
-    lua_pushnil(state);
-    lua_pushvalue(state, 2);
-    lua_pushvalue(state, 1);
-    lua_replace(state, NAME);
-    None
+    state.push_nil();
+    state.push_value(2);
+    state.push_value(1);
+    state.replace(NAME);
+    make_strings(state);
+    Ok(())
 }
 
-unsafe fn named_arguments(
-    state: *mut lua_State,
-    flags: *mut FunctionFlags,
-) -> Option<&'static [u8]> {
-    if lua_type(state, 1) != LUA_TTABLE {
-        return Some(
+/// Arranges the named arguments in the table that is the only argument.
+fn arrange_named(state: &mut State<'_>, flags: &mut FunctionFlags) -> Result<(), Problem> {
+    if state.kind(1) != Kind::TABLE {
+        return Err(
             b"ERR calling redis.register_function with a single argument is only applicable to Lua table (representing \
               named arguments).",
         );
     }
-    lua_settop(state, CALLBACK);
-    lua_pushnil(state);
-    while lua_next(state, 1) != 0 {
-        if lua_type(state, -2) == LUA_TNUMBER {
-            return Some(b"ERR unknown argument given to redis.register_function");
+    state.set_top(CALLBACK);
+    state.push_nil();
+    while state.next(1) {
+        match place_of(state)? {
+            Some(place) => state.replace(place),
+            None => {
+                if !read_flags(state, flags) {
+                    return Err(b"ERR unknown flag given");
+                }
+                state.pop(1);
+            }
         }
-        if lua_type(state, -2) != LUA_TSTRING {
-            return Some(
-                b"ERR named argument key given to redis.register_function is not a string",
-            );
-        }
-        let key = c_bytes(state, -2);
-        let is = |name: &CStr| key.eq_ignore_ascii_case(name.to_bytes());
-        let slot = if is(c"function_name") {
-            if lua_isstring(state, -1) == 0 {
-                return Some(
-                    b"ERR function_name argument given to redis.register_function must be a string",
-                );
-            }
-            NAME
-        } else if is(c"description") {
-            if lua_isstring(state, -1) == 0 {
-                return Some(
-                    b"ERR description argument given to redis.register_function must be a string",
-                );
-            }
-            DESCRIPTION
-        } else if is(c"callback") {
-            if lua_type(state, -1) != LUA_TFUNCTION {
-                return Some(
-                    b"ERR callback argument given to redis.register_function must be a function",
-                );
-            }
-            CALLBACK
-        } else if is(c"flags") {
-            if lua_type(state, -1) != LUA_TTABLE {
-                return Some(
-                    b"ERR flags argument to redis.register_function must be a table representing function flags",
-                );
-            }
-            if !read_flags(state, flags) {
-                return Some(b"ERR unknown flag given");
-            }
-            lua_pop(state, 1);
-            continue;
-        } else {
-            return Some(b"ERR unknown argument given to redis.register_function");
-        };
-        lua_replace(state, slot);
     }
-    if lua_type(state, NAME) == LUA_TNIL {
-        return Some(b"ERR redis.register_function must get a function name argument");
+    if state.kind(NAME) == Kind::NIL {
+        return Err(b"ERR redis.register_function must get a function name argument");
     }
-    if lua_type(state, CALLBACK) == LUA_TNIL {
-        return Some(b"ERR redis.register_function must get a callback argument");
+    if state.kind(CALLBACK) == Kind::NIL {
+        return Err(b"ERR redis.register_function must get a callback argument");
     }
-    None
+    make_strings(state);
+    Ok(())
+}
+
+/// Where the named argument belongs whose name and value are on top; nowhere if it is the flags.
+fn place_of(state: &State<'_>) -> Result<Option<c_int>, Problem> {
+    if state.kind(-2) == Kind::NUMBER {
+        return Err(b"ERR unknown argument given to redis.register_function");
+    }
+    if state.kind(-2) != Kind::STRING {
+        return Err(b"ERR named argument key given to redis.register_function is not a string");
+    }
+    let name = state.c_bytes(-2);
+    let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
+    let (fits, place, problem): (bool, _, Problem) = match () {
+        () if is(b"function_name") => (
+            state.is_string(-1),
+            Some(NAME),
+            b"ERR function_name argument given to redis.register_function must be a string",
+        ),
+        () if is(b"description") => (
+            state.is_string(-1),
+            Some(DESCRIPTION),
+            b"ERR description argument given to redis.register_function must be a string",
+        ),
+        () if is(b"callback") => (
+            state.kind(-1) == Kind::FUNCTION,
+            Some(CALLBACK),
+            b"ERR callback argument given to redis.register_function must be a function",
+        ),
+        () if is(b"flags") => (
+            state.is_table(-1),
+            None,
+            b"ERR flags argument to redis.register_function must be a table representing function flags",
+        ),
+        () => return Err(b"ERR unknown argument given to redis.register_function"),
+    };
+    match fits {
+        true => Ok(place),
+        false => Err(problem),
+    }
+}
+
+/// Makes strings of a name and a description that are numbers, so that reading them asks for no memory.
+fn make_strings(state: &State<'_>) {
+    state.bytes(NAME);
+    if state.is_string(DESCRIPTION) {
+        state.bytes(DESCRIPTION);
+    }
 }
 
 /// Reads the flags in the table on top. Returns whether all are known.
-unsafe fn read_flags(state: *mut lua_State, flags: *mut FunctionFlags) -> bool {
+fn read_flags(state: &mut State<'_>, flags: &mut FunctionFlags) -> bool {
     for index in 1.. {
-        lua_rawgeti_(state, -1, index);
-        if lua_type(state, -1) == LUA_TNIL {
+        state.push_item(-1, index);
+        if state.kind(-1) == Kind::NIL {
             break;
         }
-        if lua_isstring(state, -1) == 0 || !(*flags).add(c_bytes(state, -1)) {
+        if !state.is_string(-1) || !flags.add(state.c_bytes(-1)) {
             return false;
         }
-        lua_pop(state, 1);
+        state.pop(1);
     }
-    lua_pop(state, 1);
+    state.pop(1);
     true
 }

@@ -1,33 +1,72 @@
 //! Functions that the program of a library registers.
 
-use std::ffi::c_int;
+use std::cell::Cell;
 
 use undercroft_commands::script::LibraryFunction;
 
-/// A function that the program of a library has registered, and its place in the registry.
-pub(crate) type RegisteredFunction = (LibraryFunction, c_int);
+use crate::state::RegistryKey;
+
+/// A function that the program of a library has registered, and where the registry keeps it.
+pub(crate) type RegisteredFunction = (LibraryFunction, RegistryKey);
 
 /// The functions of the library that is being loaded.
 #[derive(Default)]
 pub(crate) struct Registrations {
     /// Whether functions may be registered.
-    pub(super) is_open: bool,
-    pub(crate) functions: Vec<RegisteredFunction>,
-    /// Bytes that their names and descriptions take.
-    pub(super) bytes: usize,
+    is_open: Cell<bool>,
+    functions: Cell<Vec<RegisteredFunction>>,
+    /// Bytes that they take here.
+    bytes: Cell<usize>,
 }
 
 impl Registrations {
     /// Begins with none, and accepts functions.
-    pub(crate) fn begin(&mut self) {
-        self.functions.clear();
-        self.bytes = 0;
-        self.is_open = true;
+    pub(crate) fn begin(&self) {
+        self.functions.take();
+        self.bytes.set(0);
+        self.is_open.set(true);
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open.get()
+    }
+
+    /// Adds a function, whose key follows, unless there is one of that name. Returns the bytes that all take.
+    pub(super) fn add(&self, function: LibraryFunction) -> Option<usize> {
+        let mut functions = self.functions.take();
+        let is_new = !functions
+            .iter()
+            .any(|(known, _)| known.name == function.name);
+        if is_new {
+            let description = function.description.as_ref().map_or(0, Vec::len);
+            let bytes = size_of::<RegisteredFunction>() + function.name.len() + description;
+            self.bytes.set(self.bytes.get() + bytes);
+            functions.push((function, RegistryKey::default()));
+        }
+        self.functions.set(functions);
+        is_new.then(|| self.bytes.get())
+    }
+
+    /// Sets where the registry keeps the last function.
+    pub(super) fn set_last_key(&self, key: RegistryKey) {
+        let mut functions = self.functions.take();
+        if let Some(last) = functions.last_mut() {
+            last.1 = key;
+        }
+        self.functions.set(functions);
+    }
+
+    /// Takes the last function out. Returns its key.
+    pub(crate) fn pop(&self) -> Option<RegistryKey> {
+        let mut functions = self.functions.take();
+        let last = functions.pop();
+        self.functions.set(functions);
+        last.map(|(_, key)| key)
     }
 
     /// Accepts no more functions. Returns those that were registered.
-    pub(crate) fn end(&mut self) -> Vec<RegisteredFunction> {
-        self.is_open = false;
-        std::mem::take(&mut self.functions)
+    pub(crate) fn end(&self) -> Vec<RegisteredFunction> {
+        self.is_open.set(false);
+        self.functions.take()
     }
 }

@@ -3,14 +3,9 @@
 //! Each conversion is printed by C, whose format is checked before: two digits of width and two of precision, so that none is
 //! longer than some hundred bytes.
 
-use std::ffi::{CStr, c_char, c_double, c_int, c_long, c_ulong};
+use std::ffi::{c_char, c_double, c_int, c_long, c_ulong};
 
-use mlua_sys::{
-    lua_State, lua_gettop, luaL_argerror, luaL_checklstring, luaL_checknumber, luaL_error,
-};
-
-use crate::state::limits;
-use crate::state::stack::text;
+use crate::state::State;
 use crate::values::buffer::Buffer;
 use crate::values::numbers::{truncated, truncated_unsigned};
 
@@ -21,12 +16,12 @@ unsafe extern "C" {
 /// The longest conversion: `%99.99f` of the greatest number, and some.
 const CONVERSION_MAX: usize = 512;
 const FLAGS: &[u8] = b"-+ #0";
-/// A text that is longer is not padded.
+/// A text from this length on is not padded.
 const PADDED_MAX: usize = 100;
 
 /// The format of one conversion.
 struct Conversion {
-    /// With `%` in front, with a zero behind.
+    /// With `%` in front and zeros at the end.
     text: [u8; 24],
     length: usize,
     has_precision: bool,
@@ -40,8 +35,8 @@ impl Conversion {
         }
     }
 
-    /// Reads the format behind a `%`, up to the letter that says what is printed. Returns it and its length.
-    fn read(format: &[u8]) -> Result<(Conversion, usize), &'static CStr> {
+    /// Reads the format after a `%`, up to the letter that says what is printed. Returns it and its length.
+    fn read(format: &[u8]) -> Result<(Conversion, usize), &'static [u8]> {
         let at = |place: usize| format.get(place).copied().unwrap_or(0);
         let is_digit = |place: usize| at(place).is_ascii_digit();
         let mut end = 0;
@@ -49,7 +44,7 @@ impl Conversion {
             end += 1;
         }
         if end > FLAGS.len() {
-            return Err(c"invalid format (repeated flags)");
+            return Err(b"invalid format (repeated flags)");
         }
         end += usize::from(is_digit(end));
         end += usize::from(is_digit(end));
@@ -60,7 +55,7 @@ impl Conversion {
             end += usize::from(is_digit(end));
         }
         if is_digit(end) {
-            return Err(c"invalid format (width or precision too long)");
+            return Err(b"invalid format (width or precision too long)");
         }
         let mut conversion = Conversion {
             text: [0; 24],
@@ -83,10 +78,10 @@ impl Conversion {
 }
 
 /// `string.format`.
-pub(super) unsafe extern "C-unwind" fn format(state: *mut lua_State) -> c_int {
-    let top = lua_gettop(state);
-    let format = text(state, 1);
-    mlua_sys::luaL_checkstack(state, 4, c"too many arguments".as_ptr());
+pub(super) fn format(state: &mut State<'_>) -> c_int {
+    let top = state.top();
+    let format = state.check_bytes(1);
+    state.check_room_for(4, c"too many arguments");
     let mut out = Buffer::new(state);
     let (mut at, mut argument) = (0, 1);
     while let Some(rest) = format.get(at..).filter(|rest| !rest.is_empty()) {
@@ -103,12 +98,12 @@ pub(super) unsafe extern "C-unwind" fn format(state: *mut lua_State) -> c_int {
         }
         argument += 1;
         if argument > top {
-            return luaL_argerror(state, argument, c"no value".as_ptr());
+            state.raise_argument(argument, c"no value");
         }
-        limits::spend(state, 1);
+        state.spend(1);
         let (conversion, length) = match Conversion::read(&rest[1..]) {
             Ok(read) => read,
-            Err(problem) => return luaL_error(state, c"%s".as_ptr(), problem.as_ptr()),
+            Err(problem) => state.raise_here(problem),
         };
         let letter = rest.get(1 + length).copied().unwrap_or(0);
         at += length + 2;
@@ -118,9 +113,9 @@ pub(super) unsafe extern "C-unwind" fn format(state: *mut lua_State) -> c_int {
     1
 }
 
-unsafe fn add_conversion(
-    state: *mut lua_State,
-    out: &mut Buffer,
+fn add_conversion(
+    state: &State<'_>,
+    out: &mut Buffer<'_>,
     mut conversion: Conversion,
     letter: u8,
     argument: c_int,
@@ -129,61 +124,42 @@ unsafe fn add_conversion(
     let place = printed.as_mut_ptr().cast::<c_char>();
     match letter {
         b'c' => {
-            let value = truncated(luaL_checknumber(state, argument)) as c_int;
-            snprintf(
-                place,
-                CONVERSION_MAX,
-                conversion.terminate(false, letter),
-                value,
-            );
+            let value = truncated(state.check_number(argument)) as c_int;
+            let format = conversion.terminate(false, letter);
+            // SAFETY: the format has one conversion, of such a value.
+            unsafe { snprintf(place, CONVERSION_MAX, format, value) };
         }
         b'd' | b'i' => {
-            let value: c_long = truncated(luaL_checknumber(state, argument));
-            snprintf(
-                place,
-                CONVERSION_MAX,
-                conversion.terminate(true, letter),
-                value,
-            );
+            let value: c_long = truncated(state.check_number(argument));
+            let format = conversion.terminate(true, letter);
+            // SAFETY: as above.
+            unsafe { snprintf(place, CONVERSION_MAX, format, value) };
         }
         b'o' | b'u' | b'x' | b'X' => {
-            let value: c_ulong = truncated_unsigned(luaL_checknumber(state, argument));
-            snprintf(
-                place,
-                CONVERSION_MAX,
-                conversion.terminate(true, letter),
-                value,
-            );
+            let value: c_ulong = truncated_unsigned(state.check_number(argument));
+            let format = conversion.terminate(true, letter);
+            // SAFETY: as above.
+            unsafe { snprintf(place, CONVERSION_MAX, format, value) };
         }
         b'e' | b'E' | b'f' | b'g' | b'G' => {
-            let value: c_double = luaL_checknumber(state, argument);
-            snprintf(
-                place,
-                CONVERSION_MAX,
-                conversion.terminate(false, letter),
-                value,
-            );
+            let value: c_double = state.check_number(argument);
+            let format = conversion.terminate(false, letter);
+            // SAFETY: as above.
+            unsafe { snprintf(place, CONVERSION_MAX, format, value) };
         }
-        b'q' => return add_quoted(out, text(state, argument)),
+        b'q' => return add_quoted(out, state.check_bytes(argument)),
         b's' => {
-            let mut length = 0;
-            let value = luaL_checklstring(state, argument, &mut length);
-            if !conversion.has_precision && length >= PADDED_MAX {
-                return out.add(std::slice::from_raw_parts(value.cast(), length));
+            let value = state.check_bytes(argument);
+            if !conversion.has_precision && value.len() >= PADDED_MAX {
+                return out.add(value);
             }
-            snprintf(
-                place,
-                CONVERSION_MAX,
-                conversion.terminate(false, letter),
-                value,
-            );
+            let (format, value) = (conversion.terminate(false, letter), value.as_ptr());
+            // SAFETY: as above; a zero follows every string of Lua's.
+            unsafe { snprintf(place, CONVERSION_MAX, format, value) };
         }
         _ => {
-            luaL_error(
-                state,
-                c"invalid option '%%%c' to 'format'".as_ptr(),
-                c_int::from(letter),
-            );
+            let letter = if letter == 0 { &b""[..] } else { &[letter] };
+            state.raise_joined(&[b"invalid option '%", letter, b"' to 'format'"]);
         }
     }
     // As in C, a zero ends what was printed.
@@ -191,7 +167,7 @@ unsafe fn add_conversion(
     out.add(&printed[..length.unwrap_or(0)]);
 }
 
-unsafe fn add_quoted(out: &mut Buffer, text: &[u8]) {
+fn add_quoted(out: &mut Buffer<'_>, text: &[u8]) {
     let is_quoted = |byte: &u8| matches!(byte, b'"' | b'\\' | b'\n' | b'\r' | 0);
     out.add_byte(b'"');
     let mut rest = text;

@@ -1,0 +1,157 @@
+//! Commands that a script calls.
+
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use smallvec::SmallVec;
+use undercroft_commands::protocol::Protocol;
+use undercroft_commands::script::Refused;
+
+use crate::libraries::workspace::{Command, Workspace};
+use crate::state::{HoldsContext, Kind, State};
+use crate::values::numbers::append_general;
+
+/// How a command ended.
+#[derive(Clone, Copy)]
+enum CommandOutcome {
+    Replied { as_resp3: bool },
+    Stopped,
+}
+
+/// `redis.call`.
+pub(super) fn call(state: &mut State<'_>) -> c_int {
+    call_command(state, true)
+}
+
+/// `redis.pcall`.
+pub(super) fn pcall(state: &mut State<'_>) -> c_int {
+    call_command(state, false)
+}
+
+const NO_ARGUMENT: &[u8] = b"ERR Please specify at least one argument for this redis lib call";
+const WRONG_ARGUMENT: &[u8] = b"ERR Lua redis lib command arguments must be strings or integers";
+
+fn call_command(state: &mut State<'_>, raises: bool) -> c_int {
+    let workspace = Workspace::of(state);
+    if !workspace.context().has_host() {
+        state.raise(b"ERR redis.call/pcall can only be called inside a script invocation");
+    }
+    // SAFETY: a command calls no script, and pushing its reply does not either.
+    let command = unsafe { &mut *workspace.command() };
+    let problem = match gather_arguments(state, command) {
+        GatheredArguments::Valid => {
+            let CommandOutcome::Replied { as_resp3 } = execute_command(workspace, command) else {
+                state.stop();
+            };
+            state.set_top(0);
+            command.reply.push(state, as_resp3);
+            if raises && command.reply.is_error() {
+                state.raise_top();
+            }
+            return 1;
+        }
+        GatheredArguments::Missing => NO_ARGUMENT,
+        GatheredArguments::WrongType => WRONG_ARGUMENT,
+    };
+    state.push_error(problem);
+    if raises {
+        state.raise_top();
+    }
+    1
+}
+
+/// What a command was called with.
+enum GatheredArguments {
+    Valid,
+    Missing,
+    /// Something is neither a string nor a number.
+    WrongType,
+}
+
+/// Notes where the arguments on the stack lie, which stay there until the command is done.
+fn gather_arguments(state: &State<'_>, command: &mut Command) -> GatheredArguments {
+    command.arguments.clear();
+    command.digits.clear();
+    // Nothing in here raises an error, as no string has to be made.
+    let mut numbers: SmallVec<[(usize, usize, usize); 4]> = SmallVec::new();
+    let count = state.top();
+    if count == 0 {
+        return GatheredArguments::Missing;
+    }
+    for index in 1..=count {
+        match state.kind(index) {
+            Kind::STRING => {
+                // SAFETY: the arguments stay on the stack, and are noted anew for the next command.
+                let text = unsafe { state.anchored() }.bytes(index);
+                command.arguments.push(text);
+            }
+            Kind::NUMBER => {
+                let start = command.digits.len();
+                append_general(&mut command.digits, state.number(index), 17);
+                numbers.push((command.arguments.len(), start, command.digits.len()));
+                command.arguments.push(&[]);
+            }
+            _ => return GatheredArguments::WrongType,
+        }
+    }
+    // Where the digits lie is known only when all are there.
+    for (index, start, end) in numbers {
+        let digits = &raw const command.digits[start..end];
+        // SAFETY: the digits stay as they are, too.
+        command.arguments[index] = unsafe { &*digits };
+    }
+    GatheredArguments::Valid
+}
+
+/// Runs a command. Nothing in here calls Lua.
+fn execute_command(workspace: &Workspace, command: &mut Command) -> CommandOutcome {
+    let result = workspace.context().ask_host(|host| {
+        catch_unwind(AssertUnwindSafe(|| {
+            let Command {
+                arguments, reply, ..
+            } = command;
+            reply.clear();
+            let as_resp3 = host.protocol() == Protocol::Resp3;
+            match host.call(arguments, reply) {
+                Ok(()) => CommandOutcome::Replied { as_resp3 },
+                Err(Refused::Error(error)) => {
+                    reply.clear();
+                    error.write(reply);
+                    CommandOutcome::Replied { as_resp3 }
+                }
+                Err(Refused::Stopped) => CommandOutcome::Stopped,
+            }
+        }))
+    });
+    match result {
+        Some(Ok(outcome)) => outcome,
+        Some(Err(panic)) => {
+            workspace.panic.set(Some(panic));
+            CommandOutcome::Stopped
+        }
+        None => CommandOutcome::Stopped,
+    }
+}
+
+/// `redis.acl_check_cmd`.
+pub(super) fn acl_check_cmd(state: &mut State<'_>) -> c_int {
+    let workspace = Workspace::of(state);
+    if !workspace.context().has_host() {
+        state.raise(b"ERR redis.acl_check_cmd can only be called inside a script invocation");
+    }
+    // SAFETY: no script is called.
+    let command = unsafe { &mut *workspace.command() };
+    match gather_arguments(state, command) {
+        GatheredArguments::Missing => state.raise(NO_ARGUMENT),
+        GatheredArguments::WrongType => state.raise(WRONG_ARGUMENT),
+        GatheredArguments::Valid => {}
+    }
+    let is_allowed = workspace
+        .context()
+        .ask_host(|host| host.allows(&command.arguments));
+    match is_allowed.flatten() {
+        None => state.raise(b"ERR Invalid command passed to redis.acl_check_cmd()"),
+        Some(is_allowed) => state.push_boolean(is_allowed),
+    }
+    1
+}

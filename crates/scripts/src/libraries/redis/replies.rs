@@ -1,0 +1,103 @@
+//! Replies that a script makes, and checksums.
+
+use std::ffi::c_int;
+
+use undercroft_commands::script::Hashing;
+
+use crate::state::{Kind, State};
+
+/// `redis.sha1hex`.
+pub(super) fn sha1hex(state: &mut State<'_>) -> c_int {
+    const PIECE: usize = 64 << 10;
+    const { assert!(!std::mem::needs_drop::<Hashing>()) }
+    if state.top() != 1 {
+        state.raise(b"ERR wrong number of arguments");
+    }
+    let mut hashing = Hashing::default();
+    for piece in state.bytes(1).chunks(PIECE) {
+        // A byte takes some nanoseconds.
+        state.spend(piece.len());
+        hashing.add(piece);
+    }
+    state.push_bytes(hashing.end().as_bytes());
+    1
+}
+
+const WRONG_REPLY: &[u8] = b"ERR wrong number or type of arguments";
+
+fn is_one_string(state: &State<'_>) -> bool {
+    state.top() == 1 && state.kind(-1) == Kind::STRING
+}
+
+/// `redis.error_reply`.
+pub(super) fn error_reply(state: &mut State<'_>) -> c_int {
+    if !is_one_string(state) {
+        state.push_error(WRONG_REPLY);
+        return 1;
+    }
+    let text = state.c_bytes(1);
+    let context = state.context();
+    state.check_scratch(text.len() + 8);
+    state.spend_bytes(text.len());
+    // SAFETY: pushing an error does not use it.
+    let error = unsafe { &mut *context.scratch() };
+    compose_error(error, text);
+    state.push_error(error);
+    context.clear_scratch();
+    1
+}
+
+/// An error's text as it lies in a table: without the `-` in front, with a code.
+fn compose_error(out: &mut Vec<u8>, text: &[u8]) {
+    out.clear();
+    let text = text.strip_prefix(b"-").unwrap_or(text);
+    let space = text.iter().position(|byte| *byte == b' ');
+    let (code, message) = match space {
+        Some(space) => (&text[..space], &text[space + 1..]),
+        None => (&b"ERR"[..], text),
+    };
+    let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let start = message
+        .iter()
+        .position(|byte| !is_end(byte))
+        .unwrap_or(message.len());
+    let end = message
+        .iter()
+        .rposition(|byte| !is_end(byte))
+        .map_or(start, |last| last + 1);
+    out.extend_from_slice(code);
+    out.push(b' ');
+    out.extend_from_slice(&message[start..end]);
+}
+
+/// `redis.status_reply`.
+pub(super) fn status_reply(state: &mut State<'_>) -> c_int {
+    if !is_one_string(state) {
+        state.push_error(WRONG_REPLY);
+        return 1;
+    }
+    state.push_table(0, 1);
+    state.push_value(1);
+    state.set_field(-2, c"ok");
+    1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_get_a_code() {
+        for (text, expected) in [
+            ("My Err", "My Err"),
+            ("-My Err", "My Err"),
+            ("My", "ERR My"),
+            ("", "ERR "),
+            ("CODE text\r\n", "CODE text"),
+        ] {
+            let mut out = Vec::new();
+            compose_error(&mut out, text.as_bytes());
+            assert_eq!(out, expected.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Compiled programs: the globals that they read and set.
+
+use std::ffi::{CStr, c_int};
+
+use crate::state::State;
+
+/// The globals that an unguarded script may name, in addition to `KEYS` and `ARGV`. None of them sets a field of a table
+/// that it is given.
+pub(super) const NAMES: [&CStr; 22] = [
+    c"redis",
+    c"cjson",
+    c"cmsgpack",
+    c"struct",
+    c"bit",
+    c"string",
+    c"math",
+    c"tonumber",
+    c"tostring",
+    c"type",
+    c"ipairs",
+    c"pairs",
+    c"next",
+    c"unpack",
+    c"select",
+    c"error",
+    c"assert",
+    c"pcall",
+    c"xpcall",
+    c"rawequal",
+    c"gcinfo",
+    c"_VERSION",
+];
+
+/// Which texts an unguarded script reads.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct GlobalReads {
+    pub(crate) keys: bool,
+    pub(crate) arguments: bool,
+}
+
+/// The texts that the function on top reads, if it is an unguarded script: one that sets nothing and names no other
+/// globals than those above. Nothing in here raises an error.
+pub(crate) fn find_reads(state: &State<'_>) -> Option<GlobalReads> {
+    let mut written = Vec::new();
+    if !state.dump(&mut |piece| written.extend_from_slice(piece)) {
+        return None;
+    }
+    let mut program = Program(&written);
+    program.take(HEADER)?;
+    let mut reads = GlobalReads::default();
+    program.function(&mut reads)?;
+    Some(reads)
+}
+
+/// Bytes before the first function of a compiled program.
+const HEADER: usize = 12;
+/// The numbers of instructions in Lua 5.1.
+const GET_GLOBAL: u32 = 5;
+const SET_GLOBAL: u32 = 7;
+const SET_TABLE: u32 = 9;
+
+/// The rest of a compiled program, as `luaU_dump` of Lua 5.1 writes it on this machine.
+struct Program<'a>(&'a [u8]);
+
+impl<'a> Program<'a> {
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, left) = self.0.split_at_checked(length)?;
+        self.0 = left;
+        Some(taken)
+    }
+
+    fn int(&mut self) -> Option<usize> {
+        let (int, left) = self.0.split_first_chunk()?;
+        self.0 = left;
+        usize::try_from(i32::from_ne_bytes(*int)).ok()
+    }
+
+    /// A string, without the zero at its end.
+    fn string(&mut self) -> Option<&'a [u8]> {
+        let (length, left) = self.0.split_first_chunk()?;
+        self.0 = left;
+        let text = self.take(usize::from_ne_bytes(*length))?;
+        Some(text.split_last().map_or(text, |(_, text)| text))
+    }
+
+    /// Adds the texts that a function and those within it read; none if the script is not an unguarded one.
+    fn function(&mut self, reads: &mut GlobalReads) -> Option<()> {
+        self.string()?;
+        // Its first and last line; the numbers of its upvalues, its parameters and its registers.
+        self.take(2 * size_of::<c_int>() + 4)?;
+        let instructions = self.int()?;
+        let code = self.take(instructions.checked_mul(4)?)?;
+        let mut names = Vec::new();
+        for _ in 0..self.int()? {
+            names.push(self.constant()?);
+        }
+        let (code, _) = code.as_chunks();
+        for instruction in code {
+            let instruction = u32::from_ne_bytes(*instruction);
+            match instruction & 0x3f {
+                SET_GLOBAL | SET_TABLE => return None,
+                GET_GLOBAL => match *names.get((instruction >> 14) as usize)? {
+                    b"KEYS" => reads.keys = true,
+                    b"ARGV" => reads.arguments = true,
+                    name if NAMES.iter().any(|known| known.to_bytes() == name) => {}
+                    _ => return None,
+                },
+                _ => {}
+            }
+        }
+        for _ in 0..self.int()? {
+            self.function(reads)?;
+        }
+        let lines = self.int()?;
+        self.take(lines.checked_mul(size_of::<c_int>())?)?;
+        for _ in 0..self.int()? {
+            self.string()?;
+            self.take(2 * size_of::<c_int>())?;
+        }
+        for _ in 0..self.int()? {
+            self.string()?;
+        }
+        Some(())
+    }
+
+    /// A constant that is a string; nothing of any other.
+    fn constant(&mut self) -> Option<&'a [u8]> {
+        const NIL: u8 = 0;
+        const BOOLEAN: u8 = 1;
+        const NUMBER: u8 = 3;
+        match self.take(1)?[0] {
+            NIL => Some(b""),
+            BOOLEAN => self.take(1).map(|_| &b""[..]),
+            NUMBER => self.take(size_of::<f64>()).map(|_| &b""[..]),
+            _ => self.string(),
+        }
+    }
+}
