@@ -1,4 +1,4 @@
-//! Channels: bounded queues of messages between processes.
+//! Channels: bounded queues of messages between processes. Only `lib.rs` uses it.
 //!
 //! The messages are a list, at one end of which producers add and at the other end of which consumers take, each in a
 //! transaction that looks at the list's length, and at the key that says that the channel is closed. Who finds it full,

@@ -1,4 +1,4 @@
-//! The handle of a store, and what it tells without a transaction. Every module but `structures` uses it.
+//! The handle of a store, and what it tells without a transaction. Every folder but `structures` and `rdb_form` uses it.
 //!
 //! - `clock`: the time that expiry goes by, which tests may set.
 //! - `events`: events of keys, and which of them are told.

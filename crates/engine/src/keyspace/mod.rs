@@ -1,4 +1,5 @@
-//! What is asked of keys whatever they hold: which there are, how large they are, whether all is sound.
+//! What is asked of keys whatever they hold: which there are, how large they are, whether all is sound. The folders from
+//! `messages` upwards make its calls.
 //!
 //! - `check`: the structural check of every dictionary and every entry.
 //! - `dump`: values of any type in RDB form.

@@ -1,4 +1,4 @@
-//! One computation of a cached value in all processes: leases, and what is noted of the value.
+//! One computation of a cached value in all processes: leases, and what is noted of the value. Only `lib.rs` uses it.
 //!
 //! A caller that finds a value missing takes its *lease*, an ordinary string at a key of its own beside the value's
 //! ([`lease_key`]), with a term. It names the process that has it, so that another caller takes the

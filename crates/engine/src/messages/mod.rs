@@ -1,4 +1,5 @@
-//! Messages between clients of all processes: publishing, subscribing, and notifications of what becomes of keys.
+//! Messages between clients of all processes: publishing, subscribing, and notifications of what becomes of keys. The
+//! folders `waiting` (seats only) and `store` use it.
 //!
 //! - `notify`: keyspace notifications.
 //! - `parcel`: messages that are longer than a record of the ring may be.

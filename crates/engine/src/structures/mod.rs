@@ -1,5 +1,5 @@
 //! What keys and values are made of, in the file: each structure with its picture. They know nothing of the types of
-//! values, and nothing of commands.
+//! values, and nothing of commands. Every other folder uses it.
 //!
 //! - `prefetch`: what a walk meets, asked for ahead of its use.
 //! - `bulk`: dictionaries of collections that are made whole, in bulk.

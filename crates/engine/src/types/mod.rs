@@ -1,4 +1,5 @@
-//! The types of values. Each has a folder; what a command does to a value of a type is a call there.
+//! The types of values. Each has a folder; what a command does to a value of a type is a call there. The folders from
+//! `keyspace` upwards use it.
 //!
 //! - `collection`: objects that are a dictionary of elements and nothing else.
 //! - `contract`: what every type answers.

@@ -1,4 +1,4 @@
-//! Clients that wait until a key has something for them: blocking pops (M5).
+//! Clients that wait until a key has something for them: blocking pops (M5). The folders `channel` and `store` use it.
 //!
 //! Who waits stands in three dictionaries that no client sees, and that change
 //! by transactions as keys do. Each key that is waited for has a *queue* of

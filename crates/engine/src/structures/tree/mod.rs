@@ -1,4 +1,4 @@
-//! The counted B+tree: lists and sorted sets by position.
+//! The counted B+tree: lists and sorted sets by position. The types of values use it.
 //!
 //! Inner nodes hold, for each child, at which position it begins, so that a
 //! position leads to its item, and an item to its position, in O(log n). What

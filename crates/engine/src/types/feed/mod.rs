@@ -1,4 +1,5 @@
 //! Feeds: long lists of values of one size, each with attributes of a few bits and a mark that hides it.
+//! `types/registry` asks its contract; commands make its calls.
 //!
 //! A feed is a counted tree of packed leaves, of whatever length it is. Inner nodes note of each child how many of its
 //! items are hidden and which values of attributes may be there, so that positions count only what a query sees, and

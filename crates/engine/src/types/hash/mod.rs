@@ -1,4 +1,5 @@
 //! Hashes: fields with their values.
+//! `types/registry` asks its contract; commands make its calls.
 //!
 //! - `contract`: what hashes answer as a type of value.
 //! - `fields`: both encodings, packed and large: reading fields, setting them, removing them.

@@ -1,4 +1,5 @@
 //! Lists: packed while small, then a counted tree of packed leaves.
+//! `types/registry` asks its contract; commands make its calls.
 //!
 //! ```text
 //! a packed list:

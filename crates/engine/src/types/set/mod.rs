@@ -1,4 +1,5 @@
 //! Sets: members without an order.
+//! `types/registry` asks its contract; commands make its calls.
 //!
 //! - `contract`: what sets answer as a type of value.
 //! - `intset`: small sets of integers in one piece.

@@ -1,4 +1,5 @@
 //! Sorted sets: members in the order of their scores.
+//! `types/registry` asks its contract; commands make its calls.
 //!
 //! A small one is packed, in order. A large one is a dictionary from member to
 //! score, as hashes have it, and a counted tree of its elements in order. Its

@@ -1,4 +1,5 @@
 //! Streams: entries in the order of their ids, and groups of consumers that share them.
+//! `types/registry` asks its contract; commands make its calls.
 //!
 //! A stream is two counted trees: its entries, packed into leaves, and its groups by name. A group has trees of its
 //! pending entries and of its consumers, each of which has one of what is pending at it.

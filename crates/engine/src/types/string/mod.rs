@@ -1,4 +1,5 @@
 //! Strings: texts and integers in an entry or in a block of their own, and the bits in them.
+//! `types/registry` asks its contract; commands make its calls.
 //!
 //! - `bits`: strings as arrays of bits.
 //! - `contract`: what strings answer as a type of value.

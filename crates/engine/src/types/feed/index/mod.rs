@@ -1,4 +1,5 @@
-//! The index of a feed: for each item a word, in order, so that the leaves with a value are found by a search.
+//! The index of a feed: for each item a word, in order, so that the leaves with a value are found by a search. The
+//! rest of the feed uses it.
 //!
 //! ```text
 //! a word: | leaf / 256: 36 bits | hash of the value: 28 bits |
