@@ -6,10 +6,12 @@
 //! - `parameters`: the parameters, with Redis 7.0's names, ranges and defaults.
 //! - `parse`: values in text form, with Redis' rules and words.
 //! - `stored`: the parameters that belong to the store, where all its processes find them.
+//! - `value`: the types of values.
 
 mod parameters;
 mod parse;
 mod stored;
+mod value;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -19,48 +21,10 @@ pub use parameters::{Check, Kind, PARAMETERS, Parameter};
 pub(crate) use parse::percentile_text;
 pub use stored::{STORED, store_value, stored_value};
 use undercroft_engine::{ForkMutex, Limits, PackedLimits, StreamLimits};
+pub use value::Value;
 
 use crate::arguments::CommandError;
 use crate::glob::{Case, matches};
-
-/// A parameter's value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// `yes` or `no`.
-    Boolean(bool),
-    /// A number.
-    Integer(i64),
-    /// Bytes.
-    Memory(u64),
-    /// One of a few words.
-    Choice(&'static str),
-    /// Anything else, in its normal form.
-    Text(Vec<u8>),
-}
-
-impl Value {
-    /// As CONFIG GET shows it.
-    pub fn text(&self) -> Vec<u8> {
-        match self {
-            Value::Boolean(true) => b"yes".to_vec(),
-            Value::Boolean(false) => b"no".to_vec(),
-            Value::Integer(number) => number.to_string().into_bytes(),
-            Value::Memory(bytes) => bytes.to_string().into_bytes(),
-            Value::Choice(word) => word.as_bytes().to_vec(),
-            Value::Text(text) => text.clone(),
-        }
-    }
-
-    /// A number, a size, which is cut to the range, or 1 for `yes`; 0 for anything else.
-    fn number(&self) -> i64 {
-        match self {
-            Value::Integer(number) => *number,
-            Value::Memory(bytes) => i64::try_from(*bytes).unwrap_or(i64::MAX),
-            Value::Boolean(value) => i64::from(*value),
-            _ => 0,
-        }
-    }
-}
 
 /// A change to one parameter.
 pub type Change = (&'static Parameter, Value);

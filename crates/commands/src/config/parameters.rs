@@ -1,7 +1,7 @@
 //! The parameters, with Redis 7.0's names, ranges and defaults.
 
-use super::Value;
 use super::parse::{addresses, memory, notifications, output_limits, percentiles, save};
+use super::value::Value;
 use crate::arguments::parse_integer;
 
 /// Brings a text into its normal form, given the old value's; or says what is wrong with it.
