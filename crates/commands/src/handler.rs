@@ -9,6 +9,7 @@ use crate::host::Host;
 use crate::reply::Reply;
 use crate::session::Session;
 use crate::statistics::Lap;
+use crate::table::{self, Command};
 
 /// Everything a handler may see and change besides its arguments and its reply.
 pub struct Context<'a> {
@@ -18,6 +19,8 @@ pub struct Context<'a> {
     pub host: Host<'a>,
     /// The store the commands work on, by itself or within MULTI and EXEC.
     pub store: Access<'a>,
+    /// What runs each command, by its number.
+    pub(crate) handlers: &'static Handlers,
     /// Whether even the fastest commands are timed, for the slow log or for LATENCY.
     pub(crate) timed: bool,
     /// Whether commands are shown to connections that MONITOR.
@@ -36,14 +39,19 @@ pub struct Context<'a> {
 const WORTH_TIMING: i64 = 10_000;
 
 impl<'a> Context<'a> {
-    /// What commands of this connection work with. Made once for each batch of commands: it looks at the
-    /// configuration of the slow log.
+    /// See [`Context::new`], which knows the handlers.
     #[inline]
-    pub fn new(session: &'a mut Session, host: Host<'a>, store: &'a Store) -> Context<'a> {
+    pub(crate) fn with_handlers(
+        handlers: &'static Handlers,
+        session: &'a mut Session,
+        host: Host<'a>,
+        store: &'a Store,
+    ) -> Context<'a> {
         let mut context = Context {
             store: store.access().leaving_untouched(session.no_touch),
             session,
             host,
+            handlers,
             timed: false,
             shows: false,
             direct: false,
@@ -52,6 +60,12 @@ impl<'a> Context<'a> {
         };
         context.choose_way();
         context
+    }
+
+    /// What runs a command.
+    #[inline(always)]
+    pub(crate) fn handler_of(&self, command: &Command) -> Handler {
+        self.handlers[usize::from(command.number)]
     }
 
     /// To be called when the configuration was changed, the connection began to monitor, or a transaction began or ended.
@@ -215,4 +229,11 @@ pub type Outcome = Result<(), Failure>;
 /// Runs one command. The arguments have the command's name first and are as many as its arity says.
 ///
 /// A handler writes one whole reply, or fails before it has written anything.
-pub type Handler = fn(&mut Context<'_>, &[&[u8]], &mut dyn Reply) -> Outcome;
+pub(crate) type Handler = fn(&mut Context<'_>, &[&[u8]], &mut dyn Reply) -> Outcome;
+
+/// A command by its name, and what runs it. A container stands for those of its subcommands that have no entry.
+pub(crate) type HandlerEntry = (&'static str, Handler);
+
+/// What runs each command and subcommand, by its number. The list of all is above the handlers, which find one another
+/// through their [`Context`].
+pub(crate) type Handlers = [Handler; table::COUNT];

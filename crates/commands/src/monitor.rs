@@ -7,7 +7,7 @@
 use std::io::Write as _;
 
 use crate::arguments::CommandError;
-use crate::handler::{Context, Outcome};
+use crate::handler::{Context, HandlerEntry, Outcome};
 use crate::pause::may_replicate;
 use crate::print::quote;
 use crate::reply::Reply;
@@ -15,8 +15,11 @@ use crate::session::Session;
 use crate::slow::without_secrets;
 use crate::table::{Command, Flag};
 
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[("monitor", monitor)];
+
 /// MONITOR.
-pub(crate) fn monitor(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn monitor(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     if context.session.multi.is_some() {
         return Err(
             CommandError::fixed("ERR MONITOR isn't allowed for DENY BLOCKING client").into(),

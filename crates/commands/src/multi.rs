@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use undercroft_engine::{ShardSet, Topic};
 
 use crate::arguments::is_keyword;
-use crate::handler::{Context, Handler};
+use crate::handler::Context;
 use crate::handlers::scripting;
 use crate::table::{Category, Command, Flag, Group};
 
@@ -35,7 +35,6 @@ pub(crate) struct Multi {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queued {
     pub(crate) command: &'static Command,
-    pub(crate) handler: Handler,
     /// Whether it is part of the transaction; otherwise it runs behind the commit.
     pub(crate) inside: bool,
     /// Which of all arguments are its own: the first, and how many.
@@ -76,7 +75,6 @@ impl Multi {
         &mut self,
         context: &Context<'_>,
         command: &'static Command,
-        handler: Handler,
         arguments: &[&[u8]],
     ) {
         let inside = is_inside(command, arguments) && !(publishes(command) && self.subscribes);
@@ -106,7 +104,6 @@ impl Multi {
         self.subscribes |= command.name.ends_with("subscribe");
         self.queue.push(Queued {
             command,
-            handler,
             inside,
             arguments: (self.ends.len(), arguments.len()),
         });

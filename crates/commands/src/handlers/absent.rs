@@ -1,16 +1,31 @@
 //! What other servers have and this one has not: a cluster, a master to follow, modules.
 
 use crate::arguments::{CommandError, is_keyword, parse_integer};
-use crate::handler::{Context, Outcome};
+use crate::handler::{Context, HandlerEntry, Outcome};
 use crate::reply::Reply;
 
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("cluster", cluster),
+    ("module", change_modules),
+    ("asking", cluster),
+    ("readonly", cluster),
+    ("readwrite", cluster),
+    ("module|list", modules),
+    ("replicaof", follow),
+    ("slaveof", follow),
+    ("sync", copy),
+    ("psync", copy),
+    ("replconf", replica_configuration),
+];
+
 /// CLUSTER, READONLY and their like.
-pub(crate) fn cluster(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
+fn cluster(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     Err(CommandError::fixed("ERR This instance has cluster support disabled").into())
 }
 
 /// REPLICAOF and SLAVEOF: NO ONE is what is so already.
-pub(crate) fn follow(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn follow(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     if is_keyword(arguments[1], "NO") && is_keyword(arguments[2], "ONE") {
         reply.ok();
         return Ok(());
@@ -28,7 +43,7 @@ pub(crate) fn follow(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn R
 
 /// PSYNC and SYNC. A replica of Redis or Valkey that receives this error code to PSYNC connects again with its next
 /// cron, once a second; any other error makes it connect again at once, hundreds of times a second.
-pub(crate) fn copy(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
+fn copy(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     Err(CommandError::fixed(
         "NOMASTERLINK this server sends its data to no replica: 'undercroft export' and 'undercroft import' copy it to \
          another machine",
@@ -37,7 +52,7 @@ pub(crate) fn copy(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outco
 }
 
 /// REPLCONF: pairs of an option and its value, which mean nothing here.
-pub(crate) fn replica_configuration(
+fn replica_configuration(
     _: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
@@ -50,13 +65,13 @@ pub(crate) fn replica_configuration(
 }
 
 /// MODULE LIST.
-pub(crate) fn modules(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn modules(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     reply.array(0);
     Ok(())
 }
 
 /// MODULE LOAD and its like: what a Redis answers that was not configured to load modules.
-pub(crate) fn change_modules(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
+fn change_modules(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     Err(CommandError::fixed(
         "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from \
          a local connection, otherwise you need to set this option in the configuration file, and then restart the \

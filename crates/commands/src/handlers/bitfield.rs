@@ -3,9 +3,13 @@
 use undercroft_engine::{KeyEvent, Text};
 
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::handlers::bits::{check_offset, look_at_text};
 use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] =
+    &[("bitfield", bitfield), ("bitfield_ro", bitfield_ro)];
 
 /// An integer's sign and width in bits: `i1` to `i64`, `u1` to `u63`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,11 +169,7 @@ fn field_offset(context: &Context<'_>, argument: &[u8], bits: u32) -> Result<u64
 }
 
 /// BITFIELD.
-pub(crate) fn bitfield(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn bitfield(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let operations = parse(context, &arguments[2..])?;
     let end = |operation: &Operation| operation.offset + u64::from(operation.field.bits);
     let writes = operations
@@ -224,11 +224,7 @@ pub(crate) fn bitfield(
 }
 
 /// BITFIELD_RO.
-pub(crate) fn bitfield_ro(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn bitfield_ro(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let operations = parse(context, &arguments[2..])?;
     let only_gets = operations
         .iter()

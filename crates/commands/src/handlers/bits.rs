@@ -3,8 +3,17 @@
 use undercroft_engine::{BitOperation, KeyEvent, Text, View};
 
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("setbit", setbit),
+    ("getbit", getbit),
+    ("bitcount", bitcount),
+    ("bitpos", bitpos),
+    ("bitop", bitop),
+];
 
 /// A bit's place from an argument; it must lie inside the longest string there may be.
 pub(crate) fn bit_offset(context: &Context<'_>, argument: &[u8]) -> Result<u64, CommandError> {
@@ -27,11 +36,7 @@ pub(crate) fn check_offset(
 }
 
 /// SETBIT.
-pub(crate) fn setbit(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn setbit(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let offset = bit_offset(context, arguments[2])?;
     let bit = parse_integer(arguments[3]).filter(|bit| matches!(bit, 0 | 1));
     let bit = bit.ok_or(CommandError::fixed(
@@ -70,11 +75,7 @@ pub(crate) fn look_at_text<R>(
 }
 
 /// GETBIT.
-pub(crate) fn getbit(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn getbit(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let offset = bit_offset(context, arguments[2])?;
     let bit = look_at_text(context, arguments[1], |text, view| {
         Ok(text.bits(view, offset, 1)?)
@@ -114,11 +115,7 @@ fn bit_range(start: i64, end: Option<i64>, bits: bool, bytes: u64) -> Option<(u6
 }
 
 /// BITCOUNT. As in Redis, wrong arguments are no error where the key is missing.
-pub(crate) fn bitcount(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn bitcount(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let range = match &arguments[2..] {
         [] => Ok(Some((0, -1, false))),
         [start, end, unit @ ..] if unit.len() <= 1 => count_range(start, end, unit),
@@ -155,11 +152,7 @@ fn count_range(
 }
 
 /// BITPOS. As in Redis, wrong arguments behind the bit are no error where the key is missing.
-pub(crate) fn bitpos(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn bitpos(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let bit = match integer(arguments[2])? {
         0 => false,
         1 => true,
@@ -202,11 +195,7 @@ fn position_range(rest: &[&[u8]]) -> Result<(i64, Option<i64>, bool), CommandErr
 }
 
 /// BITOP.
-pub(crate) fn bitop(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn bitop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let operation = match arguments[1].to_ascii_uppercase().as_slice() {
         b"AND" => BitOperation::And,
         b"OR" => BitOperation::Or,

@@ -7,25 +7,29 @@ use undercroft_engine::{Access, Answer, Begun, End, Take, Wanted};
 use super::lists::{Several, end};
 use super::sorted::pop::Request;
 use crate::arguments::CommandError;
-use crate::handler::{Context, Outcome};
+use crate::handler::{Context, HandlerEntry, Outcome};
 use crate::reply::Reply;
 use crate::wait::{self, Shape, Wait, timeout};
 
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("blpop", blpop),
+    ("brpop", brpop),
+    ("blmove", blmove),
+    ("brpoplpush", brpoplpush),
+    ("blmpop", blmpop),
+    ("bzpopmin", bzpopmin),
+    ("bzpopmax", bzpopmax),
+    ("bzmpop", bzmpop),
+];
+
 /// BLPOP.
-pub(crate) fn blpop(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn blpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     pop(context, arguments, End::Left, reply)
 }
 
 /// BRPOP.
-pub(crate) fn brpop(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn brpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     pop(context, arguments, End::Right, reply)
 }
 
@@ -35,22 +39,14 @@ fn pop(context: &mut Context<'_>, arguments: &[&[u8]], end: End, reply: &mut dyn
 }
 
 /// BZPOPMIN.
-pub(crate) fn bzpopmin(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn bzpopmin(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (highest, count) = (false, 1);
     let take = Take::Scored { highest, count };
     of_keys(context, arguments, take, Shape::Member, reply)
 }
 
 /// BZPOPMAX.
-pub(crate) fn bzpopmax(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn bzpopmax(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (highest, count) = (true, 1);
     let take = Take::Scored { highest, count };
     of_keys(context, arguments, take, Shape::Member, reply)
@@ -72,21 +68,13 @@ fn of_keys(
 }
 
 /// BLMOVE.
-pub(crate) fn blmove(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn blmove(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (from, to) = (end(arguments[3])?, end(arguments[4])?);
     move_item(context, &arguments[1..3], from, to, arguments[5], reply)
 }
 
 /// BRPOPLPUSH.
-pub(crate) fn brpoplpush(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn brpoplpush(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (keys, time) = (&arguments[1..3], arguments[3]);
     move_item(context, keys, End::Right, End::Left, time, reply)
 }
@@ -105,11 +93,7 @@ fn move_item(
 }
 
 /// BLMPOP.
-pub(crate) fn blmpop(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn blmpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let Several { keys, end, count } = Several::parse(&arguments[2..])?;
     let time = timeout(arguments[1])?;
     let take = Take::Items { end, count };
@@ -117,11 +101,7 @@ pub(crate) fn blmpop(
 }
 
 /// BZMPOP.
-pub(crate) fn bzmpop(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn bzmpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let Request {
         keys,
         highest,

@@ -1,41 +1,50 @@
 //! CLIENT: connections, this one and the others.
 
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
-use crate::handler::{Context, Outcome};
+use crate::handler::{Context, HandlerEntry, Outcome};
 use crate::handlers::embedded;
 use crate::reply::Reply;
 use crate::session::{ClientInfo, ClientKind, KillFilter, ReplyMode};
 
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("client|id", id),
+    ("client|getname", getname),
+    ("client|setname", setname),
+    ("client|setinfo", setinfo),
+    ("client|info", info),
+    ("client|list", list),
+    ("client|kill", kill),
+    ("client|no-evict", no_evict),
+    ("client|no-touch", no_touch),
+    ("client|pause", pause),
+    ("client|unpause", unpause),
+    ("client|unblock", unblock),
+    ("client|reply", reply_mode),
+];
+
 /// CLIENT ID.
-pub(crate) fn id(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn id(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     reply.integer(context.session.id as i64);
     Ok(())
 }
 
 /// CLIENT GETNAME.
-pub(crate) fn getname(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn getname(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let name = &context.session.name;
     reply.bulk_or_null((!name.is_empty()).then_some(name));
     Ok(())
 }
 
 /// CLIENT SETNAME.
-pub(crate) fn setname(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn setname(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     context.session.set_name(arguments[2])?;
     reply.ok();
     Ok(())
 }
 
 /// CLIENT SETINFO, of Redis 7.2, which clients send as they connect.
-pub(crate) fn setinfo(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn setinfo(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     context.session.set_library(arguments[2], arguments[3])?;
     reply.ok();
     Ok(())
@@ -69,11 +78,7 @@ fn write_lines(clients: &[ClientInfo], reply: &mut dyn Reply) {
 }
 
 /// CLIENT INFO.
-pub(crate) fn info(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn info(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     write_lines(&[own_info(context, arguments)], reply);
     Ok(())
 }
@@ -91,11 +96,7 @@ fn kind(name: &[u8]) -> Result<ClientKind, CommandError> {
 }
 
 /// CLIENT LIST.
-pub(crate) fn list(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn list(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (mut wanted_kind, mut wanted_ids) = (None, None);
     match &arguments[2..] {
         [] => {}
@@ -119,11 +120,7 @@ pub(crate) fn list(
 }
 
 /// CLIENT KILL.
-pub(crate) fn kill(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn kill(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let own = own_info(context, arguments);
     let (filter, spares_caller) = match arguments {
         [_, _, address] => {
@@ -192,11 +189,7 @@ fn kill_filter(mut rest: &[&[u8]]) -> Result<(KillFilter, bool), CommandError> {
 }
 
 /// CLIENT REPLY. OFF and SKIP are not answered.
-pub(crate) fn reply_mode(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn reply_mode(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let mode = &mut context.session.reply_mode;
     match arguments[2].to_ascii_uppercase().as_slice() {
         b"ON" => {
@@ -212,22 +205,14 @@ pub(crate) fn reply_mode(
 }
 
 /// CLIENT NO-EVICT.
-pub(crate) fn no_evict(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn no_evict(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     context.session.no_evict = on_or_off(arguments[2])?;
     reply.ok();
     Ok(())
 }
 
 /// CLIENT NO-TOUCH, of Redis 7.2.
-pub(crate) fn no_touch(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn no_touch(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let untouched = on_or_off(arguments[2])?;
     context.session.no_touch = untouched;
     context.store = context.store.leaving_untouched(untouched);
@@ -246,11 +231,7 @@ fn on_or_off(argument: &[u8]) -> Result<bool, CommandError> {
 }
 
 /// CLIENT PAUSE.
-pub(crate) fn pause(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn pause(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let all = match &arguments[3..] {
         [] => true,
         [mode] if is_keyword(mode, "ALL") => true,
@@ -278,18 +259,14 @@ pub(crate) fn pause(
 }
 
 /// CLIENT UNPAUSE.
-pub(crate) fn unpause(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn unpause(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     context.host.connections.unpause();
     reply.ok();
     Ok(())
 }
 
 /// CLIENT UNBLOCK.
-pub(crate) fn unblock(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn unblock(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let with_error = match &arguments[3..] {
         [] => false,
         [reason] if is_keyword(reason, "TIMEOUT") => false,

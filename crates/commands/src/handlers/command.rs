@@ -2,36 +2,39 @@
 
 use crate::arguments::{CommandError, is_keyword};
 use crate::glob::{Case, matches};
-use crate::handler::{Context, Failure};
+use crate::handler::{Context, Failure, HandlerEntry};
 use crate::reply::Reply;
 use crate::table::{
     Argument, Category, Command, Flag, KeyFlag, KeyFlags, KeySpec, Kind, all, find_full,
-    resolve_name,
+    resolve_name, with_subcommands,
 };
 
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("command", command),
+    ("command|count", count),
+    ("command|docs", docs),
+    ("command|info", info),
+    ("command|list", list),
+    ("command|getkeys", get_keys),
+    ("command|getkeysandflags", get_keys_and_flags),
+];
+
 /// COMMAND.
-pub(crate) fn command(
-    _: &mut Context<'_>,
-    _: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Result<(), Failure> {
+fn command(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Result<(), Failure> {
     reply.array(all().len());
     all().iter().for_each(|command| write_info(command, reply));
     Ok(())
 }
 
 /// COMMAND COUNT.
-pub(crate) fn count(
-    _: &mut Context<'_>,
-    _: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Result<(), Failure> {
+fn count(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Result<(), Failure> {
     reply.integer(all().len() as i64);
     Ok(())
 }
 
 /// COMMAND INFO [name ...].
-pub(crate) fn info(
+fn info(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
@@ -51,14 +54,10 @@ pub(crate) fn info(
 }
 
 /// COMMAND DOCS [name ...].
-pub(crate) fn docs(
-    _: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Result<(), Failure> {
+fn docs(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Result<(), Failure> {
     let names = arguments.get(2..).unwrap_or_default();
     let found: Vec<&Command> = if names.is_empty() {
-        all().to_vec()
+        all().iter().collect()
     } else {
         // A name without a command is left out.
         names.iter().filter_map(|name| find_full(name)).collect()
@@ -68,11 +67,7 @@ pub(crate) fn docs(
 }
 
 /// COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern].
-pub(crate) fn list(
-    _: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Result<(), Failure> {
+fn list(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Result<(), Failure> {
     let filter: Box<dyn Fn(&Command) -> bool> = match arguments.get(2..).unwrap_or_default() {
         [] => Box::new(|_| true),
         // There are no modules.
@@ -97,11 +92,7 @@ pub(crate) fn list(
         }
         _ => return Err(CommandError::SYNTAX.into()),
     };
-    let every = all()
-        .iter()
-        .copied()
-        .flat_map(|command| std::iter::once(command).chain(command.subcommands));
-    let names: Vec<&str> = every
+    let names: Vec<&str> = with_subcommands()
         .filter(|command| filter(command))
         .map(|command| command.name)
         .collect();
@@ -111,7 +102,7 @@ pub(crate) fn list(
 }
 
 /// COMMAND GETKEYS command argument ...
-pub(crate) fn get_keys(
+fn get_keys(
     _: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
@@ -123,7 +114,7 @@ pub(crate) fn get_keys(
 }
 
 /// COMMAND GETKEYSANDFLAGS command argument ...
-pub(crate) fn get_keys_and_flags(
+fn get_keys_and_flags(
     _: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,

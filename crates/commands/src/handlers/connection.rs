@@ -1,22 +1,30 @@
 //! The connection itself: PING, SELECT, HELLO, AUTH and their like.
 
 use crate::arguments::{CommandError, is_keyword, parse_integer};
-use crate::handler::{Context, Outcome};
+use crate::handler::{Context, HandlerEntry, Outcome};
 use crate::handlers::keys::database_number;
 use crate::handlers::pubsub::unsubscribe_all;
 use crate::protocol::Protocol;
 use crate::reply::Reply;
 use crate::session::check_name;
 
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("ping", ping),
+    ("echo", echo),
+    ("select", select),
+    ("hello", hello),
+    ("auth", auth),
+    ("quit", quit),
+    ("reset", reset),
+    ("time", time),
+];
+
 const WRONG_PASSWORD: CommandError =
     CommandError::fixed("WRONGPASS invalid username-password pair or user is disabled.");
 
 /// PING.
-pub(crate) fn ping(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn ping(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     // As in Redis, clients that ask whether all is well learn that a script takes long.
     if !context.scripted
         && let Some(script) = context.store.store().running_script()
@@ -39,17 +47,13 @@ pub(crate) fn ping(
 }
 
 /// ECHO.
-pub(crate) fn echo(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn echo(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     reply.bulk(arguments[1]);
     Ok(())
 }
 
 /// SELECT.
-pub(crate) fn select(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn select(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     context.session.database = database_number(arguments[1])? as u32;
     reply.ok();
     Ok(())
@@ -65,11 +69,7 @@ fn log_in(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(),
 }
 
 /// AUTH.
-pub(crate) fn auth(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn auth(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (user, password) = match arguments {
         [_, password] => {
             if context.host.connections.initial_user().is_some() {
@@ -90,11 +90,7 @@ pub(crate) fn auth(
 }
 
 /// HELLO.
-pub(crate) fn hello(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn hello(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let mut protocol = context.session.protocol;
     let mut rest = &arguments[1..];
     if let [version, behind @ ..] = rest {
@@ -161,14 +157,14 @@ pub(crate) fn hello(
 }
 
 /// QUIT.
-pub(crate) fn quit(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn quit(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     context.session.close_after_reply = true;
     reply.ok();
     Ok(())
 }
 
 /// RESET.
-pub(crate) fn reset(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn reset(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     unsubscribe_all(context)?;
     if std::mem::take(&mut context.session.monitors) {
         context.host.connections.end_monitor(context.session);
@@ -183,7 +179,7 @@ pub(crate) fn reset(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Repl
 }
 
 /// TIME.
-pub(crate) fn time(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn time(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let now = context.host.now_microseconds();
     reply.array(2);
     reply.bulk((now / 1_000_000).to_string().as_bytes());

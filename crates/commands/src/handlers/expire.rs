@@ -1,15 +1,24 @@
 //! Deadlines of keys.
 
 use crate::arguments::{CommandError, TimeBase, TimeUnit, deadline};
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::reply::Reply;
 
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("expire", expire),
+    ("pexpire", pexpire),
+    ("expireat", expireat),
+    ("pexpireat", pexpireat),
+    ("ttl", ttl),
+    ("pttl", pttl),
+    ("expiretime", expiretime),
+    ("pexpiretime", pexpiretime),
+    ("persist", persist),
+];
+
 /// EXPIRE.
-pub(crate) fn expire(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn expire(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     set_deadline(
         context,
         arguments,
@@ -21,11 +30,7 @@ pub(crate) fn expire(
 }
 
 /// PEXPIRE.
-pub(crate) fn pexpire(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn pexpire(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     set_deadline(
         context,
         arguments,
@@ -37,11 +42,7 @@ pub(crate) fn pexpire(
 }
 
 /// EXPIREAT.
-pub(crate) fn expireat(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn expireat(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     set_deadline(
         context,
         arguments,
@@ -53,11 +54,7 @@ pub(crate) fn expireat(
 }
 
 /// PEXPIREAT.
-pub(crate) fn pexpireat(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn pexpireat(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     set_deadline(
         context,
         arguments,
@@ -163,11 +160,7 @@ fn set_deadline(
 }
 
 /// PERSIST.
-pub(crate) fn persist(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn persist(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let (found, removed) = store.write(store.shards_of([&key]), |writer| {
@@ -186,44 +179,28 @@ pub(crate) fn persist(
 }
 
 /// TTL.
-pub(crate) fn ttl(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn ttl(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     tell(context, arguments[1], reply, |deadline, now| {
         rounded_seconds((deadline - now).max(0))
     })
 }
 
 /// PTTL.
-pub(crate) fn pttl(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn pttl(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     tell(context, arguments[1], reply, |deadline, now| {
         (deadline - now).max(0)
     })
 }
 
 /// EXPIRETIME.
-pub(crate) fn expiretime(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn expiretime(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     tell(context, arguments[1], reply, |deadline, _| {
         rounded_seconds(deadline)
     })
 }
 
 /// PEXPIRETIME.
-pub(crate) fn pexpiretime(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn pexpiretime(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     tell(context, arguments[1], reply, |deadline, _| deadline)
 }
 

@@ -5,11 +5,31 @@ use undercroft_engine::{
 };
 
 use crate::arguments::{CommandError, float, integer, is_keyword};
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::handlers::walk::walk;
 use crate::number::Extended;
 use crate::protocol::Protocol;
 use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("hset", hset),
+    ("hsetnx", hsetnx),
+    ("hmset", hmset),
+    ("hget", hget),
+    ("hmget", hmget),
+    ("hgetall", hgetall),
+    ("hdel", hdel),
+    ("hexists", hexists),
+    ("hlen", hlen),
+    ("hkeys", hkeys),
+    ("hvals", hvals),
+    ("hstrlen", hstrlen),
+    ("hincrby", hincrby),
+    ("hincrbyfloat", hincrbyfloat),
+    ("hrandfield", hrandfield),
+    ("hscan", hscan),
+];
 
 /// The configured limits of hashes in one piece.
 fn limits(context: &Context<'_>) -> PackedLimits {
@@ -17,22 +37,14 @@ fn limits(context: &Context<'_>) -> PackedLimits {
 }
 
 /// HSET.
-pub(crate) fn hset(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn hset(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let new = set(context, arguments, "hset")?;
     reply.integer(new as i64);
     Ok(())
 }
 
 /// HMSET.
-pub(crate) fn hmset(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn hmset(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     set(context, arguments, "hmset")?;
     reply.ok();
     Ok(())
@@ -53,11 +65,7 @@ fn set(context: &mut Context<'_>, arguments: &[&[u8]], name: &str) -> Result<u64
 }
 
 /// HSETNX.
-pub(crate) fn hsetnx(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn hsetnx(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database, limits) = (context.store, context.database(), limits(context));
     let (key, field) = (store.key(arguments[1]), store.key(arguments[2]));
     let set = store.write(store.shards_of([&key]), |writer| {
@@ -75,11 +83,7 @@ pub(crate) fn hsetnx(
 }
 
 /// HGET.
-pub(crate) fn hget(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn hget(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let (key, field) = (store.key(arguments[1]), store.key(arguments[2]));
     let scratch = &mut context.session.scratch;
@@ -105,11 +109,7 @@ fn read<R>(
 }
 
 /// HMGET.
-pub(crate) fn hmget(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn hmget(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let fields: Vec<Key<'_>> = context.keys(&arguments[2..]);
     let values = read(context, arguments[1], |reader, hash| {
         let (mut texts, mut there) = (Ranges::new(), Vec::with_capacity(fields.len()));
@@ -138,11 +138,7 @@ fn all(context: &mut Context<'_>, key: &[u8], parts: Parts) -> Result<Ranges, Fa
 }
 
 /// HGETALL.
-pub(crate) fn hgetall(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn hgetall(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let texts = all(context, arguments[1], Parts::Both)?;
     reply.map(texts.len() / 2);
     reply.bulks(&texts);
@@ -150,11 +146,7 @@ pub(crate) fn hgetall(
 }
 
 /// HKEYS.
-pub(crate) fn hkeys(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn hkeys(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let texts = all(context, arguments[1], Parts::Fields)?;
     reply.array(texts.len());
     reply.bulks(&texts);
@@ -162,11 +154,7 @@ pub(crate) fn hkeys(
 }
 
 /// HVALS.
-pub(crate) fn hvals(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn hvals(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let texts = all(context, arguments[1], Parts::Values)?;
     reply.array(texts.len());
     reply.bulks(&texts);
@@ -174,11 +162,7 @@ pub(crate) fn hvals(
 }
 
 /// HDEL.
-pub(crate) fn hdel(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn hdel(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let removed = store.write(store.shards_of([&key]), |writer| {
@@ -190,11 +174,7 @@ pub(crate) fn hdel(
 }
 
 /// HEXISTS.
-pub(crate) fn hexists(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn hexists(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let field = context.store.key(arguments[2]);
     let there = read(context, arguments[1], |reader, hash| {
         hash.contains(reader.view(), &field)
@@ -204,11 +184,7 @@ pub(crate) fn hexists(
 }
 
 /// HLEN.
-pub(crate) fn hlen(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn hlen(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let length = read(context, arguments[1], |reader, hash| {
         hash.length(reader.view())
     })?;
@@ -217,11 +193,7 @@ pub(crate) fn hlen(
 }
 
 /// HSTRLEN.
-pub(crate) fn hstrlen(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn hstrlen(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let field = context.store.key(arguments[2]);
     let length = read(context, arguments[1], |reader, hash| {
         hash.value_length(reader.view(), &field)
@@ -231,11 +203,7 @@ pub(crate) fn hstrlen(
 }
 
 /// HINCRBY.
-pub(crate) fn hincrby(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn hincrby(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     const NOT_AN_INTEGER: CommandError = CommandError::fixed("ERR hash value is not an integer");
     let change = integer(arguments[3])?;
     let sum = change_value(context, arguments, KeyEvent::HIncrBy, |old| {
@@ -251,11 +219,7 @@ pub(crate) fn hincrby(
 }
 
 /// HINCRBYFLOAT.
-pub(crate) fn hincrbyfloat(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn hincrbyfloat(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     const NOT_A_FLOAT: CommandError = CommandError::fixed("ERR hash value is not a float");
     let change = float(arguments[3])?;
     if change.is_infinite() {
@@ -303,11 +267,7 @@ fn change_value<R>(
 }
 
 /// HRANDFIELD.
-pub(crate) fn hrandfield(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn hrandfield(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let count = match arguments.get(2) {
         None => None,
         Some(count) => Some(random_count(count)?),
@@ -405,11 +365,7 @@ pub(crate) fn sampled<T: Default>(sample: Option<Option<T>>) -> Result<T, Comman
 }
 
 /// HSCAN.
-pub(crate) fn hscan(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn hscan(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let database = context.database();
     walk(
         context,

@@ -5,9 +5,18 @@ use std::time::Duration;
 use undercroft_engine::{Encoding as TextEncoding, Entry, KeyEvent, View, limit_patience};
 
 use crate::arguments::{CommandError, is_keyword};
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::hyperloglog::{self as hll, Corrupt, Encoding, REGISTERS};
 use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("pfadd", pfadd),
+    ("pfcount", pfcount),
+    ("pfmerge", pfmerge),
+    ("pfdebug", pfdebug),
+    ("pfselftest", pfselftest),
+];
 
 const INVALID: CommandError =
     CommandError::fixed("WRONGTYPE Key is not a valid HyperLogLog string value.");
@@ -45,11 +54,7 @@ fn load(entry: Option<&Entry>, view: &View<'_>) -> Result<Option<Vec<u8>>, Failu
 }
 
 /// PFADD.
-pub(crate) fn pfadd(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn pfadd(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let sparse_max = sparse_max(context);
@@ -77,11 +82,7 @@ pub(crate) fn pfadd(
 }
 
 /// PFCOUNT.
-pub(crate) fn pfcount(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn pfcount(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let keys = context.keys(&arguments[1..]);
     if let [key] = keys.as_slice() {
@@ -168,11 +169,7 @@ fn count_and_cache(
 }
 
 /// PFMERGE.
-pub(crate) fn pfmerge(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn pfmerge(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let keys = context.keys(&arguments[1..]);
     let sparse_max = sparse_max(context);
@@ -211,11 +208,7 @@ pub(crate) fn pfmerge(
 }
 
 /// PFDEBUG.
-pub(crate) fn pfdebug(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn pfdebug(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (what, store, database) = (arguments[1], context.store, context.database());
     let key = store.key(arguments[2]);
     let densifies = is_keyword(what, "GETREG") || is_keyword(what, "TODENSE");
@@ -257,7 +250,7 @@ pub(crate) fn pfdebug(
 }
 
 /// PFSELFTEST: that sparse and dense values hold the same registers and estimate well, with elements made here.
-pub(crate) fn pfselftest(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn pfselftest(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     const ELEMENTS: u32 = 10_000;
     let (mut sparse, mut dense) = (hll::new(), hll::new());
     hll::make_dense(&mut dense)?;

@@ -4,8 +4,24 @@ use undercroft_engine::{Access, DATABASES, Key, KeyEvent, Ranges, ValueType, cha
 
 use crate::arguments::{CommandError, integer, is_keyword};
 use crate::glob::{Case, TooComplex, matches};
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("del", del),
+    ("unlink", del),
+    ("exists", exists),
+    ("type", type_of),
+    ("keys", keys),
+    ("scan", scan),
+    ("randomkey", randomkey),
+    ("rename", rename),
+    ("renamenx", renamenx),
+    ("copy", copy),
+    ("move", move_key),
+    ("touch", touch),
+];
 
 /// Source and destination are one.
 const SAME: CommandError = CommandError::fixed("ERR source and destination objects are the same");
@@ -29,11 +45,7 @@ pub(crate) fn check_database(number: i64) -> Result<usize, CommandError> {
 }
 
 /// DEL and UNLINK.
-pub(crate) fn del(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn del(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let removed = if let [_, key] = arguments {
         let key = store.key(key);
@@ -48,11 +60,7 @@ pub(crate) fn del(
 }
 
 /// EXISTS.
-pub(crate) fn exists(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn exists(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let found = look_for(context, &arguments[1..])?;
     let found = found.iter().filter(|(_, found)| *found).count();
     reply.integer(found as i64);
@@ -60,11 +68,7 @@ pub(crate) fn exists(
 }
 
 /// TOUCH.
-pub(crate) fn touch(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn touch(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let mut touched = 0;
     for (key, found) in look_for(context, &arguments[1..])? {
         if found {
@@ -97,11 +101,7 @@ fn look_for<'k>(
 }
 
 /// TYPE.
-pub(crate) fn type_of(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn type_of(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let found = store.read(store.shards_of([&key]), |reader| {
@@ -118,11 +118,7 @@ pub(crate) const TOO_COMPLEX: CommandError =
     CommandError::fixed("ERR pattern takes too many steps to match, expected a simpler one");
 
 /// KEYS.
-pub(crate) fn keys(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn keys(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let mut complex = None;
     let found = context.store.keys_where(context.database(), |key| {
         Ok(matches_all(arguments[1], key).unwrap_or_else(|error| {
@@ -147,11 +143,7 @@ pub(crate) fn matches_all(pattern: &[u8], key: &[u8]) -> Result<bool, TooComplex
 }
 
 /// SCAN.
-pub(crate) fn scan(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn scan(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let cursor = scan_cursor(arguments[1])?;
     let (mut count, mut pattern, mut kind) = (10, None, None);
     let mut rest = &arguments[2..];
@@ -223,18 +215,14 @@ pub(crate) fn scan_cursor(text: &[u8]) -> Result<u64, CommandError> {
 }
 
 /// RANDOMKEY.
-pub(crate) fn randomkey(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn randomkey(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let key = context.store.random_key(context.database(), chance())?;
     reply.bulk_or_null(key.as_deref());
     Ok(())
 }
 
 /// RENAME.
-pub(crate) fn rename(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn rename(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let (from, to) = (store.key(arguments[1]), store.key(arguments[2]));
     store.write(store.shards_of([&from, &to]), |writer| {
@@ -258,11 +246,7 @@ fn note_renamed(store: Access<'_>, from: &Key<'_>, to: &Key<'_>) {
 }
 
 /// RENAMENX.
-pub(crate) fn renamenx(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn renamenx(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let (from, to) = (store.key(arguments[1]), store.key(arguments[2]));
     let renamed = store.write(store.shards_of([&from, &to]), |writer| {
@@ -284,11 +268,7 @@ pub(crate) fn renamenx(
 }
 
 /// COPY.
-pub(crate) fn copy(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn copy(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let (mut target, mut replace) = (database, false);
     let mut rest = &arguments[3..];
@@ -328,11 +308,7 @@ pub(crate) fn copy(
 }
 
 /// MOVE.
-pub(crate) fn move_key(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn move_key(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let target = database_number(arguments[2])?;
     if target == database {

@@ -3,18 +3,28 @@
 use std::fmt::Write as _;
 
 use crate::arguments::CommandError;
-use crate::handler::{Context, Outcome};
+use crate::handler::{Context, HandlerEntry, Outcome};
 use crate::latency::{Event, Samples};
 use crate::reply::Reply;
 use crate::statistics::Distribution;
 use crate::table::find_full;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("latency|doctor", doctor),
+    ("latency|graph", graph),
+    ("latency|histogram", histogram),
+    ("latency|history", history),
+    ("latency|latest", latest),
+    ("latency|reset", reset),
+];
 
 /// Lines and columns of a graph at most.
 const HEIGHT: i64 = 4;
 const WIDTH: usize = 80;
 
 /// LATENCY LATEST.
-pub(crate) fn latest(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn latest(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let events = context.host.latency().all();
     reply.array(events.len());
     for (event, samples) in events {
@@ -29,11 +39,7 @@ pub(crate) fn latest(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Rep
 }
 
 /// LATENCY HISTORY.
-pub(crate) fn history(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn history(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let samples = samples_of(context, arguments[2]).unwrap_or_default();
     reply.array(samples.kept.len());
     for sample in samples.kept {
@@ -45,11 +51,7 @@ pub(crate) fn history(
 }
 
 /// LATENCY RESET.
-pub(crate) fn reset(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn reset(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let latency = context.host.latency();
     let named = arguments.get(2..).unwrap_or_default();
     let forgotten = if named.is_empty() {
@@ -63,11 +65,7 @@ pub(crate) fn reset(
 }
 
 /// LATENCY GRAPH.
-pub(crate) fn graph(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn graph(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let name = arguments[2];
     let Some(samples) = samples_of(context, name) else {
         return Err(CommandError::quoting("ERR No samples available for event ", name, "").into());
@@ -79,7 +77,7 @@ pub(crate) fn graph(
 }
 
 /// LATENCY DOCTOR.
-pub(crate) fn doctor(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn doctor(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let latency = context.host.latency();
     let events = latency.all();
     let text = if events.is_empty() && !latency.watches() {
@@ -96,11 +94,7 @@ pub(crate) fn doctor(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Rep
 }
 
 /// LATENCY HISTOGRAM.
-pub(crate) fn histogram(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn histogram(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let all = context.host.statistics().distributions();
     let named = arguments.get(2..).unwrap_or_default();
     let of = |name: &'static str| all.iter().filter(move |(other, _)| *other == name);

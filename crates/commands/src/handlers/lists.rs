@@ -3,42 +3,47 @@
 use undercroft_engine::{End, Inserted, Positions};
 
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::reply::Reply;
 
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("lpush", lpush),
+    ("rpush", rpush),
+    ("lpushx", lpushx),
+    ("rpushx", rpushx),
+    ("lpop", lpop),
+    ("rpop", rpop),
+    ("llen", llen),
+    ("lrange", lrange),
+    ("lindex", lindex),
+    ("lset", lset),
+    ("linsert", linsert),
+    ("lrem", lrem),
+    ("ltrim", ltrim),
+    ("lpos", lpos),
+    ("lmove", lmove),
+    ("rpoplpush", rpoplpush),
+    ("lmpop", lmpop),
+];
+
 /// LPUSH.
-pub(crate) fn lpush(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn lpush(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     push(context, arguments, End::Left, false, reply)
 }
 
 /// RPUSH.
-pub(crate) fn rpush(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn rpush(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     push(context, arguments, End::Right, false, reply)
 }
 
 /// LPUSHX.
-pub(crate) fn lpushx(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn lpushx(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     push(context, arguments, End::Left, true, reply)
 }
 
 /// RPUSHX.
-pub(crate) fn rpushx(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn rpushx(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     push(context, arguments, End::Right, true, reply)
 }
 
@@ -60,20 +65,12 @@ fn push(
 }
 
 /// LPOP.
-pub(crate) fn lpop(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn lpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     pop(context, arguments, End::Left, "lpop", reply)
 }
 
 /// RPOP.
-pub(crate) fn rpop(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn rpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     pop(context, arguments, End::Right, "rpop", reply)
 }
 
@@ -119,11 +116,7 @@ fn positive(argument: &[u8], error: &'static str) -> Result<u64, CommandError> {
 }
 
 /// LLEN.
-pub(crate) fn llen(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn llen(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let length = store.read(store.shards_of([&key]), |reader| {
@@ -135,11 +128,7 @@ pub(crate) fn llen(
 }
 
 /// LRANGE.
-pub(crate) fn lrange(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn lrange(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let range = (integer(arguments[2])?, integer(arguments[3])?);
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
@@ -155,11 +144,7 @@ pub(crate) fn lrange(
 }
 
 /// LINDEX.
-pub(crate) fn lindex(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn lindex(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let index = integer(arguments[2]);
@@ -182,11 +167,7 @@ pub(crate) fn lindex(
 }
 
 /// LSET.
-pub(crate) fn lset(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn lset(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     store.write(store.shards_of([&key]), |writer| {
@@ -205,11 +186,7 @@ pub(crate) fn lset(
 }
 
 /// LINSERT.
-pub(crate) fn linsert(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn linsert(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let before = is_keyword(arguments[2], "BEFORE");
     if !before && !is_keyword(arguments[2], "AFTER") {
         return Err(CommandError::SYNTAX.into());
@@ -230,11 +207,7 @@ pub(crate) fn linsert(
 }
 
 /// LREM.
-pub(crate) fn lrem(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn lrem(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let count = integer(arguments[2])?;
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
@@ -247,11 +220,7 @@ pub(crate) fn lrem(
 }
 
 /// LTRIM.
-pub(crate) fn ltrim(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn ltrim(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (start, stop) = (integer(arguments[2])?, integer(arguments[3])?);
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
@@ -264,11 +233,7 @@ pub(crate) fn ltrim(
 }
 
 /// LPOS.
-pub(crate) fn lpos(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn lpos(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (mut rank, mut count, mut most) = (1, None, 0);
     let mut rest = &arguments[3..];
     while let [option, value, behind @ ..] = rest {
@@ -340,21 +305,13 @@ pub(super) fn end(argument: &[u8]) -> Result<End, CommandError> {
 }
 
 /// LMOVE.
-pub(crate) fn lmove(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn lmove(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (from_end, to_end) = (end(arguments[3])?, end(arguments[4])?);
     move_item(context, arguments, from_end, to_end, reply)
 }
 
 /// RPOPLPUSH.
-pub(crate) fn rpoplpush(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn rpoplpush(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     move_item(context, arguments, End::Right, End::Left, reply)
 }
 
@@ -417,11 +374,7 @@ impl<'a> Several<'a> {
 }
 
 /// LMPOP.
-pub(crate) fn lmpop(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn lmpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let several = Several::parse(&arguments[1..])?;
     let (store, database) = (context.store, context.database());
     let keys = context.keys(several.keys);

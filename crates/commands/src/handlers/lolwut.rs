@@ -1,9 +1,12 @@
 //! LOLWUT: a picture and the version.
 
 use crate::arguments::{integer, is_keyword};
-use crate::handler::{Context, Outcome};
+use crate::handler::{Context, HandlerEntry, Outcome};
 use crate::info::REDIS_VERSION;
 use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[("lolwut", lolwut)];
 
 /// Bays of the vault that is drawn, and the most that may be asked for.
 const BAYS: usize = 5;
@@ -19,7 +22,7 @@ const BAY: [(&str, &str); 6] = [
 ];
 
 /// `LOLWUT [VERSION version] [bays]`.
-pub(crate) fn lolwut(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn lolwut(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (version, sizes) = match &arguments[1..] {
         [word, version, rest @ ..] if is_keyword(word, "VERSION") => (integer(version)?, rest),
         rest => (7, rest),

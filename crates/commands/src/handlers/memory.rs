@@ -4,10 +4,18 @@ use std::fmt::Write as _;
 
 use undercroft_engine::DATABASES;
 
-use crate::handler::{Context, Outcome};
+use crate::handler::{Context, HandlerEntry, Outcome};
 use crate::handlers::client::connections;
 use crate::info::memory::{Figures, Texts, client_memory, human};
 use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("memory|doctor", doctor),
+    ("memory|malloc-stats", sizes),
+    ("memory|purge", purge),
+    ("memory|stats", stats),
+];
 
 /// Below so many bytes nothing can be said of a store.
 const LITTLE: u64 = 5 << 20;
@@ -31,7 +39,7 @@ fn double(name: &str, value: f64, reply: &mut dyn Reply) {
 }
 
 /// MEMORY STATS.
-pub(crate) fn stats(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn stats(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let figures = Figures::of(context);
     let mut keys = 0;
     for database in 0..DATABASES {
@@ -85,7 +93,7 @@ pub(crate) fn stats(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Repl
 }
 
 /// MEMORY DOCTOR.
-pub(crate) fn doctor(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn doctor(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     reply.verbatim("txt", findings(context).as_bytes());
     Ok(())
 }
@@ -162,14 +170,14 @@ fn findings(context: &Context<'_>) -> String {
 }
 
 /// MEMORY PURGE.
-pub(crate) fn purge(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn purge(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     context.store.purge()?;
     reply.ok();
     Ok(())
 }
 
 /// MEMORY MALLOC-STATS.
-pub(crate) fn sizes(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn sizes(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let figures = Figures::of(context);
     let statistics = &figures.statistics;
     let mut text = format!(

@@ -3,8 +3,19 @@
 use undercroft_engine::{Entry, Error, KeyEvent, Ranges, STRING_MAX, ValueType, View, rdb};
 
 use crate::arguments::{CommandError, integer, is_keyword};
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("dump", dump_key),
+    ("restore", restore),
+    ("object|encoding", encoding),
+    ("object|idletime", idletime),
+    ("object|freq", freq),
+    ("object|refcount", refcount),
+    ("memory|usage", usage),
+];
 
 /// What `look` finds in a key's entry; none where the key is not there.
 pub(crate) fn look<R>(
@@ -23,11 +34,7 @@ pub(crate) fn look<R>(
 }
 
 /// DUMP.
-pub(crate) fn dump_key(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn dump_key(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let found = look(context, arguments[1], |entry, view| {
         let mut items = Ranges::new();
         entry.append_items(view, &mut items)?;
@@ -84,11 +91,7 @@ impl RestoreOptions {
 }
 
 /// RESTORE.
-pub(crate) fn restore(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn restore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let options = RestoreOptions::parse(&arguments[4..])?;
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
@@ -149,11 +152,7 @@ fn restored(
 }
 
 /// OBJECT ENCODING.
-pub(crate) fn encoding(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn encoding(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let name = look(context, arguments[2], |entry, _| {
         Ok(entry.encoding()?.name())
     })?;
@@ -162,11 +161,7 @@ pub(crate) fn encoding(
 }
 
 /// OBJECT REFCOUNT: a value has one owner, always.
-pub(crate) fn refcount(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn refcount(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     match look(context, arguments[2], |_, _| Ok(()))? {
         Some(()) => reply.integer(1),
         None => reply.null(),
@@ -179,11 +174,7 @@ fn is_frequency_policy(context: &Context<'_>) -> bool {
 }
 
 /// OBJECT IDLETIME.
-pub(crate) fn idletime(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn idletime(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let found = look(context, arguments[2], |_, _| Ok(()))?;
     if found.is_none() {
         reply.null();
@@ -201,11 +192,7 @@ pub(crate) fn idletime(
 }
 
 /// OBJECT FREQ. Keys may share a counter (R6).
-pub(crate) fn freq(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn freq(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let found = look(context, arguments[2], |_, _| Ok(()))?;
     if found.is_none() {
         reply.null();
@@ -226,11 +213,7 @@ pub(crate) fn freq(
 const SAMPLES: u64 = 5;
 
 /// MEMORY USAGE.
-pub(crate) fn usage(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn usage(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (mut rest, mut samples) = (&arguments[3..], SAMPLES);
     while let [option, count, behind @ ..] = rest {
         if !is_keyword(option, "SAMPLES") {

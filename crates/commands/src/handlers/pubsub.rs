@@ -4,11 +4,28 @@ use undercroft_engine::Topic;
 
 use crate::arguments::CommandError;
 use crate::glob::{Case, matches};
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::protocol::Protocol;
 use crate::reply::Reply;
 use crate::session::ReplyMode;
 use crate::table::Command;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("subscribe", subscribe),
+    ("unsubscribe", unsubscribe),
+    ("psubscribe", psubscribe),
+    ("punsubscribe", punsubscribe),
+    ("ssubscribe", ssubscribe),
+    ("sunsubscribe", sunsubscribe),
+    ("publish", publish),
+    ("spublish", spublish),
+    ("pubsub|channels", channels),
+    ("pubsub|numpat", numpat),
+    ("pubsub|numsub", numsub),
+    ("pubsub|shardchannels", shard_channels),
+    ("pubsub|shardnumsub", shard_numsub),
+];
 
 /// What confirmations call a topic's commands: subscribed, unsubscribed.
 fn kinds(topic: Topic) -> (&'static [u8], &'static [u8]) {
@@ -130,65 +147,37 @@ pub(crate) fn unsubscribe_all(context: &mut Context<'_>) -> Result<(), Failure> 
 }
 
 /// SUBSCRIBE.
-pub(crate) fn subscribe(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn subscribe(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     subscribe_to(context, Topic::Channel, &arguments[1..], reply)
 }
 
 /// PSUBSCRIBE.
-pub(crate) fn psubscribe(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn psubscribe(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     subscribe_to(context, Topic::Pattern, &arguments[1..], reply)
 }
 
 /// SSUBSCRIBE.
-pub(crate) fn ssubscribe(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn ssubscribe(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     subscribe_to(context, Topic::Shard, &arguments[1..], reply)
 }
 
 /// UNSUBSCRIBE.
-pub(crate) fn unsubscribe(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn unsubscribe(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     unsubscribe_from(context, Topic::Channel, &arguments[1..], reply)
 }
 
 /// PUNSUBSCRIBE.
-pub(crate) fn punsubscribe(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn punsubscribe(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     unsubscribe_from(context, Topic::Pattern, &arguments[1..], reply)
 }
 
 /// SUNSUBSCRIBE.
-pub(crate) fn sunsubscribe(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn sunsubscribe(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     unsubscribe_from(context, Topic::Shard, &arguments[1..], reply)
 }
 
 /// PUBLISH.
-pub(crate) fn publish(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn publish(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let receivers = context
         .store
         .publish(Topic::Channel, arguments[1], arguments[2])?;
@@ -197,11 +186,7 @@ pub(crate) fn publish(
 }
 
 /// SPUBLISH.
-pub(crate) fn spublish(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn spublish(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let receivers = context
         .store
         .publish(Topic::Shard, arguments[1], arguments[2])?;
@@ -251,16 +236,12 @@ fn count_receivers(
 }
 
 /// PUBSUB CHANNELS.
-pub(crate) fn channels(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn channels(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     list_topics(context, Topic::Channel, arguments, reply)
 }
 
 /// PUBSUB SHARDCHANNELS.
-pub(crate) fn shard_channels(
+fn shard_channels(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
@@ -269,25 +250,17 @@ pub(crate) fn shard_channels(
 }
 
 /// PUBSUB NUMSUB.
-pub(crate) fn numsub(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn numsub(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     count_receivers(context, Topic::Channel, &arguments[2..], reply)
 }
 
 /// PUBSUB SHARDNUMSUB.
-pub(crate) fn shard_numsub(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn shard_numsub(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     count_receivers(context, Topic::Shard, &arguments[2..], reply)
 }
 
 /// PUBSUB NUMPAT.
-pub(crate) fn numpat(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn numpat(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     reply.integer(context.store.topics(Topic::Pattern)?.len() as i64);
     Ok(())
 }

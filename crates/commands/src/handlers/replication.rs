@@ -1,12 +1,20 @@
 //! What is asked of a server about copies of it, of which there are none: ROLE, WAIT, LASTSAVE, MIGRATE.
 
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
-use crate::handler::{Context, Outcome};
+use crate::handler::{Context, HandlerEntry, Outcome};
 use crate::info;
 use crate::reply::Reply;
 
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("wait", wait),
+    ("migrate", migrate),
+    ("lastsave", lastsave),
+    ("role", role),
+];
+
 /// ROLE: a master that nobody follows.
-pub(crate) fn role(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn role(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     reply.array(3);
     reply.bulk(b"master");
     reply.integer(0);
@@ -15,7 +23,7 @@ pub(crate) fn role(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> O
 }
 
 /// WAIT. Nobody will ever have acknowledged anything, so there is nothing to wait for.
-pub(crate) fn wait(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn wait(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     integer(arguments[1])?;
     match parse_integer(arguments[2]) {
         None => Err(CommandError::fixed("ERR timeout is not an integer or out of range").into()),
@@ -28,17 +36,13 @@ pub(crate) fn wait(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Rep
 }
 
 /// LASTSAVE: as in a Redis that has saved nothing since it was started.
-pub(crate) fn lastsave(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn lastsave(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     reply.integer(info::last_save(context));
     Ok(())
 }
 
 /// MIGRATE, of which only the answer for keys that are not there is done.
-pub(crate) fn migrate(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn migrate(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let keys = migrated_keys(arguments)?;
     integer(arguments[5])?;
     integer(arguments[4])?;

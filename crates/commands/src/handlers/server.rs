@@ -4,26 +4,55 @@ use std::time::Duration;
 
 use crate::arguments::{CommandError, is_keyword, parse_integer};
 use crate::config::{Value, store_value, stored_value};
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::handlers::keys::check_database;
 use crate::handlers::object;
 use crate::info;
 use crate::reply::Reply;
 use crate::session::ShutdownOptions;
 
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("client|help", help),
+    ("object|help", help),
+    ("pubsub|help", help),
+    ("script|help", help),
+    ("function|help", help),
+    ("dbsize", dbsize),
+    ("flushdb", flushdb),
+    ("flushall", flushall),
+    ("swapdb", swapdb),
+    ("save", no_snapshots),
+    ("bgsave", no_snapshots),
+    ("command|help", help),
+    ("info", info),
+    ("config|get", config_get),
+    ("config|set", config_set),
+    ("config|resetstat", config_resetstat),
+    ("config|rewrite", config_rewrite),
+    ("config|help", help),
+    ("slowlog|get", slowlog_get),
+    ("slowlog|len", slowlog_len),
+    ("slowlog|reset", slowlog_reset),
+    ("slowlog|help", help),
+    ("debug", debug),
+    ("shutdown", shutdown),
+    ("xgroup|help", help),
+    ("xinfo|help", help),
+    ("latency|help", help),
+    ("memory|help", help),
+    ("module|help", help),
+];
+
 /// DBSIZE.
-pub(crate) fn dbsize(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn dbsize(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let keys = context.store.count_keys(context.database())?;
     reply.integer(keys as i64);
     Ok(())
 }
 
 /// FLUSHDB.
-pub(crate) fn flushdb(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn flushdb(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let wait = flush_waits(context, arguments)?;
     context.store.flush(&[context.database()], wait)?;
     reply.ok();
@@ -31,11 +60,7 @@ pub(crate) fn flushdb(
 }
 
 /// FLUSHALL.
-pub(crate) fn flushall(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn flushall(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let wait = flush_waits(context, arguments)?;
     context.store.flush_all(wait)?;
     reply.ok();
@@ -53,11 +78,7 @@ fn flush_waits(context: &Context<'_>, arguments: &[&[u8]]) -> Result<bool, Comma
 }
 
 /// SWAPDB.
-pub(crate) fn swapdb(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn swapdb(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let number = |argument: &[u8], error: &'static str| {
         let number = parse_integer(argument).filter(|number| i32::try_from(*number).is_ok());
         number.ok_or(CommandError::fixed(error))
@@ -74,7 +95,7 @@ pub(crate) fn swapdb(
 }
 
 /// SAVE and BGSAVE, until there is durability.
-pub(crate) fn no_snapshots(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
+fn no_snapshots(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     Err(CommandError::fixed(
         "ERR snapshots are not there yet: the store lives in its file; 'undercroft export' writes a consistent copy",
     )
@@ -82,22 +103,14 @@ pub(crate) fn no_snapshots(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) 
 }
 
 /// INFO.
-pub(crate) fn info(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn info(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let text = info::text(context, &arguments[1..])?;
     reply.verbatim("txt", text.as_bytes());
     Ok(())
 }
 
 /// CONFIG GET.
-pub(crate) fn config_get(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn config_get(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let mut found = context.host.config().get(&arguments[2..]);
     for (name, value) in &mut found {
         // These are the store's: another process may have changed them.
@@ -115,11 +128,7 @@ pub(crate) fn config_get(
 }
 
 /// CONFIG SET.
-pub(crate) fn config_set(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn config_set(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let pairs = &arguments[2..];
     if !pairs.len().is_multiple_of(2) {
         return Err(CommandError::SYNTAX.into());
@@ -142,11 +151,7 @@ pub(crate) fn config_set(
 }
 
 /// CONFIG RESETSTAT.
-pub(crate) fn config_resetstat(
-    context: &mut Context<'_>,
-    _: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn config_resetstat(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     context.session.counters = Default::default();
     context.store.reset_counted_keys();
     context.host.statistics().reset();
@@ -156,7 +161,7 @@ pub(crate) fn config_resetstat(
 }
 
 /// CONFIG REWRITE.
-pub(crate) fn config_rewrite(context: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
+fn config_rewrite(context: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     let file = context.host.control.facts().config_file;
     Err(if file.is_empty() {
         CommandError::fixed("ERR The server is running without a config file")
@@ -169,11 +174,7 @@ pub(crate) fn config_rewrite(context: &mut Context<'_>, _: &[&[u8]], _: &mut dyn
 }
 
 /// SLOWLOG GET.
-pub(crate) fn slowlog_get(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn slowlog_get(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let count =
         match &arguments[2..] {
             [] => 10,
@@ -203,21 +204,13 @@ pub(crate) fn slowlog_get(
 }
 
 /// SLOWLOG LEN.
-pub(crate) fn slowlog_len(
-    context: &mut Context<'_>,
-    _: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn slowlog_len(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     reply.integer(context.host.slowlog().len() as i64);
     Ok(())
 }
 
 /// SLOWLOG RESET.
-pub(crate) fn slowlog_reset(
-    context: &mut Context<'_>,
-    _: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn slowlog_reset(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     context.host.slowlog().reset();
     reply.ok();
     Ok(())
@@ -241,11 +234,7 @@ pub(crate) fn admit_debug(context: &Context<'_>) -> Result<(), CommandError> {
 }
 
 /// DEBUG SLEEP, OBJECT and HELP.
-pub(crate) fn debug(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn debug(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     match &arguments[1..] {
         [what, seconds] if is_keyword(what, "SLEEP") => {
             // A text that is no number is zero, as C reads it.
@@ -276,11 +265,7 @@ pub(crate) fn debug(
 }
 
 /// SHUTDOWN. Where it succeeds, the end of the connection is the answer.
-pub(crate) fn shutdown(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    _: &mut dyn Reply,
-) -> Outcome {
+fn shutdown(context: &mut Context<'_>, arguments: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     let mut options = ShutdownOptions::default();
     for option in &arguments[1..] {
         match option.to_ascii_uppercase().as_slice() {
@@ -303,7 +288,7 @@ pub(crate) fn shutdown(
 }
 
 /// HELP of a command with subcommands, told from the table.
-pub(crate) fn help(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn help(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let Some(container) = crate::table::find(arguments[0]) else {
         return Err(CommandError::unknown_command(arguments).into());
     };

@@ -5,10 +5,31 @@ use undercroft_engine::{
 };
 
 use crate::arguments::{CommandError, is_keyword, parse_integer};
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::handlers::hashes::{random_count, sample_within, sampled};
 use crate::handlers::walk::walk;
 use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("sadd", sadd),
+    ("srem", srem),
+    ("sismember", sismember),
+    ("smismember", smismember),
+    ("scard", scard),
+    ("smembers", smembers),
+    ("spop", spop),
+    ("srandmember", srandmember),
+    ("smove", smove),
+    ("sinter", sinter),
+    ("sinterstore", sinterstore),
+    ("sintercard", sintercard),
+    ("sunion", sunion),
+    ("sunionstore", sunionstore),
+    ("sdiff", sdiff),
+    ("sdiffstore", sdiffstore),
+    ("sscan", sscan),
+];
 
 /// The most that a set of integers in one piece may have, as configured.
 fn integers(context: &Context<'_>) -> u64 {
@@ -16,11 +37,7 @@ fn integers(context: &Context<'_>) -> u64 {
 }
 
 /// SADD.
-pub(crate) fn sadd(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn sadd(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database, integers) = (context.store, context.database(), integers(context));
     let key = store.key(arguments[1]);
     let new = store.write(store.shards_of([&key]), |writer| {
@@ -32,11 +49,7 @@ pub(crate) fn sadd(
 }
 
 /// SREM.
-pub(crate) fn srem(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn srem(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let removed = store.write(store.shards_of([&key]), |writer| {
@@ -61,11 +74,7 @@ fn read<R>(
 }
 
 /// SISMEMBER.
-pub(crate) fn sismember(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn sismember(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let member = context.store.key(arguments[2]);
     let there = read(context, arguments[1], |reader, set| {
         set.contains(reader.view(), &member)
@@ -75,11 +84,7 @@ pub(crate) fn sismember(
 }
 
 /// SMISMEMBER.
-pub(crate) fn smismember(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn smismember(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let members: Vec<Key<'_>> = context.keys(&arguments[2..]);
     let there = read(context, arguments[1], |reader, set| {
         let there = members.iter().enumerate().map(|(position, member)| {
@@ -97,11 +102,7 @@ pub(crate) fn smismember(
 }
 
 /// SCARD.
-pub(crate) fn scard(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn scard(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let length = read(context, arguments[1], |reader, set| {
         set.length(reader.view())
     })?;
@@ -110,11 +111,7 @@ pub(crate) fn scard(
 }
 
 /// SMEMBERS.
-pub(crate) fn smembers(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn smembers(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let texts = read(context, arguments[1], |reader, set| {
         let mut texts = Ranges::new();
         set.append_all(reader.view(), &mut texts)?;
@@ -130,11 +127,7 @@ fn write_set(texts: &Ranges, reply: &mut dyn Reply) {
 }
 
 /// SPOP.
-pub(crate) fn spop(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn spop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     const NEGATIVE: CommandError =
         CommandError::fixed("ERR value is out of range, must be positive");
     let count = match arguments {
@@ -156,11 +149,7 @@ pub(crate) fn spop(
 }
 
 /// SRANDMEMBER.
-pub(crate) fn srandmember(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn srandmember(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let count = match arguments {
         [_, _] => None,
         [_, _, count] => Some(random_count(count)?),
@@ -186,11 +175,7 @@ pub(crate) fn srandmember(
 }
 
 /// SMOVE.
-pub(crate) fn smove(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn smove(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database, integers) = (context.store, context.database(), integers(context));
     let (from, to) = (store.key(arguments[1]), store.key(arguments[2]));
     let member = arguments[3];
@@ -298,11 +283,7 @@ fn store_combined(
 }
 
 /// SINTER.
-pub(crate) fn sinter(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn sinter(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let operation = SetOperation::Intersection;
     write_set(
         &combined(context, &arguments[1..], operation, usize::MAX)?,
@@ -312,20 +293,12 @@ pub(crate) fn sinter(
 }
 
 /// SINTERSTORE.
-pub(crate) fn sinterstore(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn sinterstore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     store_combined(context, arguments, SetOperation::Intersection, reply)
 }
 
 /// SUNION.
-pub(crate) fn sunion(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn sunion(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let operation = SetOperation::Union;
     write_set(
         &combined(context, &arguments[1..], operation, usize::MAX)?,
@@ -335,20 +308,12 @@ pub(crate) fn sunion(
 }
 
 /// SUNIONSTORE.
-pub(crate) fn sunionstore(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn sunionstore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     store_combined(context, arguments, SetOperation::Union, reply)
 }
 
 /// SDIFF.
-pub(crate) fn sdiff(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn sdiff(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let operation = SetOperation::Difference;
     write_set(
         &combined(context, &arguments[1..], operation, usize::MAX)?,
@@ -358,20 +323,12 @@ pub(crate) fn sdiff(
 }
 
 /// SDIFFSTORE.
-pub(crate) fn sdiffstore(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn sdiffstore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     store_combined(context, arguments, SetOperation::Difference, reply)
 }
 
 /// SINTERCARD.
-pub(crate) fn sintercard(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn sintercard(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     const NO_KEYS: CommandError = CommandError::fixed("ERR numkeys should be greater than 0");
     const TOO_MANY: CommandError =
         CommandError::fixed("ERR Number of keys can't be greater than number of args");
@@ -401,11 +358,7 @@ pub(crate) fn sintercard(
 }
 
 /// SSCAN.
-pub(crate) fn sscan(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn sscan(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let database = context.database();
     walk(
         context,

@@ -7,9 +7,12 @@ use undercroft_engine::{Error, Gathered, KeyEvent, Ranges, Reader, Scored, Shard
 
 use crate::arguments::{CommandError, integer, is_keyword};
 use crate::double::parse_sortable;
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::partial_sort::sort_part_of;
 use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[("sort", sort), ("sort_ro", sort_ro)];
 
 /// The bytes before the first zero byte: where Redis takes a text for one of C's, which ends there.
 fn c_text(text: &[u8]) -> &[u8] {
@@ -352,11 +355,7 @@ fn ordered<'a>(
 }
 
 /// SORT.
-pub(crate) fn sort(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn sort(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let mut options = Options::parse(&arguments[2..], true)?;
     options.scripted = context.scripted;
     match options.store {
@@ -366,11 +365,7 @@ pub(crate) fn sort(
 }
 
 /// SORT_RO.
-pub(crate) fn sort_ro(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn sort_ro(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let mut options = Options::parse(&arguments[2..], false)?;
     options.scripted = context.scripted;
     answer(context, arguments[1], &options, reply)

@@ -3,20 +3,27 @@
 use undercroft_engine::{Expiry, Key, KeyEvent, STRING_MAX, Writer};
 
 use crate::arguments::{CommandError, float, integer, is_keyword};
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::lcs;
 use crate::number::Extended;
 use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("append", append),
+    ("strlen", strlen),
+    ("getrange", getrange),
+    ("setrange", setrange),
+    ("substr", getrange),
+    ("incrbyfloat", incrbyfloat),
+    ("lcs", lcs),
+];
 
 /// The least that proto-max-bulk-len can be: shorter strings need no look at the configuration.
 const ALWAYS_ALLOWED: u64 = 1 << 20;
 
 /// APPEND.
-pub(crate) fn append(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn append(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let limits = Limits::of(context);
@@ -66,11 +73,7 @@ fn text_length(
 }
 
 /// STRLEN.
-pub(crate) fn strlen(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn strlen(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let length = store.read(store.shards_of([&key]), |reader| {
@@ -85,11 +88,7 @@ pub(crate) fn strlen(
 }
 
 /// GETRANGE and SUBSTR.
-pub(crate) fn getrange(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn getrange(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (start, end) = (integer(arguments[2])?, integer(arguments[3])?);
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
@@ -127,11 +126,7 @@ fn range(start: i64, end: i64, length: u64) -> Option<(u64, u64)> {
 }
 
 /// SETRANGE.
-pub(crate) fn setrange(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn setrange(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let position = integer(arguments[2])?;
     let position =
         u64::try_from(position).map_err(|_| CommandError::fixed("ERR offset is out of range"))?;
@@ -153,11 +148,7 @@ pub(crate) fn setrange(
 }
 
 /// INCRBYFLOAT.
-pub(crate) fn incrbyfloat(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn incrbyfloat(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let scratch = &mut context.session.scratch;
@@ -182,11 +173,7 @@ pub(crate) fn incrbyfloat(
 }
 
 /// LCS.
-pub(crate) fn lcs(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn lcs(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let keys = context.keys(&arguments[1..3]);
     let (texts, found) = store.read(store.shards_of(&keys), |reader| {

@@ -5,8 +5,27 @@ use undercroft_engine::{Entry, Expiry, Held, Key, KeyEvent, Values, Writer};
 use crate::arguments::{
     CommandError, TimeBase, TimeUnit, is_keyword, parse_integer, positive_deadline,
 };
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("get", get),
+    ("set", set),
+    ("getex", getex),
+    ("getdel", getdel),
+    ("getset", getset),
+    ("setnx", setnx),
+    ("setex", setex),
+    ("psetex", psetex),
+    ("mget", mget),
+    ("mset", mset),
+    ("msetnx", msetnx),
+    ("incr", incr),
+    ("decr", decr),
+    ("incrby", incrby),
+    ("decrby", decrby),
+];
 
 /// GET key.
 #[inline]
@@ -47,11 +66,7 @@ pub(crate) fn plain_set<R: Reply + ?Sized>(
 }
 
 /// GET.
-pub(crate) fn get(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn get(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     plain_get(context, arguments[1], reply)
 }
 
@@ -136,11 +151,7 @@ fn write_scratch(context: &Context<'_>, found: bool, reply: &mut dyn Reply) {
 }
 
 /// SET.
-pub(crate) fn set(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn set(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let options = Options::parse(&arguments[3..], false)?;
     let deadline = options.deadline(context.store.now(), "set")?;
     let expiry = match deadline {
@@ -179,11 +190,7 @@ pub(crate) fn set(
 }
 
 /// SETNX.
-pub(crate) fn setnx(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn setnx(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let set = store.write(store.shards_of([&key]), |writer| {
@@ -199,20 +206,12 @@ pub(crate) fn setnx(
 }
 
 /// SETEX.
-pub(crate) fn setex(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn setex(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     set_for(context, arguments, TimeUnit::Seconds, "setex", reply)
 }
 
 /// PSETEX.
-pub(crate) fn psetex(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn psetex(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     set_for(context, arguments, TimeUnit::Milliseconds, "psetex", reply)
 }
 
@@ -237,11 +236,7 @@ fn set_for(
 }
 
 /// GETSET.
-pub(crate) fn getset(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn getset(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let scratch = &mut context.session.scratch;
     let found = store.exchange_string(database, arguments[1], arguments[2], scratch)?;
@@ -251,11 +246,7 @@ pub(crate) fn getset(
 }
 
 /// GETDEL.
-pub(crate) fn getdel(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn getdel(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let found = store.take_string(database, arguments[1], &mut context.session.scratch)?;
     context.count_lookup(found.is_some());
@@ -264,11 +255,7 @@ pub(crate) fn getdel(
 }
 
 /// GETEX.
-pub(crate) fn getex(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn getex(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let options = Options::parse(&arguments[2..], true)?;
     if options.time.is_none() && !options.persist {
         return plain_get(context, arguments[1], reply);
@@ -321,11 +308,7 @@ fn get_and(
 }
 
 /// MGET.
-pub(crate) fn mget(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn mget(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let keys = context.keys(&arguments[1..]);
     let mut values = Values::in_memory(std::mem::take(&mut context.session.scratch));
@@ -343,22 +326,14 @@ pub(crate) fn mget(
 }
 
 /// MSET.
-pub(crate) fn mset(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn mset(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     set_many(context, arguments, "mset", false)?;
     reply.ok();
     Ok(())
 }
 
 /// MSETNX.
-pub(crate) fn msetnx(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn msetnx(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let set = set_many(context, arguments, "msetnx", true)?;
     reply.integer(set.into());
     Ok(())
@@ -396,39 +371,23 @@ fn set_many(
 }
 
 /// INCR.
-pub(crate) fn incr(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn incr(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     increment(context, arguments[1], 1, reply)
 }
 
 /// DECR.
-pub(crate) fn decr(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn decr(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     increment(context, arguments[1], -1, reply)
 }
 
 /// INCRBY.
-pub(crate) fn incrby(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn incrby(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let change = parse_integer(arguments[2]).ok_or(CommandError::NOT_AN_INTEGER)?;
     increment(context, arguments[1], change, reply)
 }
 
 /// DECRBY.
-pub(crate) fn decrby(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn decrby(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let change = parse_integer(arguments[2]).ok_or(CommandError::NOT_AN_INTEGER)?;
     let negated = change
         .checked_neg()

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use undercroft_engine::{Running, Savepoint, Scratch, Store, removing};
 
 use crate::arguments::CommandError;
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::handlers::scripting;
 use crate::load;
 use crate::monitor::{self, Sender};
@@ -17,8 +17,17 @@ use crate::slow::{is_slow, note_latency, note_slow};
 use crate::statistics::Lap;
 use crate::tape::{Mark, Tape};
 
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("multi", multi),
+    ("exec", exec),
+    ("discard", discard),
+    ("watch", watch),
+    ("unwatch", unwatch),
+];
+
 /// MULTI.
-pub(crate) fn multi(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn multi(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     if context.session.multi.is_some() {
         return Err(CommandError::fixed("ERR MULTI calls can not be nested").into());
     }
@@ -29,7 +38,7 @@ pub(crate) fn multi(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Repl
 }
 
 /// DISCARD.
-pub(crate) fn discard(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn discard(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     if context.session.multi.is_none() {
         return Err(CommandError::fixed("ERR DISCARD without MULTI").into());
     }
@@ -39,11 +48,7 @@ pub(crate) fn discard(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Re
 }
 
 /// WATCH.
-pub(crate) fn watch(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn watch(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     if context.session.multi.is_some() {
         return Err(CommandError::fixed("ERR WATCH inside MULTI is not allowed").into());
     }
@@ -58,14 +63,14 @@ pub(crate) fn watch(
 }
 
 /// UNWATCH.
-pub(crate) fn unwatch(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn unwatch(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     context.session.watches.clear();
     reply.ok();
     Ok(())
 }
 
 /// EXEC.
-pub(crate) fn exec(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn exec(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let Some(multi) = context.session.multi.clone() else {
         return Err(CommandError::fixed("ERR EXEC without MULTI").into());
     };
@@ -211,6 +216,7 @@ impl Done {
             store: running.access().leaving_untouched(context.session.no_touch),
             session: &mut *context.session,
             host: context.host,
+            handlers: context.handlers,
             timed: context.timed,
             shows: context.shows,
             direct: false,
@@ -219,7 +225,7 @@ impl Done {
         };
         let outcome = {
             let _removing = queued.command.removes().then(removing);
-            (queued.handler)(&mut inner, &arguments, &mut self.tape)
+            inner.handler_of(queued.command)(&mut inner, &arguments, &mut self.tape)
         };
         if running.starts_again() {
             return Err(CommandError::OUT_OF_MEMORY.into());
@@ -295,7 +301,7 @@ impl Done {
             let mut unsent = Tape::default();
             let told: &mut dyn Reply = if silent { &mut unsent } else { reply };
             context.session.confirms = false;
-            let outcome = (queued.handler)(context, &arguments, told);
+            let outcome = context.handler_of(queued.command)(context, &arguments, told);
             let time = start.elapsed();
             context.count_one(queued.command, time, outcome.is_err());
             context.session.counters.commands += 1;

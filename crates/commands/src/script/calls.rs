@@ -13,7 +13,7 @@ use undercroft_engine::{
 use super::{Called, ScriptLimits};
 use crate::arguments::CommandError;
 use crate::config::Parameter;
-use crate::handler::{Blocked, Context, Failure, Handler};
+use crate::handler::{Blocked, Context, Failure};
 use crate::protocol::Protocol;
 use crate::reply::Reply;
 use crate::slow::{is_quick, is_slow, note_latency};
@@ -178,13 +178,11 @@ impl<'c, 'a> Calls<'c, 'a> {
         let Some(command) = command_of(arguments) else {
             return Err(self.refuse(UNKNOWN));
         };
-        let handler = match self.admit(command, arguments) {
-            Ok(handler) => handler,
-            Err(error) => {
-                self.context.lap.add_rejected(command);
-                return Err(self.refuse(error));
-            }
-        };
+        if let Err(error) = self.admit(command, arguments) {
+            self.context.lap.add_rejected(command);
+            return Err(self.refuse(error));
+        }
+        let handler = self.context.handler_of(command);
         let writes = command.flags.has(Flag::Write);
         self.has_written |= writes;
         let store = self.context.store;
@@ -246,13 +244,12 @@ impl<'c, 'a> Calls<'c, 'a> {
         Refused::Error(error)
     }
 
-    fn admit(&self, command: &Command, arguments: &[&[u8]]) -> Result<Handler, CommandError> {
+    fn admit(&self, command: &Command, arguments: &[&[u8]]) -> Result<(), CommandError> {
         const WRONG_NUMBER: CommandError =
             CommandError::fixed("ERR Wrong number of args calling Redis command from script");
-        let handler = match command.handler {
-            Some(handler) if command.accepts(arguments.len()) => handler,
-            _ => return Err(WRONG_NUMBER),
-        };
+        if !command.accepts(arguments.len()) {
+            return Err(WRONG_NUMBER);
+        }
         if command.flags.has(Flag::NoScript) {
             return Err(CommandError::fixed(
                 "ERR This Redis command is not allowed from script",
@@ -272,7 +269,7 @@ impl<'c, 'a> Calls<'c, 'a> {
         if self.is_full && !self.has_written && command.flags.has(Flag::DenyOom) {
             return Err(CommandError::OUT_OF_MEMORY);
         }
-        Ok(handler)
+        Ok(())
     }
 
     /// The error that ends the script is one that a command answered.

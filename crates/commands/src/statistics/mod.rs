@@ -19,7 +19,7 @@ use hdrhistogram::Histogram;
 use sha1_smol::Sha1;
 use undercroft_engine::{ForkGuard, ForkMutex};
 
-use crate::table::{Command, all};
+use crate::table::{Command, with_subcommands};
 
 pub use distribution::Distribution;
 use lap::Run;
@@ -198,7 +198,7 @@ impl Statistics {
 
     /// What each command that was called came to, in the table's order.
     pub fn commands(&self) -> Vec<(&'static str, Totals)> {
-        let totals = every_command().map(|command| {
+        let totals = with_subcommands().map(|command| {
             let mut sum = Totals::default();
             for part in &self.parts {
                 if let Some(tally) = part.lock().commands.get(&ptr::from_ref(command).addr()) {
@@ -229,7 +229,7 @@ impl Statistics {
     /// time.
     fn each_tracked<R>(&self, look: impl Fn(&Histogram<u64>) -> R) -> Vec<(&'static str, R)> {
         let mut found = Vec::new();
-        for command in every_command() {
+        for command in with_subcommands() {
             let mut sum = None;
             for part in &self.parts {
                 let counted = part.lock();
@@ -269,11 +269,6 @@ impl Statistics {
     fn part(&self, thread: usize) -> &Part {
         &self.parts[thread % self.parts.len()]
     }
-}
-
-fn every_command() -> impl Iterator<Item = &'static Command> {
-    let all = all().iter().copied();
-    all.flat_map(|command| std::iter::once(command).chain(command.subcommands))
 }
 
 fn histogram() -> Histogram<u64> {

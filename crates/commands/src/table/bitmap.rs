@@ -2,7 +2,6 @@
 
 use super::command::{Category, Command, Flag, Group, KeyFlag, KeySpec};
 use super::keys::{self, READ, REPLACE};
-use crate::handlers;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("setbit", 4, Group::Bitmap, "2.2.0")
@@ -14,15 +13,13 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Sets or clears a bit of a string, which grows where needed.",
         )
-        .reply("integer: the old bit")
-        .handler(handlers::bits::setbit),
+        .reply("integer: the old bit"),
     Command::new("getbit", 3, Group::Bitmap, "2.2.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Bitmap])
         .keys(keys::READ_KEY)
         .doc("key offset", "O(1)", "Returns a bit of a string.")
-        .reply("integer")
-        .handler(handlers::bits::getbit),
+        .reply("integer"),
     Command::new("bitcount", -2, Group::Bitmap, "2.6.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Bitmap])
@@ -32,8 +29,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) in the length of the range",
             "Counts the bits that are set in a string, or in part of it.",
         )
-        .reply("integer")
-        .handler(handlers::bits::bitcount),
+        .reply("integer"),
     Command::new("bitpos", -3, Group::Bitmap, "2.8.7")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Bitmap])
@@ -43,8 +39,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) in the length of the range",
             "Finds the first bit of a value in a string, or in part of it.",
         )
-        .reply("integer: the bit's place, or -1")
-        .handler(handlers::bits::bitpos),
+        .reply("integer: the bit's place, or -1"),
     Command::new("bitop", -4, Group::Bitmap, "2.6.0")
         .flags(&[Flag::Write, Flag::DenyOom])
         .categories(&[Category::Bitmap])
@@ -54,8 +49,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) in the length of the strings",
             "Stores the combination of strings, bit by bit.",
         )
-        .reply("integer: the length of the result")
-        .handler(handlers::bits::bitop),
+        .reply("integer: the length of the result"),
     Command::new("bitfield", -2, Group::Bitmap, "3.2.0")
         .flags(&[Flag::Write, Flag::DenyOom])
         .categories(&[Category::Bitmap])
@@ -76,8 +70,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1) for each subcommand",
             "Reads and changes integers of any width at any bit of a string.",
         )
-        .reply("array of integer, or null where an overflow failed")
-        .handler(handlers::bitfield::bitfield),
+        .reply("array of integer, or null where an overflow failed"),
     Command::new("bitfield_ro", -2, Group::Bitmap, "6.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Bitmap])
@@ -87,6 +80,5 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1) for each subcommand",
             "Reads integers of any width at any bit of a string.",
         )
-        .reply("array of integer")
-        .handler(handlers::bitfield::bitfield_ro),
+        .reply("array of integer"),
 ];

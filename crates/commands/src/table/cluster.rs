@@ -1,7 +1,6 @@
 //! The commands about clusters, of which none is here: each answers what a Redis without a cluster does.
 
 use super::command::{Category, Command, Flag, Group};
-use crate::handlers;
 
 /// What each of them does.
 const SUMMARY: &str = "Answers that there is no cluster.";
@@ -17,7 +16,6 @@ const fn look(
         .flags(&[Flag::Stale])
         .doc(syntax, "O(1)", SUMMARY)
         .reply("an error")
-        .handler(handlers::absent::cluster)
 }
 
 /// A subcommand whose answer in a cluster is not always the same.
@@ -47,7 +45,6 @@ const fn of_connection(name: &'static str, flags: &[Flag]) -> Command {
         .categories(&[Category::Connection])
         .doc("", "O(1)", SUMMARY)
         .reply("an error")
-        .handler(handlers::absent::cluster)
 }
 
 pub(super) const COMMANDS: &[Command] = &[

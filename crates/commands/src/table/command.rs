@@ -1,7 +1,6 @@
 //! What the table says of one command.
 
 use crate::arguments::parse_integer;
-use crate::handler::Handler;
 
 /// The family a command is documented under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -363,7 +362,7 @@ impl KeySpec {
 }
 
 /// One command or subcommand.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Command {
     /// Lower-case name; a subcommand's has its container's in front: `client|id`.
     pub name: &'static str,
@@ -398,8 +397,8 @@ pub struct Command {
     pub system: bool,
     /// Its subcommands; empty where it is none's container.
     pub subcommands: &'static [Command],
-    /// Runs it. None for a container, which does nothing by itself.
-    pub handler: Option<Handler>,
+    /// Its place among all commands and subcommands.
+    pub(crate) number: u16,
 }
 
 /// Commands that change keys, are not refused where memory is short, and yet do not remove anything: what they add to what
@@ -451,7 +450,7 @@ impl Command {
             deprecated: None,
             system: false,
             subcommands: &[],
-            handler: None,
+            number: 0,
         }
     }
 
@@ -543,18 +542,18 @@ impl Command {
         self
     }
 
-    pub(super) const fn handler(mut self, handler: Handler) -> Command {
-        self.handler = Some(handler);
-        self
-    }
-
     /// The name without its container's.
     pub fn short_name(&self) -> &'static str {
         self.name.rsplit('|').next().unwrap_or(self.name)
     }
 
+    /// Whether it does something by itself: most containers are called with a subcommand only.
+    pub const fn is_callable(&self) -> bool {
+        self.subcommands.is_empty() || self.accepts(1)
+    }
+
     /// Whether so many arguments, the name included, are allowed.
-    pub fn accepts(&self, count: usize) -> bool {
+    pub const fn accepts(&self, count: usize) -> bool {
         let limit = self.arity.unsigned_abs() as usize;
         if self.arity < 0 {
             count >= limit

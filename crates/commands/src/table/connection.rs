@@ -1,7 +1,6 @@
 //! The commands about the connection itself.
 
 use super::command::{Category, Command, Flag, Group};
-use crate::handlers;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("ping", -1, Group::Connection, "1.0.0")
@@ -13,14 +12,12 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Answers, to show that the server does.",
         )
-        .reply("PONG, or bulk: the message")
-        .handler(handlers::connection::ping),
+        .reply("PONG, or bulk: the message"),
     Command::new("echo", 2, Group::Connection, "1.0.0")
         .flags(&[Flag::Loading, Flag::Stale, Flag::Fast])
         .categories(&[Category::Connection])
         .doc("message", "O(1)", "Returns its argument.")
-        .reply("bulk")
-        .handler(handlers::connection::echo),
+        .reply("bulk"),
     Command::new("select", 2, Group::Connection, "1.0.0")
         .flags(&[Flag::Loading, Flag::Stale, Flag::Fast])
         .categories(&[Category::Connection])
@@ -29,8 +26,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Chooses the database the connection works on.",
         )
-        .reply("OK")
-        .handler(handlers::connection::select),
+        .reply("OK"),
     Command::new("hello", -1, Group::Connection, "6.0.0")
         .flags(&[
             Flag::NoScript,
@@ -47,8 +43,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "Chooses the protocol version, and logs in and names the \
              connection where asked to.",
         )
-        .reply("map of the server's properties")
-        .handler(handlers::connection::hello),
+        .reply("map of the server's properties"),
     Command::new("auth", -2, Group::Connection, "1.0.0")
         .flags(&[
             Flag::NoScript,
@@ -64,8 +59,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N passwords of the user",
             "Logs in.",
         )
-        .reply("OK")
-        .handler(handlers::connection::auth),
+        .reply("OK"),
     Command::new("quit", -1, Group::Connection, "1.0.0")
         .flags(&[
             Flag::NoScript,
@@ -81,8 +75,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Ends the connection after all replies are sent.",
         )
-        .reply("OK")
-        .handler(handlers::connection::quit),
+        .reply("OK"),
     Command::new("reset", 1, Group::Connection, "6.2.0")
         .flags(&[
             Flag::NoScript,
@@ -98,8 +91,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Puts the connection into the state of a new one.",
         )
-        .reply("RESET")
-        .handler(handlers::connection::reset),
+        .reply("RESET"),
     Command::new("client", -2, Group::Connection, "2.4.0")
         .doc(
             "",
@@ -114,20 +106,17 @@ pub(super) const COMMANDS: &[Command] = &[
                         .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
                         .doc("", "O(1)", "Returns the connection's number.")
-                        .reply("integer")
-                        .handler(handlers::client::id),
+                        .reply("integer"),
                     Command::new("client|getname", 2, Group::Connection, "2.6.9")
                         .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
                         .doc("", "O(1)", "Returns the connection's name.")
-                        .reply("bulk or null")
-                        .handler(handlers::client::getname),
+                        .reply("bulk or null"),
                     Command::new("client|setname", 3, Group::Connection, "2.6.9")
                         .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
                         .doc("connection-name", "O(1)", "Names the connection.")
-                        .reply("OK")
-                        .handler(handlers::client::setname),
+                        .reply("OK"),
                     Command::new("client|setinfo", 4, Group::Connection, "7.2.0")
                         .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
@@ -137,15 +126,13 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(1)",
                             "Tells which library the client is written with.",
                         )
-                        .reply("OK")
-                        .handler(handlers::client::setinfo),
+                        .reply("OK"),
                     Command::new("client|info", 2, Group::Connection, "6.2.0")
                         .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
                         .tips(&["nondeterministic_output"])
                         .doc("", "O(1)", "Describes the connection in one line.")
-                        .reply("bulk")
-                        .handler(handlers::client::info),
+                        .reply("bulk"),
                     Command::new("client|list", -2, Group::Connection, "2.4.0")
                         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
@@ -156,8 +143,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N connections",
                             "Describes connections, one a line.",
                         )
-                        .reply("bulk")
-                        .handler(handlers::client::list),
+                        .reply("bulk"),
                     Command::new("client|kill", -3, Group::Connection, "2.4.0")
                         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
@@ -167,8 +153,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N connections",
                             "Closes connections.",
                         )
-                        .reply("integer: connections closed; OK in the old form")
-                        .handler(handlers::client::kill),
+                        .reply("integer: connections closed; OK in the old form"),
                     Command::new("client|no-evict", 3, Group::Connection, "7.0.0")
                         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
@@ -178,8 +163,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "Spares the connection where others are closed for want \
              of memory.",
                         )
-                        .reply("OK")
-                        .handler(handlers::client::no_evict),
+                        .reply("OK"),
                     Command::new("client|no-touch", 3, Group::Connection, "7.2.0")
                         .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
@@ -188,8 +172,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(1)",
                             "Has the connection's look-ups count as no use of their keys.",
                         )
-                        .reply("OK")
-                        .handler(handlers::client::no_touch),
+                        .reply("OK"),
                     Command::new("client|pause", -3, Group::Connection, "2.9.50")
                         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
@@ -199,14 +182,12 @@ pub(super) const COMMANDS: &[Command] = &[
                             "Holds the commands of all connections back for some \
              milliseconds.",
                         )
-                        .reply("OK")
-                        .handler(handlers::client::pause),
+                        .reply("OK"),
                     Command::new("client|unpause", 2, Group::Connection, "6.2.0")
                         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
                         .doc("", "O(N) for N connections that wait", "Ends a pause.")
-                        .reply("OK")
-                        .handler(handlers::client::unpause),
+                        .reply("OK"),
                     Command::new("client|unblock", -3, Group::Connection, "5.0.0")
                         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
@@ -215,8 +196,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(log N) for N connections",
                             "Ends the wait of a command that blocks its connection.",
                         )
-                        .reply("integer: 1 unblocked, 0 not")
-                        .handler(handlers::client::unblock),
+                        .reply("integer: 1 unblocked, 0 not"),
                     Command::new("client|reply", 3, Group::Connection, "3.2.0")
                         .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
@@ -225,14 +205,12 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(1)",
                             "Turns replies off, on again, or off for the next command.",
                         )
-                        .reply("OK, or nothing")
-                        .handler(handlers::client::reply_mode),
+                        .reply("OK, or nothing"),
                     Command::new("client|help", 2, Group::Connection, "5.0.0")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
                         .doc("", "O(1)", "Explains the subcommands.")
-                        .reply("array of simple")
-                        .handler(handlers::server::help),
+                        .reply("array of simple"),
                 ]
             },
         ),

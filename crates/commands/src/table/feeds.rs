@@ -2,7 +2,6 @@
 
 use super::command::{Command, Flag, Group};
 use super::keys;
-use crate::handlers;
 
 const SINCE: &str = "0.1.0";
 
@@ -19,8 +18,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Makes a feed: a list of values of one size, with attributes of some bits each.",
         )
-        .reply("simple string OK; an error where the key exists")
-        .handler(handlers::feeds::create),
+        .reply("simple string OK; an error where the key exists"),
     command("feed.add", -4)
         .flags(&[Flag::Write, Flag::DenyOom])
         .keys(keys::ADD_KEY)
@@ -29,8 +27,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log N + M) for M values; O(M * log N) in a sorted feed or with an index",
             "Puts values into a feed, one behind the other, before the item at a position or behind the last; a sorted feed has * for a position.",
         )
-        .reply("integer: number of items, hidden ones included")
-        .handler(handlers::feeds::add),
+        .reply("integer: number of items, hidden ones included"),
     command("feed.del", -3)
         .flags(&[Flag::Write])
         .keys(keys::DROP_KEY)
@@ -39,8 +36,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N + M) for M values; O(M * log N) in a sorted feed or with an index",
             "Removes all items with some values from a feed.",
         )
-        .reply("integer: items that were removed")
-        .handler(handlers::feeds::del),
+        .reply("integer: items that were removed"),
     command("feed.delwhere", -3)
         .flags(&[Flag::Write])
         .keys(keys::DROP_KEY)
@@ -49,8 +45,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N), as far as parts of the feed can match",
             "Removes all items of a feed that a filter lets through; with BETWEEN, of a sorted feed, those whose values lie between two, as for FEED.BETWEEN.",
         )
-        .reply("integer: items that were removed")
-        .handler(handlers::feeds::delwhere),
+        .reply("integer: items that were removed"),
     command("feed.move", 4)
         .flags(&[Flag::Write, Flag::DenyOom])
         .keys(keys::CHANGE_KEY)
@@ -59,8 +54,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) to find it, O(log N) with an index; O(log N) to move it",
             "Moves the first item with a value to a position among the others; not in a sorted feed.",
         )
-        .reply("integer: 1 where there is such an item, else 0")
-        .handler(handlers::feeds::move_item),
+        .reply("integer: 1 where there is such an item, else 0"),
     command("feed.setattr", 4)
         .flags(&[Flag::Write, Flag::DenyOom])
         .keys(keys::CHANGE_KEY)
@@ -69,8 +63,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N); O(log N) in a sorted feed or with an index",
             "Sets attributes of all items with a value; those left blank stay.",
         )
-        .reply("integer: items with the value")
-        .handler(handlers::feeds::setattr),
+        .reply("integer: items with the value"),
     command("feed.hide", -3)
         .flags(&[Flag::Write, Flag::DenyOom])
         .keys(keys::CHANGE_KEY)
@@ -79,8 +72,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N + M) for M values; O(M * log N) in a sorted feed or with an index",
             "Hides all items with some values, which stay where they are.",
         )
-        .reply("integer: items that were visible")
-        .handler(handlers::feeds::hide),
+        .reply("integer: items that were visible"),
     command("feed.show", -3)
         .flags(&[Flag::Write, Flag::DenyOom])
         .keys(keys::CHANGE_KEY)
@@ -89,8 +81,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N + M) for M values; O(M * log N) in a sorted feed or with an index",
             "Lets all items with some values be visible again.",
         )
-        .reply("integer: items that were hidden")
-        .handler(handlers::feeds::show),
+        .reply("integer: items that were hidden"),
     command("feed.range", -4)
         .flags(&[Flag::ReadOnly])
         .keys(keys::READ_KEY)
@@ -99,8 +90,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log N + M) for M items returned; with a filter O(N), as far as parts of the feed can match",
             "Returns values from a position on, counted among the items that are seen.",
         )
-        .reply("array of bulk, each value with its attributes behind it where asked for")
-        .handler(handlers::feeds::range),
+        .reply("array of bulk, each value with its attributes behind it where asked for"),
     command("feed.between", -4)
         .flags(&[Flag::ReadOnly])
         .keys(keys::READ_KEY)
@@ -109,8 +99,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log N + M) for M items returned; with a filter or a start as many items as lie between, as far as they can match",
             "Returns values of a sorted feed that lie between two, as they are written for ZRANGEBYSCORE or ZRANGEBYLEX.",
         )
-        .reply("array of bulk, each value with its attributes behind it where asked for")
-        .handler(handlers::feeds::between),
+        .reply("array of bulk, each value with its attributes behind it where asked for"),
     command("feed.count", -2)
         .flags(&[Flag::ReadOnly])
         .keys(keys::LOOK_KEY)
@@ -119,8 +108,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log N); with a filter O(N), as far as parts of the feed can match",
             "Counts items of a feed; with BETWEEN, of a sorted feed, those whose values lie between two, as for FEED.BETWEEN.",
         )
-        .reply("integer: number of items")
-        .handler(handlers::feeds::count),
+        .reply("integer: number of items"),
     command("feed.pos", -3)
         .flags(&[Flag::ReadOnly])
         .keys(keys::READ_KEY)
@@ -129,8 +117,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N); O(log N) in a sorted feed or with an index",
             "Returns the position of the first item with a value among the items that are seen.",
         )
-        .reply("integer: the position; null where it is not there, or not seen")
-        .handler(handlers::feeds::pos),
+        .reply("integer: the position; null where it is not there, or not seen"),
     command("feed.pop", -3)
         .flags(&[Flag::Write])
         .keys(keys::TAKE_KEY)
@@ -139,8 +126,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log N + M) for M items returned",
             "Takes visible items from an end of a feed.",
         )
-        .reply("bulk: the value, or array of bulk where a count is given; null where there is none")
-        .handler(handlers::feeds::pop),
+        .reply("bulk: the value, or array of bulk where a count is given; null where there is none"),
     command("feed.info", 2)
         .flags(&[Flag::ReadOnly])
         .keys(keys::LOOK_KEY)
@@ -149,8 +135,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) in the inner nodes of the feed",
             "Says what the items of a feed are, how many there are, and what they take.",
         )
-        .reply("map of names and values")
-        .handler(handlers::feeds::info),
+        .reply("map of names and values"),
     command("feed.compact", 2)
         .flags(&[Flag::Write])
         .keys(keys::CHANGE_KEY)
@@ -159,6 +144,5 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N)",
             "Lays the items of a feed out anew, so that they take as little memory as they can.",
         )
-        .reply("simple string OK")
-        .handler(handlers::feeds::compact),
+        .reply("simple string OK"),
 ];

@@ -2,7 +2,6 @@
 
 use super::command::{Category, Command, Flag, Group, KeyFlag, KeySpec};
 use super::keys::{self, CREATE, READ, REPLACE, TAKE};
-use crate::handlers;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("del", -2, Group::Generic, "1.0.0")
@@ -15,8 +14,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N keys, and the size of what they hold",
             "Deletes keys.",
         )
-        .reply("integer: keys deleted")
-        .handler(handlers::keys::del),
+        .reply("integer: keys deleted"),
     Command::new("unlink", -2, Group::Generic, "4.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -27,8 +25,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N keys; large values are freed later",
             "Deletes keys and leaves freeing what they held for later.",
         )
-        .reply("integer: keys deleted")
-        .handler(handlers::keys::del),
+        .reply("integer: keys deleted"),
     Command::new("exists", -2, Group::Generic, "1.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -39,8 +36,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N keys",
             "Counts how many of the keys exist.",
         )
-        .reply("integer: keys found, repeated ones counted again")
-        .handler(handlers::keys::exists),
+        .reply("integer: keys found, repeated ones counted again"),
     Command::new("type", 2, Group::Generic, "1.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -51,8 +47,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "Names the type of what a key holds; none where it does \
              not exist.",
         )
-        .reply("simple")
-        .handler(handlers::keys::type_of),
+        .reply("simple"),
     Command::new("keys", 2, Group::Generic, "1.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Keyspace, Category::Dangerous])
@@ -62,8 +57,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for all N keys of the database",
             "Lists every key that matches a pattern.",
         )
-        .reply("array of bulk")
-        .handler(handlers::keys::keys),
+        .reply("array of bulk"),
     Command::new("scan", -2, Group::Generic, "2.8.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Keyspace])
@@ -74,15 +68,13 @@ pub(super) const COMMANDS: &[Command] = &[
             "Lists the keys in small portions, each from where the \
              last one ended.",
         )
-        .reply("array of the next cursor and an array of keys")
-        .handler(handlers::keys::scan),
+        .reply("array of the next cursor and an array of keys"),
     Command::new("randomkey", 1, Group::Generic, "1.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Keyspace])
         .tips(&["request_policy:all_shards", "nondeterministic_output"])
         .doc("", "O(1)", "Returns some key of the database.")
-        .reply("bulk or null")
-        .handler(handlers::keys::randomkey),
+        .reply("bulk or null"),
     Command::new("rename", 3, Group::Generic, "1.0.0")
         .flags(&[Flag::Write])
         .categories(&[Category::Keyspace])
@@ -92,8 +84,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Gives a key another name, replacing what had that name.",
         )
-        .reply("OK")
-        .handler(handlers::keys::rename),
+        .reply("OK"),
     Command::new("renamenx", 3, Group::Generic, "1.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -103,8 +94,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Gives a key another name where that one is free.",
         )
-        .reply("integer: 1 renamed, 0 not")
-        .handler(handlers::keys::renamenx),
+        .reply("integer: 1 renamed, 0 not"),
     Command::new("copy", -3, Group::Generic, "6.2.0")
         .flags(&[Flag::Write, Flag::DenyOom])
         .categories(&[Category::Keyspace])
@@ -114,8 +104,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) in the size of the value",
             "Copies a key's value and time to live to another key.",
         )
-        .reply("integer: 1 copied, 0 not")
-        .handler(handlers::keys::copy),
+        .reply("integer: 1 copied, 0 not"),
     Command::new("move", 3, Group::Generic, "1.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -125,8 +114,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Moves a key to another database where it is not there yet.",
         )
-        .reply("integer: 1 moved, 0 not")
-        .handler(handlers::keys::move_key),
+        .reply("integer: 1 moved, 0 not"),
     Command::new("touch", -2, Group::Generic, "3.2.1")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -137,8 +125,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N keys",
             "Marks keys as just used.",
         )
-        .reply("integer: keys found")
-        .handler(handlers::keys::touch),
+        .reply("integer: keys found"),
     Command::new("dump", 2, Group::Generic, "2.6.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Keyspace])
@@ -149,8 +136,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) in the size of the value",
             "Returns a value in a serialized, checksummed form.",
         )
-        .reply("bulk or null")
-        .handler(handlers::object::dump_key),
+        .reply("bulk or null"),
     Command::new("restore", -4, Group::Generic, "2.6.0")
         .flags(&[Flag::Write, Flag::DenyOom])
         .categories(&[Category::Keyspace, Category::Dangerous])
@@ -161,8 +147,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) in the size of the payload",
             "Creates a key from what DUMP returned.",
         )
-        .reply("OK")
-        .handler(handlers::object::restore),
+        .reply("OK"),
     Command::new("expire", -3, Group::Generic, "1.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -172,8 +157,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Sets a time to live in seconds.",
         )
-        .reply("integer: 1 set, 0 not")
-        .handler(handlers::expire::expire),
+        .reply("integer: 1 set, 0 not"),
     Command::new("pexpire", -3, Group::Generic, "2.6.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -183,8 +167,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Sets a time to live in milliseconds.",
         )
-        .reply("integer: 1 set, 0 not")
-        .handler(handlers::expire::pexpire),
+        .reply("integer: 1 set, 0 not"),
     Command::new("expireat", -3, Group::Generic, "1.2.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -194,8 +177,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Sets the second at which a key expires.",
         )
-        .reply("integer: 1 set, 0 not")
-        .handler(handlers::expire::expireat),
+        .reply("integer: 1 set, 0 not"),
     Command::new("pexpireat", -3, Group::Generic, "2.6.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -205,8 +187,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Sets the millisecond at which a key expires.",
         )
-        .reply("integer: 1 set, 0 not")
-        .handler(handlers::expire::pexpireat),
+        .reply("integer: 1 set, 0 not"),
     Command::new("ttl", 2, Group::Generic, "1.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -217,8 +198,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Returns the time a key has left, in seconds.",
         )
-        .reply("integer: seconds, -1 without, -2 without key")
-        .handler(handlers::expire::ttl),
+        .reply("integer: seconds, -1 without, -2 without key"),
     Command::new("pttl", 2, Group::Generic, "2.6.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -229,15 +209,13 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Returns the time a key has left, in milliseconds.",
         )
-        .reply("integer: milliseconds, -1 without, -2 without key")
-        .handler(handlers::expire::pttl),
+        .reply("integer: milliseconds, -1 without, -2 without key"),
     Command::new("expiretime", 2, Group::Generic, "7.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
         .keys(keys::READ_KEY)
         .doc("key", "O(1)", "Returns the second at which a key expires.")
-        .reply("integer: Unix seconds, -1 without, -2 without key")
-        .handler(handlers::expire::expiretime),
+        .reply("integer: Unix seconds, -1 without, -2 without key"),
     Command::new("pexpiretime", 2, Group::Generic, "7.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -247,15 +225,13 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Returns the millisecond at which a key expires.",
         )
-        .reply("integer: Unix milliseconds, -1 without, -2 without key")
-        .handler(handlers::expire::pexpiretime),
+        .reply("integer: Unix milliseconds, -1 without, -2 without key"),
     Command::new("persist", 2, Group::Generic, "2.2.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
         .keys(keys::CHANGE_KEY)
         .doc("key", "O(1)", "Removes a key's time to live.")
-        .reply("integer: 1 removed, 0 not")
-        .handler(handlers::expire::persist),
+        .reply("integer: 1 removed, 0 not"),
     Command::new("object", -2, Group::Generic, "2.2.3")
         .doc(
             "",
@@ -276,8 +252,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(1)",
                             "Names the representation a value is stored in.",
                         )
-                        .reply("bulk or null")
-                        .handler(handlers::object::encoding),
+                        .reply("bulk or null"),
                     Command::new("object|idletime", 3, Group::Generic, "2.2.3")
                         .flags(&[Flag::ReadOnly])
                         .categories(&[Category::Keyspace])
@@ -289,8 +264,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "Returns the seconds since a key was last used, \
              approximately.",
                         )
-                        .reply("integer or null")
-                        .handler(handlers::object::idletime),
+                        .reply("integer or null"),
                     Command::new("object|freq", 3, Group::Generic, "4.0.0")
                         .flags(&[Flag::ReadOnly])
                         .categories(&[Category::Keyspace])
@@ -302,8 +276,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "Returns how often a key is used, on a logarithmic \
              scale, approximately.",
                         )
-                        .reply("integer or null")
-                        .handler(handlers::object::freq),
+                        .reply("integer or null"),
                     Command::new("object|refcount", 3, Group::Generic, "2.2.3")
                         .flags(&[Flag::ReadOnly])
                         .categories(&[Category::Keyspace])
@@ -314,14 +287,12 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(1)",
                             "Returns the number of references to a value.",
                         )
-                        .reply("integer or null")
-                        .handler(handlers::object::refcount),
+                        .reply("integer or null"),
                     Command::new("object|help", 2, Group::Generic, "6.2.0")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .categories(&[Category::Keyspace])
                         .doc("", "O(1)", "Explains the subcommands.")
-                        .reply("array of simple")
-                        .handler(handlers::server::help),
+                        .reply("array of simple"),
                 ]
             },
         ),
@@ -353,8 +324,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply(
             "array of bulk or null; with STORE integer: the length \
              of the list",
-        )
-        .handler(handlers::sort::sort),
+        ),
     Command::new("sort_ro", -2, Group::Generic, "7.0.0")
         .flags(&[Flag::ReadOnly, Flag::MovableKeys])
         .categories(&[
@@ -379,8 +349,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "Returns the elements of a list, a set or a sorted set \
              in an order.",
         )
-        .reply("array of bulk or null")
-        .handler(handlers::sort::sort_ro),
+        .reply("array of bulk or null"),
     Command::new("wait", 3, Group::Generic, "3.0.0")
         .flags(&[Flag::NoScript])
         .categories(&[Category::Connection])
@@ -390,8 +359,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Returns 0 at once: there are no replicas to wait for.",
         )
-        .reply("integer")
-        .handler(handlers::replication::wait),
+        .reply("integer"),
     Command::new("migrate", -6, Group::Generic, "2.6.0")
         .flags(&[Flag::Write, Flag::MovableKeys])
         .categories(&[Category::Keyspace, Category::Dangerous])
@@ -422,8 +390,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "Answers NOKEY where none of the keys is there; moving \
              those that are is not done yet.",
         )
-        .reply("NOKEY, or an error")
-        .handler(handlers::replication::migrate),
+        .reply("NOKEY, or an error"),
 ];
 
 /// Redis' remarks on the keys that SORT names by patterns, and on the one it stores into.

@@ -2,7 +2,6 @@
 
 use super::command::{Category, Command, Flag, Group, KeySpec};
 use super::keys::{self, READ, REPLACE};
-use crate::handlers;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("geoadd", -5, Group::Geo, "3.2.0")
@@ -14,8 +13,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log(N)) for each member",
             "Adds members with their positions, or gives them other ones.",
         )
-        .reply("integer: how many are new, or with CH changed as well")
-        .handler(handlers::geo::geoadd),
+        .reply("integer: how many are new, or with CH changed as well"),
     Command::new("geopos", -2, Group::Geo, "3.2.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Geo])
@@ -25,8 +23,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N members",
             "Returns the positions of members.",
         )
-        .reply("array of pairs of double, or null")
-        .handler(handlers::geo::geopos),
+        .reply("array of pairs of double, or null"),
     Command::new("geodist", -4, Group::Geo, "3.2.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Geo])
@@ -36,8 +33,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Returns the distance of two members.",
         )
-        .reply("bulk or null")
-        .handler(handlers::geo::geodist),
+        .reply("bulk or null"),
     Command::new("geohash", -2, Group::Geo, "3.2.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Geo])
@@ -47,8 +43,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N members",
             "Returns the positions of members as the letters of a geohash.",
         )
-        .reply("array of bulk or null")
-        .handler(handlers::geo::geohash),
+        .reply("array of bulk or null"),
     Command::new("geosearch", -7, Group::Geo, "6.2.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Geo])
@@ -59,8 +54,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N+log(M)) for N members in the cells searched",
             "Returns members inside a circle or a box.",
         )
-        .reply("array of bulk, or of arrays with what is asked for")
-        .handler(handlers::geo::search::geosearch),
+        .reply("array of bulk, or of arrays with what is asked for"),
     Command::new("geosearchstore", -8, Group::Geo, "6.2.0")
         .flags(&[Flag::Write, Flag::DenyOom])
         .categories(&[Category::Geo])
@@ -71,8 +65,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N+log(M)) for N members in the cells searched",
             "Stores members inside a circle or a box.",
         )
-        .reply("integer: members of the result")
-        .handler(handlers::geo::search::geosearchstore),
+        .reply("integer: members of the result"),
     Command::new("georadius", -6, Group::Geo, "3.2.0")
         .flags(&[Flag::Write, Flag::DenyOom, Flag::MovableKeys])
         .categories(&[Category::Geo])
@@ -95,8 +88,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .deprecated(
             "6.2.0",
             "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument",
-        )
-        .handler(handlers::geo::search::georadius),
+        ),
     Command::new("georadius_ro", -6, Group::Geo, "3.2.10")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Geo])
@@ -108,8 +100,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "Returns members inside a circle around a position.",
         )
         .reply("array of bulk, or of arrays with what is asked for")
-        .deprecated("6.2.0", "`GEOSEARCH` with the `BYRADIUS` argument")
-        .handler(handlers::geo::search::georadius_ro),
+        .deprecated("6.2.0", "`GEOSEARCH` with the `BYRADIUS` argument"),
     Command::new("georadiusbymember", -5, Group::Geo, "3.2.0")
         .flags(&[Flag::Write, Flag::DenyOom, Flag::MovableKeys])
         .categories(&[Category::Geo])
@@ -132,8 +123,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .deprecated(
             "6.2.0",
             "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments",
-        )
-        .handler(handlers::geo::search::georadiusbymember),
+        ),
     Command::new("georadiusbymember_ro", -5, Group::Geo, "3.2.10")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Geo])
@@ -148,6 +138,5 @@ pub(super) const COMMANDS: &[Command] = &[
         .deprecated(
             "6.2.0",
             "`GEOSEARCH` with the `BYRADIUS` and `FROMMEMBER` arguments",
-        )
-        .handler(handlers::geo::search::georadiusbymember_ro),
+        ),
 ];

@@ -2,7 +2,6 @@
 
 use super::command::{Category, Command, Flag, Group};
 use super::keys;
-use crate::handlers;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("hset", -4, Group::Hash, "2.0.0")
@@ -15,8 +14,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N fields",
             "Sets fields of a hash.",
         )
-        .reply("integer: how many fields are new")
-        .handler(handlers::hashes::hset),
+        .reply("integer: how many fields are new"),
     Command::new("hsetnx", 4, Group::Hash, "2.0.0")
         .element(2)
         .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
@@ -27,8 +25,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Sets a field of a hash that does not have it.",
         )
-        .reply("integer: 1 set, 0 not")
-        .handler(handlers::hashes::hsetnx),
+        .reply("integer: 1 set, 0 not"),
     Command::new("hmset", -4, Group::Hash, "2.0.0")
         .element(2)
         .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
@@ -40,7 +37,6 @@ pub(super) const COMMANDS: &[Command] = &[
             "The old name of HSET.",
         )
         .reply("OK")
-        .handler(handlers::hashes::hmset)
         .deprecated("4.0.0", "`HSET` with multiple field-value pairs"),
     Command::new("hget", 3, Group::Hash, "2.0.0")
         .element(2)
@@ -48,8 +44,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .categories(&[Category::Hash])
         .keys(keys::READ_KEY)
         .doc("key field", "O(1)", "Returns the value of a field.")
-        .reply("bulk or null")
-        .handler(handlers::hashes::hget),
+        .reply("bulk or null"),
     Command::new("hmget", -3, Group::Hash, "2.0.0")
         .element(2)
         .flags(&[Flag::ReadOnly, Flag::Fast])
@@ -60,8 +55,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N fields",
             "Returns the values of several fields.",
         )
-        .reply("array of bulk or null")
-        .handler(handlers::hashes::hmget),
+        .reply("array of bulk or null"),
     Command::new("hgetall", 2, Group::Hash, "2.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Hash])
@@ -72,8 +66,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N fields",
             "Returns all fields of a hash with their values.",
         )
-        .reply("map of bulk to bulk")
-        .handler(handlers::hashes::hgetall),
+        .reply("map of bulk to bulk"),
     Command::new("hdel", -3, Group::Hash, "2.0.0")
         .element(2)
         .flags(&[Flag::Write, Flag::Fast])
@@ -84,39 +77,34 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N fields",
             "Removes fields of a hash, and the hash with the last of them.",
         )
-        .reply("integer: how many were there")
-        .handler(handlers::hashes::hdel),
+        .reply("integer: how many were there"),
     Command::new("hexists", 3, Group::Hash, "2.0.0")
         .element(2)
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Hash])
         .keys(keys::LOOK_KEY)
         .doc("key field", "O(1)", "Says whether a hash has a field.")
-        .reply("integer: 1 yes, 0 no")
-        .handler(handlers::hashes::hexists),
+        .reply("integer: 1 yes, 0 no"),
     Command::new("hlen", 2, Group::Hash, "2.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Hash])
         .keys(keys::LOOK_KEY)
         .doc("key", "O(1)", "Counts the fields of a hash.")
-        .reply("integer")
-        .handler(handlers::hashes::hlen),
+        .reply("integer"),
     Command::new("hkeys", 2, Group::Hash, "2.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Hash])
         .tips(&["nondeterministic_output_order"])
         .keys(keys::READ_KEY)
         .doc("key", "O(N) for N fields", "Returns the fields of a hash.")
-        .reply("array of bulk")
-        .handler(handlers::hashes::hkeys),
+        .reply("array of bulk"),
     Command::new("hvals", 2, Group::Hash, "2.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Hash])
         .tips(&["nondeterministic_output_order"])
         .keys(keys::READ_KEY)
         .doc("key", "O(N) for N fields", "Returns the values of a hash.")
-        .reply("array of bulk")
-        .handler(handlers::hashes::hvals),
+        .reply("array of bulk"),
     Command::new("hstrlen", 3, Group::Hash, "3.2.0")
         .element(2)
         .flags(&[Flag::ReadOnly, Flag::Fast])
@@ -127,8 +115,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Returns the length of a field's value in bytes.",
         )
-        .reply("integer")
-        .handler(handlers::hashes::hstrlen),
+        .reply("integer"),
     Command::new("hincrby", 4, Group::Hash, "2.0.0")
         .element(2)
         .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
@@ -139,8 +126,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Adds to the integer in a field.",
         )
-        .reply("integer: the new value")
-        .handler(handlers::hashes::hincrby),
+        .reply("integer: the new value"),
     Command::new("hincrbyfloat", 4, Group::Hash, "2.6.0")
         .element(2)
         .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
@@ -151,8 +137,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Adds to the floating point number in a field.",
         )
-        .reply("bulk: the new value")
-        .handler(handlers::hashes::hincrbyfloat),
+        .reply("bulk: the new value"),
     Command::new("hrandfield", -2, Group::Hash, "6.2.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Hash])
@@ -163,8 +148,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N fields returned",
             "Returns fields chosen by chance, different ones unless the count is negative.",
         )
-        .reply("bulk or null; with a count an array of bulk, or with WITHVALUES of pairs")
-        .handler(handlers::hashes::hrandfield),
+        .reply("bulk or null; with a count an array of bulk, or with WITHVALUES of pairs"),
     Command::new("hscan", -3, Group::Hash, "2.8.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Hash])
@@ -176,6 +160,5 @@ pub(super) const COMMANDS: &[Command] = &[
             "Lists the fields of a hash and their values in small portions, each from where \
              the last one ended.",
         )
-        .reply("array of the next cursor and an array of fields and values in turn")
-        .handler(handlers::hashes::hscan),
+        .reply("array of the next cursor and an array of fields and values in turn"),
 ];

@@ -2,7 +2,6 @@
 
 use super::command::{Category, Command, Flag, Group, KeyFlag, KeySpec};
 use super::keys::{self, READ};
-use crate::handlers;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("pfadd", -2, Group::Hyperloglog, "2.8.9")
@@ -14,8 +13,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1) for each element",
             "Adds elements to a HyperLogLog, which may be new.",
         )
-        .reply("integer: 1 where the estimate may have changed, 0 where not")
-        .handler(handlers::hyperloglog::pfadd),
+        .reply("integer: 1 where the estimate may have changed, 0 where not"),
     Command::new("pfcount", -2, Group::Hyperloglog, "2.8.9")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Hyperloglog])
@@ -35,8 +33,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "Estimates how many different elements were added to any \
              of the keys.",
         )
-        .reply("integer")
-        .handler(handlers::hyperloglog::pfcount),
+        .reply("integer"),
     Command::new("pfmerge", -2, Group::Hyperloglog, "2.8.9")
         .flags(&[Flag::Write, Flag::DenyOom])
         .categories(&[Category::Hyperloglog])
@@ -53,8 +50,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N keys",
             "Adds the elements of several HyperLogLogs to one.",
         )
-        .reply("OK")
-        .handler(handlers::hyperloglog::pfmerge),
+        .reply("OK"),
     Command::new("pfdebug", 3, Group::Hyperloglog, "2.8.9")
         .flags(&[Flag::Write, Flag::DenyOom, Flag::Admin])
         .categories(&[Category::Hyperloglog])
@@ -65,8 +61,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "Shows how a HyperLogLog is stored.",
         )
         .reply("that of the subcommand")
-        .system()
-        .handler(handlers::hyperloglog::pfdebug),
+        .system(),
     Command::new("pfselftest", 1, Group::Hyperloglog, "2.8.9")
         .flags(&[Flag::Admin])
         .categories(&[Category::Hyperloglog])
@@ -76,6 +71,5 @@ pub(super) const COMMANDS: &[Command] = &[
             "Tests the two forms of HyperLogLogs against one another.",
         )
         .reply("OK")
-        .system()
-        .handler(handlers::hyperloglog::pfselftest),
+        .system(),
 ];

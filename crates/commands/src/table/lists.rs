@@ -2,7 +2,6 @@
 
 use super::command::{Category, Command, Flag, Group};
 use super::keys;
-use crate::handlers;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("lpush", -3, Group::List, "1.0.0")
@@ -14,8 +13,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N elements",
             "Adds elements at the head of a list, which may be new.",
         )
-        .reply("integer: the new length")
-        .handler(handlers::lists::lpush),
+        .reply("integer: the new length"),
     Command::new("rpush", -3, Group::List, "1.0.0")
         .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
         .categories(&[Category::List])
@@ -25,8 +23,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N elements",
             "Adds elements at the tail of a list, which may be new.",
         )
-        .reply("integer: the new length")
-        .handler(handlers::lists::rpush),
+        .reply("integer: the new length"),
     Command::new("lpushx", -3, Group::List, "2.2.0")
         .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
         .categories(&[Category::List])
@@ -36,8 +33,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N elements",
             "Adds elements at the head of a list that exists.",
         )
-        .reply("integer: the new length, 0 where there is no list")
-        .handler(handlers::lists::lpushx),
+        .reply("integer: the new length, 0 where there is no list"),
     Command::new("rpushx", -3, Group::List, "2.2.0")
         .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
         .categories(&[Category::List])
@@ -47,8 +43,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N elements",
             "Adds elements at the tail of a list that exists.",
         )
-        .reply("integer: the new length, 0 where there is no list")
-        .handler(handlers::lists::rpushx),
+        .reply("integer: the new length, 0 where there is no list"),
     Command::new("lpop", -2, Group::List, "1.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::List])
@@ -58,8 +53,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N elements returned",
             "Takes elements from the head of a list.",
         )
-        .reply("bulk or null; with a count array of bulk or null array")
-        .handler(handlers::lists::lpop),
+        .reply("bulk or null; with a count array of bulk or null array"),
     Command::new("rpop", -2, Group::List, "1.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::List])
@@ -69,15 +63,13 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N elements returned",
             "Takes elements from the tail of a list.",
         )
-        .reply("bulk or null; with a count array of bulk or null array")
-        .handler(handlers::lists::rpop),
+        .reply("bulk or null; with a count array of bulk or null array"),
     Command::new("llen", 2, Group::List, "1.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::List])
         .keys(keys::LOOK_KEY)
         .doc("key", "O(1)", "Counts the elements of a list.")
-        .reply("integer")
-        .handler(handlers::lists::llen),
+        .reply("integer"),
     Command::new("lrange", 4, Group::List, "1.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::List])
@@ -87,8 +79,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log N + M) for M elements returned",
             "Returns elements of a list by position; negative positions count from its end.",
         )
-        .reply("array of bulk")
-        .handler(handlers::lists::lrange),
+        .reply("array of bulk"),
     Command::new("lindex", 3, Group::List, "1.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::List])
@@ -98,8 +89,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log N)",
             "Returns the element at a position of a list.",
         )
-        .reply("bulk or null")
-        .handler(handlers::lists::lindex),
+        .reply("bulk or null"),
     Command::new("lset", 4, Group::List, "1.0.0")
         .flags(&[Flag::Write, Flag::DenyOom])
         .categories(&[Category::List])
@@ -109,8 +99,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log N)",
             "Replaces the element at a position of a list.",
         )
-        .reply("OK")
-        .handler(handlers::lists::lset),
+        .reply("OK"),
     Command::new("linsert", 5, Group::List, "2.2.0")
         .flags(&[Flag::Write, Flag::DenyOom])
         .categories(&[Category::List])
@@ -120,8 +109,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) to find the pivot",
             "Adds an element before or behind the first one that equals the pivot.",
         )
-        .reply("integer: the new length, 0 where there is no list, -1 where there is no pivot")
-        .handler(handlers::lists::linsert),
+        .reply("integer: the new length, 0 where there is no list, -1 where there is no pivot"),
     Command::new("lrem", 4, Group::List, "1.0.0")
         .flags(&[Flag::Write])
         .categories(&[Category::List])
@@ -132,8 +120,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "Removes elements that equal one: the first count, the last where negative, all \
              where zero.",
         )
-        .reply("integer: how many were removed")
-        .handler(handlers::lists::lrem),
+        .reply("integer: how many were removed"),
     Command::new("ltrim", 4, Group::List, "1.0.0")
         .flags(&[Flag::Write])
         .categories(&[Category::List])
@@ -143,8 +130,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log N)",
             "Keeps elements of a list by position only.",
         )
-        .reply("OK")
-        .handler(handlers::lists::ltrim),
+        .reply("OK"),
     Command::new("lpos", -3, Group::List, "6.0.6")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::List])
@@ -154,8 +140,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N)",
             "Finds the positions of an element in a list.",
         )
-        .reply("integer or null; with COUNT array of integers")
-        .handler(handlers::lists::lpos),
+        .reply("integer or null; with COUNT array of integers"),
     Command::new("lmove", 5, Group::List, "6.2.0")
         .flags(&[Flag::Write, Flag::DenyOom])
         .categories(&[Category::List])
@@ -165,8 +150,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log N)",
             "Moves an element from an end of one list to an end of another.",
         )
-        .reply("bulk or null: the element")
-        .handler(handlers::lists::lmove),
+        .reply("bulk or null: the element"),
     Command::new("rpoplpush", 3, Group::List, "1.2.0")
         .flags(&[Flag::Write, Flag::DenyOom])
         .categories(&[Category::List])
@@ -177,7 +161,6 @@ pub(super) const COMMANDS: &[Command] = &[
             "Moves the last element of one list to the head of another.",
         )
         .reply("bulk or null: the element")
-        .handler(handlers::lists::rpoplpush)
         .deprecated("6.2.0", "`LMOVE` with the `RIGHT` and `LEFT` arguments"),
     Command::new("lmpop", -4, Group::List, "7.0.0")
         .flags(&[Flag::Write, Flag::MovableKeys])
@@ -188,8 +171,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N + M) for N keys and M elements returned",
             "Takes elements from an end of the first of several lists that has any.",
         )
-        .reply("array of the key and an array of bulk; null array where all are empty")
-        .handler(handlers::lists::lmpop),
+        .reply("array of the key and an array of bulk; null array where all are empty"),
     Command::new("blpop", -3, Group::List, "2.0.0")
         .flags(&[Flag::Write, Flag::NoScript, Flag::Blocking])
         .categories(&[Category::List])
@@ -200,8 +182,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "Takes an element from the head of the first of several lists that has any, or \
              waits for one.",
         )
-        .reply("array of the key and the element; null array where there was none in time")
-        .handler(handlers::blocking::blpop),
+        .reply("array of the key and the element; null array where there was none in time"),
     Command::new("brpop", -3, Group::List, "2.0.0")
         .flags(&[Flag::Write, Flag::NoScript, Flag::Blocking])
         .categories(&[Category::List])
@@ -212,8 +193,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "Takes an element from the tail of the first of several lists that has any, or \
              waits for one.",
         )
-        .reply("array of the key and the element; null array where there was none in time")
-        .handler(handlers::blocking::brpop),
+        .reply("array of the key and the element; null array where there was none in time"),
     Command::new("blmove", 6, Group::List, "6.2.0")
         .flags(&[Flag::Write, Flag::DenyOom, Flag::NoScript, Flag::Blocking])
         .categories(&[Category::List])
@@ -223,8 +203,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log N)",
             "Moves an element from an end of one list to an end of another, or waits for one.",
         )
-        .reply("bulk: the element; null where there was none in time")
-        .handler(handlers::blocking::blmove),
+        .reply("bulk: the element; null where there was none in time"),
     Command::new("brpoplpush", 4, Group::List, "2.2.0")
         .flags(&[Flag::Write, Flag::DenyOom, Flag::NoScript, Flag::Blocking])
         .categories(&[Category::List])
@@ -235,7 +214,6 @@ pub(super) const COMMANDS: &[Command] = &[
             "Moves the last element of one list to the head of another, or waits for one.",
         )
         .reply("bulk: the element; null where there was none in time")
-        .handler(handlers::blocking::brpoplpush)
         .deprecated("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments"),
     Command::new("blmpop", -5, Group::List, "7.0.0")
         .flags(&[Flag::Write, Flag::Blocking, Flag::MovableKeys])
@@ -247,6 +225,5 @@ pub(super) const COMMANDS: &[Command] = &[
             "Takes elements from an end of the first of several lists that has any, or waits \
              for some.",
         )
-        .reply("array of the key and an array of bulk; null array where there was none in time")
-        .handler(handlers::blocking::blmpop),
+        .reply("array of the key and an array of bulk; null array where there was none in time"),
 ];

@@ -31,16 +31,20 @@ const FAMILIES: [&[Command]; 18] = [
     cluster::COMMANDS,
     feeds::COMMANDS,
 ];
-const COUNT: usize = count();
+/// Number of commands without their subcommands.
+const TOP: usize = count(false);
+/// Number of commands and subcommands. The subcommands' numbers follow those of all others.
+pub(crate) const COUNT: usize = count(true);
 const SLOTS: usize = 1 << SLOT_BITS;
 const SLOT_BITS: u32 = 12;
 const LONGEST_NAME: usize = 20;
 /// A slot that holds no command.
 const EMPTY: u16 = u16::MAX;
 
-static ALL: [&Command; COUNT] = flatten();
-static WORDS: [Words; COUNT] = words();
-static PLAIN: [bool; COUNT] = plain();
+static COMMANDS: [Command; TOP] = commands();
+static SUBCOMMANDS: [Command; COUNT - TOP] = subcommands();
+static WORDS: [Words; TOP] = words();
+static PLAIN: [bool; TOP] = plain();
 static INDEX: [u16; SLOTS] = index();
 
 /// GET and SET, which the fast path knows without a search.
@@ -57,8 +61,15 @@ pub(crate) static DEBUG: &Command = named("debug");
 type Words = (u64, u64);
 
 /// Every command, without subcommands, family by family.
-pub fn all() -> &'static [&'static Command] {
-    &ALL
+pub const fn all() -> &'static [Command] {
+    &COMMANDS
+}
+
+/// Every command, each followed by its subcommands.
+pub fn with_subcommands() -> impl Iterator<Item = &'static Command> {
+    COMMANDS
+        .iter()
+        .flat_map(|command| std::iter::once(command).chain(command.subcommands))
 }
 
 /// The command of this name, in any case. Not for subcommands.
@@ -70,7 +81,7 @@ pub fn find(name: &[u8]) -> Option<&'static Command> {
     let mut slot = hash(words, name.len());
     loop {
         let position = usize::from(INDEX[slot]);
-        let command = ALL.get(position)?;
+        let command = COMMANDS.get(position)?;
         if WORDS[position] == words
             && command.name.len() == name.len()
             && (PLAIN[position] || command.name.as_bytes().eq_ignore_ascii_case(name))
@@ -128,33 +139,65 @@ fn subcommand(container: &Command, name: &[u8]) -> Option<&'static Command> {
 }
 
 const fn named(name: &str) -> &'static Command {
-    let (all, words) = (flatten(), fold(name.as_bytes()));
-    let mut at = 0;
-    loop {
-        let other = fold(all[at].name.as_bytes());
-        if other.0 == words.0 && other.1 == words.1 && all[at].name.len() == name.len() {
-            return all[at];
-        }
-        at += 1;
-    }
+    &COMMANDS[number_of(name)]
 }
 
-const fn count() -> usize {
+/// The number of the command or subcommand of this name, in lower case; meant for constants.
+pub(crate) const fn number_of(name: &str) -> usize {
+    let mut number = 0;
+    while number < COUNT {
+        let other = if number < TOP {
+            COMMANDS[number].name
+        } else {
+            SUBCOMMANDS[number - TOP].name
+        };
+        if is_same(other.as_bytes(), name.as_bytes()) {
+            return number;
+        }
+        number += 1;
+    }
+    panic!("no command of this name");
+}
+
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
+}
+
+const fn count(with_subcommands: bool) -> usize {
     let (mut total, mut family) = (0, 0);
     while family < FAMILIES.len() {
         total += FAMILIES[family].len();
+        let mut index = 0;
+        while with_subcommands && index < FAMILIES[family].len() {
+            total += FAMILIES[family][index].subcommands.len();
+            index += 1;
+        }
         family += 1;
     }
     total
 }
 
-const fn flatten() -> [&'static Command; COUNT] {
-    let mut all = [&FAMILIES[0][0]; COUNT];
-    let (mut at, mut family) = (0, 0);
+/// The commands, numbered, and with their numbered subcommands.
+const fn commands() -> [Command; TOP] {
+    let mut all = [FAMILIES[0][0]; TOP];
+    let (mut at, mut behind, mut family) = (0, 0, 0);
     while family < FAMILIES.len() {
         let mut index = 0;
         while index < FAMILIES[family].len() {
-            all[at] = &FAMILIES[family][index];
+            let mut command = FAMILIES[family][index];
+            let own = SUBCOMMANDS
+                .split_at(behind)
+                .1
+                .split_at(command.subcommands.len())
+                .0;
+            behind += own.len();
+            command.subcommands = own;
+            command.number = at as u16;
+            all[at] = command;
             at += 1;
             index += 1;
         }
@@ -163,12 +206,33 @@ const fn flatten() -> [&'static Command; COUNT] {
     all
 }
 
-const fn words() -> [Words; COUNT] {
-    let all = flatten();
-    let mut words = [(0, 0); COUNT];
+/// The subcommands, numbered, in the order of their containers.
+const fn subcommands() -> [Command; COUNT - TOP] {
+    let mut all = [FAMILIES[0][0]; COUNT - TOP];
+    let (mut at, mut family) = (0, 0);
+    while family < FAMILIES.len() {
+        let mut index = 0;
+        while index < FAMILIES[family].len() {
+            let own = FAMILIES[family][index].subcommands;
+            let mut place = 0;
+            while place < own.len() {
+                all[at] = own[place];
+                all[at].number = (TOP + at) as u16;
+                at += 1;
+                place += 1;
+            }
+            index += 1;
+        }
+        family += 1;
+    }
+    all
+}
+
+const fn words() -> [Words; TOP] {
+    let mut words = [(0, 0); TOP];
     let mut at = 0;
-    while at < COUNT {
-        let name = all[at].name.as_bytes();
+    while at < TOP {
+        let name = COMMANDS[at].name.as_bytes();
         let mut index = 0;
         while index < name.len() {
             assert!(name[index].is_ascii_lowercase() || matches!(name[index], b'_' | b'.'));
@@ -181,12 +245,11 @@ const fn words() -> [Words; COUNT] {
 }
 
 /// Whether each name has only letters, which alone are told from every other byte when their case bit is set.
-const fn plain() -> [bool; COUNT] {
-    let all = flatten();
-    let mut plain = [true; COUNT];
+const fn plain() -> [bool; TOP] {
+    let mut plain = [true; TOP];
     let mut at = 0;
-    while at < COUNT {
-        let name = all[at].name.as_bytes();
+    while at < TOP {
+        let name = COMMANDS[at].name.as_bytes();
         let mut index = 0;
         while index < name.len() {
             plain[at] &= name[index].is_ascii_lowercase();
@@ -199,12 +262,11 @@ const fn plain() -> [bool; COUNT] {
 
 const fn index() -> [u16; SLOTS] {
     // A full table would make a miss search for ever; half full it is already slow.
-    assert!(COUNT < EMPTY as usize && COUNT * 2 <= SLOTS);
-    let all = flatten();
+    assert!(COUNT < EMPTY as usize && TOP * 2 <= SLOTS);
     let mut slots = [EMPTY; SLOTS];
     let mut at = 0;
-    while at < COUNT {
-        let name = all[at].name.as_bytes();
+    while at < TOP {
+        let name = COMMANDS[at].name.as_bytes();
         assert!(name.len() <= LONGEST_NAME);
         let mut slot = hash(fold(name), name.len());
         while slots[slot] != EMPTY {
@@ -251,7 +313,7 @@ mod tests {
         for command in all() {
             let upper = command.name.to_ascii_uppercase();
             assert!(
-                find(upper.as_bytes()).is_some_and(|found| std::ptr::eq(found, *command)),
+                find(upper.as_bytes()).is_some_and(|found| std::ptr::eq(found, command)),
                 "{upper}"
             );
             assert!(
@@ -292,11 +354,11 @@ mod tests {
     fn probes_are_short() {
         let far = all().iter().filter(|command| {
             let slot = INDEX[hash(fold(command.name.as_bytes()), command.name.len())];
-            ALL[usize::from(slot)].name != command.name
+            COMMANDS[usize::from(slot)].name != command.name
         });
         let names: Vec<&str> = far.map(|command| command.name).collect();
         assert!(
-            names.len() * 16 < ALL.len(),
+            names.len() * 16 < COMMANDS.len(),
             "not at their first slot: {names:?}"
         );
         for hot in [
@@ -341,11 +403,7 @@ mod tests {
 
     #[test]
     fn every_command_is_documented() {
-        let all = all()
-            .iter()
-            .copied()
-            .flat_map(|command| std::iter::once(command).chain(command.subcommands));
-        for command in all {
+        for command in with_subcommands() {
             for text in [
                 command.summary,
                 command.complexity,

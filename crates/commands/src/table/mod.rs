@@ -37,6 +37,6 @@ mod transaction;
 mod watching;
 
 pub use command::{Categories, Category, Command, Flag, Flags, Group, KeyFlag, KeyFlags, KeySpec};
-pub(crate) use lookup::{DEBUG, DEL, EXEC, GET, SET};
-pub use lookup::{all, find, find_full, resolve, resolve_name};
+pub(crate) use lookup::{COUNT, DEBUG, DEL, EXEC, GET, SET, number_of};
+pub use lookup::{all, find, find_full, resolve, resolve_name, with_subcommands};
 pub(crate) use syntax::{Argument, Kind};

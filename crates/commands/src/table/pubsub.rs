@@ -1,7 +1,6 @@
 //! The commands about messages.
 
 use super::command::{Category, Command, Flag, Group, KeyFlag, KeySpec};
-use crate::handlers;
 
 /// The flags of commands that change what the connection is subscribed to.
 const SUBSCRIBING: &[Flag] = &[Flag::Pubsub, Flag::NoScript, Flag::Loading, Flag::Stale];
@@ -19,8 +18,7 @@ pub(super) const COMMANDS: &[Command] = &[
         )
         .reply(
             "for each channel a push: subscribe, the channel, and the subscriptions there are now",
-        )
-        .handler(handlers::pubsub::subscribe),
+        ),
     Command::new("unsubscribe", -1, Group::Pubsub, "2.0.0")
         .flags(SUBSCRIBING)
         .categories(&[Category::Pubsub])
@@ -29,8 +27,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N channels",
             "Stops receiving the messages of channels, or of all.",
         )
-        .reply("for each channel a push: unsubscribe, the channel, and the subscriptions left")
-        .handler(handlers::pubsub::unsubscribe),
+        .reply("for each channel a push: unsubscribe, the channel, and the subscriptions left"),
     Command::new("psubscribe", -2, Group::Pubsub, "2.0.0")
         .flags(SUBSCRIBING)
         .categories(&[Category::Pubsub])
@@ -42,8 +39,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply(
             "for each pattern a push: psubscribe, the pattern, and the subscriptions there \
              are now",
-        )
-        .handler(handlers::pubsub::psubscribe),
+        ),
     Command::new("punsubscribe", -1, Group::Pubsub, "2.0.0")
         .flags(SUBSCRIBING)
         .categories(&[Category::Pubsub])
@@ -52,8 +48,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N+M) for N patterns, and M of all clients",
             "Stops receiving the messages that match patterns, or any.",
         )
-        .reply("for each pattern a push: punsubscribe, the pattern, and the subscriptions left")
-        .handler(handlers::pubsub::punsubscribe),
+        .reply("for each pattern a push: punsubscribe, the pattern, and the subscriptions left"),
     Command::new("ssubscribe", -2, Group::Pubsub, "7.0.0")
         .flags(SUBSCRIBING)
         .categories(&[Category::Pubsub])
@@ -66,8 +61,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply(
             "for each shard channel a push: ssubscribe, its name, and the subscriptions to \
              shard channels there are now",
-        )
-        .handler(handlers::pubsub::ssubscribe),
+        ),
     Command::new("sunsubscribe", -1, Group::Pubsub, "7.0.0")
         .flags(SUBSCRIBING)
         .categories(&[Category::Pubsub])
@@ -80,8 +74,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply(
             "for each shard channel a push: sunsubscribe, its name, and the subscriptions to \
              shard channels left",
-        )
-        .handler(handlers::pubsub::sunsubscribe),
+        ),
     Command::new("publish", 3, Group::Pubsub, "2.0.0")
         .flags(&[Flag::Pubsub, Flag::Loading, Flag::Stale, Flag::Fast])
         .categories(&[Category::Pubsub])
@@ -90,8 +83,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N+M) for N receivers and M patterns of all clients",
             "Sends a message to all who are subscribed to the channel, in every process.",
         )
-        .reply("integer: its receivers")
-        .handler(handlers::pubsub::publish),
+        .reply("integer: its receivers"),
     Command::new("spublish", 3, Group::Pubsub, "7.0.0")
         .flags(&[Flag::Pubsub, Flag::Loading, Flag::Stale, Flag::Fast])
         .categories(&[Category::Pubsub])
@@ -101,8 +93,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N receivers",
             "Sends a message to all who are subscribed to the shard channel, in every process.",
         )
-        .reply("integer: its receivers")
-        .handler(handlers::pubsub::spublish),
+        .reply("integer: its receivers"),
     Command::new("pubsub", -2, Group::Pubsub, "2.8.0")
         .doc(
             "",
@@ -121,8 +112,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N channels",
                             "Lists the channels that somebody is subscribed to.",
                         )
-                        .reply("array of bulk")
-                        .handler(handlers::pubsub::channels),
+                        .reply("array of bulk"),
                     Command::new("pubsub|numpat", 2, Group::Pubsub, "2.8.0")
                         .flags(LOOKING)
                         .categories(&[Category::Pubsub])
@@ -131,8 +121,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N patterns",
                             "Counts the patterns that somebody is subscribed to.",
                         )
-                        .reply("integer")
-                        .handler(handlers::pubsub::numpat),
+                        .reply("integer"),
                     Command::new("pubsub|numsub", -2, Group::Pubsub, "2.8.0")
                         .flags(LOOKING)
                         .categories(&[Category::Pubsub])
@@ -141,8 +130,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N channels",
                             "Counts the receivers of channels, patterns not counted.",
                         )
-                        .reply("array: each channel and its receivers")
-                        .handler(handlers::pubsub::numsub),
+                        .reply("array: each channel and its receivers"),
                     Command::new("pubsub|shardchannels", -2, Group::Pubsub, "7.0.0")
                         .flags(LOOKING)
                         .categories(&[Category::Pubsub])
@@ -151,8 +139,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N shard channels",
                             "Lists the shard channels that somebody is subscribed to.",
                         )
-                        .reply("array of bulk")
-                        .handler(handlers::pubsub::shard_channels),
+                        .reply("array of bulk"),
                     Command::new("pubsub|shardnumsub", -2, Group::Pubsub, "7.0.0")
                         .flags(LOOKING)
                         .categories(&[Category::Pubsub])
@@ -161,13 +148,11 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N shard channels",
                             "Counts the receivers of shard channels.",
                         )
-                        .reply("array: each shard channel and its receivers")
-                        .handler(handlers::pubsub::shard_numsub),
+                        .reply("array: each shard channel and its receivers"),
                     Command::new("pubsub|help", 2, Group::Pubsub, "6.2.0")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .doc("", "O(1)", "Explains the subcommands.")
-                        .reply("array of simple")
-                        .handler(handlers::server::help),
+                        .reply("array of simple"),
                 ]
             },
         ),

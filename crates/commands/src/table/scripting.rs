@@ -2,8 +2,6 @@
 
 use super::command::{Category, Command, Flag, Group, KeyFlag, KeySpec};
 use super::keys::{READ, READ_AND_CHANGE};
-use crate::handlers::scripting::functions;
-use crate::handlers::{scripting, server};
 
 const FLAGS: &[Flag] = &[
     Flag::NoScript,
@@ -39,8 +37,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "That of the commands in the script",
             "Runs a script in Lua, as one transaction.",
         )
-        .reply("that of the script")
-        .handler(scripting::eval),
+        .reply("that of the script"),
     Command::new("evalsha", -3, Group::Scripting, "2.6.0")
         .flags(FLAGS)
         .categories(&[Category::Scripting])
@@ -50,8 +47,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "That of the commands in the script",
             "Runs a script that the store knows by its SHA-1.",
         )
-        .reply("that of the script")
-        .handler(scripting::evalsha),
+        .reply("that of the script"),
     Command::new("eval_ro", -3, Group::Scripting, "7.0.0")
         .flags(READING)
         .categories(&[Category::Scripting])
@@ -68,8 +64,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "That of the commands in the script",
             "Runs a script in Lua that may change nothing.",
         )
-        .reply("that of the script")
-        .handler(scripting::eval_ro),
+        .reply("that of the script"),
     Command::new("evalsha_ro", -3, Group::Scripting, "7.0.0")
         .flags(READING)
         .categories(&[Category::Scripting])
@@ -79,8 +74,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "That of the commands in the script",
             "Runs a script that the store knows by its SHA-1, and that may change nothing.",
         )
-        .reply("that of the script")
-        .handler(scripting::evalsha_ro),
+        .reply("that of the script"),
     Command::new("script", -2, Group::Scripting, "2.6.0")
         .doc("", "That of the subcommand", "Looks at scripts.")
         .reply("that of the subcommand")
@@ -99,8 +93,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N scripts",
                             "Says which scripts the store knows.",
                         )
-                        .reply("array of integers: 1 known, 0 not")
-                        .handler(scripting::exists),
+                        .reply("array of integers: 1 known, 0 not"),
                     Command::new("script|load", 3, Group::Scripting, "2.6.0")
                         .flags(&[Flag::NoScript, Flag::Stale])
                         .categories(&[Category::Scripting])
@@ -110,8 +103,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) in the length of the script",
                             "Keeps a script in the store, and returns its SHA-1.",
                         )
-                        .reply("bulk")
-                        .handler(scripting::load),
+                        .reply("bulk"),
                     Command::new("script|flush", -2, Group::Scripting, "2.6.0")
                         .flags(&[Flag::NoScript])
                         .categories(&[Category::Scripting])
@@ -121,8 +113,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N scripts",
                             "Forgets all scripts.",
                         )
-                        .reply("simple")
-                        .handler(scripting::flush),
+                        .reply("simple"),
                     Command::new("script|kill", 2, Group::Scripting, "2.6.0")
                         .flags(&[Flag::NoScript, Flag::AllowBusy])
                         .categories(&[Category::Scripting])
@@ -132,20 +123,17 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(1)",
                             "Ends scripts that run for long, in whatever process, and have changed nothing.",
                         )
-                        .reply("simple")
-                        .handler(scripting::kill),
+                        .reply("simple"),
                     Command::new("script|debug", 3, Group::Scripting, "3.2.0")
                         .flags(&[Flag::NoScript])
                         .categories(&[Category::Scripting])
                         .doc("YES | SYNC | NO", "O(1)", "Is refused: there is no debugger.")
-                        .reply("error")
-                        .handler(scripting::debug),
+                        .reply("error"),
                     Command::new("script|help", 2, Group::Scripting, "5.0.0")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .categories(&[Category::Scripting])
                         .doc("", "O(1)", "Explains the subcommands.")
-                        .reply("array of simple")
-                        .handler(server::help),
+                        .reply("array of simple"),
                 ]
             },
         ),
@@ -165,8 +153,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "That of the commands in the function",
             "Calls a function of a library, as one transaction.",
         )
-        .reply("that of the function")
-        .handler(functions::fcall),
+        .reply("that of the function"),
     Command::new("fcall_ro", -3, Group::Scripting, "7.0.0")
         .flags(READING)
         .categories(&[Category::Scripting])
@@ -183,8 +170,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "That of the commands in the function",
             "Calls a function that changes nothing.",
         )
-        .reply("that of the function")
-        .handler(functions::fcall_ro),
+        .reply("that of the function"),
     Command::new("function", -2, Group::Scripting, "7.0.0")
         .doc("", "That of the subcommand", "Looks after libraries of functions.")
         .reply("that of the subcommand")
@@ -206,15 +192,13 @@ const FUNCTION: &[Command] = &[
             "O(N) in the length of the code, and for N libraries",
             "Keeps a library of functions in the store, and returns its name.",
         )
-        .reply("bulk")
-        .handler(functions::load),
+        .reply("bulk"),
     Command::new("function|delete", 3, Group::Scripting, "7.0.0")
         .flags(CHANGING)
         .categories(&[Category::Scripting])
         .tips(EVERYWHERE)
         .doc("library-name", "O(1)", "Forgets a library.")
-        .reply("simple")
-        .handler(functions::delete),
+        .reply("simple"),
     Command::new("function|flush", -2, Group::Scripting, "7.0.0")
         .flags(CHANGING)
         .categories(&[Category::Scripting])
@@ -224,8 +208,7 @@ const FUNCTION: &[Command] = &[
             "O(N) for N libraries",
             "Forgets all libraries.",
         )
-        .reply("simple")
-        .handler(functions::flush),
+        .reply("simple"),
     Command::new("function|list", -2, Group::Scripting, "7.0.0")
         .flags(&[Flag::NoScript])
         .categories(&[Category::Scripting])
@@ -235,8 +218,7 @@ const FUNCTION: &[Command] = &[
             "O(N) for N functions",
             "Tells of libraries and their functions.",
         )
-        .reply("array of maps")
-        .handler(functions::list),
+        .reply("array of maps"),
     Command::new("function|dump", 2, Group::Scripting, "7.0.0")
         .flags(&[Flag::NoScript])
         .categories(&[Category::Scripting])
@@ -245,8 +227,7 @@ const FUNCTION: &[Command] = &[
             "O(N) in the length of all libraries",
             "All libraries in one text, which Redis can restore.",
         )
-        .reply("bulk")
-        .handler(functions::dump),
+        .reply("bulk"),
     Command::new("function|restore", -3, Group::Scripting, "7.0.0")
         .flags(ADDING)
         .categories(&[Category::Scripting])
@@ -256,8 +237,7 @@ const FUNCTION: &[Command] = &[
             "O(N) in the length of all libraries",
             "Restores libraries that FUNCTION DUMP gave, here or in Redis.",
         )
-        .reply("simple")
-        .handler(functions::restore),
+        .reply("simple"),
     Command::new("function|stats", 2, Group::Scripting, "7.0.0")
         .flags(&[Flag::NoScript, Flag::AllowBusy])
         .categories(&[Category::Scripting])
@@ -267,8 +247,7 @@ const FUNCTION: &[Command] = &[
             "response_policy:special",
         ])
         .doc("", "O(1)", "Counts libraries and functions.")
-        .reply("map")
-        .handler(functions::stats),
+        .reply("map"),
     Command::new("function|kill", 2, Group::Scripting, "7.0.0")
         .flags(&[Flag::NoScript, Flag::AllowBusy])
         .categories(&[Category::Scripting])
@@ -278,12 +257,10 @@ const FUNCTION: &[Command] = &[
             "O(1)",
             "Ends functions that run for long, in whatever process, and have changed nothing.",
         )
-        .reply("simple")
-        .handler(functions::kill),
+        .reply("simple"),
     Command::new("function|help", 2, Group::Scripting, "7.0.0")
         .flags(&[Flag::Loading, Flag::Stale])
         .categories(&[Category::Scripting])
         .doc("", "O(1)", "Explains the subcommands.")
-        .reply("array of simple")
-        .handler(server::help),
+        .reply("array of simple"),
 ];

@@ -1,8 +1,6 @@
 //! The commands about the server and its databases.
 
 use super::command::{Category, Command, Flag, Group};
-use crate::handlers;
-use crate::monitor::monitor;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("dbsize", 1, Group::Server, "1.0.0")
@@ -10,8 +8,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .categories(&[Category::Keyspace])
         .tips(&["request_policy:all_shards", "response_policy:agg_sum"])
         .doc("", "O(1)", "Counts the keys of the database.")
-        .reply("integer")
-        .handler(handlers::server::dbsize),
+        .reply("integer"),
     Command::new("flushdb", -1, Group::Server, "1.0.0")
         .flags(&[Flag::Write])
         .categories(&[Category::Keyspace, Category::Dangerous])
@@ -21,8 +18,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N keys; O(1) with ASYNC",
             "Deletes every key of the database.",
         )
-        .reply("OK")
-        .handler(handlers::server::flushdb),
+        .reply("OK"),
     Command::new("flushall", -1, Group::Server, "1.0.0")
         .flags(&[Flag::Write])
         .categories(&[Category::Keyspace, Category::Dangerous])
@@ -32,8 +28,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N keys; O(1) with ASYNC",
             "Deletes every key of every database.",
         )
-        .reply("OK")
-        .handler(handlers::server::flushall),
+        .reply("OK"),
     Command::new("swapdb", 3, Group::Server, "4.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace, Category::Dangerous])
@@ -42,8 +37,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N clients that watch or wait for keys",
             "Exchanges two databases for all connections at once.",
         )
-        .reply("OK")
-        .handler(handlers::server::swapdb),
+        .reply("OK"),
     Command::new("save", 1, Group::Server, "1.0.0")
         .flags(&[
             Flag::Admin,
@@ -52,8 +46,7 @@ pub(super) const COMMANDS: &[Command] = &[
             Flag::NoMulti,
         ])
         .doc("", "O(1)", "Says that snapshots are not there yet.")
-        .reply("an error")
-        .handler(handlers::server::no_snapshots),
+        .reply("an error"),
     Command::new("bgsave", -1, Group::Server, "1.0.0")
         .flags(&[Flag::Admin, Flag::NoScript, Flag::NoAsyncLoading])
         .doc(
@@ -61,8 +54,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Says that snapshots are not there yet.",
         )
-        .reply("an error")
-        .handler(handlers::server::no_snapshots),
+        .reply("an error"),
     Command::new("lastsave", 1, Group::Server, "1.0.0")
         .flags(&[Flag::Loading, Flag::Stale, Flag::Fast])
         .categories(&[Category::Admin, Category::Dangerous])
@@ -72,27 +64,23 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Returns when the server was started: nothing was saved since.",
         )
-        .reply("integer: Unix time in seconds")
-        .handler(handlers::replication::lastsave),
+        .reply("integer: Unix time in seconds"),
     Command::new("role", 1, Group::Server, "2.8.12")
         .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast])
         .categories(&[Category::Admin, Category::Dangerous])
         .doc("", "O(1)", "Returns master: no server follows another one.")
-        .reply("array of `master`, 0 and an empty array")
-        .handler(handlers::replication::role),
+        .reply("array of `master`, 0 and an empty array"),
     Command::new("time", 1, Group::Server, "2.6.0")
         .flags(&[Flag::Loading, Flag::Stale, Flag::Fast])
         .tips(&["nondeterministic_output"])
         .doc("", "O(1)", "Returns the server's clock.")
-        .reply("array of two bulks: seconds and microseconds")
-        .handler(handlers::connection::time),
+        .reply("array of two bulks: seconds and microseconds"),
     Command::new("command", -1, Group::Server, "2.8.13")
         .flags(&[Flag::Loading, Flag::Stale])
         .categories(&[Category::Connection])
         .tips(&["nondeterministic_output_order"])
         .doc("", "O(N) for N commands", "Describes every command.")
         .reply("array")
-        .handler(handlers::command::command)
         .subcommands(
             const {
                 &[
@@ -100,8 +88,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         .flags(&[Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
                         .doc("", "O(1)", "Counts the commands.")
-                        .reply("integer")
-                        .handler(handlers::command::count),
+                        .reply("integer"),
                     Command::new("command|docs", -2, Group::Server, "7.0.0")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
@@ -111,8 +98,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N commands",
                             "Returns the documentation of commands.",
                         )
-                        .reply("map of name to documentation")
-                        .handler(handlers::command::docs),
+                        .reply("map of name to documentation"),
                     Command::new("command|info", -2, Group::Server, "2.8.13")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
@@ -122,8 +108,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N commands",
                             "Describes commands: arity, flags, keys, categories.",
                         )
-                        .reply("array of descriptions or nulls")
-                        .handler(handlers::command::info),
+                        .reply("array of descriptions or nulls"),
                     Command::new("command|list", -2, Group::Server, "7.0.0")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
@@ -133,8 +118,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N commands",
                             "Lists the names of commands.",
                         )
-                        .reply("array of bulk")
-                        .handler(handlers::command::list),
+                        .reply("array of bulk"),
                     Command::new("command|getkeys", -4, Group::Server, "2.8.13")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
@@ -143,8 +127,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N arguments",
                             "Returns the keys a command would use.",
                         )
-                        .reply("array of bulk")
-                        .handler(handlers::command::get_keys),
+                        .reply("array of bulk"),
                     Command::new("command|getkeysandflags", -4, Group::Server, "7.0.0")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
@@ -153,14 +136,12 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N arguments",
                             "Returns the keys a command would use, and how it would use them.",
                         )
-                        .reply("array of pairs of key and flags")
-                        .handler(handlers::command::get_keys_and_flags),
+                        .reply("array of pairs of key and flags"),
                     Command::new("command|help", 2, Group::Server, "5.0.0")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
                         .doc("", "O(1)", "Explains the subcommands.")
-                        .reply("array of simple")
-                        .handler(handlers::server::help),
+                        .reply("array of simple"),
                 ]
             },
         ),
@@ -177,8 +158,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Reports figures about the server.",
         )
-        .reply("verbatim text")
-        .handler(handlers::server::info),
+        .reply("verbatim text"),
     Command::new("config", -2, Group::Server, "2.0.0")
         .doc(
             "",
@@ -196,8 +176,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N parameters",
                             "Returns the parameters that match any of the patterns.",
                         )
-                        .reply("map of parameter to value")
-                        .handler(handlers::server::config_get),
+                        .reply("map of parameter to value"),
                     Command::new("config|set", -4, Group::Server, "2.0.0")
                         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
                         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
@@ -206,8 +185,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N parameters",
                             "Changes parameters: all of them or none.",
                         )
-                        .reply("OK")
-                        .handler(handlers::server::config_set),
+                        .reply("OK"),
                     Command::new("config|resetstat", 2, Group::Server, "2.0.0")
                         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
                         .doc(
@@ -215,8 +193,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(1)",
                             "Sets the counters that INFO reports back to zero.",
                         )
-                        .reply("OK")
-                        .handler(handlers::server::config_resetstat),
+                        .reply("OK"),
                     Command::new("config|rewrite", 2, Group::Server, "2.8.0")
                         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
                         .doc(
@@ -224,13 +201,11 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(1)",
                             "Says that configuration files are written by people only.",
                         )
-                        .reply("an error")
-                        .handler(handlers::server::config_rewrite),
+                        .reply("an error"),
                     Command::new("config|help", 2, Group::Server, "5.0.0")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .doc("", "O(1)", "Explains the subcommands.")
-                        .reply("array of simple")
-                        .handler(handlers::server::help),
+                        .reply("array of simple"),
                 ]
             },
         ),
@@ -252,8 +227,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N entries",
                             "Returns the newest entries.",
                         )
-                        .reply("array of entries")
-                        .handler(handlers::server::slowlog_get),
+                        .reply("array of entries"),
                     Command::new("slowlog|len", 2, Group::Server, "2.2.12")
                         .flags(&[Flag::Admin, Flag::Loading, Flag::Stale])
                         .tips(&[
@@ -262,19 +236,16 @@ pub(super) const COMMANDS: &[Command] = &[
                             "nondeterministic_output",
                         ])
                         .doc("", "O(1)", "Counts the entries.")
-                        .reply("integer")
-                        .handler(handlers::server::slowlog_len),
+                        .reply("integer"),
                     Command::new("slowlog|reset", 2, Group::Server, "2.2.12")
                         .flags(&[Flag::Admin, Flag::Loading, Flag::Stale])
                         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
                         .doc("", "O(N) for N entries", "Deletes all entries.")
-                        .reply("OK")
-                        .handler(handlers::server::slowlog_reset),
+                        .reply("OK"),
                     Command::new("slowlog|help", 2, Group::Server, "6.2.0")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .doc("", "O(1)", "Explains the subcommands.")
-                        .reply("array of simple")
-                        .handler(handlers::server::help),
+                        .reply("array of simple"),
                 ]
             },
         ),
@@ -286,8 +257,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "Shows each command that the server runs. What processes do that map the store \
              is not shown.",
         )
-        .reply("OK, then a line for each command")
-        .handler(monitor),
+        .reply("OK, then a line for each command"),
     Command::new("debug", -2, Group::Server, "1.0.0")
         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
         .doc(
@@ -296,7 +266,6 @@ pub(super) const COMMANDS: &[Command] = &[
             "Helps in testing servers and clients.",
         )
         .reply("that of the subcommand")
-        .handler(handlers::server::debug)
         .system(),
     Command::new("shutdown", -1, Group::Server, "1.0.0")
         .flags(&[
@@ -312,6 +281,5 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Stops the server.",
         )
-        .reply("nothing, or an error")
-        .handler(handlers::server::shutdown),
+        .reply("nothing, or an error"),
 ];

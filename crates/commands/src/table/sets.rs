@@ -2,7 +2,6 @@
 
 use super::command::{Category, Command, Flag, Group, KeySpec};
 use super::keys::{self, CHANGE, READ};
-use crate::handlers;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("sadd", -3, Group::Set, "1.0.0")
@@ -15,8 +14,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N members",
             "Adds members to a set.",
         )
-        .reply("integer: how many are new")
-        .handler(handlers::sets::sadd),
+        .reply("integer: how many are new"),
     Command::new("srem", -3, Group::Set, "1.0.0")
         .element(2)
         .flags(&[Flag::Write, Flag::Fast])
@@ -27,16 +25,14 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N members",
             "Removes members of a set, and the set with the last of them.",
         )
-        .reply("integer: how many were there")
-        .handler(handlers::sets::srem),
+        .reply("integer: how many were there"),
     Command::new("sismember", 3, Group::Set, "1.0.0")
         .element(2)
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Set])
         .keys(keys::LOOK_KEY)
         .doc("key member", "O(1)", "Says whether a set has a member.")
-        .reply("integer: 1 yes, 0 no")
-        .handler(handlers::sets::sismember),
+        .reply("integer: 1 yes, 0 no"),
     Command::new("smismember", -3, Group::Set, "6.2.0")
         .element(2)
         .flags(&[Flag::ReadOnly, Flag::Fast])
@@ -47,23 +43,20 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N members",
             "Says which of several members a set has.",
         )
-        .reply("array of integer: 1 yes, 0 no")
-        .handler(handlers::sets::smismember),
+        .reply("array of integer: 1 yes, 0 no"),
     Command::new("scard", 2, Group::Set, "1.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Set])
         .keys(keys::LOOK_KEY)
         .doc("key", "O(1)", "Counts the members of a set.")
-        .reply("integer")
-        .handler(handlers::sets::scard),
+        .reply("integer"),
     Command::new("smembers", 2, Group::Set, "1.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Set])
         .tips(&["nondeterministic_output_order"])
         .keys(keys::READ_KEY)
         .doc("key", "O(N) for N members", "Returns the members of a set.")
-        .reply("set of bulk")
-        .handler(handlers::sets::smembers),
+        .reply("set of bulk"),
     Command::new("spop", -2, Group::Set, "1.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Set])
@@ -74,8 +67,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N members",
             "Removes members chosen by chance and returns them.",
         )
-        .reply("bulk or null; with a count a set of bulk")
-        .handler(handlers::sets::spop),
+        .reply("bulk or null; with a count a set of bulk"),
     Command::new("srandmember", -2, Group::Set, "1.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Set])
@@ -86,8 +78,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N members",
             "Returns members chosen by chance, different ones unless the count is negative.",
         )
-        .reply("bulk or null; with a count an array of bulk")
-        .handler(handlers::sets::srandmember),
+        .reply("bulk or null; with a count an array of bulk"),
     Command::new("smove", 4, Group::Set, "1.0.0")
         .element(3)
         .flags(&[Flag::Write, Flag::Fast])
@@ -98,8 +89,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Moves a member from one set to another.",
         )
-        .reply("integer: 1 moved, 0 not there")
-        .handler(handlers::sets::smove),
+        .reply("integer: 1 moved, 0 not there"),
     Command::new("sinter", -2, Group::Set, "1.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Set])
@@ -110,8 +100,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N*M) for the smallest of M sets with N members",
             "Returns what is in all of several sets.",
         )
-        .reply("set of bulk")
-        .handler(handlers::sets::sinter),
+        .reply("set of bulk"),
     Command::new("sinterstore", -3, Group::Set, "1.0.0")
         .flags(&[Flag::Write, Flag::DenyOom])
         .categories(&[Category::Set])
@@ -121,8 +110,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N*M) for the smallest of M sets with N members",
             "Stores what is in all of several sets.",
         )
-        .reply("integer: members of the result")
-        .handler(handlers::sets::sinterstore),
+        .reply("integer: members of the result"),
     Command::new("sintercard", -3, Group::Set, "7.0.0")
         .flags(&[Flag::ReadOnly, Flag::MovableKeys])
         .categories(&[Category::Set])
@@ -132,8 +120,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N*M) for the smallest of M sets with N members",
             "Counts what is in all of several sets.",
         )
-        .reply("integer")
-        .handler(handlers::sets::sintercard),
+        .reply("integer"),
     Command::new("sunion", -2, Group::Set, "1.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Set])
@@ -144,8 +131,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N members in all sets",
             "Returns what is in any of several sets.",
         )
-        .reply("set of bulk")
-        .handler(handlers::sets::sunion),
+        .reply("set of bulk"),
     Command::new("sunionstore", -3, Group::Set, "1.0.0")
         .flags(&[Flag::Write, Flag::DenyOom])
         .categories(&[Category::Set])
@@ -155,8 +141,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N members in all sets",
             "Stores what is in any of several sets.",
         )
-        .reply("integer: members of the result")
-        .handler(handlers::sets::sunionstore),
+        .reply("integer: members of the result"),
     Command::new("sdiff", -2, Group::Set, "1.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Set])
@@ -167,8 +152,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N members in all sets",
             "Returns what is in the first of several sets and in none of the others.",
         )
-        .reply("set of bulk")
-        .handler(handlers::sets::sdiff),
+        .reply("set of bulk"),
     Command::new("sdiffstore", -3, Group::Set, "1.0.0")
         .flags(&[Flag::Write, Flag::DenyOom])
         .categories(&[Category::Set])
@@ -178,8 +162,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N members in all sets",
             "Stores what is in the first of several sets and in none of the others.",
         )
-        .reply("integer: members of the result")
-        .handler(handlers::sets::sdiffstore),
+        .reply("integer: members of the result"),
     Command::new("sscan", -3, Group::Set, "2.8.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Set])
@@ -190,6 +173,5 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1) for a call, O(N) for a whole iteration",
             "Lists the members of a set in small portions, each from where the last one ended.",
         )
-        .reply("array of the next cursor and an array of members")
-        .handler(handlers::sets::sscan),
+        .reply("array of the next cursor and an array of members"),
 ];

@@ -2,7 +2,6 @@
 
 use super::command::{Category, Command, Flag, Group};
 use super::keys;
-use crate::handlers;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("zadd", -4, Group::SortedSet, "1.2.0")
@@ -18,8 +17,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply(
             "integer: how many are new, or with CH changed as well; with INCR double, or \
              null where nothing was done",
-        )
-        .handler(handlers::sorted::add::zadd),
+        ),
     Command::new("zrem", -3, Group::SortedSet, "1.2.0")
         .element(2)
         .flags(&[Flag::Write, Flag::Fast])
@@ -30,23 +28,20 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log(N)) for each member",
             "Removes members of a sorted set, and the set with the last of them.",
         )
-        .reply("integer: how many were there")
-        .handler(handlers::sorted::add::zrem),
+        .reply("integer: how many were there"),
     Command::new("zcard", 2, Group::SortedSet, "1.2.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Sortedset])
         .keys(keys::LOOK_KEY)
         .doc("key", "O(1)", "Counts the members of a sorted set.")
-        .reply("integer")
-        .handler(handlers::sorted::read::zcard),
+        .reply("integer"),
     Command::new("zscore", 3, Group::SortedSet, "1.2.0")
         .element(2)
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Sortedset])
         .keys(keys::READ_KEY)
         .doc("key member", "O(1)", "Returns the score of a member.")
-        .reply("double or null")
-        .handler(handlers::sorted::read::zscore),
+        .reply("double or null"),
     Command::new("zmscore", -3, Group::SortedSet, "6.2.0")
         .element(2)
         .flags(&[Flag::ReadOnly, Flag::Fast])
@@ -57,8 +52,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N members",
             "Returns the scores of several members.",
         )
-        .reply("array of double or null")
-        .handler(handlers::sorted::read::zmscore),
+        .reply("array of double or null"),
     Command::new("zincrby", 4, Group::SortedSet, "1.2.0")
         .element(3)
         .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
@@ -69,24 +63,21 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log(N))",
             "Adds to the score of a member, which may be new.",
         )
-        .reply("double: the score")
-        .handler(handlers::sorted::add::zincrby),
+        .reply("double: the score"),
     Command::new("zrank", 3, Group::SortedSet, "2.0.0")
         .element(2)
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Sortedset])
         .keys(keys::READ_KEY)
         .doc("key member", "O(log(N))", "Counts the members before one.")
-        .reply("integer or null")
-        .handler(handlers::sorted::read::zrank),
+        .reply("integer or null"),
     Command::new("zrevrank", 3, Group::SortedSet, "2.0.0")
         .element(2)
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Sortedset])
         .keys(keys::READ_KEY)
         .doc("key member", "O(log(N))", "Counts the members behind one.")
-        .reply("integer or null")
-        .handler(handlers::sorted::read::zrevrank),
+        .reply("integer or null"),
     Command::new("zcount", 4, Group::SortedSet, "2.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Sortedset])
@@ -96,8 +87,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log(N))",
             "Counts the members in a range of scores.",
         )
-        .reply("integer")
-        .handler(handlers::sorted::read::zcount),
+        .reply("integer"),
     Command::new("zlexcount", 4, Group::SortedSet, "2.8.9")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Sortedset])
@@ -107,8 +97,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log(N))",
             "Counts the members in a range of texts, where all scores are equal.",
         )
-        .reply("integer")
-        .handler(handlers::sorted::read::zlexcount),
+        .reply("integer"),
     Command::new("zrange", -4, Group::SortedSet, "1.2.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Sortedset])
@@ -118,8 +107,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log(N)+M) for M members",
             "Returns members by rank, score or text.",
         )
-        .reply("array of bulk; with WITHSCORES each with its double")
-        .handler(handlers::sorted::range::zrange),
+        .reply("array of bulk; with WITHSCORES each with its double"),
     Command::new("zrevrange", -4, Group::SortedSet, "1.2.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Sortedset])
@@ -130,8 +118,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "Returns members by rank, the highest score first.",
         )
         .reply("array of bulk; with WITHSCORES each with its double")
-        .deprecated("6.2.0", "`ZRANGE` with the `REV` argument")
-        .handler(handlers::sorted::range::zrevrange),
+        .deprecated("6.2.0", "`ZRANGE` with the `REV` argument"),
     Command::new("zrangebyscore", -4, Group::SortedSet, "1.0.5")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Sortedset])
@@ -142,8 +129,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "Returns members by score.",
         )
         .reply("array of bulk; with WITHSCORES each with its double")
-        .deprecated("6.2.0", "`ZRANGE` with the `BYSCORE` argument")
-        .handler(handlers::sorted::range::zrangebyscore),
+        .deprecated("6.2.0", "`ZRANGE` with the `BYSCORE` argument"),
     Command::new("zrevrangebyscore", -4, Group::SortedSet, "2.2.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Sortedset])
@@ -154,8 +140,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "Returns members by score, the highest first.",
         )
         .reply("array of bulk; with WITHSCORES each with its double")
-        .deprecated("6.2.0", "`ZRANGE` with the `REV` and `BYSCORE` arguments")
-        .handler(handlers::sorted::range::zrevrangebyscore),
+        .deprecated("6.2.0", "`ZRANGE` with the `REV` and `BYSCORE` arguments"),
     Command::new("zrangebylex", -4, Group::SortedSet, "2.8.9")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Sortedset])
@@ -166,8 +151,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "Returns members by text, where all scores are equal.",
         )
         .reply("array of bulk")
-        .deprecated("6.2.0", "`ZRANGE` with the `BYLEX` argument")
-        .handler(handlers::sorted::range::zrangebylex),
+        .deprecated("6.2.0", "`ZRANGE` with the `BYLEX` argument"),
     Command::new("zrevrangebylex", -4, Group::SortedSet, "2.8.9")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Sortedset])
@@ -178,8 +162,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "Returns members by text, where all scores are equal, the greatest first.",
         )
         .reply("array of bulk")
-        .deprecated("6.2.0", "`ZRANGE` with the `REV` and `BYLEX` arguments")
-        .handler(handlers::sorted::range::zrevrangebylex),
+        .deprecated("6.2.0", "`ZRANGE` with the `REV` and `BYLEX` arguments"),
     Command::new("zrangestore", -5, Group::SortedSet, "6.2.0")
         .flags(&[Flag::Write, Flag::DenyOom])
         .categories(&[Category::Sortedset])
@@ -189,8 +172,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log(N)+M*log(M)) for M members",
             "Stores members by rank, score or text.",
         )
-        .reply("integer: members of the result")
-        .handler(handlers::sorted::range::zrangestore),
+        .reply("integer: members of the result"),
     Command::new("zremrangebyrank", 4, Group::SortedSet, "2.0.0")
         .flags(&[Flag::Write])
         .categories(&[Category::Sortedset])
@@ -200,8 +182,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log(N)+M) for M members removed",
             "Removes members by rank.",
         )
-        .reply("integer: how many")
-        .handler(handlers::sorted::range::zremrangebyrank),
+        .reply("integer: how many"),
     Command::new("zremrangebyscore", 4, Group::SortedSet, "1.2.0")
         .flags(&[Flag::Write])
         .categories(&[Category::Sortedset])
@@ -211,8 +192,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log(N)+M) for M members removed",
             "Removes members by score.",
         )
-        .reply("integer: how many")
-        .handler(handlers::sorted::range::zremrangebyscore),
+        .reply("integer: how many"),
     Command::new("zremrangebylex", 4, Group::SortedSet, "2.8.9")
         .flags(&[Flag::Write])
         .categories(&[Category::Sortedset])
@@ -222,8 +202,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log(N)+M) for M members removed",
             "Removes members by text, where all scores are equal.",
         )
-        .reply("integer: how many")
-        .handler(handlers::sorted::range::zremrangebylex),
+        .reply("integer: how many"),
     Command::new("zpopmin", -2, Group::SortedSet, "5.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Sortedset])
@@ -233,8 +212,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log(N)) for each member",
             "Removes the members with the lowest scores and returns them.",
         )
-        .reply("array of bulk and double in turn; with a count in RESP3 of pairs")
-        .handler(handlers::sorted::pop::zpopmin),
+        .reply("array of bulk and double in turn; with a count in RESP3 of pairs"),
     Command::new("zpopmax", -2, Group::SortedSet, "5.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Sortedset])
@@ -244,8 +222,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log(N)) for each member",
             "Removes the members with the highest scores and returns them.",
         )
-        .reply("array of bulk and double in turn; with a count in RESP3 of pairs")
-        .handler(handlers::sorted::pop::zpopmax),
+        .reply("array of bulk and double in turn; with a count in RESP3 of pairs"),
     Command::new("zmpop", -4, Group::SortedSet, "7.0.0")
         .flags(&[Flag::Write, Flag::MovableKeys])
         .categories(&[Category::Sortedset])
@@ -255,8 +232,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(K)+O(M*log(N)) for K keys and M members",
             "Removes members of the first sorted set that is there and returns them.",
         )
-        .reply("array of the key and an array of pairs of bulk and double, or null")
-        .handler(handlers::sorted::pop::zmpop),
+        .reply("array of the key and an array of pairs of bulk and double, or null"),
     Command::new("bzpopmin", -3, Group::SortedSet, "5.0.0")
         .flags(&[Flag::Write, Flag::NoScript, Flag::Blocking, Flag::Fast])
         .categories(&[Category::Sortedset])
@@ -269,8 +245,7 @@ pub(super) const COMMANDS: &[Command] = &[
         )
         .reply(
             "array of the key, the member and its score; null array where there was none in time",
-        )
-        .handler(handlers::blocking::bzpopmin),
+        ),
     Command::new("bzpopmax", -3, Group::SortedSet, "5.0.0")
         .flags(&[Flag::Write, Flag::NoScript, Flag::Blocking, Flag::Fast])
         .categories(&[Category::Sortedset])
@@ -283,8 +258,7 @@ pub(super) const COMMANDS: &[Command] = &[
         )
         .reply(
             "array of the key, the member and its score; null array where there was none in time",
-        )
-        .handler(handlers::blocking::bzpopmax),
+        ),
     Command::new("bzmpop", -5, Group::SortedSet, "7.0.0")
         .flags(&[Flag::Write, Flag::Blocking, Flag::MovableKeys])
         .categories(&[Category::Sortedset])
@@ -298,8 +272,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply(
             "array of the key and an array of pairs of bulk and double; null array where \
              there was none in time",
-        )
-        .handler(handlers::blocking::bzmpop),
+        ),
     Command::new("zrandmember", -2, Group::SortedSet, "6.2.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Sortedset])
@@ -310,8 +283,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N members returned",
             "Returns members chosen by chance, different ones unless the count is negative.",
         )
-        .reply("bulk or null; with a count array of bulk, with WITHSCORES each with its double")
-        .handler(handlers::sorted::read::zrandmember),
+        .reply("bulk or null; with a count array of bulk, with WITHSCORES each with its double"),
     Command::new("zscan", -3, Group::SortedSet, "2.8.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Sortedset])
@@ -322,8 +294,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1) for every call",
             "Walks over the members of a sorted set in small steps.",
         )
-        .reply("array of the next cursor and an array of bulk: members and scores in turn")
-        .handler(handlers::sorted::read::zscan),
+        .reply("array of the next cursor and an array of bulk: members and scores in turn"),
     Command::new("zunion", -3, Group::SortedSet, "6.2.0")
         .flags(&[Flag::ReadOnly, Flag::MovableKeys])
         .categories(&[Category::Sortedset])
@@ -334,8 +305,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N)+O(M*log(M)) for N members of all and M of the result",
             "Returns what is in any of several sorted sets.",
         )
-        .reply("array of bulk; with WITHSCORES each with its double")
-        .handler(handlers::sorted::combine::zunion),
+        .reply("array of bulk; with WITHSCORES each with its double"),
     Command::new("zunionstore", -4, Group::SortedSet, "2.0.0")
         .flags(&[Flag::Write, Flag::DenyOom, Flag::MovableKeys])
         .categories(&[Category::Sortedset])
@@ -346,8 +316,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N)+O(M*log(M)) for N members of all and M of the result",
             "Stores what is in any of several sorted sets.",
         )
-        .reply("integer: members of the result")
-        .handler(handlers::sorted::combine::zunionstore),
+        .reply("integer: members of the result"),
     Command::new("zinter", -3, Group::SortedSet, "6.2.0")
         .flags(&[Flag::ReadOnly, Flag::MovableKeys])
         .categories(&[Category::Sortedset])
@@ -358,8 +327,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N)+O(M*log(M)) for N members of all and M of the result",
             "Returns what is in all of several sorted sets.",
         )
-        .reply("array of bulk; with WITHSCORES each with its double")
-        .handler(handlers::sorted::combine::zinter),
+        .reply("array of bulk; with WITHSCORES each with its double"),
     Command::new("zinterstore", -4, Group::SortedSet, "2.0.0")
         .flags(&[Flag::Write, Flag::DenyOom, Flag::MovableKeys])
         .categories(&[Category::Sortedset])
@@ -370,8 +338,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N)+O(M*log(M)) for N members of all and M of the result",
             "Stores what is in all of several sorted sets.",
         )
-        .reply("integer: members of the result")
-        .handler(handlers::sorted::combine::zinterstore),
+        .reply("integer: members of the result"),
     Command::new("zintercard", -3, Group::SortedSet, "7.0.0")
         .flags(&[Flag::ReadOnly, Flag::MovableKeys])
         .categories(&[Category::Sortedset])
@@ -381,8 +348,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N members of all",
             "Counts what is in all of several sorted sets.",
         )
-        .reply("integer")
-        .handler(handlers::sorted::combine::zintercard),
+        .reply("integer"),
     Command::new("zdiff", -3, Group::SortedSet, "6.2.0")
         .flags(&[Flag::ReadOnly, Flag::MovableKeys])
         .categories(&[Category::Sortedset])
@@ -392,8 +358,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N)+O(M*log(M)) for N members of all and M of the result",
             "Returns what is in the first of several sorted sets only.",
         )
-        .reply("array of bulk; with WITHSCORES each with its double")
-        .handler(handlers::sorted::combine::zdiff),
+        .reply("array of bulk; with WITHSCORES each with its double"),
     Command::new("zdiffstore", -4, Group::SortedSet, "6.2.0")
         .flags(&[Flag::Write, Flag::DenyOom, Flag::MovableKeys])
         .categories(&[Category::Sortedset])
@@ -403,6 +368,5 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N)+O(M*log(M)) for N members of all and M of the result",
             "Stores what is in the first of several sorted sets only.",
         )
-        .reply("integer: members of the result")
-        .handler(handlers::sorted::combine::zdiffstore),
+        .reply("integer: members of the result"),
 ];

@@ -2,7 +2,6 @@
 
 use super::command::{Category, Command, Flag, Group, KeySpec};
 use super::keys;
-use crate::handlers::{server, streams};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("xadd", -5, Group::Stream, "5.0.0")
@@ -22,15 +21,13 @@ pub(super) const COMMANDS: &[Command] = &[
             "Adds an entry to a stream, which is made where it is not there, and trims it where \
              asked.",
         )
-        .reply("bulk: the entry's id; null with NOMKSTREAM where there is no stream")
-        .handler(streams::xadd),
+        .reply("bulk: the entry's id; null with NOMKSTREAM where there is no stream"),
     Command::new("xlen", 2, Group::Stream, "5.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Stream])
         .keys(keys::LOOK_KEY)
         .doc("key", "O(1)", "Counts the entries of a stream.")
-        .reply("integer")
-        .handler(streams::xlen),
+        .reply("integer"),
     Command::new("xrange", -4, Group::Stream, "5.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Stream])
@@ -40,8 +37,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log N + M) for M entries returned",
             "Returns entries from one id to another.",
         )
-        .reply("array of entries: id, and array of fields and values")
-        .handler(streams::xrange),
+        .reply("array of entries: id, and array of fields and values"),
     Command::new("xrevrange", -4, Group::Stream, "5.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Stream])
@@ -51,8 +47,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log N + M) for M entries returned",
             "Returns entries from one id back to another, the last first.",
         )
-        .reply("array of entries: id, and array of fields and values")
-        .handler(streams::xrevrange),
+        .reply("array of entries: id, and array of fields and values"),
     Command::new("xread", -4, Group::Stream, "5.0.0")
         .flags(&[Flag::ReadOnly, Flag::Blocking, Flag::MovableKeys])
         .categories(&[Category::Stream])
@@ -62,8 +57,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(M * log N) for M streams, and the entries returned",
             "Returns the entries of streams behind an id each; waits for some where asked.",
         )
-        .reply("map of key to array of entries; null where there are none")
-        .handler(streams::xread),
+        .reply("map of key to array of entries; null where there are none"),
     Command::new("xdel", -3, Group::Stream, "5.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Stream])
@@ -73,8 +67,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(M * log N) for M ids",
             "Deletes entries.",
         )
-        .reply("integer: entries that were there")
-        .handler(streams::xdel),
+        .reply("integer: entries that were there"),
     Command::new("xtrim", -4, Group::Stream, "5.0.0")
         .flags(&[Flag::Write])
         .categories(&[Category::Stream])
@@ -85,8 +78,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log N); what goes is freed in small steps",
             "Deletes the first entries of a stream.",
         )
-        .reply("integer: entries deleted")
-        .handler(streams::xtrim),
+        .reply("integer: entries deleted"),
     Command::new("xsetid", -3, Group::Stream, "5.0.0")
         .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
         .categories(&[Category::Stream])
@@ -96,8 +88,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log N)",
             "Sets a stream's last id; for replication.",
         )
-        .reply("OK")
-        .handler(streams::xsetid),
+        .reply("OK"),
     Command::new("xgroup", -2, Group::Stream, "5.0.0")
         .doc(
             "",
@@ -117,8 +108,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(log N)",
                             "Makes a group that has been given the entries up to an id.",
                         )
-                        .reply("OK")
-                        .handler(streams::xgroup_create),
+                        .reply("OK"),
                     Command::new("xgroup|setid", -5, Group::Stream, "5.0.0")
                         .flags(&[Flag::Write])
                         .categories(&[Category::Stream])
@@ -128,8 +118,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(log N)",
                             "Sets up to which id a group has been given entries.",
                         )
-                        .reply("OK")
-                        .handler(streams::xgroup_setid),
+                        .reply("OK"),
                     Command::new("xgroup|destroy", 4, Group::Stream, "5.0.0")
                         .flags(&[Flag::Write])
                         .categories(&[Category::Stream])
@@ -139,8 +128,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(log N); what is pending is freed in small steps",
                             "Removes a group.",
                         )
-                        .reply("integer: 1, or 0 where there is none")
-                        .handler(streams::xgroup_destroy),
+                        .reply("integer: 1, or 0 where there is none"),
                     Command::new("xgroup|createconsumer", 5, Group::Stream, "6.2.0")
                         .flags(&[Flag::Write, Flag::DenyOom])
                         .categories(&[Category::Stream])
@@ -150,8 +138,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(log N)",
                             "Makes a consumer.",
                         )
-                        .reply("integer: 1, or 0 where it is there")
-                        .handler(streams::xgroup_createconsumer),
+                        .reply("integer: 1, or 0 where it is there"),
                     Command::new("xgroup|delconsumer", 5, Group::Stream, "5.0.0")
                         .flags(&[Flag::Write])
                         .categories(&[Category::Stream])
@@ -161,14 +148,12 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(M * log N) for M pending entries",
                             "Removes a consumer with what is pending at it.",
                         )
-                        .reply("integer: entries that were pending")
-                        .handler(streams::xgroup_delconsumer),
+                        .reply("integer: entries that were pending"),
                     Command::new("xgroup|help", 2, Group::Stream, "5.0.0")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .categories(&[Category::Stream])
                         .doc("", "O(1)", "Explains the subcommands.")
-                        .reply("array of simple")
-                        .handler(server::help),
+                        .reply("array of simple"),
                 ]
             },
         ),
@@ -183,8 +168,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "Gives a consumer the next entries of its group, or those pending at it again; \
              waits for some where asked.",
         )
-        .reply("map of key to array of entries; null where there are none")
-        .handler(streams::xreadgroup),
+        .reply("map of key to array of entries; null where there are none"),
     Command::new("xack", -4, Group::Stream, "5.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Stream])
@@ -194,8 +178,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(M * log N) for M ids",
             "Takes entries from what is pending in a group.",
         )
-        .reply("integer: entries that were pending")
-        .handler(streams::xack),
+        .reply("integer: entries that were pending"),
     Command::new("xpending", -3, Group::Stream, "5.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Stream])
@@ -209,8 +192,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply(
             "array: number, first id, last id, array of consumers; with a range array of id, \
              consumer, milliseconds, deliveries",
-        )
-        .handler(streams::xpending),
+        ),
     Command::new("xclaim", -6, Group::Stream, "5.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Stream])
@@ -222,8 +204,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(M * log N) for M ids",
             "Gives pending entries to another consumer.",
         )
-        .reply("array of entries; with JUSTID of ids")
-        .handler(streams::xclaim),
+        .reply("array of entries; with JUSTID of ids"),
     Command::new("xautoclaim", -6, Group::Stream, "6.2.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Stream])
@@ -234,8 +215,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(M * log N) for M entries claimed, and those looked at",
             "Gives the first pending entries from an id on to another consumer.",
         )
-        .reply("array: where to go on, array of entries or ids, array of ids that are gone")
-        .handler(streams::xautoclaim),
+        .reply("array: where to go on, array of entries or ids, array of ids that are gone"),
     Command::new("xinfo", -2, Group::Stream, "5.0.0")
         .doc(
             "",
@@ -255,8 +235,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         "O(log N); with FULL O(M) for M entries, consumers and pending ones told",
                         "Tells of a stream.",
                     )
-                    .reply("map")
-                    .handler(streams::xinfo_stream),
+                    .reply("map"),
                 Command::new("xinfo|groups", 3, Group::Stream, "5.0.0")
                     .flags(&[Flag::ReadOnly])
                     .categories(&[Category::Stream])
@@ -266,8 +245,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         "O(M * log N) for M groups",
                         "Tells of a stream's groups.",
                     )
-                    .reply("array of maps")
-                    .handler(streams::xinfo_groups),
+                    .reply("array of maps"),
                 Command::new("xinfo|consumers", 4, Group::Stream, "5.0.0")
                     .flags(&[Flag::ReadOnly])
                     .categories(&[Category::Stream])
@@ -278,8 +256,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         "O(M * log N) for M consumers",
                         "Tells of a group's consumers.",
                     )
-                    .reply("array of maps")
-                    .handler(streams::xinfo_consumers),
+                    .reply("array of maps"),
                 Command::new("xinfo|help", 2, Group::Stream, "5.0.0")
                     .flags(&[Flag::Loading, Flag::Stale])
                     .categories(&[Category::Stream])
@@ -288,8 +265,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         "O(1)",
                         "Explains the subcommands.",
                     )
-                    .reply("array of simple")
-                    .handler(server::help),
+                    .reply("array of simple"),
             ]
             },
         ),

@@ -2,7 +2,6 @@
 
 use super::command::{Category, Command, Flag, Group, KeyFlag, KeySpec};
 use super::keys::{self, CREATE, READ, READ_AND_CHANGE, REPLACE};
-use crate::handlers;
 
 pub(super) const COMMANDS: &[Command] =
     &[
@@ -11,8 +10,7 @@ pub(super) const COMMANDS: &[Command] =
             .categories(&[Category::String])
             .keys(keys::READ_KEY)
             .doc("key", "O(1)", "Returns the string stored at a key.")
-            .reply("bulk or null")
-            .handler(handlers::strings::get),
+            .reply("bulk or null"),
         Command::new("set", -3, Group::String, "1.0.0")
             .flags(&[Flag::Write, Flag::DenyOom])
             .categories(&[Category::String])
@@ -33,8 +31,7 @@ pub(super) const COMMANDS: &[Command] =
                 "O(1)",
                 "Stores a string at a key, on conditions and with a time to live where asked for.",
             )
-            .reply("OK, null where NX or XX forbids it; with GET the old value or null")
-            .handler(handlers::strings::set),
+            .reply("OK, null where NX or XX forbids it; with GET the old value or null"),
         Command::new("getex", -2, Group::String, "6.2.0")
             .flags(&[Flag::Write, Flag::Fast])
             .categories(&[Category::String])
@@ -50,15 +47,13 @@ pub(super) const COMMANDS: &[Command] =
                 "O(1)",
                 "Returns a string and changes or removes its time to live.",
             )
-            .reply("bulk or null")
-            .handler(handlers::strings::getex),
+            .reply("bulk or null"),
         Command::new("getdel", 2, Group::String, "6.2.0")
             .flags(&[Flag::Write, Flag::Fast])
             .categories(&[Category::String])
             .keys(keys::TAKE_KEY)
             .doc("key", "O(1)", "Returns a string and deletes its key.")
-            .reply("bulk or null")
-            .handler(handlers::strings::getdel),
+            .reply("bulk or null"),
         Command::new("getset", 3, Group::String, "1.0.0")
             .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
             .categories(&[Category::String])
@@ -69,7 +64,6 @@ pub(super) const COMMANDS: &[Command] =
                 "Stores a string and returns the one it replaces.",
             )
             .reply("bulk or null: the old value")
-            .handler(handlers::strings::getset)
             .deprecated("6.2.0", "`SET` with the `GET` argument"),
         Command::new("setnx", 3, Group::String, "1.0.0")
             .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
@@ -80,8 +74,7 @@ pub(super) const COMMANDS: &[Command] =
                 "O(1)",
                 "Stores a string where the key does not exist yet.",
             )
-            .reply("integer: 1 stored, 0 not")
-            .handler(handlers::strings::setnx),
+            .reply("integer: 1 stored, 0 not"),
         Command::new("setex", 4, Group::String, "2.0.0")
             .flags(&[Flag::Write, Flag::DenyOom])
             .categories(&[Category::String])
@@ -91,8 +84,7 @@ pub(super) const COMMANDS: &[Command] =
                 "O(1)",
                 "Stores a string with a time to live in seconds.",
             )
-            .reply("OK")
-            .handler(handlers::strings::setex),
+            .reply("OK"),
         Command::new("psetex", 4, Group::String, "2.6.0")
             .flags(&[Flag::Write, Flag::DenyOom])
             .categories(&[Category::String])
@@ -102,8 +94,7 @@ pub(super) const COMMANDS: &[Command] =
                 "O(1)",
                 "Stores a string with a time to live in milliseconds.",
             )
-            .reply("OK")
-            .handler(handlers::strings::psetex),
+            .reply("OK"),
         Command::new("mget", -2, Group::String, "1.0.0")
             .flags(&[Flag::ReadOnly, Flag::Fast])
             .categories(&[Category::String])
@@ -114,8 +105,7 @@ pub(super) const COMMANDS: &[Command] =
                 "O(N) for N keys",
                 "Returns the strings of several keys at one moment.",
             )
-            .reply("array of bulk or null")
-            .handler(handlers::strings::mget),
+            .reply("array of bulk or null"),
         Command::new("mset", -3, Group::String, "1.0.1")
             .flags(&[Flag::Write, Flag::DenyOom])
             .categories(&[Category::String])
@@ -129,8 +119,7 @@ pub(super) const COMMANDS: &[Command] =
                 "O(N) for N keys",
                 "Stores several strings at once: all or none.",
             )
-            .reply("OK")
-            .handler(handlers::strings::mset),
+            .reply("OK"),
         Command::new("msetnx", -3, Group::String, "1.0.1")
             .flags(&[Flag::Write, Flag::DenyOom])
             .categories(&[Category::String])
@@ -141,8 +130,7 @@ pub(super) const COMMANDS: &[Command] =
                 "O(N) for N keys",
                 "Stores several strings where none of the keys exists.",
             )
-            .reply("integer: 1 stored, 0 not")
-            .handler(handlers::strings::msetnx),
+            .reply("integer: 1 stored, 0 not"),
         Command::new("append", 3, Group::String, "2.0.0")
             .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
             .categories(&[Category::String])
@@ -152,15 +140,13 @@ pub(super) const COMMANDS: &[Command] =
                 "O(N) in the length of the new value; O(1) amortized",
                 "Adds bytes at the end of a string, which may be new.",
             )
-            .reply("integer: the new length")
-            .handler(handlers::string_parts::append),
+            .reply("integer: the new length"),
         Command::new("strlen", 2, Group::String, "2.2.0")
             .flags(&[Flag::ReadOnly, Flag::Fast])
             .categories(&[Category::String])
             .keys(keys::LOOK_KEY)
             .doc("key", "O(1)", "Returns the length of a string in bytes.")
-            .reply("integer")
-            .handler(handlers::string_parts::strlen),
+            .reply("integer"),
         Command::new("getrange", 4, Group::String, "2.4.0")
             .flags(&[Flag::ReadOnly])
             .categories(&[Category::String])
@@ -170,8 +156,7 @@ pub(super) const COMMANDS: &[Command] =
                 "O(N) in the length of the result",
                 "Returns part of a string; negative positions count from its end.",
             )
-            .reply("bulk")
-            .handler(handlers::string_parts::getrange),
+            .reply("bulk"),
         Command::new("setrange", 4, Group::String, "2.2.0")
             .flags(&[Flag::Write, Flag::DenyOom])
             .categories(&[Category::String])
@@ -181,8 +166,7 @@ pub(super) const COMMANDS: &[Command] =
                 "O(N) in the length of the new value",
                 "Overwrites part of a string, filling a gap before it with zero bytes.",
             )
-            .reply("integer: the new length")
-            .handler(handlers::string_parts::setrange),
+            .reply("integer: the new length"),
         Command::new("substr", 4, Group::String, "1.0.0")
             .flags(&[Flag::ReadOnly])
             .categories(&[Category::String])
@@ -193,43 +177,37 @@ pub(super) const COMMANDS: &[Command] =
                 "The old name of GETRANGE.",
             )
             .reply("bulk")
-            .handler(handlers::string_parts::getrange)
             .deprecated("2.0.0", "`GETRANGE`"),
         Command::new("incr", 2, Group::String, "1.0.0")
             .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
             .categories(&[Category::String])
             .keys(keys::READ_AND_CHANGE_KEY)
             .doc("key", "O(1)", "Adds one to an integer.")
-            .reply("integer: the new value")
-            .handler(handlers::strings::incr),
+            .reply("integer: the new value"),
         Command::new("decr", 2, Group::String, "1.0.0")
             .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
             .categories(&[Category::String])
             .keys(keys::READ_AND_CHANGE_KEY)
             .doc("key", "O(1)", "Takes one from an integer.")
-            .reply("integer: the new value")
-            .handler(handlers::strings::decr),
+            .reply("integer: the new value"),
         Command::new("incrby", 3, Group::String, "1.0.0")
             .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
             .categories(&[Category::String])
             .keys(keys::READ_AND_CHANGE_KEY)
             .doc("key increment", "O(1)", "Adds to an integer.")
-            .reply("integer: the new value")
-            .handler(handlers::strings::incrby),
+            .reply("integer: the new value"),
         Command::new("decrby", 3, Group::String, "1.0.0")
             .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
             .categories(&[Category::String])
             .keys(keys::READ_AND_CHANGE_KEY)
             .doc("key decrement", "O(1)", "Takes from an integer.")
-            .reply("integer: the new value")
-            .handler(handlers::strings::decrby),
+            .reply("integer: the new value"),
         Command::new("incrbyfloat", 3, Group::String, "2.6.0")
             .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
             .categories(&[Category::String])
             .keys(keys::READ_AND_CHANGE_KEY)
             .doc("key increment", "O(1)", "Adds to a floating point number.")
-            .reply("bulk: the new value")
-            .handler(handlers::string_parts::incrbyfloat),
+            .reply("bulk: the new value"),
         Command::new("lcs", -3, Group::String, "7.0.0")
             .flags(&[Flag::ReadOnly])
             .categories(&[Category::String])
@@ -239,6 +217,5 @@ pub(super) const COMMANDS: &[Command] =
                 "O(N*M) in the two lengths",
                 "Finds the longest common subsequence of two strings.",
             )
-            .reply("bulk; with LEN an integer; with IDX a map of matches and len")
-            .handler(handlers::string_parts::lcs),
+            .reply("bulk; with LEN an integer; with IDX a map of matches and len"),
     ];

@@ -542,7 +542,7 @@ fn mark_places(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{all, find_full};
+    use crate::table::{find_full, with_subcommands};
 
     /// An argument in a line.
     fn line(argument: &Argument) -> String {
@@ -611,21 +611,18 @@ mod tests {
                 .iter()
                 .for_each(|part| check(name, part, keys));
         }
-        for command in all() {
-            let own = std::iter::once(*command).chain(command.subcommands);
-            for command in own.filter(|command| command.handler.is_some()) {
-                let mut keys = Vec::new();
-                for argument in command.arguments() {
-                    check(command.name, &argument, &mut keys);
-                }
-                let specs = command.keys.iter().enumerate();
-                for (index, _) in specs.filter(|(_, spec)| !spec.flags.has(KeyFlag::NotKey)) {
-                    assert!(
-                        keys.contains(&index),
-                        "{}: no argument for key {index}",
-                        command.name
-                    );
-                }
+        for command in with_subcommands().filter(|command| command.is_callable()) {
+            let mut keys = Vec::new();
+            for argument in command.arguments() {
+                check(command.name, &argument, &mut keys);
+            }
+            let specs = command.keys.iter().enumerate();
+            for (index, _) in specs.filter(|(_, spec)| !spec.flags.has(KeyFlag::NotKey)) {
+                assert!(
+                    keys.contains(&index),
+                    "{}: no argument for key {index}",
+                    command.name
+                );
             }
         }
     }

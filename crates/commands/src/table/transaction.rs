@@ -2,7 +2,6 @@
 
 use super::command::{Category, Command, Flag, Group};
 use super::keys;
-use crate::handlers::transaction;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("multi", 1, Group::Transaction, "1.2.0")
@@ -15,8 +14,7 @@ pub(super) const COMMANDS: &[Command] = &[
         ])
         .categories(&[Category::Transaction])
         .doc("", "O(1)", "Queues the commands that follow, for EXEC.")
-        .reply("OK")
-        .handler(transaction::multi),
+        .reply("OK"),
     Command::new("exec", 1, Group::Transaction, "1.2.0")
         .flags(&[
             Flag::NoScript,
@@ -30,8 +28,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "That of the queued commands",
             "Runs all queued commands as one: all or none of them, and nobody sees half.",
         )
-        .reply("array of the commands' replies; null where a watched key was changed")
-        .handler(transaction::exec),
+        .reply("array of the commands' replies; null where a watched key was changed"),
     Command::new("discard", 1, Group::Transaction, "2.0.0")
         .flags(&[
             Flag::NoScript,
@@ -46,8 +43,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N queued commands",
             "Forgets the queued commands and the watched keys.",
         )
-        .reply("OK")
-        .handler(transaction::discard),
+        .reply("OK"),
     Command::new("watch", -2, Group::Transaction, "2.2.0")
         .flags(&[
             Flag::NoScript,
@@ -63,8 +59,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N keys",
             "Watches keys: the next EXEC runs only where none of them was changed.",
         )
-        .reply("OK")
-        .handler(transaction::watch),
+        .reply("OK"),
     Command::new("unwatch", 1, Group::Transaction, "2.2.0")
         .flags(&[
             Flag::NoScript,
@@ -75,6 +70,5 @@ pub(super) const COMMANDS: &[Command] = &[
         ])
         .categories(&[Category::Transaction])
         .doc("", "O(N) for N keys", "Forgets the watched keys.")
-        .reply("OK")
-        .handler(transaction::unwatch),
+        .reply("OK"),
 ];

@@ -2,7 +2,6 @@
 
 use super::command::{Command, Flag, Group};
 use super::keys;
-use crate::handlers;
 
 /// For administrators, even where nothing else runs.
 const ADMIN: &[Flag] = &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale];
@@ -46,7 +45,6 @@ const fn module(
         .flags(&[Flag::Admin, Flag::NoScript, Flag::NoAsyncLoading])
         .doc(syntax, "O(1)", "Says that no modules are loaded here.")
         .reply("an error")
-        .handler(handlers::absent::change_modules)
 }
 
 /// HELP of a command with subcommands.
@@ -55,7 +53,6 @@ const fn help(name: &'static str, since: &'static str) -> Command {
         .flags(&[Flag::Loading, Flag::Stale])
         .doc("", "O(1)", "Explains the subcommands.")
         .reply("array of simple")
-        .handler(handlers::server::help)
 }
 
 /// REPLICAOF by either name.
@@ -73,7 +70,6 @@ const fn follow(name: &'static str, since: &'static str) -> Command {
             "Answers OK to NO ONE, which is so already; no server follows another one.",
         )
         .reply("OK, or an error")
-        .handler(handlers::absent::follow)
 }
 
 /// SYNC and PSYNC, which a replica sends.
@@ -96,7 +92,6 @@ const fn copy(
             "Answers that replicas cannot follow this server; they ask again once a second.",
         )
         .reply("an error")
-        .handler(handlers::absent::copy)
 }
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -116,16 +111,14 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N events",
                             "Says in words what took long, and what may be done about it.",
                         )
-                        .reply("verbatim text")
-                        .handler(handlers::latency::doctor),
+                        .reply("verbatim text"),
                     latency("latency|graph", 3, "2.8.13", OF_EACH_NODE)
                         .doc(
                             "event",
                             "O(1)",
                             "Draws how long an event took, sample by sample.",
                         )
-                        .reply("verbatim text")
-                        .handler(handlers::latency::graph),
+                        .reply("verbatim text"),
                     help("latency|help", "2.8.13"),
                     latency("latency|histogram", -2, "7.0.0", OF_EACH_NODE)
                         .doc(
@@ -133,16 +126,14 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N commands that were called",
                             "Returns how many calls of commands took at most how long.",
                         )
-                        .reply("map of command to a map of calls and histogram_usec")
-                        .handler(handlers::latency::histogram),
+                        .reply("map of command to a map of calls and histogram_usec"),
                     latency("latency|history", 3, "2.8.13", OF_EACH_NODE)
                         .doc(
                             "event",
                             "O(1)",
                             "Returns the samples of an event, oldest first.",
                         )
-                        .reply("array of pairs of Unix time in seconds and milliseconds")
-                        .handler(handlers::latency::history),
+                        .reply("array of pairs of Unix time in seconds and milliseconds"),
                     latency("latency|latest", 2, "2.8.13", OF_EACH_NODE)
                         .doc(
                             "",
@@ -151,8 +142,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         )
                         .reply(
                             "array of event, Unix time in seconds, milliseconds, most milliseconds",
-                        )
-                        .handler(handlers::latency::latest),
+                        ),
                     latency(
                         "latency|reset",
                         -2,
@@ -164,8 +154,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         "O(N) for N events",
                         "Forgets the samples of events, or of all.",
                     )
-                    .reply("integer: how many of them had any")
-                    .handler(handlers::latency::reset),
+                    .reply("integer: how many of them had any"),
                 ]
             },
         ),
@@ -181,8 +170,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(1)",
                             "Says in words what is unusual about the memory of the store.",
                         )
-                        .reply("verbatim text")
-                        .handler(handlers::memory::doctor),
+                        .reply("verbatim text"),
                     help("memory|help", "4.0.0"),
                     memory("memory|malloc-stats", OF_EACH_SHARD)
                         .doc(
@@ -190,8 +178,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(1)",
                             "Tells the sizes of the store, heap and logs, in words.",
                         )
-                        .reply("verbatim text")
-                        .handler(handlers::memory::sizes),
+                        .reply("verbatim text"),
                     memory(
                         "memory|purge",
                         &["request_policy:all_shards", "response_policy:all_succeeded"],
@@ -202,16 +189,14 @@ pub(super) const COMMANDS: &[Command] = &[
                         "Gives free memory of the store back to the system, a second \
                              later; within MULTI it does nothing.",
                     )
-                    .reply("OK")
-                    .handler(handlers::memory::purge),
+                    .reply("OK"),
                     memory("memory|stats", OF_EACH_SHARD)
                         .doc(
                             "",
                             "O(1)",
                             "Tells the sizes of the store and what takes them.",
                         )
-                        .reply("map of name to figure")
-                        .handler(handlers::memory::stats),
+                        .reply("map of name to figure"),
                     Command::new("memory|usage", -3, Group::Server, "4.0.0")
                         .flags(&[Flag::ReadOnly])
                         .keys(keys::LOOK_SECOND)
@@ -220,8 +205,7 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N samples",
                             "Estimates the bytes a key and its value take.",
                         )
-                        .reply("integer or null")
-                        .handler(handlers::object::usage),
+                        .reply("integer or null"),
                 ]
             },
         ),
@@ -240,8 +224,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         .flags(&[Flag::Admin, Flag::NoScript])
                         .tips(&["nondeterministic_output_order"])
                         .doc("", "O(1)", "Returns the modules that are loaded: none.")
-                        .reply("empty array")
-                        .handler(handlers::absent::modules),
+                        .reply("empty array"),
                     module("module|load", -3, "4.0.0", "path [arg [arg ...]]"),
                     module(
                         "module|loadex",
@@ -271,8 +254,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "Takes what a replica says of itself before PSYNC.",
         )
         .reply("OK")
-        .system()
-        .handler(handlers::absent::replica_configuration),
+        .system(),
     Command::new("lolwut", -1, Group::Server, "5.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .doc(
@@ -280,6 +262,5 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Draws a vault, and tells the version.",
         )
-        .reply("verbatim text")
-        .handler(handlers::lolwut::lolwut),
+        .reply("verbatim text"),
 ];

@@ -6,9 +6,10 @@ use std::mem::ManuallyDrop;
 use std::path::Path;
 
 use undercroft_commands::reply::Tree;
+use undercroft_commands::table::with_subcommands;
 use undercroft_engine::{Begun, End, Store, Take, Waiters, Wanted};
 
-use super::{Client, every_command};
+use super::Client;
 
 /// At least one line of every command that has to do with keys. The key is `k`; `d` is none.
 pub(super) const LINES: &str = "APPEND k x|BITCOUNT k|BITFIELD k GET u8 0|BITFIELD_RO k GET u8 0|BITOP NOT d k|BITPOS k 1|\
@@ -56,7 +57,7 @@ fn name_of(line: &str) -> String {
     let mut words = line.split(' ').map(str::to_ascii_lowercase);
     let first = words.next().unwrap_or_default();
     let both = format!("{first}|{}", words.next().unwrap_or_default());
-    let is_there = every_command().any(|command| command.name == both);
+    let is_there = with_subcommands().any(|command| command.name == both);
     if is_there { both } else { first }
 }
 
@@ -69,7 +70,7 @@ fn every_command_of_the_table_has_a_case() {
         let of_family = !["object", "memory"].contains(&family) && others.contains(&family);
         !cases.contains(name) && !others.contains(&name) && !of_family
     };
-    let without: Vec<&str> = every_command()
+    let without: Vec<&str> = with_subcommands()
         .map(|command| command.name)
         .filter(|name| has_none(name))
         .collect();

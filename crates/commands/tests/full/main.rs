@@ -12,7 +12,7 @@ use alone::Alone;
 use cases::{CASES, CHANGES, Case, OTHERS, READS, Setup};
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::session::Session;
-use undercroft_commands::table::{Command, Flag, all};
+use undercroft_commands::table::{Flag, with_subcommands};
 use undercroft_commands::{Context, execute};
 use undercroft_engine::{Options, Store};
 
@@ -175,27 +175,20 @@ fn run_all(directory: &Path, way: Way) {
     );
 }
 
-fn every_command() -> impl Iterator<Item = &'static Command> {
-    all()
-        .iter()
-        .copied()
-        .flat_map(|command| std::iter::once(command).chain(command.subcommands))
-}
-
 #[test]
 fn every_command_that_may_remove_has_a_case() {
     let name_of = |line: &str| {
         let mut words = line.split(' ').map(str::to_ascii_lowercase);
         let first = words.next().unwrap_or_default();
         let both = format!("{first}|{}", words.next().unwrap_or_default());
-        match every_command().any(|command| command.name == both) {
+        match with_subcommands().any(|command| command.name == both) {
             true => both,
             false => first,
         }
     };
     let all_cases = CASES.iter().chain(CHANGES);
     let cases: Vec<String> = all_cases.map(|case| name_of(case.line)).collect();
-    let without: Vec<&str> = every_command()
+    let without: Vec<&str> = with_subcommands()
         .filter(|command| command.flags.has(Flag::Write) && !command.flags.has(Flag::DenyOom))
         .map(|command| command.name)
         .filter(|name| !cases.iter().any(|case| case == name))
@@ -204,7 +197,7 @@ fn every_command_that_may_remove_has_a_case() {
     assert!(without.is_empty(), "commands without a case: {without:?}");
     for (other, reason) in OTHERS {
         assert!(
-            every_command().any(|command| command.name == *other),
+            with_subcommands().any(|command| command.name == *other),
             "{other}: {reason}"
         );
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
-use undercroft_commands::table::{Command, Flag, Group, all};
+use undercroft_commands::table::{Command, Flag, Group, with_subcommands};
 use undercroft_testkit::fresh;
 use undercroft_testkit::race::{
     Answers, CASES, Case, Family, Interruption, OTHERS, Stage, World, words,
@@ -15,15 +15,8 @@ use crate::runner::{Outcome, Runner, stage};
 /// Tries of a read before it takes the lock.
 const TRIES: usize = 64;
 
-pub(crate) fn every_command() -> impl Iterator<Item = &'static Command> {
-    all()
-        .iter()
-        .copied()
-        .flat_map(|command| std::iter::once(command).chain(command.subcommands))
-}
-
 pub(crate) fn command(case: &Case) -> &'static Command {
-    every_command()
+    with_subcommands()
         .find(|command| command.name == case.command)
         .unwrap_or_else(|| panic!("expected a command, got {}", case.command))
 }
@@ -31,7 +24,7 @@ pub(crate) fn command(case: &Case) -> &'static Command {
 #[test]
 fn every_command_that_reads_keys_has_a_case() {
     let has_case = |name: &str| CASES.iter().any(|case| case.command == name);
-    for command in every_command() {
+    for command in with_subcommands() {
         let reads = command.flags.has(Flag::ReadOnly) || !command.keys.is_empty();
         // Channels are keys only to a cluster.
         let is_key = command.group != Group::Pubsub;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use undercroft_commands::reply::Tree;
-use undercroft_commands::table::{Command, all, find_full};
+use undercroft_commands::table::{Command, all, find_full, with_subcommands};
 
 use crate::host::run;
 use crate::support::RealServer;
@@ -145,11 +145,7 @@ fn lists_are_filtered_alike() {
         .flat_map(|command| command.subcommands)
         .map(|command| format!("{:?}", Tree::Bulk(command.name.into())))
         .collect();
-    let with_subcommands =
-        |command: &&'static Command| std::iter::once(*command).chain(command.subcommands);
-    let own_ones: Vec<String> = all()
-        .iter()
-        .flat_map(with_subcommands)
+    let own_ones: Vec<String> = with_subcommands()
         .filter(|command| !command.is_in_redis_7_0())
         .map(|command| format!("{:?}", Tree::Bulk(command.name.into())))
         .collect();

@@ -6,11 +6,9 @@
 //! - `write`: what changes them.
 
 mod parse;
-mod read;
+pub(crate) mod read;
 mod values;
-mod write;
+pub(crate) mod write;
 
 pub use parse::selection;
 pub use read::{append_between, count_between};
-pub(crate) use read::{between, count, info, pos, range};
-pub(crate) use write::{add, compact, create, del, delwhere, hide, move_item, pop, setattr, show};

@@ -7,8 +7,17 @@ use undercroft_engine::{
 use super::parse::{seen, selection};
 use super::values::{bytes_of, limits, reply_with, value};
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("feed.range", range),
+    ("feed.between", between),
+    ("feed.count", count),
+    ("feed.pos", pos),
+    ("feed.info", info),
+];
 
 /// The words behind a range or a count.
 struct Query<'a> {
@@ -73,11 +82,7 @@ impl<'a> Query<'a> {
 }
 
 /// FEED.RANGE.
-pub(crate) fn range(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn range(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (from, count) = (integer(arguments[2])?, parse_integer(arguments[3]));
     let count = count.and_then(|count| u64::try_from(count).ok());
     let count = count.ok_or(CommandError::fixed(
@@ -97,11 +102,7 @@ pub(crate) fn range(
 }
 
 /// FEED.BETWEEN.
-pub(crate) fn between(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn between(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let query = Query::parse(&arguments[4..], Words::Between)?;
     // As in ZRANGEBYSCORE, a negative count is no limit, and nothing comes behind a negative start.
     let (from, count) = query.limit.unwrap_or((0, -1));
@@ -206,11 +207,7 @@ fn make_tallies(context: &Context<'_>, key: &[u8], untallied: &Untallied) {
 }
 
 /// FEED.COUNT.
-pub(crate) fn count(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn count(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let query = Query::parse(&arguments[2..], Words::Count)?;
     let database = context.database();
     let mut untallied = Untallied::default();
@@ -228,11 +225,7 @@ pub(crate) fn count(
 }
 
 /// FEED.POS.
-pub(crate) fn pos(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn pos(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let seen = match &arguments[3..] {
         [] => Seen::Visible,
         [word] => seen(word).ok_or(CommandError::SYNTAX)?,
@@ -254,11 +247,7 @@ pub(crate) fn pos(
 }
 
 /// FEED.INFO.
-pub(crate) fn info(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn info(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let database = context.database();
     let found = context.look_at(arguments[1], |reader, key| {
         let Some(feed) = reader.feed(database, key)? else {

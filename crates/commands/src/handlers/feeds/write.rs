@@ -5,17 +5,27 @@ use undercroft_engine::{Feed, Key, Order, Rows, Schema, Seen, Selection, Writer}
 use super::parse::{attributes, check_position, position_of, schema, seen, selection};
 use super::values::{bytes_of, limits, reply_with, reply_with_one, value, values};
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::handlers::lists::end;
 use crate::reply::Reply;
 use crate::session::Session;
 
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("feed.create", create),
+    ("feed.add", add),
+    ("feed.del", del),
+    ("feed.delwhere", delwhere),
+    ("feed.move", move_item),
+    ("feed.setattr", setattr),
+    ("feed.hide", hide),
+    ("feed.show", show),
+    ("feed.pop", pop),
+    ("feed.compact", compact),
+];
+
 /// FEED.CREATE.
-pub(crate) fn create(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn create(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let schema = schema(&arguments[2..])?;
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
@@ -53,11 +63,7 @@ fn rows(feed: &Feed, arguments: &[&[u8]]) -> Result<Rows, CommandError> {
 }
 
 /// FEED.ADD.
-pub(crate) fn add(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn add(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let position = match arguments[2] {
         b"*" => None,
         text => Some(integer(text)?),
@@ -134,38 +140,22 @@ fn change_values(
 }
 
 /// FEED.DEL.
-pub(crate) fn del(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn del(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     change_values(context, arguments, reply, Change::Remove)
 }
 
 /// FEED.HIDE.
-pub(crate) fn hide(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn hide(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     change_values(context, arguments, reply, Change::Hide(true))
 }
 
 /// FEED.SHOW.
-pub(crate) fn show(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn show(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     change_values(context, arguments, reply, Change::Hide(false))
 }
 
 /// FEED.DELWHERE.
-pub(crate) fn delwhere(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn delwhere(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (mut wanted, mut between) = (Seen::All, None);
     let mut words = arguments[3..].iter();
     while let Some(word) = words.next() {
@@ -197,11 +187,7 @@ pub(crate) fn delwhere(
 }
 
 /// FEED.MOVE.
-pub(crate) fn move_item(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn move_item(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let position = integer(arguments[3])?;
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
@@ -223,11 +209,7 @@ pub(crate) fn move_item(
 }
 
 /// FEED.SETATTR.
-pub(crate) fn setattr(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn setattr(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     change(
         context,
         arguments[1],
@@ -241,11 +223,7 @@ pub(crate) fn setattr(
 }
 
 /// FEED.POP.
-pub(crate) fn pop(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn pop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let end = end(arguments[2])?;
     let count = match &arguments[3..] {
         [] => None,
@@ -280,11 +258,7 @@ pub(crate) fn pop(
 }
 
 /// FEED.COMPACT.
-pub(crate) fn compact(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn compact(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let there = store.write(store.shards_of([&key]), |writer| {

@@ -13,8 +13,16 @@ use super::sorted::limits;
 use super::sorted::read::read;
 use crate::arguments::{CommandError, is_keyword};
 use crate::geohash::{Position, decode, distance, encode, letters};
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("geoadd", geoadd),
+    ("geopos", geopos),
+    ("geodist", geodist),
+    ("geohash", geohash),
+];
 
 /// Writes a distance: four decimals, whatever the protocol. They are those of the product rounded, as Redis has it, which
 /// are now and then others than those of the exact number.
@@ -34,11 +42,7 @@ fn write_position((longitude, latitude): Position, reply: &mut dyn Reply) {
 }
 
 /// GEOADD.
-pub(crate) fn geoadd(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn geoadd(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (mut rule, mut count_changed) = (AddRule::default(), false);
     let mut rest = &arguments[2..];
     while let [option, behind @ ..] = rest {
@@ -93,11 +97,7 @@ fn scores(
 }
 
 /// GEOPOS.
-pub(crate) fn geopos(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn geopos(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let scores = scores(context, arguments[1], &arguments[2..])?;
     reply.array(scores.len());
     for score in scores {
@@ -110,11 +110,7 @@ pub(crate) fn geopos(
 }
 
 /// GEOHASH.
-pub(crate) fn geohash(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn geohash(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let scores = scores(context, arguments[1], &arguments[2..])?;
     reply.array(scores.len());
     for score in scores {
@@ -124,11 +120,7 @@ pub(crate) fn geohash(
 }
 
 /// GEODIST.
-pub(crate) fn geodist(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn geodist(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let meters = match &arguments[4..] {
         [] => 1.0,
         [name] => unit(name)?,

@@ -8,10 +8,20 @@ use super::request::{Form, Order, Request};
 use super::{write_distance, write_position};
 use crate::arguments::is_keyword;
 use crate::geohash::{Position, decode};
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::handlers::sorted::limits;
 use crate::partial_sort::sort_start;
 use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("geosearch", geosearch),
+    ("geosearchstore", geosearchstore),
+    ("georadius", georadius),
+    ("georadius_ro", georadius_ro),
+    ("georadiusbymember", georadiusbymember),
+    ("georadiusbymember_ro", georadiusbymember_ro),
+];
 
 /// What was found.
 struct Hit {
@@ -213,16 +223,12 @@ fn possible_targets<'a>(arguments: &'a [&'a [u8]], form: Form) -> Vec<&'a &'a [u
 }
 
 /// GEOSEARCH.
-pub(crate) fn geosearch(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn geosearch(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     run(context, arguments, Form::Search, reply)
 }
 
 /// GEOSEARCHSTORE.
-pub(crate) fn geosearchstore(
+fn geosearchstore(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
@@ -231,25 +237,17 @@ pub(crate) fn geosearchstore(
 }
 
 /// GEORADIUS.
-pub(crate) fn georadius(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn georadius(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     run(context, arguments, Form::Radius { stores: true }, reply)
 }
 
 /// GEORADIUS_RO.
-pub(crate) fn georadius_ro(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn georadius_ro(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     run(context, arguments, Form::Radius { stores: false }, reply)
 }
 
 /// GEORADIUSBYMEMBER.
-pub(crate) fn georadiusbymember(
+fn georadiusbymember(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
@@ -258,7 +256,7 @@ pub(crate) fn georadiusbymember(
 }
 
 /// GEORADIUSBYMEMBER_RO.
-pub(crate) fn georadiusbymember_ro(
+fn georadiusbymember_ro(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,

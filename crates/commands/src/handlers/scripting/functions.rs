@@ -9,11 +9,25 @@ use undercroft_engine::rdb::{dump_libraries, restore_libraries};
 use super::run;
 use crate::arguments::{CommandError, integer, is_keyword};
 use crate::glob::{self, Case};
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::reply::Reply;
 use crate::script::{
     Called, Interpreter, Libraries, Library, ScriptFlags, name_and_start, new_mark,
 };
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("fcall", fcall),
+    ("fcall_ro", fcall_ro),
+    ("function|load", load),
+    ("function|delete", delete),
+    ("function|flush", flush),
+    ("function|list", list),
+    ("function|dump", dump),
+    ("function|restore", restore),
+    ("function|stats", stats),
+    ("function|kill", kill),
+];
 
 /// Text of a library that is restored, at most.
 const LONGEST: usize = 512 << 20;
@@ -47,20 +61,12 @@ pub(super) fn flags(context: &Context<'_>, name: &[u8]) -> Option<ScriptFlags> {
 }
 
 /// FCALL.
-pub(crate) fn fcall(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn fcall(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     call(context, arguments, false, reply)
 }
 
 /// FCALL_RO.
-pub(crate) fn fcall_ro(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn fcall_ro(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     call(context, arguments, true, reply)
 }
 
@@ -149,11 +155,7 @@ fn join(libraries: &Libraries, added: &[Arc<Library>], replaces: bool) -> Result
 }
 
 /// FUNCTION LOAD.
-pub(crate) fn load(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn load(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let interpreter = interpreter(context)?;
     let (text, options) = match arguments {
         [_, _, options @ .., text] => (*text, options),
@@ -189,11 +191,7 @@ pub(crate) fn load(
 }
 
 /// FUNCTION DELETE.
-pub(crate) fn delete(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn delete(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     change(context, |libraries| {
         if libraries.named(arguments[2]).is_none() {
             return Err(CommandError::fixed("ERR Library not found"));
@@ -213,11 +211,7 @@ fn all_names(libraries: &Libraries) -> Vec<Vec<u8>> {
 }
 
 /// FUNCTION FLUSH.
-pub(crate) fn flush(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn flush(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     match arguments {
         [_, _] => {}
         [_, _, how] if is_keyword(how, "SYNC") || is_keyword(how, "ASYNC") => {}
@@ -239,7 +233,7 @@ pub(crate) fn flush(
 }
 
 /// FUNCTION DUMP.
-pub(crate) fn dump(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn dump(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let libraries = libraries(context)?;
     let texts = libraries.all.iter().map(|library| library.script.text());
     reply.bulk(&dump_libraries(texts));
@@ -247,11 +241,7 @@ pub(crate) fn dump(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply
 }
 
 /// FUNCTION RESTORE.
-pub(crate) fn restore(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn restore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let interpreter = interpreter(context)?;
     let (empties, replaces) = match arguments {
         [_, _, _] => (false, false),
@@ -296,11 +286,7 @@ pub(crate) fn restore(
 }
 
 /// FUNCTION LIST.
-pub(crate) fn list(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn list(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (mut with_code, mut pattern) = (false, None);
     let mut options = arguments[2..].iter();
     while let Some(option) = options.next() {
@@ -349,7 +335,7 @@ pub(crate) fn list(
 }
 
 /// FUNCTION STATS. Which function runs in another process is not known, so that none is named.
-pub(crate) fn stats(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn stats(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     if let Some(script) = context.store.store().running_script()
         && !script.is_function
     {
@@ -384,6 +370,6 @@ pub(crate) fn stats(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Repl
 }
 
 /// FUNCTION KILL.
-pub(crate) fn kill(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn kill(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     run::kill(context, true, reply)
 }

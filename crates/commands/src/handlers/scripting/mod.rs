@@ -14,13 +14,26 @@ mod run;
 use sha1_smol::Sha1;
 
 use crate::arguments::{CommandError, integer, is_keyword};
-use crate::handler::{Context, Outcome};
+use crate::handler::{Context, HandlerEntry, Outcome};
 use crate::reply::Reply;
 use crate::script::{Called, ScriptFlags};
 use crate::table::{Command, Group};
 
 pub(crate) use functions::count as function_count;
 pub(crate) use run::{busy, is_full};
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("eval", eval),
+    ("evalsha", evalsha),
+    ("eval_ro", eval_ro),
+    ("evalsha_ro", evalsha_ro),
+    ("script|exists", exists),
+    ("script|load", load),
+    ("script|flush", flush),
+    ("script|kill", kill),
+    ("script|debug", debug),
+];
 
 /// A script that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,20 +142,12 @@ pub(crate) fn flags(context: &Context<'_>, command: &Command, arguments: &[&[u8]
 }
 
 /// EVAL.
-pub(crate) fn eval(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn eval(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     evaluate(context, arguments, false, reply)
 }
 
 /// EVAL_RO.
-pub(crate) fn eval_ro(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn eval_ro(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     evaluate(context, arguments, true, reply)
 }
 
@@ -187,20 +192,12 @@ fn run_any(
 }
 
 /// EVALSHA.
-pub(crate) fn evalsha(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn evalsha(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     evaluate_sha(context, arguments, false, reply)
 }
 
 /// EVALSHA_RO.
-pub(crate) fn evalsha_ro(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn evalsha_ro(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     evaluate_sha(context, arguments, true, reply)
 }
 
@@ -226,11 +223,7 @@ fn evaluate_sha(
 }
 
 /// SCRIPT EXISTS.
-pub(crate) fn exists(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn exists(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let mut found = Vec::with_capacity(arguments.len() - 2);
     for sha in &arguments[2..] {
         found.push(Script::by_sha(sha).is_some() || run::exists(context, sha)?);
@@ -243,11 +236,7 @@ pub(crate) fn exists(
 }
 
 /// SCRIPT LOAD.
-pub(crate) fn load(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn load(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     if let Some(interpreter) = context.host.process.interpreter {
         return run::load(context, interpreter, arguments[2], reply);
     }
@@ -258,25 +247,17 @@ pub(crate) fn load(
 }
 
 /// SCRIPT FLUSH.
-pub(crate) fn flush(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn flush(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     run::flush(context, arguments, reply)
 }
 
 /// SCRIPT KILL.
-pub(crate) fn kill(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+fn kill(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     run::kill(context, false, reply)
 }
 
 /// SCRIPT DEBUG. A client that asked for the debugger would run its script next, for real: its connection is closed.
-pub(crate) fn debug(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn debug(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     match arguments {
         [_, _, mode] if is_keyword(mode, "NO") => {
             reply.ok();

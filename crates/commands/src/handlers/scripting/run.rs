@@ -116,6 +116,7 @@ pub(super) fn run_with(
             store: running.access().leaving_untouched(context.session.no_touch),
             session: &mut *context.session,
             host: context.host,
+            handlers: context.handlers,
             timed: context.timed,
             shows: context.shows,
             direct: false,

@@ -5,8 +5,12 @@ use undercroft_engine::AddRule;
 use super::limits;
 use crate::arguments::{CommandError, is_keyword};
 use crate::double::parse_double;
-use crate::handler::{Context, Outcome};
+use crate::handler::{Context, HandlerEntry, Outcome};
 use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] =
+    &[("zadd", zadd), ("zrem", zrem), ("zincrby", zincrby)];
 
 /// A score from an argument.
 pub(crate) fn score(argument: &[u8]) -> Result<f64, CommandError> {
@@ -14,20 +18,12 @@ pub(crate) fn score(argument: &[u8]) -> Result<f64, CommandError> {
 }
 
 /// ZADD.
-pub(crate) fn zadd(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zadd(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     add(context, arguments, AddRule::default(), reply)
 }
 
 /// ZINCRBY: a ZADD with INCR, whose options it takes as well.
-pub(crate) fn zincrby(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zincrby(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let rule = AddRule {
         increment: true,
         ..AddRule::default()
@@ -109,11 +105,7 @@ fn parse_members<'a>(
 }
 
 /// ZREM.
-pub(crate) fn zrem(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zrem(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let removed = store.write(store.shards_of([&key]), |writer| {

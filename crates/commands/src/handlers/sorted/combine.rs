@@ -5,8 +5,19 @@ use undercroft_engine::{Aggregate, Error, Key, KeyEvent, Scored, SetOperation, S
 use super::{limits, write_scored};
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
 use crate::double::parse_double;
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("zunion", zunion),
+    ("zunionstore", zunionstore),
+    ("zinter", zinter),
+    ("zinterstore", zinterstore),
+    ("zintercard", zintercard),
+    ("zdiff", zdiff),
+    ("zdiffstore", zdiffstore),
+];
 
 /// What a command is to do, by its name.
 #[derive(Clone, Copy, Debug)]
@@ -200,41 +211,25 @@ const fn form(operation: SetOperation) -> Form {
 }
 
 /// ZUNION.
-pub(crate) fn zunion(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zunion(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let form = form(SetOperation::Union);
     answer(context, arguments, (form, "zunion"), reply)
 }
 
 /// ZINTER.
-pub(crate) fn zinter(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zinter(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let form = form(SetOperation::Intersection);
     answer(context, arguments, (form, "zinter"), reply)
 }
 
 /// ZDIFF.
-pub(crate) fn zdiff(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zdiff(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let form = form(SetOperation::Difference);
     answer(context, arguments, (form, "zdiff"), reply)
 }
 
 /// ZINTERCARD.
-pub(crate) fn zintercard(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zintercard(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let form = Form {
         operation: SetOperation::Intersection,
         stores: false,
@@ -244,31 +239,19 @@ pub(crate) fn zintercard(
 }
 
 /// ZUNIONSTORE.
-pub(crate) fn zunionstore(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zunionstore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let what = (SetOperation::Union, "zunionstore");
     store_result(context, arguments, what, reply)
 }
 
 /// ZINTERSTORE.
-pub(crate) fn zinterstore(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zinterstore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let what = (SetOperation::Intersection, "zinterstore");
     store_result(context, arguments, what, reply)
 }
 
 /// ZDIFFSTORE.
-pub(crate) fn zdiffstore(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zdiffstore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let what = (SetOperation::Difference, "zdiffstore");
     store_result(context, arguments, what, reply)
 }

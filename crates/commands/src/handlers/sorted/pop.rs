@@ -4,25 +4,21 @@ use undercroft_engine::{Scored, ShardSet};
 
 use super::write_scored;
 use crate::arguments::{CommandError, is_keyword, parse_integer};
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::protocol::Protocol;
 use crate::reply::Reply;
 
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] =
+    &[("zpopmin", zpopmin), ("zpopmax", zpopmax), ("zmpop", zmpop)];
+
 /// ZPOPMIN.
-pub(crate) fn zpopmin(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zpopmin(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     pop(context, arguments, false, reply)
 }
 
 /// ZPOPMAX.
-pub(crate) fn zpopmax(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zpopmax(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     pop(context, arguments, true, reply)
 }
 
@@ -115,11 +111,7 @@ impl<'a> Request<'a> {
 }
 
 /// ZMPOP.
-pub(crate) fn zmpop(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zmpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let request = Request::parse(&arguments[1..])?;
     let (store, database) = (context.store, context.database());
     let keys = context.keys(request.keys);

@@ -5,8 +5,22 @@ use undercroft_engine::{Bounds, KeyEvent, Limit, Scored};
 use super::read::read;
 use super::{bounds, limits, write_scored};
 use crate::arguments::{CommandError, integer, is_keyword};
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("zrange", zrange),
+    ("zrevrange", zrevrange),
+    ("zrangebyscore", zrangebyscore),
+    ("zrevrangebyscore", zrevrangebyscore),
+    ("zrangebylex", zrangebylex),
+    ("zrevrangebylex", zrevrangebylex),
+    ("zrangestore", zrangestore),
+    ("zremrangebyrank", zremrangebyrank),
+    ("zremrangebyscore", zremrangebyscore),
+    ("zremrangebylex", zremrangebylex),
+];
 
 /// What the ends of a range are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,34 +145,22 @@ fn answer(
 }
 
 /// ZRANGE.
-pub(crate) fn zrange(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zrange(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     answer(context, arguments, None, None, reply)
 }
 
 /// ZREVRANGE.
-pub(crate) fn zrevrange(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zrevrange(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     answer(context, arguments, Some(By::Rank), Some(true), reply)
 }
 
 /// ZRANGEBYSCORE.
-pub(crate) fn zrangebyscore(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zrangebyscore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     answer(context, arguments, Some(By::Score), Some(false), reply)
 }
 
 /// ZREVRANGEBYSCORE.
-pub(crate) fn zrevrangebyscore(
+fn zrevrangebyscore(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
@@ -167,16 +169,12 @@ pub(crate) fn zrevrangebyscore(
 }
 
 /// ZRANGEBYLEX.
-pub(crate) fn zrangebylex(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zrangebylex(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     answer(context, arguments, Some(By::Text), Some(false), reply)
 }
 
 /// ZREVRANGEBYLEX.
-pub(crate) fn zrevrangebylex(
+fn zrevrangebylex(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
@@ -185,11 +183,7 @@ pub(crate) fn zrevrangebylex(
 }
 
 /// ZRANGESTORE.
-pub(crate) fn zrangestore(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zrangestore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let form = Form {
         by: None,
         reverse: None,
@@ -245,7 +239,7 @@ fn remove(
 }
 
 /// ZREMRANGEBYRANK.
-pub(crate) fn zremrangebyrank(
+fn zremrangebyrank(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
@@ -255,7 +249,7 @@ pub(crate) fn zremrangebyrank(
 }
 
 /// ZREMRANGEBYSCORE.
-pub(crate) fn zremrangebyscore(
+fn zremrangebyscore(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
@@ -265,7 +259,7 @@ pub(crate) fn zremrangebyscore(
 }
 
 /// ZREMRANGEBYLEX.
-pub(crate) fn zremrangebylex(
+fn zremrangebylex(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,

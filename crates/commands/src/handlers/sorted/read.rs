@@ -5,11 +5,24 @@ use undercroft_engine::{Bounds, Error, Key, Random, Reader, Scored, SortedSet, c
 use super::add::only_option;
 use super::{bounds, write_scored};
 use crate::arguments::CommandError;
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::handlers::hashes::{random_count, sample_within, sampled};
 use crate::handlers::walk::walk;
 use crate::number::double_text;
 use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("zcard", zcard),
+    ("zscore", zscore),
+    ("zmscore", zmscore),
+    ("zrank", zrank),
+    ("zrevrank", zrevrank),
+    ("zcount", zcount),
+    ("zlexcount", zlexcount),
+    ("zrandmember", zrandmember),
+    ("zscan", zscan),
+];
 
 /// Reads the sorted set at a key; none where it is not there.
 pub(crate) fn read<R>(
@@ -27,11 +40,7 @@ pub(crate) fn read<R>(
 }
 
 /// ZCARD.
-pub(crate) fn zcard(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zcard(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let length = read(context, arguments[1], |reader, set| {
         set.length(reader.view())
     })?;
@@ -47,11 +56,7 @@ fn write_score(score: Option<f64>, reply: &mut dyn Reply) {
 }
 
 /// ZSCORE.
-pub(crate) fn zscore(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zscore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let member = context.store.key(arguments[2]);
     let score = read(context, arguments[1], |reader, set| {
         set.score(reader.view(), &member)
@@ -61,11 +66,7 @@ pub(crate) fn zscore(
 }
 
 /// ZMSCORE.
-pub(crate) fn zmscore(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zmscore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let members: Vec<Key<'_>> = context.keys(&arguments[2..]);
     let scores = read(context, arguments[1], |reader, set| {
         let scores = members.iter().enumerate().map(|(position, member)| {
@@ -83,20 +84,12 @@ pub(crate) fn zmscore(
 }
 
 /// ZRANK.
-pub(crate) fn zrank(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zrank(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     rank(context, arguments, false, reply)
 }
 
 /// ZREVRANK.
-pub(crate) fn zrevrank(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zrevrank(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     rank(context, arguments, true, reply)
 }
 
@@ -126,21 +119,13 @@ fn rank(
 }
 
 /// ZCOUNT.
-pub(crate) fn zcount(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zcount(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let bounds = bounds::scores(arguments[2], arguments[3])?;
     count(context, arguments[1], &bounds, reply)
 }
 
 /// ZLEXCOUNT.
-pub(crate) fn zlexcount(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zlexcount(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let bounds = bounds::texts(arguments[2], arguments[3])?;
     count(context, arguments[1], &bounds, reply)
 }
@@ -160,11 +145,7 @@ fn count(
 }
 
 /// ZRANDMEMBER.
-pub(crate) fn zrandmember(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zrandmember(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (count, with_scores) = match &arguments[2..] {
         [] => (None, false),
         [count, options @ ..] => {
@@ -194,11 +175,7 @@ pub(crate) fn zrandmember(
 }
 
 /// ZSCAN.
-pub(crate) fn zscan(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn zscan(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let database = context.database();
     walk(
         context,

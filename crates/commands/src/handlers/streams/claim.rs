@@ -7,15 +7,19 @@ use super::entries::ids;
 use super::parse::{end, start, strict_id};
 use super::{no_group, write_entries, write_id};
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::reply::Reply;
 
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("xack", xack),
+    ("xpending", xpending),
+    ("xclaim", xclaim),
+    ("xautoclaim", xautoclaim),
+];
+
 /// XACK.
-pub(crate) fn xack(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn xack(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let (key, group) = (store.key(arguments[1]), arguments[2]);
     // Where there is no such group, nobody asks whether they are ids.
@@ -35,11 +39,7 @@ pub(crate) fn xack(
 }
 
 /// XPENDING.
-pub(crate) fn xpending(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn xpending(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let group = arguments[2];
     let database = context.database();
     match arguments.len() {
@@ -135,11 +135,7 @@ fn write_claimed(claimed: &Claimed, only_ids: bool, reply: &mut dyn Reply) {
 }
 
 /// XCLAIM.
-pub(crate) fn xclaim(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn xclaim(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let now = i64::try_from(store.now()).unwrap_or(i64::MAX);
@@ -217,11 +213,7 @@ fn claim_request<'a>(
 }
 
 /// XAUTOCLAIM.
-pub(crate) fn xautoclaim(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn xautoclaim(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     const COUNT_MAX: i64 = i64::MAX / 16;
     let idle = number(
         arguments[4],

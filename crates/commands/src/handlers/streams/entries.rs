@@ -6,8 +6,19 @@ use undercroft_engine::{AddedEntry, EntryId, IdRange, SetId, StreamEntries, Stre
 use super::parse::{Options, end, start, strict_id};
 use super::{write_entries, write_id};
 use crate::arguments::{CommandError, integer, is_keyword};
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("xadd", xadd),
+    ("xlen", xlen),
+    ("xrange", xrange),
+    ("xrevrange", xrevrange),
+    ("xdel", xdel),
+    ("xtrim", xtrim),
+    ("xsetid", xsetid),
+];
 
 /// Bytes that an entry may have, as in Redis.
 const ENTRY_MAX: usize = 1 << 30;
@@ -16,11 +27,7 @@ const ENTRY_MAX: usize = 1 << 30;
 const FEW: usize = 4;
 
 /// XADD.
-pub(crate) fn xadd(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn xadd(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let limits = context.host.config().stream_limits();
     let options = Options::parse(arguments, true, &limits)?;
     let texts = arguments.get(options.id_at + 1..).unwrap_or_default();
@@ -68,11 +75,7 @@ pub(crate) fn xadd(
 }
 
 /// XLEN.
-pub(crate) fn xlen(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn xlen(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let database = context.database();
     let length = context.look_at(arguments[1], |reader, key| {
         let stream = reader.stream(database, key)?;
@@ -83,20 +86,12 @@ pub(crate) fn xlen(
 }
 
 /// XRANGE.
-pub(crate) fn xrange(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn xrange(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     range(context, arguments, false, reply)
 }
 
 /// XREVRANGE.
-pub(crate) fn xrevrange(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn xrevrange(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     range(context, arguments, true, reply)
 }
 
@@ -154,11 +149,7 @@ pub(super) fn ids(arguments: &[&[u8]]) -> Result<SmallVec<[StreamId; FEW]>, Comm
 }
 
 /// XDEL.
-pub(crate) fn xdel(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn xdel(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let ids = ids(&arguments[2..]);
@@ -174,11 +165,7 @@ pub(crate) fn xdel(
 }
 
 /// XTRIM.
-pub(crate) fn xtrim(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn xtrim(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let limits = context.host.config().stream_limits();
     let options = Options::parse(arguments, false, &limits)?;
     let Some(trim) = options.trim else {
@@ -194,11 +181,7 @@ pub(crate) fn xtrim(
 }
 
 /// XSETID.
-pub(crate) fn xsetid(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn xsetid(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let id = strict_id(arguments[2])?;
     let (mut added, mut deleted) = (None, None);
     let mut options = arguments[3..].iter();

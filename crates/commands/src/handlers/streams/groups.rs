@@ -4,8 +4,17 @@ use undercroft_engine::{StreamId, Writer};
 
 use super::parse::{any_id, last_or_id};
 use crate::arguments::{CommandError, integer, is_keyword};
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("xgroup|create", xgroup_create),
+    ("xgroup|setid", xgroup_setid),
+    ("xgroup|destroy", xgroup_destroy),
+    ("xgroup|createconsumer", xgroup_createconsumer),
+    ("xgroup|delconsumer", xgroup_delconsumer),
+];
 
 const NO_KEY: CommandError = CommandError::fixed(
     "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM \
@@ -71,11 +80,7 @@ fn change<R>(
 }
 
 /// XGROUP CREATE.
-pub(crate) fn xgroup_create(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn xgroup_create(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (create, read) = options(arguments, true)?;
     let made = change(context, arguments, |writer, database, key| {
         let there = writer.stream(database, key)?.is_some();
@@ -103,11 +108,7 @@ pub(crate) fn xgroup_create(
 }
 
 /// XGROUP SETID.
-pub(crate) fn xgroup_setid(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn xgroup_setid(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (_, read) = options(arguments, false)?;
     change(context, arguments, |writer, database, key| {
         let Some(stream) = writer.stream(database, key)? else {
@@ -131,7 +132,7 @@ pub(crate) fn xgroup_setid(
 }
 
 /// XGROUP DESTROY.
-pub(crate) fn xgroup_destroy(
+fn xgroup_destroy(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
@@ -159,7 +160,7 @@ fn of_consumer<R>(
 }
 
 /// XGROUP CREATECONSUMER.
-pub(crate) fn xgroup_createconsumer(
+fn xgroup_createconsumer(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
@@ -173,7 +174,7 @@ pub(crate) fn xgroup_createconsumer(
 }
 
 /// XGROUP DELCONSUMER.
-pub(crate) fn xgroup_delconsumer(
+fn xgroup_delconsumer(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,

@@ -6,8 +6,15 @@ use undercroft_engine::{
 
 use super::{write_entries, write_entry, write_id};
 use crate::arguments::{CommandError, integer, is_keyword};
-use crate::handler::{Context, Outcome};
+use crate::handler::{Context, HandlerEntry, Outcome};
 use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("xinfo|stream", xinfo_stream),
+    ("xinfo|groups", xinfo_groups),
+    ("xinfo|consumers", xinfo_consumers),
+];
 
 /// What is told of a stream in any case.
 struct Head {
@@ -40,11 +47,7 @@ const NO_KEY: CommandError = CommandError::fixed("ERR no such key");
 const SHOWN: u64 = 10;
 
 /// XINFO STREAM.
-pub(crate) fn xinfo_stream(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn xinfo_stream(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     // A key that is not there is told before a wrong option, as in Redis.
     let wanted = wanted(arguments);
     let count = wanted.as_ref().ok().copied().flatten();
@@ -216,11 +219,7 @@ fn write_full(group: &Full, reply: &mut dyn Reply) {
 }
 
 /// XINFO GROUPS.
-pub(crate) fn xinfo_groups(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn xinfo_groups(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let database = context.database();
     let groups = context.look_at(arguments[2], |reader, key| {
         match reader.stream(database, key)? {
@@ -249,7 +248,7 @@ pub(crate) fn xinfo_groups(
 }
 
 /// XINFO CONSUMERS.
-pub(crate) fn xinfo_consumers(
+fn xinfo_consumers(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,

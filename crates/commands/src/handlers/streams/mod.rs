@@ -7,20 +7,14 @@
 //! - `parse`: ids, ranges and how streams are trimmed.
 //! - `read`: XREAD and XREADGROUP.
 
-mod claim;
-mod entries;
-mod groups;
-mod info;
+pub(crate) mod claim;
+pub(crate) mod entries;
+pub(crate) mod groups;
+pub(crate) mod info;
 mod parse;
-mod read;
+pub(crate) mod read;
 
-pub(crate) use claim::{xack, xautoclaim, xclaim, xpending};
-pub(crate) use entries::{xadd, xdel, xlen, xrange, xrevrange, xsetid, xtrim};
-pub(crate) use groups::{
-    xgroup_create, xgroup_createconsumer, xgroup_delconsumer, xgroup_destroy, xgroup_setid,
-};
-pub(crate) use info::{xinfo_consumers, xinfo_groups, xinfo_stream};
-pub(crate) use read::{write_answer, xread, xreadgroup};
+pub(crate) use read::write_answer;
 
 use undercroft_engine::{StreamEntries, StreamId};
 

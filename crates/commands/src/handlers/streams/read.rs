@@ -9,10 +9,13 @@ use undercroft_engine::{
 use super::parse::strict_id;
 use super::{no_group, write_entries};
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
-use crate::handler::{Context, Failure, Outcome};
+use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::protocol::Protocol;
 use crate::reply::Reply;
 use crate::wait::{self, Shape, Wait};
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[("xread", xread), ("xreadgroup", xreadgroup)];
 
 const LAST_ID: CommandError = CommandError::fixed(
     "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by \
@@ -189,11 +192,7 @@ fn finish(
 }
 
 /// XREAD.
-pub(crate) fn xread(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn xread(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let request = Request::parse(arguments, false, context.scripted)?;
     let (store, database) = (context.store, context.database());
     let keys: Vec<Key<'_>> = context.keys(request.keys);
@@ -244,11 +243,7 @@ pub(crate) fn xread(
 }
 
 /// XREADGROUP.
-pub(crate) fn xreadgroup(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-    reply: &mut dyn Reply,
-) -> Outcome {
+fn xreadgroup(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let request = Request::parse(arguments, true, context.scripted)?;
     let (group, consumer) = request.group.unwrap_or_default();
     let (store, database) = (context.store, context.database());

@@ -1,4 +1,8 @@
 //! The one way in: runs a command whatever it is.
+//!
+//! - `handlers`: the list of all handlers, by the numbers of their commands.
+
+mod handlers;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,17 +11,27 @@ use undercroft_engine::{Error, Load, Staged, Store, removing};
 
 use crate::arguments::{CommandError, is_keyword};
 use crate::config::Value;
-use crate::handler::{Blocked, Context, Failure, Handler};
+use crate::handler::{Blocked, Context, Failure};
 use crate::handlers::{pubsub, scripting, server, strings};
+use crate::host::Host;
 use crate::latency::Event;
 use crate::load;
 use crate::monitor::{self, Sender};
 use crate::multi::Multi;
 use crate::reply::Reply;
-use crate::session::ReplyMode;
+use crate::session::{ReplyMode, Session};
 use crate::slow::{is_quick, is_waiting, note_latency, note_slow};
 use crate::statistics::Timing;
 use crate::table::{Command, DEBUG, EXEC, Flag, GET, Group, SET, resolve, resolve_name};
+
+impl<'a> Context<'a> {
+    /// What commands of this connection work with. Made once for each batch of commands: it looks at the
+    /// configuration of the slow log.
+    #[inline]
+    pub fn new(session: &'a mut Session, host: Host<'a>, store: &'a Store) -> Context<'a> {
+        Context::with_handlers(&handlers::HANDLERS, session, host, store)
+    }
+}
 
 /// The least that client-query-buffer-limit can be: shorter queues need no look at the configuration.
 const QUEUE_ALWAYS_ALLOWED: u64 = 1 << 20;
@@ -117,18 +131,18 @@ fn run(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Result<(), Failure> {
-    let (command, handler) = match admit(context, arguments) {
+    let command = match admit(context, arguments) {
         Ok(admitted) => admitted,
         Err(error) => return Err(refuse(context, arguments, error).into()),
     };
     if context.session.multi.is_some() && !runs_at_once(command) {
-        queue(context, command, handler, arguments)?;
+        queue(context, command, arguments)?;
         reply.simple("QUEUED");
         return Ok(());
     }
     let load = load::of(command, arguments);
     context.store.expect(load);
-    let outcome = call(context, command, handler, arguments, reply);
+    let outcome = call(context, command, arguments, reply);
     context.store.expect(Load::default());
     outcome
 }
@@ -138,10 +152,10 @@ fn run(
 fn call(
     context: &mut Context<'_>,
     command: &'static Command,
-    handler: Handler,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Result<(), Failure> {
+    let handler = handlers::HANDLERS[usize::from(command.number)];
     let waits = is_waiting(context, command);
     let _removing = command.removes().then(removing);
     let is_untimed = is_quick(command, arguments) && !context.timed || waits;
@@ -175,14 +189,8 @@ fn call(
 }
 
 /// The command, where the connection may run it or queue it now.
-fn admit(
-    context: &mut Context<'_>,
-    arguments: &[&[u8]],
-) -> Result<(&'static Command, Handler), CommandError> {
+fn admit(context: &mut Context<'_>, arguments: &[&[u8]]) -> Result<&'static Command, CommandError> {
     let command = resolve(arguments).inspect_err(|_| refuse_other_protocols(context, arguments))?;
-    let Some(handler) = command.handler else {
-        return Err(CommandError::wrong_arity(command.name));
-    };
     if command.group == Group::Scripting {
         scripting::admit(context, command, arguments)?;
     }
@@ -228,7 +236,7 @@ fn admit(
             "ERR Replica can't interact with the keyspace",
         ));
     }
-    Ok((command, handler))
+    Ok(command)
 }
 
 /// Makes room where the memory limit is reached, and has LATENCY see how long that took.
@@ -288,7 +296,6 @@ fn runs_at_once(command: &Command) -> bool {
 fn queue(
     context: &mut Context<'_>,
     command: &'static Command,
-    handler: Handler,
     arguments: &[&[u8]],
 ) -> Result<(), CommandError> {
     let Some(mut multi) = context.session.multi.take() else {
@@ -296,7 +303,7 @@ fn queue(
     };
     let now = Arc::make_mut(&mut multi);
     if !now.failed {
-        now.push(context, command, handler, arguments);
+        now.push(context, command, arguments);
     }
     let too_long =
         now.bytes() as u64 > QUEUE_ALWAYS_ALLOWED && now.bytes() as u64 > longest_queue(context);
