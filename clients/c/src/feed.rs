@@ -5,8 +5,8 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
+use undercroft_commands::Failure;
 use undercroft_commands::arguments::CommandError;
-use undercroft_commands::handler::Failure;
 use undercroft_embedded::{FeedItems, FeedQuery, with_feed_buffer};
 use undercroft_engine::{End, Error, FeedRange, FeedType, FoundItems, Schema, Seen, ShardSet};
 

@@ -2,8 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
+use undercroft_commands::Failure;
 use undercroft_commands::arguments::CommandError;
-use undercroft_commands::handler::Failure;
 use undercroft_engine::{Key, Schema, Selection, ShardSet, Writer};
 
 use crate::border::{array, bytes, check_place, give};

@@ -3,8 +3,7 @@
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int};
 
-use undercroft_commands::Blocked;
-use undercroft_commands::handler::Failure;
+use undercroft_commands::{Blocked, Failure};
 use undercroft_embedded::removed_text;
 use undercroft_engine::{Error, Store};
 

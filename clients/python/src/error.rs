@@ -6,8 +6,7 @@ use pyo3::exceptions::{PyException, PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::{create_exception, import_exception};
-use undercroft_commands::handler::Failure;
-use undercroft_commands::{Blocked, busy_with_script};
+use undercroft_commands::{Blocked, Failure, busy_with_script};
 use undercroft_embedded::removed_text;
 use undercroft_engine::{Error, Store, is_patience_limited};
 

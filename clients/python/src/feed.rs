@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
-use undercroft_commands::handler::Failure;
+use undercroft_commands::Failure;
 use undercroft_embedded::{FeedItems, FeedQuery, OpenStore, with_feed_buffer};
 use undercroft_engine::{FeedRange, FoundItems, Schema, Seen};
 

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyList, PyString, PyTuple};
 use undercroft_commands::reply::{Recorder, Tree};
+use undercroft_commands::session::wait;
 use undercroft_commands::table::{self, Flag};
-use undercroft_commands::wait;
 use undercroft_embedded::{Exclusive, OpenStore, Receiver, StoreOf, Taken};
 use undercroft_engine::{
     self as engine, Access, Answer, Begun, Error, Take, Ticket, Topic, Wanted, defer_signals,

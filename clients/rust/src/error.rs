@@ -4,8 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use undercroft_commands::Blocked;
-use undercroft_commands::handler::Failure;
+use undercroft_commands::{Blocked, Failure};
 use undercroft_embedded::removed_text;
 use undercroft_engine as engine;
 use undercroft_resp::ReplyError;

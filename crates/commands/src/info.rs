@@ -16,7 +16,8 @@ use std::fmt::{Display, Write as _};
 use undercroft_engine::{DATABASES, Topic};
 
 use crate::arguments::is_keyword;
-use crate::handler::{Context, Failure};
+use crate::context::Context;
+use crate::failure::Failure;
 use crate::handlers::client::connections;
 use crate::host::Facts;
 use crate::session::ClientInfo;

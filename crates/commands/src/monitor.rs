@@ -7,10 +7,10 @@
 use std::io::Write as _;
 
 use crate::arguments::CommandError;
-use crate::handler::{Context, HandlerEntry, Outcome};
-use crate::pause::may_replicate;
-use crate::print::quote;
+use crate::context::{Context, HandlerEntry};
+use crate::failure::Outcome;
 use crate::reply::Reply;
+use crate::reply::quote;
 use crate::session::Session;
 use crate::slow::without_secrets;
 use crate::table::{Command, Flag};
@@ -43,7 +43,8 @@ fn monitor(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Out
 /// Whether a command is refused to a connection that monitors: it is none of the clients that a pause holds back, so
 /// Redis keeps it from the data.
 pub(crate) fn is_refused(session: &Session, command: &Command) -> bool {
-    let uses_data = |command: &Command| may_replicate(command) || command.flags.has(Flag::ReadOnly);
+    let uses_data =
+        |command: &Command| command.may_replicate() || command.flags.has(Flag::ReadOnly);
     session.monitors
         && (uses_data(command) || command.name == "exec" && session.has_queued(uses_data))
 }

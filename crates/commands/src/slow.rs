@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::arguments::is_keyword;
 use crate::config::PARAMETERS;
-use crate::handler::Context;
+use crate::context::Context;
 use crate::latency::Event;
 use crate::table::{Command, DEL, Flag};
 

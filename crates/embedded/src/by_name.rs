@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use undercroft_commands::handler::Failure;
+use undercroft_commands::Failure;
 use undercroft_commands::session::Session;
 use undercroft_engine::{Error, Store, WaitHook};
 

@@ -1,8 +1,7 @@
 //! Feeds for languages that have many items in one buffer: values go in and out as they lie in the feed, without a word
 //! of a command or a reply for each.
 
-use undercroft_commands::handler::Failure;
-use undercroft_commands::{append_feed_between, count_feed_between, feed_selection};
+use undercroft_commands::{Failure, append_feed_between, count_feed_between, feed_selection};
 use undercroft_engine::{Error, FeedRange, FoundItems, Order, Schema, Seen, ShardSet, Untallied};
 
 use crate::OpenStore;

@@ -7,7 +7,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use smallvec::SmallVec;
-use undercroft_commands::wait::{MOST_WAITED_FOR, error_of};
+use undercroft_commands::session::wait::{MOST_WAITED_FOR, error_of};
 use undercroft_embedded::Taken;
 use undercroft_engine::{
     AddedEntry, Answer, Delivery, EntryId, IdRange, Lent, Scratch, StreamEntries, StreamId, Take,

@@ -4,9 +4,8 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Read};
 use std::os::unix::ffi::OsStrExt;
 
-use undercroft_commands::print::print;
 use undercroft_commands::protocol::Protocol;
-use undercroft_commands::reply::{Recorder, Tree};
+use undercroft_commands::reply::{Recorder, Tree, print};
 use undercroft_embedded::OpenStore;
 
 use crate::arguments::Exec;

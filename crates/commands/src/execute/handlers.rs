@@ -1,7 +1,8 @@
 //! The list of all handlers, by the numbers of their commands.
 
 use crate::arguments::CommandError;
-use crate::handler::{Context, Handler, HandlerEntry, Handlers, Outcome};
+use crate::context::{Context, Handler, HandlerEntry, Handlers};
+use crate::failure::Outcome;
 use crate::reply::Reply;
 use crate::table::{self, all, number_of};
 use crate::{handlers, monitor};

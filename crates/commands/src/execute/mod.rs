@@ -1,8 +1,10 @@
 //! The one way in: runs a command whatever it is.
 //!
 //! - `handlers`: the list of all handlers, by the numbers of their commands.
+//! - `queue`: queueing commands between MULTI and EXEC.
 
 mod handlers;
+mod queue;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,14 +12,12 @@ use std::time::Instant;
 use undercroft_engine::{Error, Load, Staged, Store, removing};
 
 use crate::arguments::{CommandError, is_keyword};
-use crate::config::Value;
-use crate::handler::{Blocked, Context, Failure};
+use crate::context::Context;
+use crate::failure::{Blocked, Failure};
 use crate::handlers::{pubsub, scripting, server, strings};
 use crate::host::Host;
 use crate::latency::Event;
-use crate::load;
 use crate::monitor::{self, Sender};
-use crate::multi::Multi;
 use crate::reply::Reply;
 use crate::session::{ReplyMode, Session};
 use crate::slow::{is_quick, is_waiting, note_latency, note_slow};
@@ -32,9 +32,6 @@ impl<'a> Context<'a> {
         Context::with_handlers(&handlers::HANDLERS, session, host, store)
     }
 }
-
-/// The least that client-query-buffer-limit can be: shorter queues need no look at the configuration.
-const QUEUE_ALWAYS_ALLOWED: u64 = 1 << 20;
 
 /// Runs one command, its name first, for the connection in `context`, and writes its reply: what it answers, or
 /// why it could not.
@@ -135,13 +132,12 @@ fn run(
         Ok(admitted) => admitted,
         Err(error) => return Err(refuse(context, arguments, error).into()),
     };
-    if context.session.multi.is_some() && !runs_at_once(command) {
-        queue(context, command, arguments)?;
+    if context.session.multi.is_some() && !queue::runs_at_once(command) {
+        queue::add(context, command, arguments)?;
         reply.simple("QUEUED");
         return Ok(());
     }
-    let load = load::of(command, arguments);
-    context.store.expect(load);
+    context.store.expect(command.load(arguments));
     let outcome = call(context, command, arguments, reply);
     context.store.expect(Load::default());
     outcome
@@ -221,7 +217,7 @@ fn admit(context: &mut Context<'_>, arguments: &[&[u8]]) -> Result<&'static Comm
         may_need_memory = if std::ptr::eq(command, EXEC) {
             multi.may_need_memory
         } else {
-            !runs_at_once(command)
+            !queue::runs_at_once(command)
         };
     }
     if may_need_memory && let Err(error) = make_room(context, arguments) {
@@ -282,48 +278,6 @@ fn refuse(context: &mut Context<'_>, arguments: &[&[u8]], error: CommandError) -
         Arc::make_mut(multi).failed = true;
     }
     error
-}
-
-/// Whether a command is run rather than queued between MULTI and EXEC.
-fn runs_at_once(command: &Command) -> bool {
-    matches!(
-        command.name,
-        "exec" | "discard" | "multi" | "watch" | "quit" | "reset"
-    )
-}
-
-/// Adds a command to those that EXEC will run.
-fn queue(
-    context: &mut Context<'_>,
-    command: &'static Command,
-    arguments: &[&[u8]],
-) -> Result<(), CommandError> {
-    let Some(mut multi) = context.session.multi.take() else {
-        return Ok(());
-    };
-    let now = Arc::make_mut(&mut multi);
-    if !now.failed {
-        now.push(context, command, arguments);
-    }
-    let too_long =
-        now.bytes() as u64 > QUEUE_ALWAYS_ALLOWED && now.bytes() as u64 > longest_queue(context);
-    if too_long {
-        *now = Multi::refused();
-    }
-    context.session.multi = Some(multi);
-    if too_long {
-        return Err(CommandError::fixed(
-            "ERR the queued commands are longer than client-query-buffer-limit allows",
-        ));
-    }
-    Ok(())
-}
-
-fn longest_queue(context: &Context<'_>) -> u64 {
-    match context.host.config().value("client-query-buffer-limit") {
-        Value::Memory(bytes) => bytes,
-        _ => u64::MAX,
-    }
 }
 
 /// The error reply for a call which failed as it waits for a script that takes long; none where it failed otherwise.

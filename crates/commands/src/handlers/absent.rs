@@ -1,7 +1,8 @@
 //! What other servers have and this one has not: a cluster, a master to follow, modules.
 
 use crate::arguments::{CommandError, is_keyword, parse_integer};
-use crate::handler::{Context, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::Outcome;
 use crate::reply::Reply;
 
 /// The commands of this file.

@@ -3,7 +3,8 @@
 use undercroft_engine::{KeyEvent, Text};
 
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::handlers::bits::{check_offset, look_at_text};
 use crate::reply::Reply;
 

@@ -3,7 +3,8 @@
 use undercroft_engine::{BitOperation, KeyEvent, Text, View};
 
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 
 /// The commands of this file.

@@ -7,9 +7,10 @@ use undercroft_engine::{Access, Answer, Begun, End, Take, Wanted};
 use super::lists::{Several, end};
 use super::sorted::pop::Request;
 use crate::arguments::CommandError;
-use crate::handler::{Context, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::Outcome;
 use crate::reply::Reply;
-use crate::wait::{self, Shape, Wait, timeout};
+use crate::session::wait::{self, Shape, Wait, timeout};
 
 /// The commands of this file.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[

@@ -1,7 +1,8 @@
 //! CLIENT: connections, this one and the others.
 
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
-use crate::handler::{Context, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::Outcome;
 use crate::handlers::embedded;
 use crate::reply::Reply;
 use crate::session::{ClientInfo, ClientKind, KillFilter, ReplyMode};

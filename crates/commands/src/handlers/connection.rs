@@ -1,7 +1,8 @@
 //! The connection itself: PING, SELECT, HELLO, AUTH and their like.
 
 use crate::arguments::{CommandError, is_keyword, parse_integer};
-use crate::handler::{Context, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::Outcome;
 use crate::handlers::keys::database_number;
 use crate::handlers::pubsub::unsubscribe_all;
 use crate::protocol::Protocol;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::handler::Context;
+use crate::context::Context;
 use crate::session::{ClientInfo, Session};
 
 /// Numbers of processes stand behind this one, so that they are none of a connection's.

@@ -1,7 +1,8 @@
 //! Deadlines of keys.
 
 use crate::arguments::{CommandError, TimeBase, TimeUnit, deadline};
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 
 /// The commands of this file.

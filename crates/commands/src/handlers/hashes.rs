@@ -5,7 +5,8 @@ use undercroft_engine::{
 };
 
 use crate::arguments::{CommandError, float, integer, is_keyword};
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::handlers::walk::walk;
 use crate::number::Extended;
 use crate::protocol::Protocol;

@@ -5,8 +5,10 @@ use std::time::Duration;
 use undercroft_engine::{Encoding as TextEncoding, Entry, KeyEvent, View, limit_patience};
 
 use crate::arguments::{CommandError, is_keyword};
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
-use crate::hyperloglog::{self as hll, Corrupt, Encoding, REGISTERS};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
+use crate::hyperloglog as hll;
+use crate::hyperloglog::{Corrupt, Encoding, REGISTERS};
 use crate::reply::Reply;
 
 /// The commands of this file.

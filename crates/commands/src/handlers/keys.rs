@@ -3,8 +3,9 @@
 use undercroft_engine::{Access, DATABASES, Key, KeyEvent, Ranges, ValueType, chance};
 
 use crate::arguments::{CommandError, integer, is_keyword};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::glob::{Case, TooComplex, matches};
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::reply::Reply;
 
 /// The commands of this file.

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::arguments::CommandError;
-use crate::handler::{Context, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::Outcome;
 use crate::latency::{Event, Samples};
 use crate::reply::Reply;
 use crate::statistics::Distribution;

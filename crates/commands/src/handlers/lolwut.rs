@@ -1,7 +1,8 @@
 //! LOLWUT: a picture and the version.
 
 use crate::arguments::{integer, is_keyword};
-use crate::handler::{Context, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::Outcome;
 use crate::info::REDIS_VERSION;
 use crate::reply::Reply;
 

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use undercroft_engine::DATABASES;
 
-use crate::handler::{Context, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::Outcome;
 use crate::handlers::client::connections;
 use crate::info::memory::{Figures, Texts, client_memory, human};
 use crate::reply::Reply;

@@ -3,7 +3,8 @@
 use undercroft_engine::{Entry, Error, KeyEvent, Ranges, STRING_MAX, ValueType, View, rdb};
 
 use crate::arguments::{CommandError, integer, is_keyword};
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 
 /// The commands of this file.

@@ -3,8 +3,9 @@
 use undercroft_engine::Topic;
 
 use crate::arguments::CommandError;
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::glob::{Case, matches};
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::protocol::Protocol;
 use crate::reply::Reply;
 use crate::session::ReplyMode;

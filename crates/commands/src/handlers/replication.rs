@@ -1,7 +1,8 @@
 //! What is asked of a server about copies of it, of which there are none: ROLE, WAIT, LASTSAVE, MIGRATE.
 
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
-use crate::handler::{Context, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::Outcome;
 use crate::info;
 use crate::reply::Reply;
 

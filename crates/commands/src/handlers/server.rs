@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::arguments::{CommandError, is_keyword, parse_integer};
 use crate::config::{Value, store_value, stored_value};
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::handlers::keys::check_database;
 use crate::handlers::object;
 use crate::info;

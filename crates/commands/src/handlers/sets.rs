@@ -5,7 +5,8 @@ use undercroft_engine::{
 };
 
 use crate::arguments::{CommandError, is_keyword, parse_integer};
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::handlers::hashes::{random_count, sample_within, sampled};
 use crate::handlers::walk::walk;
 use crate::reply::Reply;

@@ -3,7 +3,8 @@
 use undercroft_engine::{Expiry, Key, KeyEvent, STRING_MAX, Writer};
 
 use crate::arguments::{CommandError, float, integer, is_keyword};
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::lcs;
 use crate::number::Extended;
 use crate::reply::Reply;

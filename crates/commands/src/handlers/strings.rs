@@ -5,7 +5,8 @@ use undercroft_engine::{Entry, Expiry, Held, Key, KeyEvent, Values, Writer};
 use crate::arguments::{
     CommandError, TimeBase, TimeUnit, is_keyword, parse_integer, positive_deadline,
 };
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 
 /// The commands of this file.

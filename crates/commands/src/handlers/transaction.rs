@@ -6,16 +6,15 @@ use std::time::{Duration, Instant};
 use undercroft_engine::{Running, Savepoint, Scratch, Store, removing};
 
 use crate::arguments::CommandError;
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::handlers::scripting;
-use crate::load;
 use crate::monitor::{self, Sender};
-use crate::multi::Multi;
 use crate::reply::Reply;
-use crate::session::{self, ReplyMode};
+use crate::reply::{Mark, Tape};
+use crate::session::{self, CommandQueue, ReplyMode};
 use crate::slow::{is_slow, note_latency, note_slow};
 use crate::statistics::Lap;
-use crate::tape::{Mark, Tape};
 
 /// The commands of this file.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
@@ -164,12 +163,12 @@ struct Ran {
 
 impl Done {
     /// Runs all commands that work on keys, as one transaction. None where a watched key was changed.
-    fn commit(context: &mut Context<'_>, multi: &Multi) -> Result<Option<Done>, Failure> {
+    fn commit(context: &mut Context<'_>, multi: &CommandQueue) -> Result<Option<Done>, Failure> {
         context.session.was_full = multi.runs_scripts && scripting::is_full(context)?;
         let watches = std::mem::take(&mut context.session.watches);
         let shards = watches.iter().map(|watch| watch.shard()).collect();
         let mut store = context.store;
-        store.expect(load::of_queue(multi));
+        store.expect(multi.load());
         context
             .session
             .begin_scripts(store.store().killed_scripts());
@@ -181,7 +180,7 @@ impl Done {
                     return Ok(false);
                 }
             }
-            for at in 0..multi.queue.len() {
+            for at in 0..multi.commands.len() {
                 scene.made.run(scene.context, multi, at, running)?;
             }
             Ok::<_, Failure>(true)
@@ -196,11 +195,11 @@ impl Done {
     fn run(
         &mut self,
         context: &mut Context<'_>,
-        multi: &Multi,
+        multi: &CommandQueue,
         at: usize,
         running: &Running<'_, '_>,
     ) -> Result<(), Failure> {
-        let queued = &multi.queue[at];
+        let queued = &multi.commands[at];
         if context.shows {
             self.databases.push(context.session.database);
         }
@@ -262,13 +261,13 @@ impl Done {
     }
 
     /// Writes the replies, and runs the commands that are not part of the transaction.
-    fn tell(self, context: &mut Context<'_>, multi: &Multi, reply: &mut dyn Reply) {
+    fn tell(self, context: &mut Context<'_>, multi: &CommandQueue, reply: &mut dyn Reply) {
         // Where replies are not sent, confirmations of subscriptions are, without the array around them.
         let (silent, mut confirms) = (context.session.reply_mode != ReplyMode::On, false);
         if !silent {
-            reply.array(multi.queue.len());
+            reply.array(multi.commands.len());
         }
-        for (at, (queued, ran)) in multi.queue.iter().zip(self.ran).enumerate() {
+        for (at, (queued, ran)) in multi.commands.iter().zip(self.ran).enumerate() {
             if let Some(ran) = ran {
                 if !silent {
                     self.tape.play(ran.reply.0, ran.reply.1, reply);

@@ -3,7 +3,8 @@
 use undercroft_engine::{Error, Key, Ranges, Reader};
 
 use crate::arguments::{CommandError, integer, is_keyword};
-use crate::handler::{Context, Outcome};
+use crate::context::Context;
+use crate::failure::Outcome;
 use crate::handlers::keys::{TOO_COMPLEX, matches_all, scan_cursor};
 use crate::reply::Reply;
 

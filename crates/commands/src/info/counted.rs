@@ -1,7 +1,7 @@
 //! What is counted of each command and of each kind of error.
 
 use crate::config::percentile_text;
-use crate::handler::Context;
+use crate::context::Context;
 use crate::info::{line, title};
 
 /// Calls of each command.

@@ -2,7 +2,8 @@
 
 use undercroft_engine::{DATABASES, SharedMemory, SharedTexts, Statistics};
 
-use crate::handler::{Context, Failure};
+use crate::context::Context;
+use crate::failure::Failure;
 use crate::handlers::scripting;
 use crate::info::{line, title, zeros};
 use crate::session::ClientInfo;

@@ -1,6 +1,6 @@
 //! Long values that are read in place (R7): by whom, since when, and what they keep from being freed.
 
-use crate::handler::Context;
+use crate::context::Context;
 use crate::info::{line, title};
 
 pub(super) fn section(context: &Context<'_>, out: &mut String) {

@@ -13,7 +13,8 @@ use undercroft_engine::{
 use super::{Called, ScriptLimits};
 use crate::arguments::CommandError;
 use crate::config::Parameter;
-use crate::handler::{Blocked, Context, Failure};
+use crate::context::Context;
+use crate::failure::{Blocked, Failure};
 use crate::protocol::Protocol;
 use crate::reply::Reply;
 use crate::slow::{is_quick, is_slow, note_latency};

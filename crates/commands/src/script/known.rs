@@ -6,7 +6,7 @@ use std::sync::Arc;
 use undercroft_engine::{Access, Error, ForkMutex, SharedTexts};
 
 use super::{BySha, Interpreter, Script, ScriptLimits, Sha};
-use crate::handler::Failure;
+use crate::failure::Failure;
 
 /// More scripts than these are no program's own: they are forgotten and found in the store again.
 const KNOWN_MAX: usize = 4096;

@@ -10,7 +10,7 @@ use undercroft_engine::{Access, ForkMutex, SharedTexts, StoredLibrary};
 
 use super::{Interpreter, Script, ScriptFlags, ScriptLimits, shebang};
 use crate::arguments::CommandError;
-use crate::handler::Failure;
+use crate::failure::Failure;
 
 /// A function of a library, as it was registered.
 #[derive(Clone, Debug, PartialEq, Eq)]

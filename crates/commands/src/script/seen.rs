@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::handler::Context;
+use crate::context::Context;
 use crate::monitor::{self, Sender};
 use crate::slow::note_slow;
 use crate::table::Command;

@@ -14,7 +14,8 @@ use undercroft_engine::Frozen;
 
 use crate::arguments::CommandError;
 use crate::config::Parameter;
-use crate::handler::{Context, Failure, Outcome};
+use crate::context::Context;
+use crate::failure::{Failure, Outcome};
 use crate::script::Seen;
 use crate::statistics::error_code;
 use crate::table::{Command, Flag};

@@ -419,12 +419,20 @@ const KEEPING: &[&str] = &[
     "xreadgroup",
 ];
 
+/// Commands that are not for writing but may be copied to replicas, which a pause of writes holds back as well.
+const MAY_REPLICATE: [&str; 5] = ["pfcount", "publish", "spublish", "eval", "evalsha"];
+
 impl Command {
     /// Whether it removes data, so that it may use what a full store keeps for that (H6).
     pub fn removes(&self) -> bool {
         self.flags.has(Flag::Write)
             && !self.flags.has(Flag::DenyOom)
             && !KEEPING.contains(&self.name)
+    }
+
+    /// Whether replicas may be sent it, so that a pause of writes holds it back.
+    pub(crate) fn may_replicate(&self) -> bool {
+        self.flags.has(Flag::Write) || MAY_REPLICATE.contains(&self.name)
     }
 
     pub(super) const fn new(

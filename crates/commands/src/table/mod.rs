@@ -6,6 +6,7 @@
 //!
 //! - `command`: what the table says of one command.
 //! - `keys`: where commands have their keys and what they do with them, by name.
+//! - `load`: what a command brings with it, so that room is reserved before it takes a lock.
 //! - `lookup`: from a name to its command, in a few nanoseconds.
 //! - `syntax`: from the syntax of a command to its arguments.
 //! - `bitmap`, `cluster`, `connection`, `generic`, `geo`, `hashes`, `hyperloglog`, `lists`, `pubsub`, `scripting`,
@@ -24,6 +25,7 @@ mod hashes;
 mod hyperloglog;
 mod keys;
 mod lists;
+mod load;
 mod lookup;
 mod pubsub;
 mod scripting;

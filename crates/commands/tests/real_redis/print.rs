@@ -4,8 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::process::Command;
 
-use undercroft_commands::print::print;
-use undercroft_commands::reply::Tree;
+use undercroft_commands::reply::{Tree, print};
 
 use crate::support::{encode, random};
 

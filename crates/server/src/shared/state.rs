@@ -5,10 +5,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
+use undercroft_commands::Pause;
 use undercroft_commands::config::Config;
 use undercroft_commands::host::Process;
 use undercroft_commands::latency::Event;
-use undercroft_commands::pause::Pause;
 use undercroft_commands::script::{Interpreter, ScriptLimits};
 use undercroft_commands::session::Session;
 use undercroft_engine::{Store, Waiters};

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use undercroft_commands::wait::Wait;
+use undercroft_commands::session::wait::Wait;
 use undercroft_engine::{Answer, Ticket};
 
 use crate::shared::state::{Shared, Waiting};

@@ -7,7 +7,8 @@ use undercroft_engine::{
 use super::parse::{seen, selection};
 use super::values::{bytes_of, limits, reply_with, value};
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 
 /// The commands of this file.

@@ -5,7 +5,8 @@ use undercroft_engine::{Feed, Key, Order, Rows, Schema, Seen, Selection, Writer}
 use super::parse::{attributes, check_position, position_of, schema, seen, selection};
 use super::values::{bytes_of, limits, reply_with, reply_with_one, value, values};
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::handlers::lists::end;
 use crate::reply::Reply;
 use crate::session::Session;

@@ -12,8 +12,9 @@ use self::request::{position, unit};
 use super::sorted::limits;
 use super::sorted::read::read;
 use crate::arguments::{CommandError, is_keyword};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::geohash::{Position, decode, distance, encode, letters};
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::reply::Reply;
 
 /// The commands of this file.

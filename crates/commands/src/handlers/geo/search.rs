@@ -7,8 +7,9 @@ use undercroft_engine::{Bounds, Error, Key, KeyEvent, Limit, ScoreBound, Scored,
 use super::request::{Form, Order, Request};
 use super::{write_distance, write_position};
 use crate::arguments::is_keyword;
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::geohash::{Position, decode};
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::handlers::sorted::limits;
 use crate::partial_sort::sort_start;
 use crate::reply::Reply;

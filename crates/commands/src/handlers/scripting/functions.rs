@@ -8,8 +8,9 @@ use undercroft_engine::rdb::{dump_libraries, restore_libraries};
 
 use super::run;
 use crate::arguments::{CommandError, integer, is_keyword};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::glob::{self, Case};
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
 use crate::reply::Reply;
 use crate::script::{
     Called, Interpreter, Libraries, Library, ScriptFlags, name_and_start, new_mark,

@@ -6,7 +6,8 @@ use undercroft_engine::{Error, Key, KeyEvent, Writer};
 
 use super::{Call, Script};
 use crate::arguments::{CommandError, TimeBase, TimeUnit, deadline, is_keyword};
-use crate::handler::{Context, Failure, Outcome};
+use crate::context::Context;
+use crate::failure::{Failure, Outcome};
 use crate::number::Extended;
 use crate::reply::Reply;
 

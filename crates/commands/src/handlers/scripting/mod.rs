@@ -14,7 +14,8 @@ mod run;
 use sha1_smol::Sha1;
 
 use crate::arguments::{CommandError, integer, is_keyword};
-use crate::handler::{Context, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::Outcome;
 use crate::reply::Reply;
 use crate::script::{Called, ScriptFlags};
 use crate::table::{Command, Group};

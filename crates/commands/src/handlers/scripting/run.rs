@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use super::super::transaction::Scene;
 use crate::arguments::{CommandError, is_keyword};
-use crate::handler::{Context, Failure, Outcome};
+use crate::context::Context;
+use crate::failure::{Failure, Outcome};
 use crate::protocol::Protocol;
 use crate::reply::Reply;
+use crate::reply::{Mark, Tape};
 use crate::script::{Called, Calls, Interpreter, Script, ScriptFlags, Sha, Stop, Terms};
 use crate::statistics::Lap;
-use crate::tape::{Mark, Tape};
 
 /// What a client names a script by.
 #[derive(Clone, Copy)]

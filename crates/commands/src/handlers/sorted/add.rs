@@ -4,8 +4,9 @@ use undercroft_engine::AddRule;
 
 use super::limits;
 use crate::arguments::{CommandError, is_keyword};
+use crate::context::{Context, HandlerEntry};
 use crate::double::parse_double;
-use crate::handler::{Context, HandlerEntry, Outcome};
+use crate::failure::Outcome;
 use crate::reply::Reply;
 
 /// The commands of this file.

@@ -4,8 +4,9 @@ use undercroft_engine::{Aggregate, Error, Key, KeyEvent, Scored, SetOperation, S
 
 use super::{limits, write_scored};
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
+use crate::context::{Context, HandlerEntry};
 use crate::double::parse_double;
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 
 /// The commands of this file.

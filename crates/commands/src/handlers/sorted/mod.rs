@@ -16,7 +16,7 @@ pub(crate) mod read;
 
 use undercroft_engine::{PackedLimits, Scored};
 
-use crate::handler::Context;
+use crate::context::Context;
 use crate::protocol::Protocol;
 use crate::reply::Reply;
 

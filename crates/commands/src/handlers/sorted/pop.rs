@@ -4,7 +4,8 @@ use undercroft_engine::{Scored, ShardSet};
 
 use super::write_scored;
 use crate::arguments::{CommandError, is_keyword, parse_integer};
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::protocol::Protocol;
 use crate::reply::Reply;
 

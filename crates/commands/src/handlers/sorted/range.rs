@@ -5,7 +5,8 @@ use undercroft_engine::{Bounds, KeyEvent, Limit, Scored};
 use super::read::read;
 use super::{bounds, limits, write_scored};
 use crate::arguments::{CommandError, integer, is_keyword};
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 
 /// The commands of this file.

@@ -5,7 +5,8 @@ use undercroft_engine::{Bounds, Error, Key, Random, Reader, Scored, SortedSet, c
 use super::add::only_option;
 use super::{bounds, write_scored};
 use crate::arguments::CommandError;
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::handlers::hashes::{random_count, sample_within, sampled};
 use crate::handlers::walk::walk;
 use crate::number::double_text;

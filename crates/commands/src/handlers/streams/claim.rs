@@ -4,11 +4,13 @@ use smallvec::SmallVec;
 use undercroft_engine::{Claim, Claimed, IdRange, StreamId};
 
 use super::entries::ids;
+use super::no_group;
 use super::parse::{end, start, strict_id};
-use super::{no_group, write_entries, write_id};
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
+use crate::reply::streams::{write_entries, write_id};
 
 /// The commands of this file.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[

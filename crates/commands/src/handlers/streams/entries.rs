@@ -4,10 +4,11 @@ use smallvec::SmallVec;
 use undercroft_engine::{AddedEntry, EntryId, IdRange, SetId, StreamEntries, StreamId};
 
 use super::parse::{Options, end, start, strict_id};
-use super::{write_entries, write_id};
 use crate::arguments::{CommandError, integer, is_keyword};
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
+use crate::reply::streams::{write_entries, write_id};
 
 /// The commands of this file.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[

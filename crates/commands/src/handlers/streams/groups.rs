@@ -4,7 +4,8 @@ use undercroft_engine::{StreamId, Writer};
 
 use super::parse::{any_id, last_or_id};
 use crate::arguments::{CommandError, integer, is_keyword};
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 
 /// The commands of this file.

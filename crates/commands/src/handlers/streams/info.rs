@@ -4,10 +4,11 @@ use undercroft_engine::{
     ConsumerInfo, GroupInfo, IdRange, PendingEntry, StreamEntries, StreamId, View,
 };
 
-use super::{write_entries, write_entry, write_id};
 use crate::arguments::{CommandError, integer, is_keyword};
-use crate::handler::{Context, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::Outcome;
 use crate::reply::Reply;
+use crate::reply::streams::{write_entries, write_entry, write_id};
 
 /// The commands of this file.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use undercroft_engine::{
-    Begun, Delivery, IdRange, Key, StreamEntries, StreamId, Take, Taken, Wanted,
-};
+use undercroft_engine::{Begun, Delivery, IdRange, Key, StreamEntries, StreamId, Take, Wanted};
 
+use super::no_group;
 use super::parse::strict_id;
-use super::{no_group, write_entries};
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
-use crate::handler::{Context, Failure, HandlerEntry, Outcome};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
 use crate::protocol::Protocol;
 use crate::reply::Reply;
-use crate::wait::{self, Shape, Wait};
+use crate::reply::streams::write_streams;
+use crate::session::wait::{self, Shape, Wait};
 
 /// The commands of this file.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[("xread", xread), ("xreadgroup", xreadgroup)];
@@ -135,26 +135,6 @@ fn timeout(argument: &[u8]) -> Result<Option<Duration>, CommandError> {
 /// The streams that have something, each with its entries.
 type Found<'a> = Vec<(&'a [u8], StreamEntries)>;
 
-fn write_found(found: &Found<'_>, is_map: bool, reply: &mut dyn Reply) {
-    match is_map {
-        true => reply.map(found.len()),
-        false => reply.array(found.len()),
-    }
-    for (key, entries) in found {
-        if !is_map {
-            reply.array(2);
-        }
-        reply.bulk(key);
-        write_entries(entries, reply);
-    }
-}
-
-/// Writes what a client was given that had to wait.
-pub(crate) fn write_answer(taken: &Taken, is_map: bool, reply: &mut dyn Reply) {
-    let entries = StreamEntries::of_texts(&taken.items);
-    write_found(&vec![(&taken.key, entries)], is_map, reply);
-}
-
 /// Writes what was found, or has the host wait for it. Within a transaction nobody waits. `texts` are the keys that are
 /// waited for, and what is told of them.
 fn finish(
@@ -166,7 +146,7 @@ fn finish(
 ) -> Outcome {
     let is_map = context.session.protocol == Protocol::Resp3;
     if !found.is_empty() {
-        write_found(found, is_map, reply);
+        write_streams(found, is_map, reply);
         return Ok(());
     }
     let (store, database) = (context.store, context.database());

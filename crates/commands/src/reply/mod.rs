@@ -4,10 +4,22 @@
 //! A handler never knows who reads its reply. The server writes RESP2 or RESP3, Python builds objects, the
 //! command line prints text; each of them is one implementation of `Reply`. Aggregates announce their length
 //! first and are followed by that many replies, as on the wire, so no writer needs to buffer.
+//!
+//! - `print`: prints a reply as redis-cli does on a terminal.
+//! - `streams`: how entries of streams are written.
+//! - `tape`: a reply kept for later: EXEC tells what its commands answer once it is committed.
+
+mod print;
+pub(crate) mod streams;
+mod tape;
 
 use undercroft_engine::{Ranges, TextBuffer};
 
 use crate::protocol::Protocol;
+
+pub use print::print;
+pub(crate) use print::quote;
+pub(crate) use tape::{Mark, Tape};
 
 /// The receiver of one command's reply.
 ///

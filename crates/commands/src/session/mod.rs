@@ -1,4 +1,12 @@
 //! The state of one connection, and what CLIENT tells of it.
+//!
+//! - `queue`: the commands that a connection queues between MULTI and EXEC.
+//! - `subscriptions`: what one connection is subscribed to.
+//! - `wait`: commands that wait for keys: what a connection remembers meanwhile, and how it is answered.
+
+mod queue;
+mod subscriptions;
+pub mod wait;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -8,11 +16,12 @@ use std::time::Duration;
 use undercroft_engine::{FoundItems, Ranges, Topic, Watch};
 
 use crate::arguments::{CommandError, is_keyword};
-use crate::multi::Multi;
 use crate::protocol::Protocol;
-use crate::subscriptions::Subscriptions;
 use crate::table::Command;
-use crate::wait::Wait;
+
+pub(crate) use queue::CommandQueue;
+pub use subscriptions::Subscriptions;
+use wait::Wait;
 
 /// Whether replies are sent: CLIENT REPLY.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,7 +104,7 @@ pub struct Session {
     /// Its memory outside of this, which the server keeps up to date.
     pub buffers: Buffers,
     /// What was queued since MULTI; None outside of a transaction.
-    pub(crate) multi: Option<Arc<Multi>>,
+    pub(crate) multi: Option<Arc<CommandQueue>>,
     /// The keys that WATCH named.
     pub(crate) watches: Vec<Watch>,
     /// How often scripts had been told to end when the command began that runs scripts now, however often its
@@ -326,7 +335,7 @@ impl Session {
     /// The number of commands queued since MULTI, and the memory that they take; None outside of a transaction.
     pub fn queued(&self) -> Option<(usize, usize)> {
         let multi = self.multi.as_ref()?;
-        Some((multi.queue.len(), multi.memory))
+        Some((multi.commands.len(), multi.memory))
     }
 
     /// Gives back each buffer that one large reply has made larger than [`KEPT_MAX`].
@@ -389,7 +398,7 @@ impl Session {
     pub(crate) fn has_queued(&self, is_meant: fn(&Command) -> bool) -> bool {
         let multi = self.multi.as_ref();
         multi.is_some_and(|multi| {
-            let mut queue = multi.queue.iter();
+            let mut queue = multi.commands.iter();
             queue.any(|queued| is_meant(queued.command))
         })
     }

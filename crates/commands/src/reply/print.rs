@@ -20,7 +20,7 @@ pub fn print(reply: &Tree) -> Vec<u8> {
 }
 
 /// Appends `bytes` in double quotes with everything unprintable escaped, as Redis' `sdscatrepr` does.
-pub fn quote(bytes: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn quote(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     for &byte in bytes {
         match byte {

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use undercroft_engine::{Answer, Taken, Ticket};
+use undercroft_engine::{Answer, StreamEntries, Taken, Ticket};
 
 use crate::arguments::CommandError;
-use crate::handlers::streams;
 use crate::number::Extended;
 use crate::reply::Reply;
+use crate::reply::streams::write_streams;
 
 /// Entries of a stream that a client is given which had to wait, and does not say how many it wants.
 pub const MOST_WAITED_FOR: u64 = 1000;
@@ -125,7 +125,10 @@ fn write_taken(shape: Shape, taken: &Taken, reply: &mut dyn Reply) {
             reply.bulk(member);
             reply.double(score);
         }
-        Shape::Entries { is_map } => streams::write_answer(taken, is_map, reply),
+        Shape::Entries { is_map } => {
+            let entries = StreamEntries::of_texts(&taken.items);
+            write_streams(&[(&taken.key, entries)], is_map, reply);
+        }
         Shape::Members => {
             reply.array(2);
             reply.bulk(&taken.key);

@@ -15,9 +15,6 @@ pub struct Pause(AtomicU64);
 /// In the lowest bit: all commands, not only those that write.
 const ALL: u64 = 1;
 
-/// Commands that are not for writing but may be copied to replicas, which a pause of writes holds back as well.
-const MAY_REPLICATE: [&str; 5] = ["pfcount", "publish", "spublish", "eval", "evalsha"];
-
 impl Pause {
     /// Begins a pause until a time in Unix milliseconds. In place of another one it holds back what it says, and for as
     /// long as the longer of the two, as in Redis.
@@ -64,14 +61,9 @@ impl Pause {
             return false;
         }
         pause & ALL != 0
-            || may_replicate(command)
-            || command.name == "exec" && session.has_queued(may_replicate)
+            || command.may_replicate()
+            || command.name == "exec" && session.has_queued(Command::may_replicate)
     }
-}
-
-/// Whether a pause of writes holds a command back.
-pub(crate) fn may_replicate(command: &Command) -> bool {
-    command.flags.has(Flag::Write) || MAY_REPLICATE.contains(&command.name)
 }
 
 #[cfg(test)]
