@@ -12,21 +12,15 @@
 //! - `failure`: how commands fail.
 //! - `geohash`: positions on the earth as integers of 52 bits.
 //! - `handlers`: the handlers, one file for each family of commands.
-//! - `host`: the process that runs commands, as these see it, in parts.
 //! - `hyperloglog`: HyperLogLogs as the strings that Redis stores: 16,384 registers of six bits, sparse or dense.
-//! - `info`: INFO: figures about the server and the store, in Redis' form.
-//! - `latency`: what took long in this process: events, and the samples of each that LATENCY shows.
 //! - `lcs`: the longest common subsequence of two strings, as the LCS command finds it.
-//! - `monitor`: MONITOR: each command that was run, as a line for the connections that want to see them.
 //! - `number`: the floating point of INCRBYFLOAT, bit for bit as Redis on x86-64 computes it.
 //! - `partial_sort`: sorting only as much as is shown, with Redis' own choice among equals.
 //! - `protocol`: the versions of the protocol.
 //! - `reply`: what a command answers: the trait every handler writes to, and writers that keep the answer.
-//! - `script`: scripts: their texts, what runs them, and what they do to the store.
+//! - `scripts`: scripts: their texts, the libraries of functions, and what one run of a script is about.
 //! - `session`: the state of one connection, and what CLIENT tells of it.
-//! - `slow`: which commands are timed, and what the slow log takes note of.
-//! - `slowlog`: the log of commands that took long, as SLOWLOG shows it.
-//! - `statistics`: what INFO tells of commands and of errors: how often, how long, how many failed.
+//! - `statistics`: what INFO, LATENCY and SLOWLOG tell of commands and of errors.
 //! - `table`: the command table, written once.
 
 pub mod arguments;
@@ -37,22 +31,30 @@ mod execute;
 mod failure;
 mod geohash;
 mod handlers;
-pub mod host;
 pub mod hyperloglog;
-pub mod info;
-pub mod latency;
 pub mod lcs;
-mod monitor;
 pub mod number;
 mod partial_sort;
 pub mod protocol;
 pub mod reply;
-pub mod script;
+mod scripts;
 pub mod session;
-mod slow;
-pub mod slowlog;
 pub mod statistics;
 pub mod table;
+
+/// The process that runs commands, as these see it: a server, or a program that embeds the store.
+pub mod host {
+    pub use crate::context::{Connections, Control, Facts, Host, Inbox, Process};
+}
+
+/// Scripts: their texts, what runs them, and what they do to the store.
+pub mod script {
+    pub use crate::context::{Calls, Interpreter};
+    pub use crate::scripts::{
+        BySha, Called, FunctionFlags, Hashing, LibraryFunction, Refused, Script, ScriptFlags,
+        ScriptLimits, Sha, ShaHasher, ShaHashing, Stop, is_name,
+    };
+}
 
 pub use context::{Context, Pause};
 pub use execute::{busy_with_script, execute, execute_staged_set, is_plain};
@@ -61,4 +63,3 @@ pub use handlers::feeds::{
     append_between as append_feed_between, count_between as count_feed_between,
     selection as feed_selection,
 };
-pub use undercroft_engine::glob;

@@ -46,27 +46,27 @@ const REASONS: &[(&str, &str)] = &[
         "cells count the comparisons of a test",
     ),
     (
-        "crates/commands/src/pause.rs",
+        "crates/commands/src/context/pause.rs",
         "changed by CLIENT PAUSE alone, which has no body",
     ),
     (
-        "crates/commands/src/latency.rs",
+        "crates/commands/src/statistics/latency.rs",
         "how long something took, which is true of a run that is undone as well",
     ),
     (
-        "crates/commands/src/script/known.rs",
+        "crates/commands/src/scripts/cache.rs",
         "texts by their SHA-1, which a transaction that may be rolled back reads and does not add to",
     ),
     (
-        "crates/commands/src/script/library.rs",
+        "crates/commands/src/scripts/library.rs",
         "libraries by how often they were changed, which a transaction that may be rolled back does not add to",
     ),
     (
-        "crates/commands/src/script/running.rs",
+        "crates/commands/src/scripts/running.rs",
         "functions that run for long, each of which is taken out where its run ends",
     ),
     (
-        "crates/commands/src/slowlog.rs",
+        "crates/commands/src/statistics/slowlog.rs",
         "written to when a command is over",
     ),
     (

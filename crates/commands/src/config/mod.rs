@@ -20,11 +20,11 @@ use arc_swap::{ArcSwap, Guard};
 pub use parameters::{Check, Kind, PARAMETERS, Parameter};
 pub(crate) use parse::percentile_text;
 pub use stored::{STORED, store_value, stored_value};
+use undercroft_engine::glob::{Case, matches};
 use undercroft_engine::{ForkMutex, Limits, PackedLimits, StreamLimits};
 pub use value::Value;
 
 use crate::arguments::CommandError;
-use crate::glob::{Case, matches};
 
 /// A change to one parameter.
 pub type Change = (&'static Parameter, Value);

@@ -3,9 +3,9 @@
 use crate::arguments::CommandError;
 use crate::context::{Context, Handler, HandlerEntry, Handlers};
 use crate::failure::Outcome;
+use crate::handlers;
 use crate::reply::Reply;
 use crate::table::{self, all, number_of};
-use crate::{handlers, monitor};
 
 const FAMILIES: [&[HandlerEntry]; 41] = [
     handlers::strings::HANDLERS,
@@ -39,7 +39,7 @@ const FAMILIES: [&[HandlerEntry]; 41] = [
     handlers::client::HANDLERS,
     handlers::pubsub::HANDLERS,
     handlers::transaction::HANDLERS,
-    handlers::scripting::HANDLERS,
+    handlers::scripting::evaluate::HANDLERS,
     handlers::scripting::functions::HANDLERS,
     handlers::server::HANDLERS,
     handlers::command::HANDLERS,
@@ -48,7 +48,7 @@ const FAMILIES: [&[HandlerEntry]; 41] = [
     handlers::replication::HANDLERS,
     handlers::absent::HANDLERS,
     handlers::lolwut::HANDLERS,
-    monitor::HANDLERS,
+    handlers::monitor::HANDLERS,
 ];
 
 /// What runs each command.

@@ -12,16 +12,18 @@ use std::time::Instant;
 use undercroft_engine::{Error, Load, Staged, Store, removing};
 
 use crate::arguments::{CommandError, is_keyword};
-use crate::context::Context;
+use crate::context::reporting::{
+    Sender, is_quick, is_waiting, note_latency, note_slow, note_slow_trace, show_to_monitors,
+    show_trace,
+};
+use crate::context::{Context, Host, Timing};
 use crate::failure::{Blocked, Failure};
+use crate::handlers::monitor;
 use crate::handlers::{pubsub, scripting, server, strings};
-use crate::host::Host;
-use crate::latency::Event;
-use crate::monitor::{self, Sender};
 use crate::reply::Reply;
+use crate::scripts::busy;
 use crate::session::{ReplyMode, Session};
-use crate::slow::{is_quick, is_waiting, note_latency, note_slow};
-use crate::statistics::Timing;
+use crate::statistics::latency::Event;
 use crate::table::{Command, DEBUG, EXEC, Flag, GET, Group, SET, resolve, resolve_name};
 
 impl<'a> Context<'a> {
@@ -168,17 +170,17 @@ fn call(
     let start = context.start_slow();
     let outcome = handler(context, arguments, reply);
     let time = context.end_slow(command, start, &outcome);
-    let seen = std::mem::take(&mut context.lap.seen);
+    let trace = std::mem::take(&mut context.lap.trace);
     if !matches!(outcome, Err(Failure::Blocked(_))) {
         if !is_untimed {
             note_latency(context, command, time);
-            seen.note_slow(context);
+            note_slow_trace(context, &trace);
             note_slow(context, command, arguments, time);
         }
         if context.shows {
             let database = context.session.database;
-            monitor::show(context, Sender::Client, database, command, arguments);
-            seen.show(context);
+            show_to_monitors(context, Sender::Client, database, command, arguments);
+            show_trace(context, &trace);
         }
     }
     outcome
@@ -287,7 +289,7 @@ pub fn busy_with_script(store: &Store, error: &Error) -> Option<CommandError> {
         return None;
     }
     let script = store.running_script()?;
-    Some(scripting::busy(script.is_function))
+    Some(busy(script.is_function))
 }
 
 /// The error for a command that waits behind a script which takes long.

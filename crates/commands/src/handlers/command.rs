@@ -1,9 +1,10 @@
 //! COMMAND: the table, told to clients.
 
+use undercroft_engine::glob::{Case, matches};
+
 use crate::arguments::{CommandError, is_keyword};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::Failure;
-use crate::glob::{Case, matches};
 use crate::reply::Reply;
 use crate::table::{
     Argument, Category, Command, Flag, KeyFlag, KeyFlags, KeySpec, Kind, all, find_full,

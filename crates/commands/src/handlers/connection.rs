@@ -7,6 +7,7 @@ use crate::handlers::keys::database_number;
 use crate::handlers::pubsub::unsubscribe_all;
 use crate::protocol::Protocol;
 use crate::reply::Reply;
+use crate::scripts::busy;
 use crate::session::check_name;
 
 /// The commands of this file.
@@ -30,7 +31,7 @@ fn ping(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     if !context.scripted
         && let Some(script) = context.store.store().running_script()
     {
-        return Err(super::scripting::busy(script.is_function).into());
+        return Err(busy(script.is_function).into());
     }
     let session = &context.session;
     let among_messages = !session.subscriptions.is_empty() && session.protocol == Protocol::Resp2;
@@ -143,7 +144,7 @@ fn hello(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     reply.bulk(b"server");
     reply.bulk(b"redis");
     reply.bulk(b"version");
-    reply.bulk(crate::info::REDIS_VERSION.as_bytes());
+    reply.bulk(crate::table::REDIS_VERSION.as_bytes());
     reply.bulk(b"proto");
     reply.integer(protocol.version());
     reply.bulk(b"id");

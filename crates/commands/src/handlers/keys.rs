@@ -1,11 +1,11 @@
 //! Keys of any type: deleting, finding, renaming, copying.
 
+use undercroft_engine::glob::{Case, TooComplex, matches};
 use undercroft_engine::{Access, DATABASES, Key, KeyEvent, Ranges, ValueType, chance};
 
 use crate::arguments::{CommandError, integer, is_keyword};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
-use crate::glob::{Case, TooComplex, matches};
 use crate::reply::Reply;
 
 /// The commands of this file.

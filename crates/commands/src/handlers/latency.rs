@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use crate::arguments::CommandError;
 use crate::context::{Context, HandlerEntry};
 use crate::failure::Outcome;
-use crate::latency::{Event, Samples};
 use crate::reply::Reply;
 use crate::statistics::Distribution;
+use crate::statistics::latency::{Event, Samples};
 use crate::table::find_full;
 
 /// The commands of this file.
@@ -226,7 +226,7 @@ fn report(events: &[(Event, Samples)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::latency::Sample;
+    use crate::statistics::latency::Sample;
 
     #[test]
     fn a_graph_has_a_column_for_each_sample() {

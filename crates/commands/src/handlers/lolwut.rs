@@ -3,8 +3,8 @@
 use crate::arguments::{integer, is_keyword};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::Outcome;
-use crate::info::REDIS_VERSION;
 use crate::reply::Reply;
+use crate::table::REDIS_VERSION;
 
 /// The commands of this file.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[("lolwut", lolwut)];

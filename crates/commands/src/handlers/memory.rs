@@ -7,7 +7,7 @@ use undercroft_engine::DATABASES;
 use crate::context::{Context, HandlerEntry};
 use crate::failure::Outcome;
 use crate::handlers::client::connections;
-use crate::info::memory::{Figures, Texts, client_memory, human};
+use crate::handlers::info::memory::{Figures, Texts, client_memory, human};
 use crate::reply::Reply;
 
 /// The commands of this file.

@@ -13,11 +13,13 @@
 //! - `geo`: positions: sorted sets whose scores stand for places on the earth.
 //! - `hashes`: HSET, HGET and their like.
 //! - `hyperloglog`: counting different elements approximately: PFADD, PFCOUNT, PFMERGE.
+//! - `info`: INFO: figures about the server and the store, in Redis' form.
 //! - `keys`: keys of any type: deleting, finding, renaming, copying.
 //! - `latency`: LATENCY: what took long, and how long commands take.
 //! - `lists`: LPUSH, LRANGE and their like.
 //! - `lolwut`: LOLWUT: a picture and the version.
 //! - `memory`: MEMORY DOCTOR, STATS, PURGE and MALLOC-STATS: the memory of the store.
+//! - `monitor`: MONITOR: each command that was run, as a line for the connections that want to see them.
 //! - `object`: DUMP and RESTORE, OBJECT, MEMORY USAGE and DEBUG OBJECT: values from outside and from inside.
 //! - `string_parts`: parts of strings, floating point counters, and LCS.
 //! - `pubsub`: messages: SUBSCRIBE, PUBLISH, PUBSUB and their like.
@@ -46,13 +48,14 @@ pub(crate) mod feeds;
 pub(crate) mod geo;
 pub(crate) mod hashes;
 pub(crate) mod hyperloglog;
+pub(crate) mod info;
 pub(crate) mod keys;
 pub(crate) mod latency;
 pub(crate) mod lists;
 pub(crate) mod lolwut;
 pub(crate) mod memory;
+pub(crate) mod monitor;
 pub(crate) mod object;
-
 pub(crate) mod pubsub;
 pub(crate) mod replication;
 pub(crate) mod scripting;

@@ -1,11 +1,11 @@
 //! Messages: SUBSCRIBE, PUBLISH, PUBSUB and their like.
 
 use undercroft_engine::Topic;
+use undercroft_engine::glob::{Case, matches};
 
 use crate::arguments::CommandError;
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
-use crate::glob::{Case, matches};
 use crate::protocol::Protocol;
 use crate::reply::Reply;
 use crate::session::ReplyMode;

@@ -3,7 +3,7 @@
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::Outcome;
-use crate::info;
+use crate::handlers::info;
 use crate::reply::Reply;
 
 /// The commands of this file.

@@ -7,8 +7,7 @@ use crate::config::{Value, store_value, stored_value};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::handlers::keys::check_database;
-use crate::handlers::object;
-use crate::info;
+use crate::handlers::{info, object};
 use crate::reply::Reply;
 use crate::session::ShutdownOptions;
 

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use undercroft_engine::{Running, Savepoint, Scratch, Store, removing};
+use undercroft_engine::{Running, Savepoint, Store, removing};
 
 use crate::arguments::CommandError;
-use crate::context::{Context, HandlerEntry};
+use crate::context::reporting::{
+    Sender, is_slow, note_latency, note_slow, note_slow_trace, show_to_monitors, show_trace,
+};
+use crate::context::{Context, HandlerEntry, SessionScratch};
 use crate::failure::{Failure, Outcome};
-use crate::handlers::scripting;
-use crate::monitor::{self, Sender};
-use crate::reply::Reply;
-use crate::reply::{Mark, Tape};
-use crate::session::{self, CommandQueue, ReplyMode};
-use crate::slow::{is_slow, note_latency, note_slow};
+use crate::reply::{Mark, Reply, Tape};
+use crate::session::{CommandQueue, ReplyMode};
 use crate::statistics::Lap;
 
 /// The commands of this file.
@@ -104,37 +103,6 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcom
     Ok(())
 }
 
-/// What the commands of a transaction change beside the store, and what they make: the store takes it back before each
-/// run (W10).
-pub(super) struct Scene<'c, 'a, T> {
-    pub(super) context: &'c mut Context<'a>,
-    before: session::Mark,
-    /// What they make.
-    made: T,
-}
-
-impl<'c, 'a, T: Default> Scene<'c, 'a, T> {
-    pub(super) fn new(context: &'c mut Context<'a>) -> Scene<'c, 'a, T> {
-        Scene {
-            before: context.session.mark(),
-            context,
-            made: T::default(),
-        }
-    }
-
-    /// The context, and what is made.
-    pub(super) fn parts(&mut self) -> (&mut Context<'a>, &mut T) {
-        (self.context, &mut self.made)
-    }
-}
-
-impl<T: Default> Scratch for Scene<'_, '_, T> {
-    fn clear(&mut self) {
-        self.context.session.go_back(&self.before);
-        self.made = T::default();
-    }
-}
-
 /// A transaction that is committed.
 #[derive(Default)]
 struct Done {
@@ -164,7 +132,7 @@ struct Ran {
 impl Done {
     /// Runs all commands that work on keys, as one transaction. None where a watched key was changed.
     fn commit(context: &mut Context<'_>, multi: &CommandQueue) -> Result<Option<Done>, Failure> {
-        context.session.was_full = multi.runs_scripts && scripting::is_full(context)?;
+        context.session.was_full = multi.runs_scripts && context.is_full()?;
         let watches = std::mem::take(&mut context.session.watches);
         let shards = watches.iter().map(|watch| watch.shard()).collect();
         let mut store = context.store;
@@ -172,20 +140,20 @@ impl Done {
         context
             .session
             .begin_scripts(store.store().killed_scripts());
-        let mut scene = Scene::<Done>::new(context);
+        let mut scratch = SessionScratch::<Done>::new(context);
         let shards = multi.shards.union(shards);
-        let result = store.transact_into(shards, &mut scene, |running, scene| {
+        let result = store.transact_into(shards, &mut scratch, |running, scratch| {
             for watch in &watches {
                 if !running.is_unchanged(watch)? {
                     return Ok(false);
                 }
             }
             for at in 0..multi.commands.len() {
-                scene.made.run(scene.context, multi, at, running)?;
+                scratch.made.run(scratch.context, multi, at, running)?;
             }
             Ok::<_, Failure>(true)
         });
-        let Scene { context, made, .. } = scene;
+        let SessionScratch { context, made, .. } = scratch;
         context.session.watches = watches;
         context.session.scripts_killed = None;
         Ok(result?.then_some(made))
@@ -211,17 +179,7 @@ impl Done {
         let from = self.tape.mark();
         running.renew(&mut self.savepoint);
         let start = self.ended.unwrap_or_else(Instant::now);
-        let mut inner = Context {
-            store: running.access().leaving_untouched(context.session.no_touch),
-            session: &mut *context.session,
-            host: context.host,
-            handlers: context.handlers,
-            timed: context.timed,
-            shows: context.shows,
-            direct: false,
-            scripted: false,
-            lap: Lap::default(),
-        };
+        let mut inner = context.nested(running.access());
         let outcome = {
             let _removing = queued.command.removes().then(removing);
             inner.handler_of(queued.command)(&mut inner, &arguments, &mut self.tape)
@@ -278,20 +236,20 @@ impl Done {
                     context.count_error(error.text());
                 }
                 note_latency(context, queued.command, ran.time);
-                ran.lap.seen.note_slow(context);
+                note_slow_trace(context, &ran.lap.trace);
                 if is_slow(context, ran.time) {
                     note_slow(context, queued.command, &multi.arguments(queued), ran.time);
                 }
                 if let Some(database) = self.databases.get(at) {
                     let arguments = multi.arguments(queued);
-                    monitor::show(
+                    show_to_monitors(
                         context,
                         Sender::Client,
                         *database,
                         queued.command,
                         &arguments,
                     );
-                    ran.lap.seen.show(context);
+                    show_trace(context, &ran.lap.trace);
                 }
                 continue;
             }
@@ -321,7 +279,7 @@ impl Done {
             note_slow(context, queued.command, &arguments, time);
             if context.shows {
                 let database = context.session.database;
-                monitor::show(
+                show_to_monitors(
                     context,
                     Sender::Client,
                     database,

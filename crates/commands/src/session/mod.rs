@@ -193,7 +193,7 @@ pub(crate) fn check_name(name: &[u8]) -> Result<(), CommandError> {
 
 /// A session's state before a transaction.
 #[derive(Clone, Debug)]
-pub(crate) struct Mark {
+pub(crate) struct SavedState {
     name: Vec<u8>,
     database: u32,
     protocol: Protocol,
@@ -375,8 +375,8 @@ impl Session {
     }
 
     /// What a command of a transaction may change of it.
-    pub(crate) fn mark(&self) -> Mark {
-        Mark {
+    pub(crate) fn save(&self) -> SavedState {
+        SavedState {
             name: self.name.clone(),
             database: self.database,
             protocol: self.protocol,
@@ -385,13 +385,13 @@ impl Session {
         }
     }
 
-    /// Undoes what the commands of a transaction changed since a mark.
-    pub(crate) fn go_back(&mut self, mark: &Mark) {
-        self.name.clone_from(&mark.name);
-        self.user.clone_from(&mark.user);
-        self.database = mark.database;
-        self.protocol = mark.protocol;
-        self.counters = mark.counters;
+    /// Undoes what the commands of a transaction changed since the state was saved.
+    pub(crate) fn restore(&mut self, saved: &SavedState) {
+        self.name.clone_from(&saved.name);
+        self.user.clone_from(&saved.user);
+        self.database = saved.database;
+        self.protocol = saved.protocol;
+        self.counters = saved.counters;
     }
 
     /// Whether something is true of a command that is queued since MULTI.

@@ -4,10 +4,16 @@
 //! each batch of commands ([`Context::begin_batch`](crate::Context::begin_batch)), not for each command.
 //!
 //! - `distribution`: how many calls took at most how long, in the steps of LATENCY HISTOGRAM.
-//! - `lap`: how commands are timed as they run.
+//! - `lap`: the commands that are being timed together, and how often each was called.
+//! - `latency`: what took long in this process: events, and the samples of each that LATENCY shows.
+//! - `slowlog`: the log of commands that took long, as SLOWLOG shows it.
+//! - `trace`: the commands of one script, for MONITOR and the slow log.
 
 mod distribution;
 mod lap;
+pub mod latency;
+pub mod slowlog;
+mod trace;
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
@@ -22,8 +28,9 @@ use undercroft_engine::{ForkGuard, ForkMutex};
 use crate::table::{Command, with_subcommands};
 
 pub use distribution::Distribution;
-use lap::Run;
-pub(crate) use lap::{Lap, Timing};
+use lap::error_code;
+pub(crate) use lap::{CallCount, Lap};
+pub(crate) use trace::Trace;
 
 /// The longest time that histograms tell from longer ones, in nanoseconds; Redis' bound.
 const LONGEST: u64 = 1_000_000_000;
@@ -109,11 +116,6 @@ pub struct Statistics {
     most_memory: AtomicU64,
 }
 
-/// The code of an error: its first word.
-fn error_code(text: &str) -> &str {
-    text.split(' ').next().unwrap_or_default()
-}
-
 impl Statistics {
     /// Nothing yet, for so many threads.
     pub fn new(threads: usize) -> Statistics {
@@ -150,7 +152,7 @@ impl Statistics {
 
     /// Counts error replies of a thread that have the same code.
     #[cold]
-    fn count_errors(&self, thread: usize, code: &str, times: u64) {
+    pub(crate) fn count_errors(&self, thread: usize, code: &str, times: u64) {
         let mut counted = self.part(thread).lock();
         if let Some(count) = counted.errors.get_mut(code) {
             *count += times;
@@ -167,32 +169,32 @@ impl Statistics {
 
     /// Counts commands that ran one behind the other and took so many nanoseconds together: each as long as the others.
     #[inline]
-    fn count(&self, thread: usize, runs: &[Run], time: u64, tracks: bool) {
-        let calls: u64 = runs.iter().map(|run| run.calls).sum();
+    pub(crate) fn count(&self, thread: usize, counts: &[CallCount], time: u64, tracks: bool) {
+        let calls: u64 = counts.iter().map(|count| count.calls).sum();
         let each = time / calls.max(1);
         let mut counted = self.part(thread).lock();
-        for run in runs {
-            let tally = counted.tally(run.command);
-            tally.totals.calls += run.calls;
-            tally.totals.timed += run.calls;
-            tally.totals.failed += run.failed;
-            tally.totals.time += each * run.calls;
+        for count in counts {
+            let tally = counted.tally(count.command);
+            tally.totals.calls += count.calls;
+            tally.totals.timed += count.calls;
+            tally.totals.failed += count.failed;
+            tally.totals.time += each * count.calls;
             if tracks {
                 let times = tally.times.get_or_insert_with(histogram);
-                times.saturating_record_n(each.max(1), run.calls);
+                times.saturating_record_n(each.max(1), count.calls);
             }
         }
     }
 
     /// Counts commands whose time nobody took.
     #[inline]
-    fn count_untimed(&self, thread: usize, runs: &[Run]) {
+    pub(crate) fn count_untimed(&self, thread: usize, counts: &[CallCount]) {
         let mut counted = self.part(thread).lock();
-        for run in runs {
-            let totals = &mut counted.tally(run.command).totals;
-            totals.calls += run.calls;
-            totals.failed += run.failed;
-            totals.rejected += run.rejected;
+        for count in counts {
+            let totals = &mut counted.tally(count.command).totals;
+            totals.calls += count.calls;
+            totals.failed += count.failed;
+            totals.rejected += count.rejected;
         }
     }
 
@@ -314,8 +316,8 @@ mod tests {
     use super::*;
     use crate::table::{GET, SET};
 
-    fn runs(calls: &[(&'static Command, u64, u64)]) -> Vec<Run> {
-        let run = |&(command, calls, failed)| Run {
+    fn runs(calls: &[(&'static Command, u64, u64)]) -> Vec<CallCount> {
+        let run = |&(command, calls, failed)| CallCount {
             command,
             calls,
             failed,
@@ -331,7 +333,7 @@ mod tests {
         statistics.count(0, &batch, 40_000, true);
         statistics.count(1, &runs(&[(GET, 1, 0)]), 100_000, false);
         statistics.count_rejected(1, SET);
-        statistics.count_untimed(1, &[Run::once(GET, false)]);
+        statistics.count_untimed(1, &[CallCount::once(GET, false)]);
         let totals = |name| {
             let commands = statistics.commands();
             let found = commands.iter().find(|(other, _)| *other == name);

@@ -126,7 +126,10 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log N + M) for M items returned",
             "Takes visible items from an end of a feed.",
         )
-        .reply("bulk: the value, or array of bulk where a count is given; null where there is none"),
+        .reply(
+            "bulk: the value, or array of bulk where a count is given; \
+             null where there is none",
+        ),
     command("feed.info", 2)
         .flags(&[Flag::ReadOnly])
         .keys(keys::LOOK_KEY)

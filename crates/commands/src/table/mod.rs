@@ -42,3 +42,6 @@ pub use command::{Categories, Category, Command, Flag, Flags, Group, KeyFlag, Ke
 pub(crate) use lookup::{COUNT, DEBUG, DEL, EXEC, GET, SET, number_of};
 pub use lookup::{all, find, find_full, resolve, resolve_name, with_subcommands};
 pub(crate) use syntax::{Argument, Kind};
+
+/// The version of Redis whose commands these are.
+pub const REDIS_VERSION: &str = "7.0.15";

@@ -1,7 +1,7 @@
 //! Patterns against KEYS.
 
-use undercroft_commands::glob::{Case, matches};
 use undercroft_commands::reply::Tree;
+use undercroft_engine::glob::{Case, matches};
 
 use crate::support::{RealServer, random};
 

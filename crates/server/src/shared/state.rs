@@ -8,9 +8,9 @@ use arc_swap::{ArcSwap, Guard};
 use undercroft_commands::Pause;
 use undercroft_commands::config::Config;
 use undercroft_commands::host::Process;
-use undercroft_commands::latency::Event;
 use undercroft_commands::script::{Interpreter, ScriptLimits};
 use undercroft_commands::session::Session;
+use undercroft_commands::statistics::latency::Event;
 use undercroft_engine::{Store, Waiters};
 
 use crate::shared::hub::Hub;

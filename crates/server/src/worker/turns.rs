@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use undercroft_commands::Blocked;
-use undercroft_commands::latency::Event;
+use undercroft_commands::statistics::latency::Event;
 
 use crate::connection::state::Next;
 use crate::worker::state::Worker;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use undercroft_commands::latency::Event;
+use undercroft_commands::statistics::latency::Event;
 use undercroft_engine::{Pace, coarse_milliseconds};
 
 use crate::log::log;

@@ -4,16 +4,17 @@
 use std::sync::Arc;
 
 use undercroft_engine::Access;
+use undercroft_engine::glob::{self, Case};
 use undercroft_engine::rdb::{dump_libraries, restore_libraries};
 
 use super::run;
 use crate::arguments::{CommandError, integer, is_keyword};
-use crate::context::{Context, HandlerEntry};
+use crate::context::{Context, HandlerEntry, Interpreter};
 use crate::failure::{Failure, Outcome};
-use crate::glob::{self, Case};
 use crate::reply::Reply;
-use crate::script::{
-    Called, Interpreter, Libraries, Library, ScriptFlags, name_and_start, new_mark,
+use crate::scripts::{
+    Called, Libraries, Library, LibraryFunction, Script, ScriptFlags, busy, name_and_start,
+    new_mark,
 };
 
 /// The commands of this file.
@@ -40,10 +41,17 @@ fn interpreter(context: &Context<'_>) -> Result<&'static dyn Interpreter, Comman
     ))
 }
 
+/// Runs the program of a library.
+fn loading(
+    context: &Context<'_>,
+) -> Result<impl Fn(&Script) -> Result<Vec<LibraryFunction>, CommandError>, CommandError> {
+    let (interpreter, limits) = (interpreter(context)?, context.host.process.script_limits);
+    Ok(move |library: &Script| interpreter.load(library, limits))
+}
+
 fn libraries(context: &Context<'_>) -> Result<Arc<Libraries>, Failure> {
-    let process = context.host.process;
-    let known = &process.libraries;
-    known.now(context.store, interpreter(context)?, process.script_limits)
+    let known = &context.host.process.libraries;
+    known.now(context.store, loading(context)?)
 }
 
 /// Number of functions in all libraries; 0 in a build that cannot run any.
@@ -157,7 +165,7 @@ fn join(libraries: &Libraries, added: &[Arc<Library>], replaces: bool) -> Result
 
 /// FUNCTION LOAD.
 fn load(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    let interpreter = interpreter(context)?;
+    let program = loading(context)?;
     let (text, options) = match arguments {
         [_, _, options @ .., text] => (*text, options),
         _ => return Err(CommandError::wrong_arity("function|load").into()),
@@ -170,9 +178,8 @@ fn load(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     if !replaces && libraries(context)?.named(&name).is_some() {
         return Err(CommandError::quoting("ERR Library ", &name, " already exists").into());
     }
-    let limits = context.host.process.script_limits;
     let mark = new_mark(context.store);
-    let library = [Arc::new(Library::load(text, mark, interpreter, limits)?)];
+    let library = [Arc::new(Library::load(text, mark, program)?)];
     change(context, |libraries| {
         if !replaces && libraries.named(&name).is_some() {
             return Err(CommandError::quoting(
@@ -243,7 +250,7 @@ fn dump(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcom
 
 /// FUNCTION RESTORE.
 fn restore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    let interpreter = interpreter(context)?;
+    let program = loading(context)?;
     let (empties, replaces) = match arguments {
         [_, _, _] => (false, false),
         [_, _, _, policy] if is_keyword(policy, "APPEND") => (false, false),
@@ -258,11 +265,10 @@ fn restore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
         _ => return Err(CommandError::subcommand_syntax("function", arguments[1]).into()),
     };
     let texts = restore_libraries(arguments[2], LONGEST).map_err(CommandError::fixed)?;
-    let limits = context.host.process.script_limits;
     let mark = new_mark(context.store);
     let mut restored = Libraries::default();
     for text in &texts {
-        let library = Library::load(text, mark, interpreter, limits)?;
+        let library = Library::load(text, mark, &program)?;
         if restored.named(&library.name).is_some() {
             return Err(
                 CommandError::quoting("ERR Library ", &library.name, " already exists").into(),
@@ -340,7 +346,7 @@ fn stats(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outco
     if let Some(script) = context.store.store().running_script()
         && !script.is_function
     {
-        return Err(run::busy(false).into());
+        return Err(busy(false).into());
     }
     let libraries = libraries(context)?;
     let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);

@@ -5,14 +5,12 @@
 
 use std::sync::Arc;
 
-use super::super::transaction::Scene;
 use crate::arguments::{CommandError, is_keyword};
-use crate::context::Context;
+use crate::context::{Calls, Context, Interpreter, SessionScratch};
 use crate::failure::{Failure, Outcome};
 use crate::protocol::Protocol;
-use crate::reply::Reply;
-use crate::reply::{Mark, Tape};
-use crate::script::{Called, Calls, Interpreter, Script, ScriptFlags, Sha, Stop, Terms};
+use crate::reply::{Mark, Reply, Tape};
+use crate::scripts::{Called, Script, ScriptFlags, Sha, Stop, Terms, busy};
 use crate::statistics::Lap;
 
 /// What a client names a script by.
@@ -46,14 +44,6 @@ pub(super) fn run(
     )
 }
 
-/// Whether there is no room for more, after what may be evicted was.
-pub(crate) fn is_full(context: &Context<'_>) -> Result<bool, Failure> {
-    match context.store.check_memory_for(0).map_err(Failure::from) {
-        Err(Failure::Reply(_)) => Ok(true),
-        room => room.map(|()| false),
-    }
-}
-
 /// Runs a script, or a function of a library.
 pub(super) fn run_with(
     context: &mut Context<'_>,
@@ -66,7 +56,7 @@ pub(super) fn run_with(
     let store = context.store;
     let is_full = match store.is_running() {
         true => context.session.was_full,
-        false => is_full(context)?,
+        false => context.is_full()?,
     };
     let lacks_replicas = context.host.config().lacks_replicas();
     if flags.are_given && is_full && !flags.allow_oom && !flags.no_writes {
@@ -110,29 +100,23 @@ pub(super) fn run_with(
         .session
         .begin_scripts(store.store().killed_scripts());
     let shards = called.keys.iter().map(|key| store.key(key).shard());
-    let mut scene = Scene::<(Tape, Lap)>::new(context);
-    let ended = store.transact_into(shards.collect(), &mut scene, |running, scene| {
-        let (context, (tape, lap)) = scene.parts();
-        let mut inner = Context {
-            store: running.access().leaving_untouched(context.session.no_touch),
-            session: &mut *context.session,
-            host: context.host,
-            handlers: context.handlers,
-            timed: context.timed,
-            shows: context.shows,
-            direct: false,
-            scripted: false,
-            lap: Lap::default(),
-        };
+    let mut scratch = SessionScratch::<(Tape, Lap)>::new(context);
+    let ended = store.transact_into(shards.collect(), &mut scratch, |running, scratch| {
+        let (context, (tape, lap)) = (&mut *scratch.context, &mut scratch.made);
+        let mut inner = context.nested(running.access());
         let ended = run.within(&mut inner, tape);
         *lap = inner.lap;
         ended
     });
-    let (context, (tape, lap)) = scene.parts();
+    let SessionScratch {
+        context,
+        made: (tape, mut lap),
+        ..
+    } = scratch;
     context.session.scripts_killed = None;
     let error = ended?;
-    context.count_ran(lap);
-    context.lap.seen = std::mem::take(&mut lap.seen);
+    context.count_ran(&lap);
+    context.lap.trace = std::mem::take(&mut lap.trace);
     match error {
         Some(error) => Err(error.into()),
         None => {
@@ -200,7 +184,8 @@ fn find(
     match named {
         Named::Text(text) => {
             let limits = context.host.process.script_limits;
-            scripts.learn(context.store, (interpreter, limits), text)
+            let compile = |script: &Script| interpreter.compile(script, limits);
+            scripts.learn(context.store, text, compile)
         }
         Named::Sha(sha) => {
             let sha = Sha::parse(sha).ok_or(NO_SCRIPT)?;
@@ -278,16 +263,4 @@ pub(super) fn kill(context: &mut Context<'_>, is_function: bool, reply: &mut dyn
             Ok(())
         }
     }
-}
-
-/// The answer to who waits behind a script that takes long.
-pub(crate) fn busy(is_function: bool) -> CommandError {
-    CommandError::fixed(match is_function {
-        true => {
-            "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
-        }
-        false => {
-            "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
-        }
-    })
 }

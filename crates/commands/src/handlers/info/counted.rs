@@ -1,8 +1,8 @@
 //! What is counted of each command and of each kind of error.
 
+use super::fields::{line, title};
 use crate::config::percentile_text;
 use crate::context::Context;
-use crate::info::{line, title};
 
 /// Calls of each command.
 pub(super) fn commands(context: &Context<'_>, out: &mut String) {

@@ -4,26 +4,24 @@
 //! tells, its value is the one it has in a Redis that does not do it.
 //!
 //! - `counted`: what is counted of each command and of each kind of error.
+//! - `fields`: the form of INFO: titles of sections, and fields.
 //! - `memory`: the memory of the store, as INFO tells it.
 //! - `pins`: long values that are read in place.
 
 mod counted;
+mod fields;
 pub(crate) mod memory;
 mod pins;
 
-use std::fmt::{Display, Write as _};
-
 use undercroft_engine::{DATABASES, Topic};
 
+use self::fields::{line, title, zeros};
 use crate::arguments::is_keyword;
-use crate::context::Context;
+use crate::context::{Context, Facts};
 use crate::failure::Failure;
 use crate::handlers::client::connections;
-use crate::host::Facts;
 use crate::session::ClientInfo;
-
-/// The version of Redis whose commands these are.
-pub const REDIS_VERSION: &str = "7.0.15";
+use crate::table::REDIS_VERSION;
 
 /// Every section, in order, and whether INFO answers it when none is named.
 const SECTIONS: [(&str, bool); 13] = [
@@ -85,22 +83,6 @@ pub(crate) fn text(context: &Context<'_>, wanted: &[&[u8]]) -> Result<String, Fa
         pins::section(context, &mut out);
     }
     Ok(out)
-}
-
-fn title(name: &str, out: &mut String) {
-    out.push_str("# ");
-    out.push_str(name);
-    out.push_str("\r\n");
-}
-
-fn line(name: &str, value: impl Display, out: &mut String) {
-    // Writing to a String cannot fail.
-    let _ = write!(out, "{name}:{value}\r\n");
-}
-
-/// Fields of what is never done here.
-fn zeros(names: &[&str], out: &mut String) {
-    names.iter().for_each(|name| line(name, 0, out));
 }
 
 fn server(context: &Context<'_>, facts: &Facts, out: &mut String) {

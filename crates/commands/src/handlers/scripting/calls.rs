@@ -6,119 +6,22 @@
 
 use std::time::{Duration, Instant};
 
-use undercroft_engine::{
-    RunningScript, coarse_milliseconds, is_patience_limited, removing, thread_time,
-};
+use undercroft_engine::{RunningScript, coarse_milliseconds, is_patience_limited, removing};
 
-use super::{Called, ScriptLimits};
 use crate::arguments::CommandError;
 use crate::config::Parameter;
-use crate::context::Context;
+use crate::context::reporting::{is_quick, is_slow, note_latency};
+use crate::context::{Calls, Context};
 use crate::failure::{Blocked, Failure};
 use crate::protocol::Protocol;
 use crate::reply::Reply;
-use crate::slow::{is_quick, is_slow, note_latency};
+use crate::scripts::{Called, Refused, RunClock, ScriptLimits, ScriptRun, Terms};
 use crate::table::{Command, Flag, find, resolve_name};
 
 /// A script that may run only so many times as long as this says that it runs after it.
 const PARTS: u32 = 5;
 /// Between two words that a script still runs.
 const SAYS: Duration = Duration::from_millis(200);
-
-/// The store as a script sees it.
-pub struct Calls<'c, 'a> {
-    context: &'c mut Context<'a>,
-    limits: ScriptLimits,
-    /// There was no room for more when the script began.
-    is_full: bool,
-    /// Writes needed more replicas than there were when the script began.
-    lacks_replicas: bool,
-    /// It may change nothing.
-    is_read_only: bool,
-    is_function: bool,
-    has_written: bool,
-    /// When it began, by the coarse clock.
-    began: u64,
-    /// When it was first asked whether it may go on, some instructions behind its start: short scripts end before.
-    started: Option<Instant>,
-    ran: Ran,
-    /// How long it may run on this thread.
-    brief: Option<Duration>,
-    /// When it is said that the script runs, next.
-    says: Duration,
-    /// Whether that was said.
-    is_seen: bool,
-    called: &'c Called<'c>,
-    /// By what a function is known that was seen.
-    running: Option<u64>,
-    /// How often scripts had been told to end when the command began that runs this one.
-    killed: u64,
-    /// Why it was stopped.
-    stopped: Option<Failure>,
-    /// The error that ends it has been counted.
-    is_counted: bool,
-}
-
-/// Why a command of a script was not run, or failed.
-#[derive(Debug)]
-pub enum Refused {
-    /// The script may go on.
-    Error(CommandError),
-    /// It has to end.
-    Stopped,
-}
-
-/// For how long a script has run, in all runs of its command. Time in which its process stood still is not counted: it may
-/// have been stopped, or have waited for a processor.
-#[derive(Default)]
-struct Ran {
-    time: Duration,
-    /// When it was looked at last.
-    looked: Option<Instant>,
-    /// Processor time of the thread when the script began.
-    base: Option<Duration>,
-}
-
-impl Ran {
-    /// Between two looks in less than this a script has run: a thread that waits for a processor waits for longer.
-    const GAP: Duration = Duration::from_millis(5);
-    /// A script that has run for so long has the thread's clock looked at.
-    const LONG: Duration = Duration::from_millis(1);
-
-    /// For how long it has run at a moment, which is now.
-    fn until(&mut self, started: Instant, now: Instant) -> Duration {
-        self.until_with(started, now, thread_time)
-    }
-
-    fn until_with(
-        &mut self,
-        started: Instant,
-        now: Instant,
-        worked: impl Fn() -> Duration,
-    ) -> Duration {
-        let gap = now.saturating_duration_since(self.looked.unwrap_or(started));
-        self.looked = Some(now);
-        self.time += match self.base {
-            _ if gap <= Ran::GAP => gap,
-            // Unknown, as the thread's clock takes a system call that short scripts do without.
-            None => Ran::GAP,
-            Some(base) => worked().saturating_sub(base + self.time).min(gap),
-        };
-        if self.base.is_none() && self.time >= Ran::LONG {
-            self.base = Some(worked().saturating_sub(self.time));
-        }
-        self.time
-    }
-}
-
-/// What a script may do.
-#[derive(Clone, Copy)]
-pub(crate) struct Terms {
-    pub(crate) is_full: bool,
-    pub(crate) lacks_replicas: bool,
-    pub(crate) is_read_only: bool,
-    pub(crate) is_function: bool,
-}
 
 impl<'c, 'a> Calls<'c, 'a> {
     /// The context is that of a transaction.
@@ -132,32 +35,28 @@ impl<'c, 'a> Calls<'c, 'a> {
         context.scripted = true;
         let store = context.store.store();
         let threshold = context.host.config().number_at(THRESHOLD);
-        let says = match u64::try_from(threshold) {
+        let threshold = match u64::try_from(threshold) {
             Ok(0) | Err(_) => Duration::MAX,
             Ok(milliseconds) => Duration::from_millis(milliseconds),
         };
         // Others are told, and may end it, before it ends by itself.
-        let says = limits.time.map_or(says, |time| says.min(time / PARTS));
-        Calls {
+        let next_report = limits
+            .time
+            .map_or(threshold, |time| threshold.min(time / PARTS));
+        let run = ScriptRun {
+            called,
+            limits,
+            terms,
+            has_written: false,
+            began: coarse_milliseconds(),
+            started: None,
+            clock: RunClock::after(context.session.script_ran),
             brief: match limits.hurried {
                 Some(hurried) if is_patience_limited() => Some(hurried),
                 _ => limits.brief.filter(|_| !context.session.apart),
             },
-            limits,
-            is_full: terms.is_full,
-            lacks_replicas: terms.lacks_replicas,
-            is_read_only: terms.is_read_only,
-            is_function: terms.is_function,
-            has_written: false,
-            began: coarse_milliseconds(),
-            started: None,
-            ran: Ran {
-                time: context.session.script_ran,
-                ..Ran::default()
-            },
-            says,
-            is_seen: false,
-            called,
+            next_report,
+            is_reported: false,
             running: None,
             killed: context
                 .session
@@ -165,8 +64,8 @@ impl<'c, 'a> Calls<'c, 'a> {
                 .unwrap_or_else(|| store.killed_scripts()),
             stopped: None,
             is_counted: false,
-            context,
-        }
+        };
+        Calls { context, run }
     }
 
     /// Runs a command and writes its reply. What it changed before an error is undone.
@@ -185,7 +84,7 @@ impl<'c, 'a> Calls<'c, 'a> {
         }
         let handler = self.context.handler_of(command);
         let writes = command.flags.has(Flag::Write);
-        self.has_written |= writes;
+        self.run.has_written |= writes;
         let store = self.context.store;
         let is_timed = self.context.timed || !is_quick(command, arguments);
         let start = is_timed.then(Instant::now);
@@ -234,7 +133,7 @@ impl<'c, 'a> Calls<'c, 'a> {
         let slow = time.filter(|time| is_slow(context, *time));
         if slow.is_some() || context.shows {
             let database = context.session.database;
-            context.lap.seen.keep(command, arguments, database, slow);
+            context.lap.trace.keep(command, arguments, database, slow);
         }
     }
 
@@ -258,16 +157,16 @@ impl<'c, 'a> Calls<'c, 'a> {
         }
         let writes = command.flags.has(Flag::Write);
         let is_told = matches!(command.name, "publish" | "spublish" | "pfcount");
-        if self.is_read_only && (writes || is_told) {
+        if self.run.terms.is_read_only && (writes || is_told) {
             return Err(CommandError::fixed(
                 "ERR Write commands are not allowed from read-only scripts.",
             ));
         }
         // A script that has written may go on, as in Redis: there is no way back.
-        if self.lacks_replicas && !self.has_written && writes {
+        if self.run.terms.lacks_replicas && !self.run.has_written && writes {
             return Err(CommandError::NO_REPLICAS);
         }
-        if self.is_full && !self.has_written && command.flags.has(Flag::DenyOom) {
+        if self.run.terms.is_full && !self.run.has_written && command.flags.has(Flag::DenyOom) {
             return Err(CommandError::OUT_OF_MEMORY);
         }
         Ok(())
@@ -275,7 +174,7 @@ impl<'c, 'a> Calls<'c, 'a> {
 
     /// The error that ends the script is one that a command answered.
     pub fn set_counted(&mut self) {
-        self.is_counted = true;
+        self.run.is_counted = true;
     }
 
     /// Whether the user may run a command: none where there is no such command.
@@ -305,7 +204,7 @@ impl<'c, 'a> Calls<'c, 'a> {
 
     /// The limits on this script.
     pub fn limits(&self) -> ScriptLimits {
-        self.limits
+        self.run.limits
     }
 
     /// To be asked every few thousand instructions: whether the script may go on.
@@ -315,41 +214,41 @@ impl<'c, 'a> Calls<'c, 'a> {
     /// undone.
     pub fn tick(&mut self) -> Result<Duration, Refused> {
         let started = self.started();
-        let elapsed = self.ran.until(started, Instant::now());
-        if self.limits.time.is_some_and(|limit| elapsed > limit) {
-            let limit = self.limits.time.unwrap_or_default().as_millis();
+        let elapsed = self.run.clock.until(started, Instant::now());
+        if self.run.limits.time.is_some_and(|limit| elapsed > limit) {
+            let limit = self.run.limits.time.unwrap_or_default().as_millis();
             let text = format!(
                 "ERR the script ran longer than the {limit} ms that this process gives it; what it did is undone"
             );
             return Err(self.stop(CommandError::new(text).into()));
         }
-        if self.brief.is_some_and(|brief| elapsed > brief) {
+        if self.run.brief.is_some_and(|brief| elapsed > brief) {
             return Err(self.stop(Failure::Blocked(Blocked::Long)));
         }
         let store = self.context.store.store();
         // What it has changed so far would be lost, for a handler that may not even want that.
-        if !self.has_written && store.is_signalled() {
+        if !self.run.has_written && store.is_signalled() {
             return Err(self.stop(Failure::Blocked(Blocked::Long)));
         }
-        if elapsed < self.says {
+        if elapsed < self.run.next_report {
             return Ok(elapsed);
         }
-        self.says = elapsed + SAYS;
-        self.is_seen = true;
-        if self.running.is_none()
-            && let Some(name) = self.called.function
+        self.run.next_report = elapsed + SAYS;
+        self.run.is_reported = true;
+        if self.run.running.is_none()
+            && let Some(name) = self.run.called.function
         {
             let running = &self.context.host.process.running;
-            self.running = Some(running.add(name, self.called.words, started));
+            self.run.running = Some(running.add(name, self.run.called.words, started));
         }
         // Where this cannot be said, others only wait longer.
         let _ = store.see_script(RunningScript {
-            has_written: self.has_written,
-            is_function: self.is_function,
+            has_written: self.run.has_written,
+            is_function: self.run.terms.is_function,
         });
-        if !self.has_written && store.killed_scripts() != self.killed {
+        if !self.run.has_written && store.killed_scripts() != self.run.killed {
             return Err(Refused::Error(CommandError::fixed(
-                match self.is_function {
+                match self.run.terms.is_function {
                     true => "ERR Script killed by user with FUNCTION KILL...",
                     false => "ERR Script killed by user with SCRIPT KILL...",
                 },
@@ -363,27 +262,28 @@ impl<'c, 'a> Calls<'c, 'a> {
     fn started(&mut self) -> Instant {
         /// Milliseconds that the clock may be behind.
         const GRAIN: u64 = 10;
-        *self.started.get_or_insert_with(|| {
+        let began = self.run.began;
+        *self.run.started.get_or_insert_with(|| {
             let now = Instant::now();
-            let past = coarse_milliseconds().saturating_sub(self.began);
+            let past = coarse_milliseconds().saturating_sub(began);
             let past = Duration::from_millis(past.saturating_sub(GRAIN));
             now.checked_sub(past).unwrap_or(now)
         })
     }
 
     fn stop(&mut self, failure: Failure) -> Refused {
-        self.stopped = Some(failure);
+        self.run.stopped = Some(failure);
         Refused::Stopped
     }
 
     /// Whether the error that ends it has been counted.
     pub(crate) fn is_counted(&self) -> bool {
-        self.is_counted
+        self.run.is_counted
     }
 
     /// Ends the script. Returns why it was stopped, where it was.
     pub(crate) fn end(mut self) -> Failure {
-        let stopped = self.stopped.take();
+        let stopped = self.run.stopped.take();
         stopped.unwrap_or_else(|| CommandError::OUT_OF_MEMORY.into())
     }
 }
@@ -393,12 +293,12 @@ impl Drop for Calls<'_, '_> {
         self.context.scripted = false;
         if self.context.store.starts_again() {
             let started = self.started();
-            self.context.session.script_ran = self.ran.until(started, Instant::now());
+            self.context.session.script_ran = self.run.clock.until(started, Instant::now());
         }
-        if let Some(number) = self.running {
+        if let Some(number) = self.run.running {
             self.context.host.process.running.end(number);
         }
-        if self.is_seen {
+        if self.run.is_reported {
             // It is forgotten by itself within a second.
             let _ = self.context.store.store().end_script();
         }
@@ -412,40 +312,5 @@ fn command_of(arguments: &[&[u8]]) -> Option<&'static Command> {
     match command.subcommands.is_empty() {
         true => Some(command),
         false => resolve_name(arguments).ok(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const fn milliseconds(number: u64) -> Duration {
-        Duration::from_millis(number)
-    }
-
-    #[test]
-    fn time_in_which_a_process_stands_still_is_not_counted() {
-        let started = Instant::now();
-        let mut ran = Ran::default();
-        // The thread has run before the script.
-        let looks = |ran: &mut Ran, at: u64, worked: u64| {
-            ran.until_with(started, started + milliseconds(at), || {
-                milliseconds(1000 + worked)
-            })
-        };
-        assert_eq!(looks(&mut ran, 1, 1), milliseconds(1));
-        assert_eq!(looks(&mut ran, 4, 4), milliseconds(4));
-        // Stopped for six seconds.
-        assert_eq!(looks(&mut ran, 6004, 14), milliseconds(14));
-        // One call of two seconds, in which it worked.
-        assert_eq!(looks(&mut ran, 8004, 2014), milliseconds(2014));
-        // Two others share its processor.
-        assert_eq!(looks(&mut ran, 11_004, 3014), milliseconds(3014));
-        assert_eq!(looks(&mut ran, 11_009, 3016), milliseconds(3019));
-        assert_eq!(looks(&mut ran, 11_109, 3020), milliseconds(3020));
-        // Others have the processor before the first look.
-        let mut ran = Ran::default();
-        assert_eq!(looks(&mut ran, 50, 3), milliseconds(5));
-        assert_eq!(looks(&mut ran, 60, 13), milliseconds(15));
     }
 }

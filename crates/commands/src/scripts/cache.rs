@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use undercroft_engine::{Access, Error, ForkMutex, SharedTexts};
 
-use super::{BySha, Interpreter, Script, ScriptLimits, Sha};
+use super::script::Script;
+use super::sha::{BySha, Sha};
+use crate::arguments::CommandError;
 use crate::failure::Failure;
 
 /// More scripts than these are no program's own: they are forgotten and found in the store again.
@@ -13,17 +15,17 @@ const KNOWN_MAX: usize = 4096;
 
 /// Scripts by their SHA-1.
 #[derive(Default)]
-pub(crate) struct KnownScripts {
-    scripts: ForkMutex<BySha<Known>>,
+pub(crate) struct ScriptCache {
+    scripts: ForkMutex<BySha<CachedScript>>,
 }
 
-struct Known {
+struct CachedScript {
     script: Arc<Script>,
     /// How often texts had been forgotten when it was last seen in the store.
     changes: u64,
 }
 
-impl KnownScripts {
+impl ScriptCache {
     /// The script of a SHA-1, if the store has it.
     ///
     /// # Errors
@@ -46,15 +48,15 @@ impl KnownScripts {
         Ok(Some(script))
     }
 
-    /// The script of a text, which the store has from now on.
+    /// The script of a text, which `compile` has compiled and the store has from now on.
     ///
     /// # Errors
     /// What is wrong with the text, and a lock that cannot be had.
     pub(crate) fn learn(
         &self,
         store: Access<'_>,
-        (interpreter, limits): (&dyn Interpreter, ScriptLimits),
         text: &[u8],
+        compile: impl FnOnce(&Script) -> Result<(), CommandError>,
     ) -> Result<Arc<Script>, Failure> {
         let sha = Sha::of(text);
         let changes = store.text_changes(SharedTexts::Scripts);
@@ -62,7 +64,7 @@ impl KnownScripts {
             return Ok(script);
         }
         let script = Arc::new(Script::parse(text)?);
-        interpreter.compile(&script, limits)?;
+        compile(&script)?;
         let mut there = Vec::new();
         if !store.shared_text(SharedTexts::Scripts, sha.as_bytes(), &mut there)?
             && let Err(error) = store.share_script(sha.as_bytes(), text)
@@ -93,7 +95,7 @@ impl KnownScripts {
         if scripts.len() >= KNOWN_MAX {
             scripts.clear();
         }
-        scripts.insert(script.sha, Known { script, changes });
+        scripts.insert(script.sha, CachedScript { script, changes });
     }
 }
 

@@ -1,92 +1,14 @@
-//! The process that runs commands, as these see it: a server, or a program that embeds the store.
+//! What the process around the commands implements for them: a server, or a program that embeds the store.
 //!
-//! Commands know no sockets: CLIENT, CONFIG, SLOWLOG, INFO and SHUTDOWN reach the process around them through a
-//! [`Host`].
+//! Commands know no sockets: CLIENT, CONFIG, SLOWLOG, INFO and SHUTDOWN reach that process through these traits.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use undercroft_engine::{Access, Begun, Error, Topic, Wanted};
 
-use crate::config::{Config, Parameter, Value};
-use crate::latency::Latency;
-use crate::script::{Interpreter, KnownLibraries, KnownScripts, RunningFunctions, ScriptLimits};
+use crate::config::{Parameter, Value};
 use crate::session::{ClientInfo, KillFilter, Session, ShutdownOptions};
-use crate::slowlog::SlowLog;
-use crate::statistics::Statistics;
-
-/// What belongs to each process that runs commands. Shared between its threads.
-pub struct Process {
-    /// The configuration; changed only through [`Config::set`].
-    pub config: Config,
-    /// The commands that took long.
-    pub slowlog: SlowLog,
-    /// What took long, commands and other things.
-    pub latency: Latency,
-    /// What is counted of commands and errors.
-    pub statistics: Statistics,
-    /// When it began, Unix milliseconds.
-    pub started: i64,
-    /// What runs scripts; none where there are none.
-    pub(crate) interpreter: Option<&'static dyn Interpreter>,
-    pub(crate) script_limits: ScriptLimits,
-    pub(crate) scripts: KnownScripts,
-    pub(crate) libraries: KnownLibraries,
-    pub(crate) running: RunningFunctions,
-    clock: fn() -> i64,
-}
-
-/// The system's clock, in Unix microseconds.
-fn system_time() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
-    })
-}
-
-impl Process {
-    /// A process with this configuration, of which so many threads run commands.
-    pub fn new(config: Config, threads: usize) -> Process {
-        Process::with_clock(config, threads, system_time)
-    }
-
-    /// [`new`](Self::new) with another clock, in Unix microseconds. For tests.
-    pub fn with_clock(config: Config, threads: usize, clock: fn() -> i64) -> Process {
-        let slowlog = SlowLog::new();
-        slowlog.configure(&config);
-        let latency = Latency::default();
-        latency.configure(&config);
-        Process {
-            config,
-            slowlog,
-            latency,
-            statistics: Statistics::new(threads),
-            started: clock() / 1000,
-            interpreter: None,
-            script_limits: ScriptLimits::default(),
-            scripts: KnownScripts::default(),
-            libraries: KnownLibraries::default(),
-            running: RunningFunctions::default(),
-            clock,
-        }
-    }
-
-    /// This process with an interpreter of scripts, and limits on them.
-    pub fn with_interpreter(
-        mut self,
-        interpreter: Option<&'static dyn Interpreter>,
-        limits: ScriptLimits,
-    ) -> Process {
-        self.interpreter = interpreter;
-        self.script_limits = limits;
-        self
-    }
-
-    /// The clock, in Unix microseconds.
-    pub fn now_microseconds(&self) -> i64 {
-        (self.clock)()
-    }
-}
 
 /// The clients that are connected to a process, and who may become one. What is not overridden is that of a process
 /// that nobody connects to.
@@ -295,59 +217,5 @@ pub trait Control: Send + Sync {
     fn shutdown(&self, options: ShutdownOptions) -> Result<(), String> {
         let _ = options;
         Err("ERR there is no server to shut down: the store is embedded in this process".to_owned())
-    }
-}
-
-/// The process that runs a command, part by part. As cheap to copy as a few references.
-#[derive(Clone, Copy)]
-pub struct Host<'a> {
-    /// Its configuration, clock and counters.
-    pub process: &'a Process,
-    /// The clients that are connected to it.
-    pub connections: &'a dyn Connections,
-    /// Where messages and items reach the connection that sent the command.
-    pub inbox: &'a dyn Inbox,
-    /// The process itself.
-    pub control: &'a dyn Control,
-}
-
-impl<'a> Host<'a> {
-    /// A process whose other parts are one thing.
-    pub fn of<T: Connections + Inbox + Control>(process: &'a Process, rest: &'a T) -> Host<'a> {
-        Host {
-            process,
-            connections: rest,
-            inbox: rest,
-            control: rest,
-        }
-    }
-
-    /// The configuration.
-    #[inline(always)]
-    pub fn config(&self) -> &'a Config {
-        &self.process.config
-    }
-
-    /// The commands that took long.
-    #[inline(always)]
-    pub fn slowlog(&self) -> &'a SlowLog {
-        &self.process.slowlog
-    }
-
-    /// What took long.
-    #[inline(always)]
-    pub fn latency(&self) -> &'a Latency {
-        &self.process.latency
-    }
-
-    /// What is counted of commands and errors.
-    #[inline(always)]
-    pub fn statistics(&self) -> &'a Statistics {
-        &self.process.statistics
-    }
-
-    /// The clock, in Unix microseconds.
-    pub fn now_microseconds(&self) -> i64 {
-        self.process.now_microseconds()
     }
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use undercroft_engine::{Access, ForkMutex, SharedTexts, StoredLibrary};
 
-use super::{Interpreter, Script, ScriptFlags, ScriptLimits, shebang};
+use super::script::{Script, ScriptFlags};
+use super::shebang;
 use crate::arguments::CommandError;
 use crate::failure::Failure;
 
@@ -79,19 +80,18 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    /// Runs the program of a library's text, unless this thread has done so for the same mark.
+    /// The library of a text: `load` runs its program, unless this thread has done so for the same mark.
     ///
     /// # Errors
     /// What is wrong with it.
     pub(crate) fn load(
         text: &[u8],
         mark: u64,
-        interpreter: &dyn Interpreter,
-        limits: ScriptLimits,
+        load: impl FnOnce(&Script) -> Result<Vec<LibraryFunction>, CommandError>,
     ) -> Result<Library, CommandError> {
         let (name, start) = name_and_start(text)?;
         let script = Arc::new(Script::library(text, mark, start));
-        let functions = interpreter.load(&script, limits)?;
+        let functions = load(&script)?;
         if functions.is_empty() {
             return Err(CommandError::fixed("ERR No functions registered"));
         }
@@ -217,21 +217,20 @@ impl Libraries {
 
 /// The libraries that this process knows.
 #[derive(Default)]
-pub(crate) struct KnownLibraries {
+pub(crate) struct LibraryCache {
     /// With how often they had been changed before.
     known: ForkMutex<Option<(u64, Arc<Libraries>)>>,
 }
 
-impl KnownLibraries {
-    /// The libraries as they are now.
+impl LibraryCache {
+    /// The libraries as they are now, of which `load` runs the programs of those that are new.
     ///
     /// # Errors
     /// A lock that cannot be had, and a library that does not load any more.
     pub(crate) fn now(
         &self,
         store: Access<'_>,
-        interpreter: &dyn Interpreter,
-        limits: ScriptLimits,
+        load: impl Fn(&Script) -> Result<Vec<LibraryFunction>, CommandError>,
     ) -> Result<Arc<Libraries>, Failure> {
         let changes = store.text_changes(SharedTexts::Libraries);
         // The lock is not kept: it is taken again below.
@@ -252,7 +251,7 @@ impl KnownLibraries {
                 |library: &&Arc<Library>| library.mark == *mark && library.script.text() == text;
             let library = match before.filter(is_same) {
                 Some(library) => Arc::clone(library),
-                None => Arc::new(Library::load(text, *mark, interpreter, limits)?),
+                None => Arc::new(Library::load(text, *mark, &load)?),
             };
             libraries.add(library)?;
         }

@@ -4,15 +4,11 @@
 //! +1700000000.123456 [0 127.0.0.1:50000] "SET" "key" "value"
 //! ```
 
-use std::io::Write as _;
-
 use crate::arguments::CommandError;
 use crate::context::{Context, HandlerEntry};
 use crate::failure::Outcome;
 use crate::reply::Reply;
-use crate::reply::quote;
 use crate::session::Session;
-use crate::slow::without_secrets;
 use crate::table::{Command, Flag};
 
 /// The commands of this file.
@@ -47,49 +43,6 @@ pub(crate) fn is_refused(session: &Session, command: &Command) -> bool {
         |command: &Command| command.may_replicate() || command.flags.has(Flag::ReadOnly);
     session.monitors
         && (uses_data(command) || command.name == "exec" && session.has_queued(uses_data))
-}
-
-/// Who ran a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sender {
-    Client,
-    Script,
-}
-
-/// Shows a command that was run, with the database that was chosen behind it. Those of administrators are not shown.
-#[cold]
-pub(crate) fn show(
-    context: &Context<'_>,
-    sender: Sender,
-    database: u32,
-    command: &'static Command,
-    arguments: &[&[u8]],
-) {
-    if command.flags.has(Flag::Admin) {
-        return;
-    }
-    let (host, session) = (context.host, &*context.session);
-    let now = host.now_microseconds();
-    let bytes: usize = arguments.iter().map(|argument| argument.len() + 3).sum();
-    let mut line = Vec::with_capacity(64 + bytes);
-    let (seconds, rest) = (now / 1_000_000, now % 1_000_000);
-    // Writing to a vector cannot fail.
-    let _ = write!(line, "+{seconds}.{rest:06} [{database} ");
-    match sender {
-        Sender::Script => line.extend(b"lua"),
-        Sender::Client if session.unix_socket => {
-            line.extend(b"unix:");
-            line.extend(host.config().value("unixsocket").text());
-        }
-        Sender::Client => line.extend(session.address.as_bytes()),
-    }
-    line.push(b']');
-    for word in without_secrets(command, arguments) {
-        line.push(b' ');
-        quote(word, &mut line);
-    }
-    line.extend(b"\r\n");
-    host.connections.show(session, &line);
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use undercroft_engine::{DATABASES, SharedMemory, SharedTexts, Statistics};
 
+use super::fields::{line, title, zeros};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::handlers::scripting;
-use crate::info::{line, title, zeros};
 use crate::session::ClientInfo;
 
 /// A size as people read it: `1.46M`.

@@ -1,7 +1,7 @@
 //! Long values that are read in place (R7): by whom, since when, and what they keep from being freed.
 
+use super::fields::{line, title};
 use crate::context::Context;
-use crate::info::{line, title};
 
 pub(super) fn section(context: &Context<'_>, out: &mut String) {
     let pins = context.store.pins();

@@ -1,0 +1,129 @@
+//! What the slow log, LATENCY and MONITOR are told of a command, and which commands are worth timing for it.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use super::Context;
+use super::redaction::redacted;
+use crate::reply::quote;
+use crate::statistics::Trace;
+use crate::statistics::latency::Event;
+use crate::table::{Command, DEL, Flag};
+
+/// A fast command with more arguments than these may take long all the same.
+const QUICK_ARGUMENTS: usize = 64;
+
+/// Whether a command is too fast for the slow log to be worth a look at the clock. DEL is, which frees later what is
+/// large, as UNLINK does.
+pub(crate) fn is_quick(command: &Command, arguments: &[&[u8]]) -> bool {
+    let is_fast = command.flags.has(Flag::Fast) || std::ptr::eq(command, DEL);
+    is_fast && arguments.len() <= QUICK_ARGUMENTS
+}
+
+/// Whether the time of a command is none of the slow log's: it waits for others.
+pub(crate) fn is_waiting(context: &Context<'_>, command: &Command) -> bool {
+    command.flags.has(Flag::Blocking) && !context.store.is_running()
+}
+
+fn microseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Whether a command that took so long belongs in the slow log.
+pub(crate) fn is_slow(context: &Context<'_>, time: Duration) -> bool {
+    // The threshold as it is now: CONFIG SET may just have changed it.
+    (0..=microseconds(time)).contains(&context.host.slowlog().threshold())
+}
+
+/// Has LATENCY take note of a command that took long.
+#[inline]
+pub(crate) fn note_latency(context: &Context<'_>, command: &Command, time: Duration) {
+    let event = match command.flags.has(Flag::Fast) {
+        true => Event::FastCommand,
+        false => Event::Command,
+    };
+    let host = &context.host;
+    host.latency()
+        .note(event, time, || host.now_microseconds() / 1_000_000);
+}
+
+/// Has the slow log take note of a command that took long.
+pub(crate) fn note_slow(
+    context: &mut Context<'_>,
+    command: &'static Command,
+    arguments: &[&[u8]],
+    time: Duration,
+) {
+    if is_slow(context, time) && !command.flags.has(Flag::SkipSlowlog) {
+        let slowlog = context.host.slowlog();
+        let seconds = context.host.now_microseconds() / 1_000_000;
+        let session = &context.session;
+        slowlog.record(
+            &redacted(command, arguments),
+            seconds,
+            microseconds(time),
+            &session.address,
+            &session.name,
+        );
+    }
+}
+
+/// Who ran a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sender {
+    Client,
+    Script,
+}
+
+/// Shows a command that was run, with the database that was chosen behind it. Those of administrators are not shown.
+#[cold]
+pub(crate) fn show_to_monitors(
+    context: &Context<'_>,
+    sender: Sender,
+    database: u32,
+    command: &'static Command,
+    arguments: &[&[u8]],
+) {
+    if command.flags.has(Flag::Admin) {
+        return;
+    }
+    let (host, session) = (context.host, &*context.session);
+    let now = host.now_microseconds();
+    let bytes: usize = arguments.iter().map(|argument| argument.len() + 3).sum();
+    let mut line = Vec::with_capacity(64 + bytes);
+    let (seconds, rest) = (now / 1_000_000, now % 1_000_000);
+    // Writing to a vector cannot fail.
+    let _ = write!(line, "+{seconds}.{rest:06} [{database} ");
+    match sender {
+        Sender::Script => line.extend(b"lua"),
+        Sender::Client if session.unix_socket => {
+            line.extend(b"unix:");
+            line.extend(host.config().value("unixsocket").text());
+        }
+        Sender::Client => line.extend(session.address.as_bytes()),
+    }
+    line.push(b']');
+    for word in redacted(command, arguments) {
+        line.push(b' ');
+        quote(word, &mut line);
+    }
+    line.extend(b"\r\n");
+    host.connections.show(session, &line);
+}
+
+/// Has the slow log take note of those commands of a script that took long.
+pub(crate) fn note_slow_trace(context: &mut Context<'_>, trace: &Trace) {
+    for traced in &trace.commands {
+        if let Some(time) = traced.time {
+            note_slow(context, traced.command, &traced.words(), time);
+        }
+    }
+}
+
+/// Shows all commands of a script to connections that MONITOR.
+pub(crate) fn show_trace(context: &Context<'_>, trace: &Trace) {
+    for traced in &trace.commands {
+        let (database, command) = (traced.database, traced.command);
+        show_to_monitors(context, Sender::Script, database, command, &traced.words());
+    }
+}

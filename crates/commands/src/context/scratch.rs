@@ -1,0 +1,31 @@
+//! What the commands of a transaction change outside of the store, which is undone before each run of it.
+
+use undercroft_engine::Scratch;
+
+use super::Context;
+use crate::session::SavedState;
+
+/// The connection of a transaction and what its commands make: the store restores both before each run (W10).
+pub(crate) struct SessionScratch<'c, 'a, T> {
+    pub(crate) context: &'c mut Context<'a>,
+    before: SavedState,
+    /// What the commands make.
+    pub(crate) made: T,
+}
+
+impl<'c, 'a, T: Default> SessionScratch<'c, 'a, T> {
+    pub(crate) fn new(context: &'c mut Context<'a>) -> SessionScratch<'c, 'a, T> {
+        SessionScratch {
+            before: context.session.save(),
+            context,
+            made: T::default(),
+        }
+    }
+}
+
+impl<T: Default> Scratch for SessionScratch<'_, '_, T> {
+    fn clear(&mut self) {
+        self.context.session.restore(&self.before);
+        self.made = T::default();
+    }
+}

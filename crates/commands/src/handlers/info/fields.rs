@@ -1,0 +1,19 @@
+//! The form of INFO: titles of sections, and fields.
+
+use std::fmt::{Display, Write as _};
+
+pub(super) fn title(name: &str, out: &mut String) {
+    out.push_str("# ");
+    out.push_str(name);
+    out.push_str("\r\n");
+}
+
+pub(super) fn line(name: &str, value: impl Display, out: &mut String) {
+    // Writing to a String cannot fail.
+    let _ = write!(out, "{name}:{value}\r\n");
+}
+
+/// Fields of what is never done here.
+pub(super) fn zeros(names: &[&str], out: &mut String) {
+    names.iter().for_each(|name| line(name, 0, out));
+}

@@ -1,0 +1,44 @@
+//! The keys and arguments that a script is called with.
+
+use crate::arguments::{CommandError, integer};
+use crate::scripts::Called;
+
+/// What a script is called with.
+pub(super) struct Call<'a> {
+    keys: &'a [&'a [u8]],
+    arguments: &'a [&'a [u8]],
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn parse(arguments: &'a [&'a [u8]]) -> Result<Call<'a>, CommandError> {
+        let (count, rest) = (integer(arguments[2])?, &arguments[3..]);
+        if count > rest.len() as i64 {
+            return Err(CommandError::fixed(
+                "ERR Number of keys can't be greater than number of args",
+            ));
+        }
+        let count = usize::try_from(count)
+            .map_err(|_| CommandError::fixed("ERR Number of keys can't be negative"))?;
+        let (keys, arguments) = rest.split_at(count);
+        Ok(Call { keys, arguments })
+    }
+
+    pub(super) fn called(&self) -> Called<'a> {
+        Called {
+            keys: self.keys,
+            arguments: self.arguments,
+            function: None,
+            words: &[],
+        }
+    }
+
+    /// One of KEYS, counted from 1 as the texts do.
+    pub(super) fn key(&self, number: usize) -> Option<&'a [u8]> {
+        self.keys.get(number - 1).copied()
+    }
+
+    /// One of ARGV, counted from 1.
+    pub(super) fn argument(&self, number: usize) -> Option<&'a [u8]> {
+        self.arguments.get(number - 1).copied()
+    }
+}

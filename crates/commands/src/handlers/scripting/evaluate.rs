@@ -1,0 +1,152 @@
+//! EVAL and its like, and SCRIPT.
+
+use super::call::Call;
+use super::flags::UNKNOWN;
+use super::locks::{self, LockScript};
+use super::run;
+use crate::arguments::{CommandError, is_keyword};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::Outcome;
+use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("eval", eval),
+    ("evalsha", evalsha),
+    ("eval_ro", eval_ro),
+    ("evalsha_ro", evalsha_ro),
+    ("script|exists", exists),
+    ("script|load", load),
+    ("script|flush", flush),
+    ("script|kill", kill),
+    ("script|debug", debug),
+];
+
+/// EVAL.
+fn eval(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    evaluate(context, arguments, false, reply)
+}
+
+/// EVAL_RO.
+fn eval_ro(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    evaluate(context, arguments, true, reply)
+}
+
+fn evaluate(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    is_read_only: bool,
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let known = LockScript::by_text(arguments[1]);
+    let named = run::Named::Text(arguments[1]);
+    run_any(
+        context,
+        arguments,
+        (known, named, UNKNOWN),
+        is_read_only,
+        reply,
+    )
+}
+
+/// Runs a script that is known, or by the interpreter; an error where there is none.
+fn run_any(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    (known, named, unknown): (Option<LockScript>, run::Named<'_>, CommandError),
+    is_read_only: bool,
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let call = Call::parse(arguments)?;
+    if let Some(script) = known.filter(|_| !is_read_only) {
+        return locks::run(script, &call, context, reply);
+    }
+    let interpreter = context.host.process.interpreter.ok_or(unknown)?;
+    run::run(
+        context,
+        interpreter,
+        named,
+        &call.called(),
+        is_read_only,
+        reply,
+    )
+}
+
+/// EVALSHA.
+fn evalsha(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    evaluate_sha(context, arguments, false, reply)
+}
+
+/// EVALSHA_RO.
+fn evalsha_ro(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    evaluate_sha(context, arguments, true, reply)
+}
+
+fn evaluate_sha(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    is_read_only: bool,
+    reply: &mut dyn Reply,
+) -> Outcome {
+    const NONE: CommandError = CommandError::fixed("NOSCRIPT No matching script. Please use EVAL.");
+    if arguments[1].len() != 40 {
+        return Err(NONE.into());
+    }
+    let known = LockScript::by_sha(arguments[1]);
+    let named = run::Named::Sha(arguments[1]);
+    run_any(
+        context,
+        arguments,
+        (known, named, NONE),
+        is_read_only,
+        reply,
+    )
+}
+
+/// SCRIPT EXISTS.
+fn exists(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let mut found = Vec::with_capacity(arguments.len() - 2);
+    for sha in &arguments[2..] {
+        found.push(LockScript::by_sha(sha).is_some() || run::exists(context, sha)?);
+    }
+    reply.array(found.len());
+    for found in found {
+        reply.integer(found.into());
+    }
+    Ok(())
+}
+
+/// SCRIPT LOAD.
+fn load(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    if let Some(interpreter) = context.host.process.interpreter {
+        return run::load(context, interpreter, arguments[2], reply);
+    }
+    let script = LockScript::by_text(arguments[2]);
+    let script = script.ok_or_else(|| CommandError::unknown_command(arguments))?;
+    reply.bulk(script.sha().as_bytes());
+    Ok(())
+}
+
+/// SCRIPT FLUSH.
+fn flush(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    run::flush(context, arguments, reply)
+}
+
+/// SCRIPT KILL.
+fn kill(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    run::kill(context, false, reply)
+}
+
+/// SCRIPT DEBUG. A client that asked for the debugger would run its script next, for real: its connection is closed.
+fn debug(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    match arguments {
+        [_, _, mode] if is_keyword(mode, "NO") => {
+            reply.ok();
+            return Ok(());
+        }
+        [_, _, mode] if is_keyword(mode, "YES") || is_keyword(mode, "SYNC") => {}
+        _ => return Err(CommandError::fixed("ERR Use SCRIPT DEBUG YES/SYNC/NO").into()),
+    }
+    context.session.close_after_reply = true;
+    Err(CommandError::fixed("ERR scripts cannot be debugged: there is no debugger").into())
+}
