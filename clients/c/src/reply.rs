@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use undercroft_commands::number::double_text;
+use undercroft_commands::algorithms::double::double_text;
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::Reply;
 

@@ -6,7 +6,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyList, PyNone};
 use smallvec::SmallVec;
-use undercroft_commands::number::double_text;
+use undercroft_commands::algorithms::double::double_text;
 use undercroft_commands::reply::Reply;
 
 use crate::codec::Codec;

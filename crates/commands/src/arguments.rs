@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::number::Extended;
+use crate::algorithms::extended::Extended;
 use crate::reply::Reply;
 
 /// An error reply, whole, with its code in front.

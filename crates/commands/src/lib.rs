@@ -4,18 +4,13 @@
 //! store, and writes to a [`reply::Reply`], whoever reads it. [`session`] holds what a connection remembers, and
 //! [`host`] is how commands reach the process around them.
 //!
+//! - `algorithms`: geohashes, HyperLogLogs, numbers, LCS and sorting, which know nothing of commands.
 //! - `arguments`: strict parsing of arguments, with Redis' rules and error texts.
 //! - `config`: the configuration: a table of typed parameters and their present values.
 //! - `context`: what every command handler is given.
-//! - `double`: doubles as arguments: what C's `strtod` makes of a text, as Redis calls it.
 //! - `execute`: the one way in: runs a command whatever it is.
 //! - `failure`: how commands fail.
-//! - `geohash`: positions on the earth as integers of 52 bits.
 //! - `handlers`: the handlers, one file for each family of commands.
-//! - `hyperloglog`: HyperLogLogs as the strings that Redis stores: 16,384 registers of six bits, sparse or dense.
-//! - `lcs`: the longest common subsequence of two strings, as the LCS command finds it.
-//! - `number`: the floating point of INCRBYFLOAT, bit for bit as Redis on x86-64 computes it.
-//! - `partial_sort`: sorting only as much as is shown, with Redis' own choice among equals.
 //! - `protocol`: the versions of the protocol.
 //! - `reply`: what a command answers: the trait every handler writes to, and writers that keep the answer.
 //! - `scripts`: scripts: their texts, the libraries of functions, and what one run of a script is about.
@@ -23,18 +18,13 @@
 //! - `statistics`: what INFO, LATENCY and SLOWLOG tell of commands and of errors.
 //! - `table`: the command table, written once.
 
+pub mod algorithms;
 pub mod arguments;
 pub mod config;
 mod context;
-mod double;
 mod execute;
 mod failure;
-mod geohash;
 mod handlers;
-pub mod hyperloglog;
-pub mod lcs;
-pub mod number;
-mod partial_sort;
 pub mod protocol;
 pub mod reply;
 mod scripts;

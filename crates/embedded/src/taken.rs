@@ -4,7 +4,7 @@
 //! The language border then has the words of the command and its whole reply, a [`Taken`], and puts the store back:
 //! items at the end that they came from, in their order, and members with their scores.
 
-use undercroft_commands::number::double_text;
+use undercroft_commands::algorithms::double::double_text;
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::session::Session;
 use undercroft_engine::{defer_signals, unlimited_patience};

@@ -38,11 +38,11 @@ const REASONS: &[(&str, &str)] = &[
         "the configuration, which bodies read and never change",
     ),
     (
-        "crates/commands/src/geohash.rs",
+        "crates/commands/src/algorithms/geohash.rs",
         "its cells are areas of the earth",
     ),
     (
-        "crates/commands/src/partial_sort.rs",
+        "crates/commands/src/algorithms/partial_sort.rs",
         "cells count the comparisons of a test",
     ),
     (

@@ -1,7 +1,7 @@
 //! Values in text form, with Redis' rules and words.
 
+use crate::algorithms::double::parse_double;
 use crate::arguments::parse_integer;
-use crate::double::parse_double;
 
 /// A size with an optional unit: `b`, `k` (1000), `kb` (1024), `m`, `mb`, `g`, `gb`, in any case.
 ///

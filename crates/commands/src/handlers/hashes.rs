@@ -4,11 +4,11 @@ use undercroft_engine::{
     Error, Hash, Key, KeyEvent, PackedLimits, Parts, Random, Ranges, Reader, chance, parse_integer,
 };
 
+use crate::algorithms::extended::Extended;
 use crate::arguments::{CommandError, float, integer, is_keyword};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::handlers::walk::walk;
-use crate::number::Extended;
 use crate::protocol::Protocol;
 use crate::reply::Reply;
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use undercroft_engine::{Encoding as TextEncoding, Entry, KeyEvent, View, limit_patience};
 
+use crate::algorithms::hyperloglog as hll;
+use crate::algorithms::hyperloglog::{Corrupt, Encoding, REGISTERS};
 use crate::arguments::{CommandError, is_keyword};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
-use crate::hyperloglog as hll;
-use crate::hyperloglog::{Corrupt, Encoding, REGISTERS};
 use crate::reply::Reply;
 
 /// The commands of this file.

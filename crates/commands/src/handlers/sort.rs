@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use undercroft_engine::{Error, Gathered, KeyEvent, Ranges, Reader, Scored, ShardSet, ValueType};
 
+use crate::algorithms::double::parse_sortable;
+use crate::algorithms::partial_sort::sort_part_of;
 use crate::arguments::{CommandError, integer, is_keyword};
 use crate::context::{Context, HandlerEntry};
-use crate::double::parse_sortable;
 use crate::failure::{Failure, Outcome};
-use crate::partial_sort::sort_part_of;
 use crate::reply::Reply;
 
 /// The commands of this file.

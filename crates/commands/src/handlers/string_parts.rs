@@ -2,11 +2,11 @@
 
 use undercroft_engine::{Expiry, Key, KeyEvent, STRING_MAX, Writer};
 
+use crate::algorithms::extended::Extended;
+use crate::algorithms::lcs;
 use crate::arguments::{CommandError, float, integer, is_keyword};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
-use crate::lcs;
-use crate::number::Extended;
 use crate::reply::Reply;
 
 /// The commands of this file.

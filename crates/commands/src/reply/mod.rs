@@ -245,7 +245,9 @@ impl Tree {
                 .into_iter()
                 .flat_map(|(key, value)| [key, value])
                 .collect()),
-            Tree::Double(value) => Tree::Bulk(crate::number::double_text(value).into_bytes()),
+            Tree::Double(value) => {
+                Tree::Bulk(crate::algorithms::double::double_text(value).into_bytes())
+            }
             Tree::Boolean(value) => Tree::Integer(value.into()),
             Tree::Decimal(digits) | Tree::BigNumber(digits) => Tree::Bulk(digits.into_bytes()),
             Tree::Verbatim { text, .. } => Tree::Bulk(text),

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use crate::number::double_text;
+use crate::algorithms::double::double_text;
 use crate::reply::Tree;
 
 /// The text redis-cli 7.0 prints on a terminal for this reply, with its line end.

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use undercroft_engine::{Answer, StreamEntries, Taken, Ticket};
 
+use crate::algorithms::extended::Extended;
 use crate::arguments::CommandError;
-use crate::number::Extended;
 use crate::reply::Reply;
 use crate::reply::streams::write_streams;
 

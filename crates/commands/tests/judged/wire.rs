@@ -1,6 +1,6 @@
 //! Replies as bytes, as simple as can be: what the real server does faster.
 
-use undercroft_commands::number::double_text;
+use undercroft_commands::algorithms::double::double_text;
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::Reply;
 

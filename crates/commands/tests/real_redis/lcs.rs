@@ -1,6 +1,6 @@
 //! LCS and LCS IDX.
 
-use undercroft_commands::lcs;
+use undercroft_commands::algorithms::lcs;
 use undercroft_commands::reply::Tree;
 
 use crate::support::{RealServer, random};

@@ -1,6 +1,6 @@
 //! INCRBYFLOAT's digits.
 
-use undercroft_commands::number::Extended;
+use undercroft_commands::algorithms::extended::Extended;
 use undercroft_commands::reply::Tree;
 
 use crate::support::{RealServer, random};

@@ -201,7 +201,11 @@ pub(crate) fn encode(tree: &Tree, out: &mut Vec<u8>) {
         }
         Tree::Double(value) => {
             out.extend(
-                format!(",{}\r\n", undercroft_commands::number::double_text(*value)).bytes(),
+                format!(
+                    ",{}\r\n",
+                    undercroft_commands::algorithms::double::double_text(*value)
+                )
+                .bytes(),
             );
         }
         Tree::Decimal(digits) => out.extend(format!(",{digits}\r\n").bytes()),

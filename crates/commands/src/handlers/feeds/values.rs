@@ -7,8 +7,8 @@ use std::ops::Bound;
 use undercroft_engine::{FeedType, Order, Ranges, Schema};
 
 use super::parse::wrong;
+use crate::algorithms::double::parse_double;
 use crate::arguments::{CommandError, is_keyword};
-use crate::double::parse_double;
 use crate::reply::Reply;
 
 /// Ends of a range: its lower and its upper one.

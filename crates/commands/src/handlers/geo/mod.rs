@@ -11,10 +11,10 @@ use undercroft_engine::AddRule;
 use self::request::{position, unit};
 use super::sorted::limits;
 use super::sorted::read::read;
+use crate::algorithms::geohash::{Position, decode, distance, encode, letters};
 use crate::arguments::{CommandError, is_keyword};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
-use crate::geohash::{Position, decode, distance, encode, letters};
 use crate::reply::Reply;
 
 /// The commands of this file.

@@ -1,8 +1,8 @@
 //! What GEOSEARCH and its like are asked for.
 
+use crate::algorithms::double::parse_double;
+use crate::algorithms::geohash::{Position, Shape, is_valid};
 use crate::arguments::{CommandError, integer, is_keyword};
-use crate::double::parse_double;
-use crate::geohash::{Position, Shape, is_valid};
 
 /// How the results are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,12 +6,12 @@ use undercroft_engine::{Bounds, Error, Key, KeyEvent, Limit, ScoreBound, Scored,
 
 use super::request::{Form, Order, Request};
 use super::{write_distance, write_position};
+use crate::algorithms::geohash::{Position, decode};
+use crate::algorithms::partial_sort::sort_start;
 use crate::arguments::is_keyword;
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
-use crate::geohash::{Position, decode};
 use crate::handlers::sorted::limits;
-use crate::partial_sort::sort_start;
 use crate::reply::Reply;
 
 /// The commands of this file.

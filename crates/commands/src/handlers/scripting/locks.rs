@@ -9,10 +9,10 @@ use sha1_smol::Sha1;
 use undercroft_engine::{Error, Key, KeyEvent, Writer};
 
 use super::call::Call;
+use crate::algorithms::extended::Extended;
 use crate::arguments::{CommandError, TimeBase, TimeUnit, deadline, is_keyword};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
-use crate::number::Extended;
 use crate::reply::Reply;
 
 /// A script of redis-py's locks.

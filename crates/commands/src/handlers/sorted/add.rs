@@ -3,9 +3,9 @@
 use undercroft_engine::AddRule;
 
 use super::limits;
+use crate::algorithms::double::parse_double;
 use crate::arguments::{CommandError, is_keyword};
 use crate::context::{Context, HandlerEntry};
-use crate::double::parse_double;
 use crate::failure::Outcome;
 use crate::reply::Reply;
 

@@ -2,8 +2,8 @@
 
 use undercroft_engine::{Bounds, ScoreBound, TextBound};
 
+use crate::algorithms::double::parse_bound;
 use crate::arguments::{CommandError, integer};
-use crate::double::parse_bound;
 
 fn score_bound(argument: &[u8]) -> Option<ScoreBound> {
     let (exclusive, number) = match argument {

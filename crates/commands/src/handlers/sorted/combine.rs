@@ -3,9 +3,9 @@
 use undercroft_engine::{Aggregate, Error, Key, KeyEvent, Scored, SetOperation, Source, Weighted};
 
 use super::{limits, write_scored};
+use crate::algorithms::double::parse_double;
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
 use crate::context::{Context, HandlerEntry};
-use crate::double::parse_double;
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 

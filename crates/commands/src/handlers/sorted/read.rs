@@ -4,12 +4,12 @@ use undercroft_engine::{Bounds, Error, Key, Random, Reader, Scored, SortedSet, c
 
 use super::add::only_option;
 use super::{bounds, write_scored};
+use crate::algorithms::double::double_text;
 use crate::arguments::CommandError;
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::handlers::hashes::{random_count, sample_within, sampled};
 use crate::handlers::walk::walk;
-use crate::number::double_text;
 use crate::reply::Reply;
 
 /// The commands of this file.

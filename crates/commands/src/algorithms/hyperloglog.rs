@@ -15,15 +15,15 @@
 /// Bits of the hash that choose a register.
 const INDEX_BITS: u32 = 14;
 /// Registers.
-pub const REGISTERS: usize = 1 << INDEX_BITS;
+pub(crate) const REGISTERS: usize = 1 << INDEX_BITS;
 /// Bits of the hash whose zeros are counted.
 const COUNTED_BITS: u32 = 64 - INDEX_BITS;
 /// Bits of a register.
 const REGISTER_BITS: usize = 6;
 /// Bytes before the registers.
-pub const HEADER: usize = 16;
+pub(crate) const HEADER: usize = 16;
 /// Bytes of a dense value.
-pub const DENSE_SIZE: usize = HEADER + REGISTERS * REGISTER_BITS / 8;
+pub(crate) const DENSE_SIZE: usize = HEADER + REGISTERS * REGISTER_BITS / 8;
 /// Where the encoding stands.
 const ENCODING: usize = 4;
 /// Where the cached count stands.
@@ -41,7 +41,7 @@ const JOINED_RUNS: usize = 5;
 
 /// How the registers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Encoding {
+pub(crate) enum Encoding {
     /// Six bits each.
     Dense,
     /// Runs.
@@ -50,7 +50,7 @@ pub enum Encoding {
 
 impl Encoding {
     /// As PFDEBUG names it.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Encoding::Dense => "dense",
             Encoding::Sparse => "sparse",
@@ -60,10 +60,10 @@ impl Encoding {
 
 /// The runs of a sparse value do not make up its registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Corrupt;
+pub(crate) struct Corrupt;
 
 /// A new, sparse value.
-pub fn new() -> Vec<u8> {
+pub(crate) fn new() -> Vec<u8> {
     let mut value = b"HYLL\x01".to_vec();
     value.resize(HEADER, 0);
     push_zeros(&mut value, REGISTERS);
@@ -71,12 +71,12 @@ pub fn new() -> Vec<u8> {
 }
 
 /// The encoding, if this is a HyperLogLog by its header.
-pub fn encoding(value: &[u8]) -> Option<Encoding> {
+pub(crate) fn encoding(value: &[u8]) -> Option<Encoding> {
     encoding_of(value, value.len() as u64)
 }
 
 /// The encoding of a value of so many bytes that begins with these, [`HEADER`] of them at least.
-pub fn encoding_of(start: &[u8], length: u64) -> Option<Encoding> {
+pub(crate) fn encoding_of(start: &[u8], length: u64) -> Option<Encoding> {
     match start.get(..HEADER)? {
         [b'H', b'Y', b'L', b'L', 0, ..] if length == DENSE_SIZE as u64 => Some(Encoding::Dense),
         [b'H', b'Y', b'L', b'L', 1, ..] => Some(Encoding::Sparse),
@@ -89,18 +89,18 @@ fn is_sparse(value: &[u8]) -> bool {
 }
 
 /// The cached count, where it is valid.
-pub fn cached_count(value: &[u8]) -> Option<u64> {
+pub(crate) fn cached_count(value: &[u8]) -> Option<u64> {
     let bytes: [u8; 8] = value[COUNT..HEADER].try_into().ok()?;
     (bytes[7] & VOID == 0).then(|| u64::from_le_bytes(bytes))
 }
 
 /// Caches a count.
-pub fn cache_count(value: &mut [u8], count: u64) {
+pub(crate) fn cache_count(value: &mut [u8], count: u64) {
     value[COUNT..HEADER].copy_from_slice(&count.to_le_bytes());
 }
 
 /// Makes the cached count void.
-pub fn void_count(value: &mut [u8]) {
+pub(crate) fn void_count(value: &mut [u8]) {
     value[HEADER - 1] |= VOID;
 }
 
@@ -139,7 +139,7 @@ fn register_of(element: &[u8]) -> (usize, u8) {
 ///
 /// # Errors
 /// [`Corrupt`]; the value is as it was.
-pub fn add(value: &mut Vec<u8>, element: &[u8], sparse_max: usize) -> Result<bool, Corrupt> {
+pub(crate) fn add(value: &mut Vec<u8>, element: &[u8], sparse_max: usize) -> Result<bool, Corrupt> {
     let (index, count) = register_of(element);
     raise(value, index, count, sparse_max)
 }
@@ -148,7 +148,7 @@ pub fn add(value: &mut Vec<u8>, element: &[u8], sparse_max: usize) -> Result<boo
 ///
 /// # Errors
 /// [`Corrupt`]; the value is as it was.
-pub fn raise(
+pub(crate) fn raise(
     value: &mut Vec<u8>,
     index: usize,
     count: u8,
@@ -323,7 +323,7 @@ fn for_each_run(value: &[u8], mut visit: impl FnMut(usize, Run)) -> Result<(), C
 ///
 /// # Errors
 /// [`Corrupt`]; the value is as it was.
-pub fn make_dense(value: &mut Vec<u8>) -> Result<bool, Corrupt> {
+pub(crate) fn make_dense(value: &mut Vec<u8>) -> Result<bool, Corrupt> {
     if !is_sparse(value) {
         return Ok(false);
     }
@@ -345,7 +345,7 @@ pub fn make_dense(value: &mut Vec<u8>) -> Result<bool, Corrupt> {
 ///
 /// # Errors
 /// [`Corrupt`]; some of them are raised then.
-pub fn merge(registers: &mut [u8; REGISTERS], value: &[u8]) -> Result<(), Corrupt> {
+pub(crate) fn merge(registers: &mut [u8; REGISTERS], value: &[u8]) -> Result<(), Corrupt> {
     if is_sparse(value) {
         return for_each_run(value, |first, run| {
             for register in &mut registers[first..first + run.length] {
@@ -363,14 +363,14 @@ pub fn merge(registers: &mut [u8; REGISTERS], value: &[u8]) -> Result<(), Corrup
 ///
 /// # Errors
 /// [`Corrupt`].
-pub fn registers(value: &[u8]) -> Result<Box<[u8; REGISTERS]>, Corrupt> {
+pub(crate) fn registers(value: &[u8]) -> Result<Box<[u8; REGISTERS]>, Corrupt> {
     let mut registers = Box::new([0; REGISTERS]);
     merge(&mut registers, value)?;
     Ok(registers)
 }
 
 /// The runs of a sparse value as PFDEBUG DECODE shows them.
-pub fn describe(value: &[u8]) -> String {
+pub(crate) fn describe(value: &[u8]) -> String {
     let (mut at, mut words) = (HEADER, Vec::new());
     while at < value.len() {
         let Run {
@@ -392,7 +392,7 @@ pub fn describe(value: &[u8]) -> String {
 ///
 /// # Errors
 /// [`Corrupt`].
-pub fn count(value: &[u8]) -> Result<u64, Corrupt> {
+pub(crate) fn count(value: &[u8]) -> Result<u64, Corrupt> {
     let mut histogram = [0_u32; 64];
     if is_sparse(value) {
         for_each_run(value, |_, run| {
@@ -407,7 +407,7 @@ pub fn count(value: &[u8]) -> Result<u64, Corrupt> {
 }
 
 /// The estimate of registers.
-pub fn count_registers(registers: &[u8; REGISTERS]) -> u64 {
+pub(crate) fn count_registers(registers: &[u8; REGISTERS]) -> u64 {
     let mut histogram = [0; 64];
     for register in registers {
         histogram[usize::from(register & 63)] += 1;
