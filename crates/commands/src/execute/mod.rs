@@ -18,8 +18,11 @@ use crate::context::reporting::{
 };
 use crate::context::{Context, Host, Timing};
 use crate::failure::{Blocked, Failure};
-use crate::handlers::monitor;
-use crate::handlers::{pubsub, scripting, server, strings};
+use crate::handlers::connections::connection::refuses_to_monitor;
+use crate::handlers::connections::pubsub;
+use crate::handlers::scripting;
+use crate::handlers::server::administration::admit_debug;
+use crate::handlers::strings::values;
 use crate::reply::Reply;
 use crate::scripts::busy;
 use crate::session::{ReplyMode, Session};
@@ -59,14 +62,14 @@ pub fn execute<R: Reply>(
             ([b'g', b'e'], []) => {
                 context.session.last_command = Some(GET);
                 let timing = context.start_fast();
-                let outcome = strings::plain_get(context, key, reply);
+                let outcome = values::plain_get(context, key, reply);
                 context.end_fast(GET, timing, &outcome);
                 return finish(context, outcome, reply);
             }
             ([b's', b'e'], [value]) => {
                 context.session.last_command = Some(SET);
                 let timing = context.start_fast();
-                let outcome = strings::plain_set(context, key, value, reply);
+                let outcome = values::plain_set(context, key, value, reply);
                 context.end_fast(SET, timing, &outcome);
                 return finish(context, outcome, reply);
             }
@@ -197,7 +200,7 @@ fn admit(context: &mut Context<'_>, arguments: &[&[u8]]) -> Result<&'static Comm
     }
     context.session.last_command = Some(command);
     if std::ptr::eq(command, DEBUG) {
-        server::admit_debug(context)?;
+        admit_debug(context)?;
     }
     let mut may_need_memory = command.flags.has(Flag::DenyOom);
     let mut writes = command.flags.has(Flag::Write);
@@ -229,7 +232,7 @@ fn admit(context: &mut Context<'_>, arguments: &[&[u8]]) -> Result<&'static Comm
         return Err(CommandError::NO_REPLICAS);
     }
     pubsub::check_mode(context, command)?;
-    if monitor::is_refused(context.session, command) {
+    if refuses_to_monitor(context.session, command) {
         return Err(CommandError::fixed(
             "ERR Replica can't interact with the keyspace",
         ));

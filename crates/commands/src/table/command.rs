@@ -1,365 +1,9 @@
 //! What the table says of one command.
 
-use crate::arguments::parse_integer;
+use undercroft_engine::Load;
 
-/// The family a command is documented under.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Group {
-    /// Strings.
-    String,
-    /// Bits of strings.
-    Bitmap,
-    /// Lists.
-    List,
-    /// Hashes.
-    Hash,
-    /// Sets.
-    Set,
-    /// Sorted sets.
-    SortedSet,
-    /// Positions.
-    Geo,
-    /// HyperLogLogs.
-    Hyperloglog,
-    /// Keys of any type.
-    Generic,
-    /// The connection.
-    Connection,
-    /// The server.
-    Server,
-    /// Transactions.
-    Transaction,
-    /// Messages.
-    Pubsub,
-    /// Scripts.
-    Scripting,
-    /// Streams.
-    Stream,
-    /// Clusters.
-    Cluster,
-    /// Feeds, which Redis does not have.
-    Feed,
-}
-
-impl Group {
-    /// As COMMAND DOCS prints it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Group::String => "string",
-            Group::Bitmap => "bitmap",
-            Group::List => "list",
-            Group::Hash => "hash",
-            Group::Set => "set",
-            Group::SortedSet => "sorted-set",
-            Group::Geo => "geo",
-            Group::Hyperloglog => "hyperloglog",
-            Group::Generic => "generic",
-            Group::Connection => "connection",
-            Group::Server => "server",
-            Group::Transaction => "transactions",
-            Group::Pubsub => "pubsub",
-            Group::Scripting => "scripting",
-            Group::Stream => "stream",
-            Group::Cluster => "cluster",
-            Group::Feed => "feed",
-        }
-    }
-}
-
-/// Makes an enum whose values have names, in the order Redis prints them, and a set of them in 32 bits.
-macro_rules! named_set {
-    ($(#[$doc:meta])* $name:ident, $set:ident, $($(#[$item_doc:meta])* $item:ident => $text:literal,)*) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(u8)]
-        pub enum $name { $($(#[$item_doc])* $item,)* }
-
-        impl $name {
-            /// All of them, in the order Redis prints them.
-            pub const ALL: &'static [$name] = &[$($name::$item,)*];
-
-            /// As Redis prints it.
-            pub const fn name(self) -> &'static str {
-                match self { $($name::$item => $text,)* }
-            }
-        }
-
-        #[doc = concat!("A set of [`", stringify!($name), "`].")]
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct $set(u32);
-
-        impl $set {
-            /// The set of these.
-            pub const fn of(items: &[$name]) -> $set {
-                let mut set = $set(0);
-                let mut index = 0;
-                while index < items.len() {
-                    set = set.with(items[index]);
-                    index += 1;
-                }
-                set
-            }
-
-            /// This set and one more.
-            pub const fn with(self, item: $name) -> $set {
-                $set(self.0 | 1 << item as u32)
-            }
-
-            /// Whether it is in the set.
-            pub const fn has(self, item: $name) -> bool {
-                self.0 >> item as u32 & 1 == 1
-            }
-
-            /// What is in the set, in the order Redis prints it.
-            pub fn iter(self) -> impl Iterator<Item = $name> {
-                $name::ALL.iter().copied().filter(move |item| self.has(*item))
-            }
-        }
-    };
-}
-
-named_set! {
-    /// What the server must know before it runs a command.
-    Flag, Flags,
-    /// May change data.
-    Write => "write",
-    /// Only reads data.
-    ReadOnly => "readonly",
-    /// May need memory: refused when the limit is reached and nothing may be evicted.
-    DenyOom => "denyoom",
-    /// For administrators.
-    Admin => "admin",
-    /// About messages.
-    Pubsub => "pubsub",
-    /// Not from scripts.
-    NoScript => "noscript",
-    /// May wait for others.
-    Blocking => "blocking",
-    /// Even while a dataset is loaded.
-    Loading => "loading",
-    /// Even on a replica that lost its master.
-    Stale => "stale",
-    /// Not shown by MONITOR as it is.
-    SkipMonitor => "skip_monitor",
-    /// Not in the slow log.
-    SkipSlowlog => "skip_slowlog",
-    /// Constant or logarithmic time.
-    Fast => "fast",
-    /// Before login.
-    NoAuth => "no_auth",
-    /// Not even while a dataset is loaded beside the old one.
-    NoAsyncLoading => "no_async_loading",
-    /// Not within MULTI.
-    NoMulti => "no_multi",
-    /// Even while a script runs for too long.
-    AllowBusy => "allow_busy",
-    /// Takes keys, but need not be given any.
-    NoMandatoryKeys => "no_mandatory_keys",
-    /// Its arguments say where its keys are.
-    MovableKeys => "movablekeys",
-}
-
-named_set! {
-    /// An access control category.
-    Category, Categories,
-    /// Keys of any type.
-    Keyspace => "keyspace",
-    /// Reads data.
-    Read => "read",
-    /// Changes data.
-    Write => "write",
-    /// Sets.
-    Set => "set",
-    /// Sorted sets.
-    Sortedset => "sortedset",
-    /// Lists.
-    List => "list",
-    /// Hashes.
-    Hash => "hash",
-    /// Strings.
-    String => "string",
-    /// Bitmaps.
-    Bitmap => "bitmap",
-    /// HyperLogLogs.
-    Hyperloglog => "hyperloglog",
-    /// Geographic indexes.
-    Geo => "geo",
-    /// Streams.
-    Stream => "stream",
-    /// Publish and subscribe.
-    Pubsub => "pubsub",
-    /// Administration.
-    Admin => "admin",
-    /// Constant or logarithmic time.
-    Fast => "fast",
-    /// Everything that is not fast.
-    Slow => "slow",
-    /// May wait.
-    Blocking => "blocking",
-    /// Can harm a server or its users when misused.
-    Dangerous => "dangerous",
-    /// The connection.
-    Connection => "connection",
-    /// Transactions.
-    Transaction => "transaction",
-    /// Scripts.
-    Scripting => "scripting",
-}
-
-named_set! {
-    /// How a command uses a key.
-    KeyFlag, KeyFlags,
-    /// Reads its value only.
-    ReadOnly => "RO",
-    /// Reads and changes its value.
-    ReadWrite => "RW",
-    /// Overwrites its value without looking at it.
-    Overwrite => "OW",
-    /// Removes it.
-    Remove => "RM",
-    /// Returns, copies or uses what the value holds.
-    Access => "access",
-    /// Changes what the value holds.
-    Update => "update",
-    /// Adds to it and changes nothing that is there.
-    Insert => "insert",
-    /// Deletes some or all of it.
-    Delete => "delete",
-    /// Is no key, but decides as one would where in a cluster the command runs.
-    NotKey => "not_key",
-    /// There may be keys elsewhere, too.
-    Incomplete => "incomplete",
-    /// The arguments decide which of these flags are true.
-    VariableFlags => "variable_flags",
-}
-
-/// Where a command's keys are: from argument `first` on, every `step`th, up to `last`; or behind their number; or where
-/// no rule says, and the command itself must be known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeySpec {
-    /// Index of the first key; the command's name has index 0.
-    pub first: usize,
-    /// The word behind which the keys stand, and where the search for it begins: from the end backwards where negative.
-    pub keyword: Option<(&'static str, i32)>,
-    /// The last key's index relative to the first, or, where negative, to the number of arguments (-1: the last).
-    pub last: i32,
-    /// Distance from one key to the next.
-    pub step: usize,
-    /// Whether argument `first` is the number of the keys that follow it.
-    pub counted: bool,
-    /// Whether only the first half of these arguments are keys.
-    pub half: bool,
-    /// Whether no rule tells the places.
-    pub unknown: bool,
-    /// How they are used.
-    pub flags: KeyFlags,
-    /// A remark that COMMAND INFO shows.
-    pub notes: Option<&'static str>,
-}
-
-impl KeySpec {
-    /// Keys at these places.
-    pub const fn range(first: usize, last: i32, step: usize, flags: &[KeyFlag]) -> KeySpec {
-        KeySpec {
-            first,
-            keyword: None,
-            last,
-            step,
-            counted: false,
-            half: false,
-            unknown: false,
-            flags: KeyFlags::of(flags),
-            notes: None,
-        }
-    }
-
-    /// One key, the first argument.
-    pub const fn first(flags: &[KeyFlag]) -> KeySpec {
-        KeySpec::range(1, 0, 1, flags)
-    }
-
-    /// One key, the second argument.
-    pub const fn second(flags: &[KeyFlag]) -> KeySpec {
-        KeySpec::range(2, 0, 1, flags)
-    }
-
-    /// Keys from an argument to the last.
-    pub const fn all_from(first: usize, flags: &[KeyFlag]) -> KeySpec {
-        KeySpec::range(first, -1, 1, flags)
-    }
-
-    /// Keys that no rule tells.
-    pub const fn unknown(flags: &[KeyFlag]) -> KeySpec {
-        KeySpec {
-            unknown: true,
-            ..KeySpec::range(0, 0, 1, flags)
-        }
-    }
-
-    /// As many keys as argument `first` says, behind it.
-    pub const fn counted(first: usize, flags: &[KeyFlag]) -> KeySpec {
-        KeySpec {
-            counted: true,
-            ..KeySpec::range(first, 0, 1, flags)
-        }
-    }
-
-    /// A key behind a word, or keys up to `last`.
-    pub const fn keyword(word: &'static str, from: i32, last: i32, flags: &[KeyFlag]) -> KeySpec {
-        KeySpec {
-            keyword: Some((word, from)),
-            ..KeySpec::range(0, last, 1, flags)
-        }
-    }
-
-    /// Only the first half of these arguments: as many others follow.
-    pub const fn half(mut self) -> KeySpec {
-        self.half = true;
-        self
-    }
-
-    /// The first key's index and the last one's relative to it (or to the number of arguments) in these arguments;
-    /// none where they are not counted as they should be, or the word is not there.
-    fn range_in(&self, arguments: &[&[u8]]) -> Option<(usize, i32)> {
-        if self.unknown {
-            // Only SORT has such keys: those it reads follow from data, the one it stores into from its options.
-            let stores = self.flags.has(KeyFlag::Overwrite);
-            let place = stores.then(|| sort_target(arguments)).flatten()?;
-            return Some((place, 0));
-        }
-        if let Some((word, from)) = self.keyword {
-            let is_word = |place: &usize| arguments[*place].eq_ignore_ascii_case(word.as_bytes());
-            let place = match usize::try_from(from) {
-                Ok(from) => (from..arguments.len()).find(is_word),
-                Err(_) => {
-                    let left = (arguments.len() + 1).saturating_sub(from.unsigned_abs() as usize);
-                    (1..left).rev().find(is_word)
-                }
-            };
-            let first = place? + 1;
-            if self.half {
-                let keys = arguments.len().saturating_sub(first) / 2;
-                return Some((first, i32::try_from(keys).ok()? - 1)).filter(|_| keys > 0);
-            }
-            return Some((first, self.last));
-        }
-        if !self.counted {
-            return Some((self.first, self.last));
-        }
-        let keys = parse_integer(arguments.get(self.first)?)?;
-        let left = arguments.len() - self.first - 1;
-        let keys = usize::try_from(keys)
-            .ok()
-            .filter(|keys| (1..=left).contains(keys))?;
-        Some((self.first + 1, i32::try_from(keys).ok()? - 1))
-    }
-
-    /// With a remark.
-    pub const fn notes(mut self, text: &'static str) -> KeySpec {
-        self.notes = Some(text);
-        self
-    }
-}
+use super::flags::{Categories, Category, Flag, Flags, Group, KeyFlag, KeyFlags};
+use super::key_spec::{KeySpec, bitfield_flags, set_flags};
 
 /// One command or subcommand.
 #[derive(Clone, Copy, Debug)]
@@ -422,7 +66,22 @@ const KEEPING: &[&str] = &[
 /// Commands that are not for writing but may be copied to replicas, which a pause of writes holds back as well.
 const MAY_REPLICATE: [&str; 5] = ["pfcount", "publish", "spublish", "eval", "evalsha"];
 
+/// Commands with up to so many arguments find room as they need it.
+const FEW: usize = 64;
+/// Of so many items that are added to one value or taken out of it, one counts as a key: most of a whole value is made
+/// without a log, and the log of a leaf or a bucket serves all of its items.
+const ITEMS_OF_KEY: usize = 8;
+
 impl Command {
+    /// What the command brings, where that is much.
+    #[inline(always)]
+    pub(crate) fn load(&self, arguments: &[&[u8]]) -> Load {
+        if arguments.len() <= FEW {
+            return Load::default();
+        }
+        of_many(self, arguments)
+    }
+
     /// Whether it removes data, so that it may use what a full store keeps for that (H6).
     pub fn removes(&self) -> bool {
         self.flags.has(Flag::Write)
@@ -653,49 +312,15 @@ impl Command {
     }
 }
 
-/// The place of the key that SORT stores its result in: the last one named.
-fn sort_target(arguments: &[&[u8]]) -> Option<usize> {
-    let (mut place, mut target) = (2, None);
-    while let Some(option) = arguments.get(place) {
-        let is = |name: &[u8]| option.eq_ignore_ascii_case(name);
-        place += match () {
-            () if is(b"LIMIT") => 3,
-            () if is(b"GET") || is(b"BY") => 2,
-            () => 1,
-        };
-        if is(b"STORE") && place < arguments.len() {
-            target = Some(place);
-        }
+#[cold]
+fn of_many(command: &Command, arguments: &[&[u8]]) -> Load {
+    if !command.flags.has(Flag::Write) {
+        return Load::default();
     }
-    target
-}
-
-/// How BITFIELD uses its key: it reads it only, where it is well-formed and all its subcommands are GET.
-fn bitfield_flags(arguments: &[&[u8]]) -> KeyFlags {
-    let mut rest = arguments.get(2..).unwrap_or_default();
-    while let [name, _, behind @ ..] = rest {
-        rest = match behind {
-            _ if name.eq_ignore_ascii_case(b"OVERFLOW") => behind,
-            [_, behind @ ..] if name.eq_ignore_ascii_case(b"GET") => behind,
-            _ => break,
-        };
-    }
-    if rest.is_empty() {
-        KeyFlags::of(&[KeyFlag::ReadOnly, KeyFlag::Access])
-    } else {
-        KeyFlags::of(&[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Update])
-    }
-}
-
-/// How SET uses its key: it reads it only with GET.
-fn set_flags(arguments: &[&[u8]]) -> KeyFlags {
-    let options = arguments.get(3..).unwrap_or_default();
-    if options
-        .iter()
-        .any(|option| option.eq_ignore_ascii_case(b"GET"))
-    {
-        KeyFlags::of(&[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Update])
-    } else {
-        KeyFlags::of(&[KeyFlag::Overwrite, KeyFlag::Update])
+    let many_keys = command.keys.iter().find(|keys| keys.last < 0);
+    let each = many_keys.map_or(ITEMS_OF_KEY, |keys| keys.step);
+    Load {
+        keys: (arguments.len() / each) as u64,
+        bytes: arguments.iter().map(|argument| argument.len() as u64).sum(),
     }
 }

@@ -5,32 +5,9 @@
 //! exactly which it is, in any case, and no byte is compared by itself; the names with an underline or a dot are.
 
 use super::command::Command;
-use super::{
-    bitmap, cluster, connection, feeds, generic, geo, hashes, hyperloglog, lists, pubsub,
-    scripting, server, sets, sorted, streams, strings, transaction, watching,
-};
+use super::rows::FAMILIES;
 use crate::arguments::CommandError;
 
-const FAMILIES: [&[Command]; 18] = [
-    strings::COMMANDS,
-    bitmap::COMMANDS,
-    hyperloglog::COMMANDS,
-    lists::COMMANDS,
-    generic::COMMANDS,
-    hashes::COMMANDS,
-    sets::COMMANDS,
-    sorted::COMMANDS,
-    geo::COMMANDS,
-    connection::COMMANDS,
-    server::COMMANDS,
-    watching::COMMANDS,
-    transaction::COMMANDS,
-    pubsub::COMMANDS,
-    scripting::COMMANDS,
-    streams::COMMANDS,
-    cluster::COMMANDS,
-    feeds::COMMANDS,
-];
 /// Number of commands without their subcommands.
 const TOP: usize = count(false);
 /// Number of commands and subcommands. The subcommands' numbers follow those of all others.

@@ -5,40 +5,22 @@
 //! server field by field. Only feeds are ours.
 //!
 //! - `command`: what the table says of one command.
-//! - `keys`: where commands have their keys and what they do with them, by name.
-//! - `load`: what a command brings with it, so that room is reserved before it takes a lock.
+//! - `flags`: its group, flags and categories, and how it uses keys.
+//! - `key_spec`: where its keys stand among its arguments.
 //! - `lookup`: from a name to its command, in a few nanoseconds.
+//! - `rows`: the rows of the table.
 //! - `syntax`: from the syntax of a command to its arguments.
-//! - `bitmap`, `cluster`, `connection`, `generic`, `geo`, `hashes`, `hyperloglog`, `lists`, `pubsub`, `scripting`,
-//!   `server`, `sets`, `sorted`, `streams`, `strings`, `transaction`: the rows, a file for each of Redis' groups of commands.
-//! - `watching`: the rows of the group `server` that look at how the server does, and at what it has not.
-//! - `feeds`: the rows of commands that Redis does not have.
 
-mod bitmap;
-mod cluster;
 mod command;
-mod connection;
-mod feeds;
-mod generic;
-mod geo;
-mod hashes;
-mod hyperloglog;
-mod keys;
-mod lists;
-mod load;
+mod flags;
+mod key_spec;
 mod lookup;
-mod pubsub;
-mod scripting;
-mod server;
-mod sets;
-mod sorted;
-mod streams;
-mod strings;
+mod rows;
 mod syntax;
-mod transaction;
-mod watching;
 
-pub use command::{Categories, Category, Command, Flag, Flags, Group, KeyFlag, KeyFlags, KeySpec};
+pub use command::Command;
+pub use flags::{Categories, Category, Flag, Flags, Group, KeyFlag, KeyFlags};
+pub use key_spec::KeySpec;
 pub(crate) use lookup::{COUNT, DEBUG, DEL, EXEC, GET, SET, number_of};
 pub use lookup::{all, find, find_full, resolve, resolve_name, with_subcommands};
 pub(crate) use syntax::{Argument, Kind};

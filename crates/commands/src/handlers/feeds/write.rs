@@ -7,7 +7,7 @@ use super::values::{bytes_of, limits, reply_with, reply_with_one, value, values}
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
-use crate::handlers::lists::end;
+use crate::handlers::collections::lists::end;
 use crate::reply::Reply;
 use crate::session::Session;
 

@@ -1,0 +1,403 @@
+//! Lists.
+
+use undercroft_engine::{End, Inserted, Positions};
+
+use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
+use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("lpush", lpush),
+    ("rpush", rpush),
+    ("lpushx", lpushx),
+    ("rpushx", rpushx),
+    ("lpop", lpop),
+    ("rpop", rpop),
+    ("llen", llen),
+    ("lrange", lrange),
+    ("lindex", lindex),
+    ("lset", lset),
+    ("linsert", linsert),
+    ("lrem", lrem),
+    ("ltrim", ltrim),
+    ("lpos", lpos),
+    ("lmove", lmove),
+    ("rpoplpush", rpoplpush),
+    ("lmpop", lmpop),
+];
+
+/// LPUSH.
+fn lpush(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    push(context, arguments, End::Left, false, reply)
+}
+
+/// RPUSH.
+fn rpush(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    push(context, arguments, End::Right, false, reply)
+}
+
+/// LPUSHX.
+fn lpushx(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    push(context, arguments, End::Left, true, reply)
+}
+
+/// RPUSHX.
+fn rpushx(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    push(context, arguments, End::Right, true, reply)
+}
+
+fn push(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    end: End,
+    if_present: bool,
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let key = store.key(arguments[1]);
+    let length = store.write(store.shards_of([&key]), |writer| {
+        Ok::<_, Failure>(writer.list_push(database, &key, end, &arguments[2..], if_present)?)
+    })?;
+    store.note_use(&key);
+    reply.integer(length as i64);
+    Ok(())
+}
+
+/// LPOP.
+fn lpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    pop(context, arguments, End::Left, "lpop", reply)
+}
+
+/// RPOP.
+fn rpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    pop(context, arguments, End::Right, "rpop", reply)
+}
+
+fn pop(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    end: End,
+    name: &str,
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let count = match arguments {
+        [_, _] => None,
+        [_, _, count] => Some(positive(
+            count,
+            "ERR value is out of range, must be positive",
+        )?),
+        _ => return Err(CommandError::wrong_arity(name).into()),
+    };
+    let (store, database) = (context.store, context.database());
+    let key = store.key(arguments[1]);
+    let items = &mut context.session.items;
+    let found = store.write_into(store.shards_of([&key]), items, |writer, items| {
+        Ok::<_, Failure>(writer.list_pop(database, &key, end, count.unwrap_or(1), items)?)
+    })?;
+    store.note_use(&key);
+    let items = &context.session.items;
+    match count {
+        None if items.is_empty() => reply.null(),
+        None => reply.bulk(items.get(0)),
+        Some(_) if !found => reply.null_array(),
+        Some(_) => {
+            reply.array(items.len());
+            reply.bulks(items);
+        }
+    }
+    Ok(())
+}
+
+/// An integer that is not negative; `error` for anything else.
+fn positive(argument: &[u8], error: &'static str) -> Result<u64, CommandError> {
+    let value = parse_integer(argument).and_then(|value| u64::try_from(value).ok());
+    value.ok_or(CommandError::fixed(error))
+}
+
+/// LLEN.
+fn llen(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let key = store.key(arguments[1]);
+    let length = store.read(store.shards_of([&key]), |reader| {
+        Ok::<_, Failure>(reader.list_length(database, &key)?)
+    })?;
+    context.looked_up(&key, length > 0);
+    reply.integer(length as i64);
+    Ok(())
+}
+
+/// LRANGE.
+fn lrange(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let range = (integer(arguments[2])?, integer(arguments[3])?);
+    let (store, database) = (context.store, context.database());
+    let key = store.key(arguments[1]);
+    let items = &mut context.session.items;
+    let found = store.read_into(store.shards_of([&key]), items, |reader, items| {
+        Ok::<_, Failure>(reader.list_range(database, &key, range, items)?)
+    })?;
+    context.looked_up(&key, found);
+    let items = &context.session.items;
+    reply.array(items.len());
+    reply.bulks(items);
+    Ok(())
+}
+
+/// LINDEX.
+fn lindex(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let key = store.key(arguments[1]);
+    let index = integer(arguments[2]);
+    let items = &mut context.session.items;
+    let (found, there) = store.read_into(store.shards_of([&key]), items, |reader, items| {
+        let index = index.as_ref().copied().unwrap_or(0);
+        Ok::<_, Failure>(reader.list_index(database, &key, index, items)?)
+    })?;
+    context.looked_up(&key, found);
+    if found {
+        // A bad index is no error where there is no key.
+        index?;
+    }
+    if there {
+        reply.bulk(context.session.items.get(0));
+    } else {
+        reply.null();
+    }
+    Ok(())
+}
+
+/// LSET.
+fn lset(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let key = store.key(arguments[1]);
+    store.write(store.shards_of([&key]), |writer| {
+        if writer.list_length(database, &key)? == 0 {
+            return Err(CommandError::NO_SUCH_KEY.into());
+        }
+        let index = integer(arguments[2])?;
+        match writer.list_set(database, &key, index, arguments[3])? {
+            (_, true) => Ok::<_, Failure>(()),
+            (_, false) => Err(CommandError::fixed("ERR index out of range").into()),
+        }
+    })?;
+    store.note_use(&key);
+    reply.ok();
+    Ok(())
+}
+
+/// LINSERT.
+fn linsert(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let before = is_keyword(arguments[2], "BEFORE");
+    if !before && !is_keyword(arguments[2], "AFTER") {
+        return Err(CommandError::SYNTAX.into());
+    }
+    let (store, database) = (context.store, context.database());
+    let key = store.key(arguments[1]);
+    let inserted = store.write(store.shards_of([&key]), |writer| {
+        let (pivot, value) = (arguments[3], arguments[4]);
+        Ok::<_, Failure>(writer.list_insert(database, &key, before, pivot, value)?)
+    })?;
+    store.note_use(&key);
+    reply.integer(match inserted {
+        Inserted::NoKey => 0,
+        Inserted::NoPivot => -1,
+        Inserted::Length(length) => length as i64,
+    });
+    Ok(())
+}
+
+/// LREM.
+fn lrem(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let count = integer(arguments[2])?;
+    let (store, database) = (context.store, context.database());
+    let key = store.key(arguments[1]);
+    let removed = store.write(store.shards_of([&key]), |writer| {
+        Ok::<_, Failure>(writer.list_remove(database, &key, count, arguments[3])?)
+    })?;
+    store.note_use(&key);
+    reply.integer(removed as i64);
+    Ok(())
+}
+
+/// LTRIM.
+fn ltrim(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let (start, stop) = (integer(arguments[2])?, integer(arguments[3])?);
+    let (store, database) = (context.store, context.database());
+    let key = store.key(arguments[1]);
+    store.write(store.shards_of([&key]), |writer| {
+        Ok::<_, Failure>(writer.list_trim(database, &key, start, stop)?)
+    })?;
+    store.note_use(&key);
+    reply.ok();
+    Ok(())
+}
+
+/// LPOS.
+fn lpos(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let (mut rank, mut count, mut most) = (1, None, 0);
+    let mut rest = &arguments[3..];
+    while let [option, value, behind @ ..] = rest {
+        rest = behind;
+        if is_keyword(option, "RANK") {
+            rank = rank_argument(value)?;
+        } else if is_keyword(option, "COUNT") {
+            count = Some(positive(value, "ERR COUNT can't be negative")?);
+        } else if is_keyword(option, "MAXLEN") {
+            most = positive(value, "ERR MAXLEN can't be negative")?;
+        } else {
+            return Err(CommandError::SYNTAX.into());
+        }
+    }
+    if !rest.is_empty() {
+        return Err(CommandError::SYNTAX.into());
+    }
+    let wanted = Positions {
+        rank,
+        count: count.unwrap_or(1),
+        most,
+    };
+    let (store, database) = (context.store, context.database());
+    let key = store.key(arguments[1]);
+    let mut positions = Vec::new();
+    let found = store.read_into(
+        store.shards_of([&key]),
+        &mut positions,
+        |reader, positions| {
+            let text = arguments[2];
+            Ok::<_, Failure>(reader.list_positions(database, &key, text, wanted, positions)?)
+        },
+    )?;
+    context.looked_up(&key, found);
+    match (count, positions.as_slice()) {
+        (None, [position, ..]) => reply.integer(*position as i64),
+        (None, []) => reply.null(),
+        (Some(_), positions) => {
+            reply.array(positions.len());
+            for position in positions {
+                reply.integer(*position as i64);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The RANK of LPOS.
+fn rank_argument(argument: &[u8]) -> Result<i64, CommandError> {
+    match integer(argument)? {
+        0 => Err(CommandError::fixed(
+            "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list",
+        )),
+        // Which Redis takes for the first one from the tail: it has no positive counterpart.
+        i64::MIN => Ok(-1),
+        rank => Ok(rank),
+    }
+}
+
+/// LEFT or RIGHT.
+pub(crate) fn end(argument: &[u8]) -> Result<End, CommandError> {
+    if is_keyword(argument, "LEFT") {
+        Ok(End::Left)
+    } else if is_keyword(argument, "RIGHT") {
+        Ok(End::Right)
+    } else {
+        Err(CommandError::SYNTAX)
+    }
+}
+
+/// LMOVE.
+fn lmove(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let (from_end, to_end) = (end(arguments[3])?, end(arguments[4])?);
+    move_item(context, arguments, from_end, to_end, reply)
+}
+
+/// RPOPLPUSH.
+fn rpoplpush(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    move_item(context, arguments, End::Right, End::Left, reply)
+}
+
+fn move_item(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    from_end: End,
+    to_end: End,
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let (from, to) = (store.key(arguments[1]), store.key(arguments[2]));
+    let items = &mut context.session.items;
+    let moved = store.write_into(store.shards_of([&from, &to]), items, |writer, items| {
+        Ok::<_, Failure>(writer.list_move(database, (&from, from_end), (&to, to_end), items)?)
+    })?;
+    if moved {
+        store.note_use(&from);
+        store.note_use(&to);
+        reply.bulk(context.session.items.get(0));
+    } else {
+        reply.null();
+    }
+    Ok(())
+}
+
+/// What LMPOP and its blocking relative are asked for.
+pub(super) struct Several<'a> {
+    pub(super) keys: &'a [&'a [u8]],
+    pub(super) end: End,
+    pub(super) count: u64,
+}
+
+impl<'a> Several<'a> {
+    /// From the number of keys on.
+    pub(super) fn parse(arguments: &'a [&'a [u8]]) -> Result<Several<'a>, CommandError> {
+        let above_zero = |argument: &[u8], error| match positive(argument, error)? {
+            0 => Err(CommandError::fixed(error)),
+            number => Ok(number),
+        };
+        let keys = above_zero(arguments[0], "ERR numkeys should be greater than 0")?;
+        let keys = usize::try_from(keys).unwrap_or(usize::MAX);
+        let Some((keys, [place, rest @ ..])) = arguments[1..].split_at_checked(keys) else {
+            return Err(CommandError::SYNTAX);
+        };
+        let end = end(place)?;
+        let count = match rest {
+            [] => 1,
+            [option, count, rest @ ..] if is_keyword(option, "COUNT") => {
+                let count = above_zero(count, "ERR count should be greater than 0")?;
+                if !rest.is_empty() {
+                    return Err(CommandError::SYNTAX);
+                }
+                count
+            }
+            _ => return Err(CommandError::SYNTAX),
+        };
+        Ok(Several { keys, end, count })
+    }
+}
+
+/// LMPOP.
+fn lmpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let several = Several::parse(&arguments[1..])?;
+    let (store, database) = (context.store, context.database());
+    let keys = context.keys(several.keys);
+    let items = &mut context.session.items;
+    let found = store.write_into(store.shards_of(&keys), items, |writer, items| {
+        for (index, key) in keys.iter().enumerate() {
+            if writer.list_pop(database, key, several.end, several.count, items)? {
+                return Ok(Some(index));
+            }
+        }
+        Ok::<_, Failure>(None)
+    })?;
+    match found {
+        None => reply.null_array(),
+        Some(index) => {
+            store.note_use(&keys[index]);
+            let items = &context.session.items;
+            reply.array(2);
+            reply.bulk(several.keys[index]);
+            reply.array(items.len());
+            reply.bulks(items);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,335 @@
+//! CLIENT: connections, this one and the others, and the processes that map the store.
+
+use std::fs;
+
+use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::Outcome;
+use crate::reply::Reply;
+use crate::session::{ClientInfo, ClientKind, KillFilter, ReplyMode, Session};
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("client|id", id),
+    ("client|getname", getname),
+    ("client|setname", setname),
+    ("client|setinfo", setinfo),
+    ("client|info", info),
+    ("client|list", list),
+    ("client|kill", kill),
+    ("client|no-evict", no_evict),
+    ("client|no-touch", no_touch),
+    ("client|pause", pause),
+    ("client|unpause", unpause),
+    ("client|unblock", unblock),
+    ("client|reply", reply_mode),
+];
+
+/// CLIENT ID.
+fn id(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    reply.integer(context.session.id as i64);
+    Ok(())
+}
+
+/// CLIENT GETNAME.
+fn getname(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let name = &context.session.name;
+    reply.bulk_or_null((!name.is_empty()).then_some(name));
+    Ok(())
+}
+
+/// CLIENT SETNAME.
+fn setname(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    context.session.set_name(arguments[2])?;
+    reply.ok();
+    Ok(())
+}
+
+/// CLIENT SETINFO, of Redis 7.2, which clients send as they connect.
+fn setinfo(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    context.session.set_library(arguments[2], arguments[3])?;
+    reply.ok();
+    Ok(())
+}
+
+/// All connections of this process as they are now: the others as their threads showed them last, and the one that sent
+/// these arguments.
+pub(crate) fn connections(context: &Context<'_>, arguments: &[&[u8]]) -> Vec<ClientInfo> {
+    let mut clients = context.host.connections.clients();
+    let own = own_info(context, arguments);
+    match clients.iter_mut().find(|client| client.id == own.id) {
+        None => clients.push(own),
+        Some(listed) => *listed = own,
+    }
+    clients
+}
+
+fn own_info(context: &Context<'_>, arguments: &[&[u8]]) -> ClientInfo {
+    let now = context.host.now_microseconds() / 1000;
+    let mut info = context.session.info(now);
+    info.arguments = arguments.iter().map(|argument| argument.len()).sum();
+    // Where the store cannot tell now, EXEC will.
+    let changed = |watch| !context.store.is_unchanged(watch).unwrap_or(true);
+    info.dirty = context.session.watches.iter().any(changed);
+    info
+}
+
+/// Numbers of processes stand behind this one, so that they are none of a connection's.
+const IDS: u64 = 1 << 40;
+
+/// A line for each process that has the store open but this one, whose connections are known by themselves. A process
+/// has the store's path and its own number for an address, and its program's name. Where they cannot be asked for,
+/// there is none.
+fn processes(context: &Context<'_>) -> Vec<ClientInfo> {
+    let now = context.host.now_microseconds() / 1000;
+    let shown = |letter: char| {
+        if letter.is_ascii_graphic() {
+            letter
+        } else {
+            '?'
+        }
+    };
+    let path: String = context
+        .store
+        .path()
+        .to_string_lossy()
+        .chars()
+        .map(shown)
+        .collect();
+    let users = context.store.users().unwrap_or_default();
+    let lines = users.iter().map(|user| {
+        let joined = user.member.as_ref().map(|member| member.joined as i64);
+        let mut session = Session::new(
+            IDS + u64::from(user.pid),
+            Some("default".into()),
+            joined.unwrap_or(now),
+        );
+        session.last_command_at = now;
+        session.address = format!("{path}:{}", user.pid);
+        session.local_address = format!("{path}:0");
+        if let Some(name) = user.here.then(|| program(user.pid)).flatten() {
+            // A name that CLIENT LIST could not show is none.
+            let _ = session.set_name(name.trim().as_bytes());
+        }
+        session.info(now)
+    });
+    lines.collect()
+}
+
+/// The program's name, as the system shows it.
+fn program(pid: u32) -> Option<String> {
+    fs::read_to_string(format!("/proc/{pid}/comm")).ok()
+}
+
+fn write_lines(clients: &[ClientInfo], reply: &mut dyn Reply) {
+    let text: String = clients.iter().map(|client| format!("{client}\n")).collect();
+    reply.verbatim("txt", text.as_bytes());
+}
+
+/// CLIENT INFO.
+fn info(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    write_lines(&[own_info(context, arguments)], reply);
+    Ok(())
+}
+
+fn kind(name: &[u8]) -> Result<ClientKind, CommandError> {
+    Ok(match name.to_ascii_lowercase().as_slice() {
+        b"normal" => ClientKind::Normal,
+        b"master" => ClientKind::Master,
+        b"slave" | b"replica" => ClientKind::Replica,
+        b"pubsub" => ClientKind::Pubsub,
+        _ => {
+            return Err(CommandError::quoting("ERR Unknown client type ", name, ""));
+        }
+    })
+}
+
+/// CLIENT LIST.
+fn list(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let (mut wanted_kind, mut wanted_ids) = (None, None);
+    match &arguments[2..] {
+        [] => {}
+        [option, name] if is_keyword(option, "TYPE") => wanted_kind = Some(kind(name)?),
+        [option, ids @ ..] if is_keyword(option, "ID") && !ids.is_empty() => {
+            let ids: Option<Vec<i64>> = ids.iter().map(|id| parse_integer(id)).collect();
+            wanted_ids = Some(ids.ok_or(CommandError::fixed("ERR Invalid client ID"))?);
+        }
+        _ => return Err(CommandError::SYNTAX.into()),
+    }
+    let mut clients = connections(context, arguments);
+    clients.extend(processes(context));
+    clients.retain(|client| {
+        wanted_kind.is_none_or(|kind| kind == client.kind())
+            && wanted_ids
+                .as_ref()
+                .is_none_or(|ids| ids.contains(&(client.id as i64)))
+    });
+    write_lines(&clients, reply);
+    Ok(())
+}
+
+/// CLIENT KILL.
+fn kill(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let own = own_info(context, arguments);
+    let (filter, spares_caller) = match arguments {
+        [_, _, address] => {
+            let address = Some(text(address));
+            let filter = KillFilter {
+                address,
+                ..KillFilter::default()
+            };
+            (filter, false)
+        }
+        _ => kill_filter(&arguments[2..])?,
+    };
+    let suicide = !spares_caller && filter.matches(&own);
+    let others = KillFilter {
+        except: Some(own.id),
+        ..filter
+    };
+    let killed = context.host.connections.kill(&others) + usize::from(suicide);
+    if suicide {
+        context.session.close_after_reply = true;
+    }
+    if arguments.len() > 3 {
+        reply.integer(killed as i64);
+    } else if killed > 0 {
+        reply.ok();
+    } else {
+        return Err(CommandError::fixed("ERR No such client").into());
+    }
+    Ok(())
+}
+
+fn text(argument: &[u8]) -> String {
+    String::from_utf8_lossy(argument).into_owned()
+}
+
+/// The filter in pairs of option and value, and whether the caller itself is spared.
+fn kill_filter(mut rest: &[&[u8]]) -> Result<(KillFilter, bool), CommandError> {
+    let (mut filter, mut spares_caller) = (KillFilter::default(), true);
+    while let [option, value, behind @ ..] = rest {
+        rest = behind;
+        match option.to_ascii_uppercase().as_slice() {
+            b"ID" => {
+                let id = parse_integer(value).and_then(|id| u64::try_from(id).ok());
+                let id = id.filter(|id| *id > 0);
+                filter.id = Some(id.ok_or(CommandError::fixed(
+                    "ERR client-id should be greater than 0",
+                ))?);
+            }
+            b"TYPE" => filter.kind = Some(kind(value)?),
+            b"ADDR" => filter.address = Some(text(value)),
+            b"LADDR" => filter.local_address = Some(text(value)),
+            b"USER" if *value == b"default" => filter.user = Some(text(value)),
+            b"USER" => {
+                return Err(CommandError::quoting("ERR No such user ", value, ""));
+            }
+            b"SKIPME" if is_keyword(value, "yes") => spares_caller = true,
+            b"SKIPME" if is_keyword(value, "no") => spares_caller = false,
+            _ => return Err(CommandError::SYNTAX),
+        }
+    }
+    if rest.is_empty() {
+        Ok((filter, spares_caller))
+    } else {
+        Err(CommandError::SYNTAX)
+    }
+}
+
+/// CLIENT REPLY. OFF and SKIP are not answered.
+fn reply_mode(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let mode = &mut context.session.reply_mode;
+    match arguments[2].to_ascii_uppercase().as_slice() {
+        b"ON" => {
+            *mode = ReplyMode::On;
+            reply.ok();
+        }
+        b"OFF" => *mode = ReplyMode::Off,
+        b"SKIP" if *mode != ReplyMode::Off => *mode = ReplyMode::SkipNext,
+        b"SKIP" => {}
+        _ => return Err(CommandError::SYNTAX.into()),
+    }
+    Ok(())
+}
+
+/// CLIENT NO-EVICT.
+fn no_evict(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    context.session.no_evict = on_or_off(arguments[2])?;
+    reply.ok();
+    Ok(())
+}
+
+/// CLIENT NO-TOUCH, of Redis 7.2.
+fn no_touch(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let untouched = on_or_off(arguments[2])?;
+    context.session.no_touch = untouched;
+    context.store = context.store.leaving_untouched(untouched);
+    reply.ok();
+    Ok(())
+}
+
+fn on_or_off(argument: &[u8]) -> Result<bool, CommandError> {
+    if is_keyword(argument, "ON") {
+        Ok(true)
+    } else if is_keyword(argument, "OFF") {
+        Ok(false)
+    } else {
+        Err(CommandError::SYNTAX)
+    }
+}
+
+/// CLIENT PAUSE.
+fn pause(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let all = match &arguments[3..] {
+        [] => true,
+        [mode] if is_keyword(mode, "ALL") => true,
+        [mode] if is_keyword(mode, "WRITE") => false,
+        [_] => {
+            return Err(CommandError::fixed("ERR CLIENT PAUSE mode must be WRITE or ALL").into());
+        }
+        _ => return Err(CommandError::subcommand_syntax("client", arguments[1]).into()),
+    };
+    let now = context.host.now_microseconds() / 1000;
+    let until = match parse_integer(arguments[2]) {
+        None => Err("ERR timeout is not an integer or out of range"),
+        Some(..0) => Err("ERR timeout is negative"),
+        // As in Redis, a time beyond 64 bits has passed.
+        Some(time) => Ok(time.wrapping_add(now)),
+    };
+    let until = until.map_err(CommandError::fixed)?;
+    context
+        .host
+        .connections
+        .pause(until, all)
+        .map_err(CommandError::new)?;
+    reply.ok();
+    Ok(())
+}
+
+/// CLIENT UNPAUSE.
+fn unpause(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    context.host.connections.unpause();
+    reply.ok();
+    Ok(())
+}
+
+/// CLIENT UNBLOCK.
+fn unblock(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let with_error = match &arguments[3..] {
+        [] => false,
+        [reason] if is_keyword(reason, "TIMEOUT") => false,
+        [reason] if is_keyword(reason, "ERROR") => true,
+        [_] => {
+            return Err(CommandError::fixed(
+                "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR",
+            )
+            .into());
+        }
+        _ => return Err(CommandError::subcommand_syntax("client", arguments[1]).into()),
+    };
+    let id = u64::try_from(integer(arguments[2])?).unwrap_or(0);
+    let unblocked = context.host.inbox.unblock(id, with_error)?;
+    reply.integer(unblocked.into());
+    Ok(())
+}

@@ -1,0 +1,245 @@
+//! The connection itself: PING, SELECT, HELLO, AUTH, MONITOR and their like.
+
+use crate::arguments::{CommandError, is_keyword, parse_integer};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::Outcome;
+use crate::handlers::connections::pubsub::unsubscribe_all;
+use crate::handlers::keys::keyspace::database_number;
+use crate::protocol::Protocol;
+use crate::reply::Reply;
+use crate::scripts::busy;
+use crate::session::{Session, check_name};
+use crate::table::{Command, Flag, REDIS_VERSION};
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("ping", ping),
+    ("echo", echo),
+    ("select", select),
+    ("hello", hello),
+    ("auth", auth),
+    ("quit", quit),
+    ("reset", reset),
+    ("time", time),
+    ("monitor", monitor),
+];
+
+const WRONG_PASSWORD: CommandError =
+    CommandError::fixed("WRONGPASS invalid username-password pair or user is disabled.");
+
+/// PING.
+fn ping(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    // As in Redis, clients that ask whether all is well learn that a script takes long.
+    if !context.scripted
+        && let Some(script) = context.store.store().running_script()
+    {
+        return Err(busy(script.is_function).into());
+    }
+    let session = &context.session;
+    let among_messages = !session.subscriptions.is_empty() && session.protocol == Protocol::Resp2;
+    match arguments {
+        [_] | [_, _] if among_messages => {
+            reply.array(2);
+            reply.bulk(b"pong");
+            reply.bulk(arguments.get(1).copied().unwrap_or_default());
+        }
+        [_] => reply.simple("PONG"),
+        [_, message] => reply.bulk(message),
+        _ => return Err(CommandError::wrong_arity("ping").into()),
+    }
+    Ok(())
+}
+
+/// ECHO.
+fn echo(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    reply.bulk(arguments[1]);
+    Ok(())
+}
+
+/// SELECT.
+fn select(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    context.session.database = database_number(arguments[1])? as u32;
+    reply.ok();
+    Ok(())
+}
+
+/// Logs a user in.
+fn log_in(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(), CommandError> {
+    if !context.host.connections.authenticate(user, password) {
+        return Err(WRONG_PASSWORD);
+    }
+    context.session.user = Some(String::from_utf8_lossy(user).into());
+    Ok(())
+}
+
+/// AUTH.
+fn auth(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let (user, password) = match arguments {
+        [_, password] => {
+            if context.host.connections.initial_user().is_some() {
+                return Err(CommandError::fixed(
+                    "ERR AUTH <password> called without any password configured for the default user. Are you sure \
+                     your configuration is correct?",
+                )
+                .into());
+            }
+            (&b"default"[..], *password)
+        }
+        [_, user, password] => (*user, *password),
+        _ => return Err(CommandError::SYNTAX.into()),
+    };
+    log_in(context, user, password)?;
+    reply.ok();
+    Ok(())
+}
+
+/// HELLO.
+fn hello(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let mut protocol = context.session.protocol;
+    let mut rest = &arguments[1..];
+    if let [version, behind @ ..] = rest {
+        protocol = match parse_integer(version) {
+            Some(2) => Protocol::Resp2,
+            Some(3) => Protocol::Resp3,
+            Some(_) => {
+                return Err(CommandError::fixed("NOPROTO unsupported protocol version").into());
+            }
+            None => {
+                return Err(CommandError::fixed(
+                    "ERR Protocol version is not an integer or out of range",
+                )
+                .into());
+            }
+        };
+        rest = behind;
+    }
+    while let [option, behind @ ..] = rest {
+        match behind {
+            [user, password, behind @ ..] if is_keyword(option, "AUTH") => {
+                // At once, whatever comes behind it, as in Redis; so is the name.
+                log_in(context, user, password)?;
+                rest = behind;
+            }
+            [new_name, behind @ ..] if is_keyword(option, "SETNAME") => {
+                check_name(new_name)?;
+                context.session.name = new_name.to_vec();
+                rest = behind;
+            }
+            _ => {
+                let before = "ERR Syntax error in HELLO option ";
+                return Err(CommandError::quoting(before, option, "").into());
+            }
+        }
+    }
+    if context.session.user.is_none() {
+        return Err(CommandError::fixed(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH \
+             <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the \
+             same time",
+        )
+        .into());
+    }
+    context.session.protocol = protocol;
+    reply.protocol(protocol);
+    reply.map(7);
+    // Clients that look at the name of the server know this one only.
+    reply.bulk(b"server");
+    reply.bulk(b"redis");
+    reply.bulk(b"version");
+    reply.bulk(REDIS_VERSION.as_bytes());
+    reply.bulk(b"proto");
+    reply.integer(protocol.version());
+    reply.bulk(b"id");
+    reply.integer(context.session.id as i64);
+    reply.bulk(b"mode");
+    reply.bulk(b"standalone");
+    reply.bulk(b"role");
+    reply.bulk(b"master");
+    reply.bulk(b"modules");
+    reply.array(0);
+    Ok(())
+}
+
+/// QUIT.
+fn quit(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    context.session.close_after_reply = true;
+    reply.ok();
+    Ok(())
+}
+
+/// RESET.
+fn reset(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    unsubscribe_all(context)?;
+    if std::mem::take(&mut context.session.monitors) {
+        context.host.connections.end_monitor(context.session);
+    }
+    let user = context.host.connections.initial_user();
+    context.session.reset(user);
+    context.store = context.store.leaving_untouched(false);
+    context.discard();
+    reply.protocol(context.session.protocol);
+    reply.simple("RESET");
+    Ok(())
+}
+
+/// TIME.
+fn time(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let now = context.host.now_microseconds();
+    reply.array(2);
+    reply.bulk((now / 1_000_000).to_string().as_bytes());
+    reply.bulk((now % 1_000_000).to_string().as_bytes());
+    Ok(())
+}
+
+/// MONITOR.
+fn monitor(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    if context.session.multi.is_some() {
+        return Err(
+            CommandError::fixed("ERR MONITOR isn't allowed for DENY BLOCKING client").into(),
+        );
+    }
+    // As in Redis, the second one is not answered.
+    if context.session.monitors {
+        return Ok(());
+    }
+    context
+        .host
+        .connections
+        .monitor(context.session)
+        .map_err(CommandError::new)?;
+    context.session.monitors = true;
+    context.choose_way();
+    reply.ok();
+    Ok(())
+}
+
+/// Whether a command is refused to a connection that monitors: it is none of the clients that a pause holds back, so
+/// Redis keeps it from the data.
+pub(crate) fn refuses_to_monitor(session: &Session, command: &Command) -> bool {
+    let uses_data =
+        |command: &Command| command.may_replicate() || command.flags.has(Flag::ReadOnly);
+    session.monitors
+        && (uses_data(command) || command.name == "exec" && session.has_queued(uses_data))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::find;
+
+    #[test]
+    fn who_monitors_is_kept_from_the_data() {
+        let mut session = Session::new(1, Some("default".into()), 0);
+        let refused = |session: &Session, name: &str| {
+            refuses_to_monitor(session, find(name.as_bytes()).expect("a command"))
+        };
+        assert!(!refused(&session, "get"));
+        session.monitors = true;
+        for name in ["get", "set", "publish", "pfcount", "keys"] {
+            assert!(refused(&session, name), "{name}");
+        }
+        for name in ["ping", "subscribe", "exec", "quit", "reset"] {
+            assert!(!refused(&session, name), "{name}");
+        }
+    }
+}

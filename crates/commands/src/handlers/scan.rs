@@ -1,0 +1,153 @@
+//! What SCAN, HSCAN and their like have in common: cursors, options, and walks over one collection.
+
+use undercroft_engine::glob::{Case, TooComplex, matches};
+use undercroft_engine::{Error, Key, Ranges, Reader};
+
+use crate::arguments::{CommandError, integer, is_keyword};
+use crate::context::Context;
+use crate::failure::Outcome;
+use crate::reply::Reply;
+
+/// The pattern took more steps on a key than [`undercroft_engine::glob::STEP_BUDGET`].
+pub(crate) const TOO_COMPLEX: CommandError =
+    CommandError::fixed("ERR pattern takes too many steps to match, expected a simpler one");
+
+/// As KEYS and SCAN match: a lone `*` takes every key, the empty one, too.
+pub(crate) fn matches_all(pattern: &[u8], key: &[u8]) -> Result<bool, TooComplex> {
+    if pattern == b"*" {
+        return Ok(true);
+    }
+    matches(pattern, key, Case::Sensitive)
+}
+
+/// A cursor as C's `strtoul` reads it, without white space in front: it ends at a zero byte, an empty one is zero, a
+/// sign is allowed.
+pub(crate) fn scan_cursor(text: &[u8]) -> Result<u64, CommandError> {
+    let end = text.iter().position(|byte| *byte == 0);
+    let text = &text[..end.unwrap_or(text.len())];
+    let (negative, digits) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        _ => (false, text),
+    };
+    let sum = digits.iter().try_fold(0u64, |sum, digit| {
+        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+        sum.checked_mul(10)?.checked_add(digit)
+    });
+    match sum {
+        Some(_) if digits.is_empty() && !text.is_empty() => {
+            Err(CommandError::fixed("ERR invalid cursor"))
+        }
+        Some(sum) if negative => Ok(sum.wrapping_neg()),
+        Some(sum) => Ok(sum),
+        None => Err(CommandError::fixed("ERR invalid cursor")),
+    }
+}
+
+/// The options of a scan.
+pub(crate) struct ScanOptions<'a> {
+    /// COUNT, above 0.
+    pub(crate) count: u64,
+    pattern: Option<&'a [u8]>,
+    /// TYPE.
+    pub(crate) kind: Option<&'a [u8]>,
+}
+
+impl<'a> ScanOptions<'a> {
+    /// Only SCAN takes a type.
+    pub(crate) fn parse(
+        mut rest: &[&'a [u8]],
+        takes_type: bool,
+    ) -> Result<ScanOptions<'a>, CommandError> {
+        let (mut count, mut pattern, mut kind) = (10, None, None);
+        while let [option, value, behind @ ..] = rest {
+            rest = behind;
+            if is_keyword(option, "COUNT") {
+                count = integer(value)?;
+                if count < 1 {
+                    return Err(CommandError::SYNTAX);
+                }
+            } else if is_keyword(option, "MATCH") {
+                pattern = Some(*value);
+            } else if takes_type && is_keyword(option, "TYPE") {
+                kind = Some(*value);
+            } else {
+                return Err(CommandError::SYNTAX);
+            }
+        }
+        if !rest.is_empty() {
+            return Err(CommandError::SYNTAX);
+        }
+        Ok(ScanOptions {
+            count: count.unsigned_abs(),
+            pattern,
+            kind,
+        })
+    }
+
+    /// Whether MATCH takes a name.
+    pub(crate) fn matches(&self, name: &[u8]) -> Result<bool, TooComplex> {
+        self.pattern
+            .map_or(Ok(true), |pattern| matches_all(pattern, name))
+    }
+}
+
+/// Answers the next part of a walk over the collection at a key. `part` appends it from a cursor on, `width` texts for
+/// each element, of which the first is matched; none where the key is not there.
+pub(crate) fn scan_collection(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    width: usize,
+    reply: &mut dyn Reply,
+    part: impl Fn(&Reader<'_, '_>, &Key<'_>, u64, u64, &mut Ranges) -> Result<Option<u64>, Error> + Sync,
+) -> Outcome {
+    let cursor = scan_cursor(arguments[2])?;
+    let options = ScanOptions::parse(&arguments[3..], false);
+    // The options are looked at only where there is a key, as in Redis.
+    let count = options.as_ref().map_or(1, |options| options.count);
+    let mut texts = Ranges::new();
+    let next = context.look_into(arguments[1], &mut texts, |reader, key, texts| {
+        Ok(part(reader, key, cursor, count, texts)?)
+    })?;
+    let mut wanted = Vec::new();
+    if next.is_some() {
+        let options = options?;
+        for element in 0..texts.len() / width {
+            let name = texts.get(element * width);
+            if options.matches(name).map_err(|_| TOO_COMPLEX)? {
+                wanted.push(element);
+            }
+        }
+    }
+    reply.array(2);
+    reply.bulk(next.unwrap_or(0).to_string().as_bytes());
+    reply.array(wanted.len() * width);
+    for element in wanted {
+        for place in element * width..(element + 1) * width {
+            reply.bulk(texts.get(place));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cursors_are_read_as_c_reads_them() {
+        for (text, cursor) in [
+            ("", Some(0)),
+            ("+7", Some(7)),
+            ("8\0x", Some(8)),
+            ("-1", Some(u64::MAX)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("18446744073709551616", None),
+            ("-", None),
+            ("1x", None),
+            (" 1", None),
+        ] {
+            assert_eq!(scan_cursor(text.as_bytes()).ok(), cursor, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! The server and its databases: FLUSHALL, INFO, CONFIG, SLOWLOG, DEBUG, SHUTDOWN.
+
+use std::time::Duration;
+
+use crate::arguments::{CommandError, is_keyword, parse_integer};
+use crate::config::{Value, store_value, stored_value};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::{Failure, Outcome};
+use crate::handlers::keys::keyspace::check_database;
+use crate::handlers::keys::object;
+use crate::handlers::server::info;
+use crate::reply::Reply;
+use crate::session::ShutdownOptions;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("client|help", help),
+    ("object|help", help),
+    ("pubsub|help", help),
+    ("script|help", help),
+    ("function|help", help),
+    ("dbsize", dbsize),
+    ("flushdb", flushdb),
+    ("flushall", flushall),
+    ("swapdb", swapdb),
+    ("save", no_snapshots),
+    ("bgsave", no_snapshots),
+    ("command|help", help),
+    ("info", info),
+    ("config|get", config_get),
+    ("config|set", config_set),
+    ("config|resetstat", config_resetstat),
+    ("config|rewrite", config_rewrite),
+    ("config|help", help),
+    ("slowlog|get", slowlog_get),
+    ("slowlog|len", slowlog_len),
+    ("slowlog|reset", slowlog_reset),
+    ("slowlog|help", help),
+    ("debug", debug),
+    ("shutdown", shutdown),
+    ("xgroup|help", help),
+    ("xinfo|help", help),
+    ("latency|help", help),
+    ("memory|help", help),
+    ("module|help", help),
+];
+
+/// DBSIZE.
+fn dbsize(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let keys = context.store.count_keys(context.database())?;
+    reply.integer(keys as i64);
+    Ok(())
+}
+
+/// FLUSHDB.
+fn flushdb(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let wait = flush_waits(context, arguments)?;
+    context.store.flush(&[context.database()], wait)?;
+    reply.ok();
+    Ok(())
+}
+
+/// FLUSHALL.
+fn flushall(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let wait = flush_waits(context, arguments)?;
+    context.store.flush_all(wait)?;
+    reply.ok();
+    Ok(())
+}
+
+/// Whether a flush returns only when all memory is free again.
+fn flush_waits(context: &Context<'_>, arguments: &[&[u8]]) -> Result<bool, CommandError> {
+    match &arguments[1..] {
+        [] => Ok(!context.host.config().boolean("lazyfree-lazy-user-flush")),
+        [mode] if is_keyword(mode, "SYNC") => Ok(true),
+        [mode] if is_keyword(mode, "ASYNC") => Ok(false),
+        _ => Err(CommandError::SYNTAX),
+    }
+}
+
+/// SWAPDB.
+fn swapdb(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let number = |argument: &[u8], error: &'static str| {
+        let number = parse_integer(argument).filter(|number| i32::try_from(*number).is_ok());
+        number.ok_or(CommandError::fixed(error))
+    };
+    let one = number(arguments[1], "ERR invalid first DB index")?;
+    let other = number(arguments[2], "ERR invalid second DB index")?;
+    let (one, other) = (check_database(one)?, check_database(other)?);
+    let store = context.store;
+    store.write(store.all_shards(), |writer| {
+        Ok::<_, Failure>(writer.swap_databases(one, other)?)
+    })?;
+    reply.ok();
+    Ok(())
+}
+
+/// SAVE and BGSAVE, until there is durability.
+fn no_snapshots(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
+    Err(CommandError::fixed(
+        "ERR snapshots are not there yet: the store lives in its file; 'undercroft export' writes a consistent copy",
+    )
+    .into())
+}
+
+/// INFO.
+fn info(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let text = info::text(context, &arguments[1..])?;
+    reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+/// CONFIG GET.
+fn config_get(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let mut found = context.host.config().get(&arguments[2..]);
+    for (name, value) in &mut found {
+        // These are the store's: another process may have changed them.
+        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+        if let Some(stored) = stored_value(&context.store, &name) {
+            *value = stored.into_bytes();
+        }
+    }
+    reply.map(found.len());
+    for (name, value) in &found {
+        reply.bulk(name);
+        reply.bulk(value);
+    }
+    Ok(())
+}
+
+/// CONFIG SET.
+fn config_set(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let pairs = &arguments[2..];
+    if !pairs.len().is_multiple_of(2) {
+        return Err(CommandError::SYNTAX.into());
+    }
+    let pairs: Vec<(&[u8], &[u8])> = pairs.chunks(2).map(|pair| (pair[0], pair[1])).collect();
+    let (host, store) = (context.host, context.store);
+    host.config().set(&pairs, |changes| {
+        host.control.apply(changes)?;
+        for (parameter, value) in changes {
+            store_value(&store, parameter.name, value)
+                .map_err(|error| (*parameter, error.to_string()))?;
+        }
+        Ok(())
+    })?;
+    host.slowlog().configure(host.config());
+    host.latency().configure(host.config());
+    context.choose_way();
+    reply.ok();
+    Ok(())
+}
+
+/// CONFIG RESETSTAT.
+fn config_resetstat(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    context.session.counters = Default::default();
+    context.store.reset_counted_keys();
+    context.host.statistics().reset();
+    context.host.control.reset_statistics();
+    reply.ok();
+    Ok(())
+}
+
+/// CONFIG REWRITE.
+fn config_rewrite(context: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
+    let file = context.host.control.facts().config_file;
+    Err(if file.is_empty() {
+        CommandError::fixed("ERR The server is running without a config file")
+    } else {
+        CommandError::new(format!(
+            "ERR Rewriting config file: {file} is written by people only; change it there"
+        ))
+    }
+    .into())
+}
+
+/// SLOWLOG GET.
+fn slowlog_get(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let count =
+        match &arguments[2..] {
+            [] => 10,
+            [count] => match parse_integer(count) {
+                Some(-1) => usize::MAX,
+                count => count.and_then(|count| usize::try_from(count).ok()).ok_or(
+                    CommandError::fixed("ERR count should be greater than or equal to -1"),
+                )?,
+            },
+            _ => return Err(CommandError::subcommand_syntax("slowlog", arguments[1]).into()),
+        };
+    let entries = context.host.slowlog().newest(count);
+    reply.array(entries.len());
+    for entry in entries {
+        reply.array(6);
+        reply.integer(entry.id);
+        reply.integer(entry.time);
+        reply.integer(entry.microseconds);
+        reply.array(entry.arguments.len());
+        for argument in &entry.arguments {
+            reply.bulk(argument);
+        }
+        reply.bulk(entry.address.as_bytes());
+        reply.bulk(&entry.name);
+    }
+    Ok(())
+}
+
+/// SLOWLOG LEN.
+fn slowlog_len(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    reply.integer(context.host.slowlog().len() as i64);
+    Ok(())
+}
+
+/// SLOWLOG RESET.
+fn slowlog_reset(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    context.host.slowlog().reset();
+    reply.ok();
+    Ok(())
+}
+
+/// Refuses DEBUG where `enable-debug-command` does not allow it for this connection, as Redis does. A process that embeds the
+/// store only asks itself.
+pub(crate) fn admit_debug(context: &Context<'_>) -> Result<(), CommandError> {
+    let allowed = match context.host.config().value("enable-debug-command") {
+        Value::Choice("yes") => true,
+        Value::Choice("local") => context.session.is_local(),
+        _ => context.session.is_embedded(),
+    };
+    if allowed {
+        return Ok(());
+    }
+    Err(CommandError::fixed(
+        "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
+         local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
+    ))
+}
+
+/// DEBUG SLEEP, OBJECT and HELP.
+fn debug(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    match &arguments[1..] {
+        [what, seconds] if is_keyword(what, "SLEEP") => {
+            // A text that is no number is zero, as C reads it.
+            let seconds = std::str::from_utf8(seconds).ok();
+            let seconds = seconds.and_then(|text| text.parse().ok()).unwrap_or(0.0);
+            let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            context.host.control.sleep(time);
+            reply.ok();
+            Ok(())
+        }
+        [what, key] if is_keyword(what, "OBJECT") => object::debug(context, key, reply),
+        [what] if is_keyword(what, "HELP") => {
+            let lines = [
+                "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+                "OBJECT <key>",
+                "    Tells how a key's value is held.",
+                "SLEEP <seconds>",
+                "    Keeps this thread of the server from doing anything else.",
+                "HELP",
+                "    Prints this help.",
+            ];
+            reply.array(lines.len());
+            lines.iter().for_each(|line| reply.simple(line));
+            Ok(())
+        }
+        _ => Err(CommandError::subcommand_syntax("debug", arguments[1]).into()),
+    }
+}
+
+/// SHUTDOWN. Where it succeeds, the end of the connection is the answer.
+fn shutdown(context: &mut Context<'_>, arguments: &[&[u8]], _: &mut dyn Reply) -> Outcome {
+    let mut options = ShutdownOptions::default();
+    for option in &arguments[1..] {
+        match option.to_ascii_uppercase().as_slice() {
+            b"SAVE" if options.save != Some(false) => options.save = Some(true),
+            b"NOSAVE" if options.save != Some(true) => options.save = Some(false),
+            b"NOW" => options.now = true,
+            b"FORCE" => options.force = true,
+            b"ABORT" => options.abort = true,
+            _ => return Err(CommandError::SYNTAX.into()),
+        }
+    }
+    if options.abort && arguments.len() > 2 {
+        return Err(CommandError::SYNTAX.into());
+    }
+    Ok(context
+        .host
+        .control
+        .shutdown(options)
+        .map_err(CommandError::new)?)
+}
+
+/// HELP of a command with subcommands, told from the table.
+fn help(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let Some(container) = crate::table::find(arguments[0]) else {
+        return Err(CommandError::unknown_command(arguments).into());
+    };
+    let name = container.name.to_ascii_uppercase();
+    let mut lines = vec![format!(
+        "{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
+    )];
+    for command in container.subcommands {
+        let short = command.short_name().to_ascii_uppercase();
+        lines.push(format!("{short} {}", command.syntax).trim_end().to_owned());
+        lines.push(format!("    {}", command.summary));
+    }
+    reply.array(lines.len());
+    lines.iter().for_each(|line| reply.simple(line));
+    Ok(())
+}

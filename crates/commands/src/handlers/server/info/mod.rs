@@ -1,0 +1,401 @@
+//! INFO: figures about the server and the store, in Redis' form.
+//!
+//! All fields of Redis 7.0 are there, as what reads them expects them. Where nothing in a store is like what a field
+//! tells, its value is the one it has in a Redis that does not do it.
+//!
+//! - `counted`: what is counted of each command and of each kind of error.
+//! - `fields`: the form of INFO: titles of sections, and fields.
+//! - `memory`: the memory of the store, as INFO tells it.
+//! - `pins`: long values that are read in place.
+
+mod counted;
+mod fields;
+pub(crate) mod memory;
+mod pins;
+
+use undercroft_engine::{DATABASES, Topic};
+
+use self::fields::{line, title, zeros};
+use crate::arguments::is_keyword;
+use crate::context::{Context, Facts};
+use crate::failure::Failure;
+use crate::handlers::connections::client::connections;
+use crate::session::ClientInfo;
+use crate::table::REDIS_VERSION;
+
+/// Every section, in order, and whether INFO answers it when none is named.
+const SECTIONS: [(&str, bool); 13] = [
+    ("server", true),
+    ("clients", true),
+    ("memory", true),
+    ("persistence", true),
+    ("stats", true),
+    ("replication", true),
+    ("cpu", true),
+    ("modules", true),
+    ("commandstats", false),
+    ("errorstats", true),
+    ("latencystats", false),
+    ("cluster", true),
+    ("keyspace", true),
+];
+
+/// INFO's text for these sections: the default ones where none is named.
+pub(crate) fn text(context: &Context<'_>, wanted: &[&[u8]]) -> Result<String, Failure> {
+    let named = |name: &str| wanted.iter().any(|section| is_keyword(section, name));
+    let default = wanted.is_empty() || named("default");
+    let every = named("all") || named("everything");
+    let facts = context.host.control.facts();
+    let clients = connections(context, &[]);
+    let mut out = String::new();
+    for (section, in_default) in SECTIONS {
+        let is_wanted = every || default && in_default || named(section);
+        if !is_wanted {
+            continue;
+        }
+        if !out.is_empty() {
+            out.push_str("\r\n");
+        }
+        match section {
+            "server" => server(context, &facts, &mut out),
+            "clients" => client_section(context, &facts, &clients, &mut out),
+            "memory" => memory::section(context, &clients, &mut out)?,
+            "persistence" => persistence(context, &mut out),
+            "stats" => statistics(context, &facts, &mut out),
+            "replication" => replication(context, &mut out),
+            "cpu" => cpu(&mut out),
+            "modules" => title("Modules", &mut out),
+            "commandstats" => counted::commands(context, &mut out),
+            "errorstats" => counted::errors(context, &mut out),
+            "latencystats" => counted::latencies(context, &mut out),
+            "cluster" => {
+                title("Cluster", &mut out);
+                line("cluster_enabled", 0, &mut out);
+            }
+            _ => keyspace(context, &mut out)?,
+        }
+    }
+    // Redis has no such section: who does not ask for it is not told.
+    if named("pins") {
+        if !out.is_empty() {
+            out.push_str("\r\n");
+        }
+        pins::section(context, &mut out);
+    }
+    Ok(out)
+}
+
+fn server(context: &Context<'_>, facts: &Facts, out: &mut String) {
+    let now = context.host.now_microseconds();
+    let uptime = (now / 1000 - context.host.process.started).max(0) / 1000;
+    let hz = context.host.config().integer("hz");
+    title("Server", out);
+    line("redis_version", REDIS_VERSION, out);
+    line("undercroft_version", env!("CARGO_PKG_VERSION"), out);
+    line("redis_git_sha1", "00000000", out);
+    line("redis_git_dirty", 0, out);
+    line("redis_build_id", "0000000000000000", out);
+    line("redis_mode", "standalone", out);
+    line("os", system(), out);
+    line("arch_bits", usize::BITS, out);
+    line("monotonic_clock", "POSIX clock_gettime", out);
+    line("multiplexing_api", "epoll", out);
+    line("atomicvar_api", "rust", out);
+    line("process_id", std::process::id(), out);
+    line("process_supervised", "no", out);
+    line("run_id", context.host.statistics().run_id(), out);
+    line("tcp_port", facts.tcp_port, out);
+    line("server_time_usec", now, out);
+    line("uptime_in_seconds", uptime, out);
+    line("uptime_in_days", uptime / 86_400, out);
+    line("hz", hz, out);
+    line("configured_hz", hz, out);
+    line("lru_clock", (now / 1_000_000) & 0xff_ffff, out);
+    line("io_threads_active", u8::from(facts.threads > 1), out);
+    line("threads", facts.threads, out);
+    line(
+        "executable",
+        std::env::current_exe().unwrap_or_default().display(),
+        out,
+    );
+    line("config_file", &facts.config_file, out);
+    line("store", context.store.path().display(), out);
+    line("store_shards", context.store.shards(), out);
+}
+
+/// The system as `uname` names it: its release tells which kernel's faults a report is about.
+fn system() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("Linux {} {}", release.trim(), std::env::consts::ARCH)
+}
+
+fn client_section(context: &Context<'_>, facts: &Facts, clients: &[ClientInfo], out: &mut String) {
+    let largest = |size: fn(&ClientInfo) -> usize| clients.iter().map(size).max().unwrap_or(0);
+    title("Clients", out);
+    line("connected_clients", facts.connected_clients, out);
+    line("cluster_connections", 0, out);
+    line(
+        "maxclients",
+        context.host.config().integer("maxclients"),
+        out,
+    );
+    line(
+        "client_recent_max_input_buffer",
+        largest(|client| client.buffers.input + client.buffers.input_free),
+        out,
+    );
+    line(
+        "client_recent_max_output_buffer",
+        largest(|client| client.buffers.output.max(client.buffers.output_peak)),
+        out,
+    );
+    line("blocked_clients", facts.blocked_clients, out);
+    line("tracking_clients", 0, out);
+    line("clients_in_timeout_table", 0, out);
+}
+
+fn persistence(context: &Context<'_>, out: &mut String) {
+    title("Persistence", out);
+    zeros(
+        &[
+            "loading",
+            "async_loading",
+            "current_cow_peak",
+            "current_cow_size",
+            "current_cow_size_age",
+        ],
+        out,
+    );
+    line("current_fork_perc", "0.00", out);
+    zeros(
+        &[
+            "current_save_keys_processed",
+            "current_save_keys_total",
+            "rdb_changes_since_last_save",
+            "rdb_bgsave_in_progress",
+        ],
+        out,
+    );
+    // As in a Redis that has saved nothing since it was started; 0 raises the alarm for saves that are overdue.
+    line("rdb_last_save_time", last_save(context), out);
+    line("rdb_last_bgsave_status", "ok", out);
+    line("rdb_last_bgsave_time_sec", -1, out);
+    line("rdb_current_bgsave_time_sec", -1, out);
+    zeros(
+        &[
+            "rdb_saves",
+            "rdb_last_cow_size",
+            "rdb_last_load_keys_expired",
+            "rdb_last_load_keys_loaded",
+            "aof_enabled",
+            "aof_rewrite_in_progress",
+            "aof_rewrite_scheduled",
+        ],
+        out,
+    );
+    line("aof_last_rewrite_time_sec", -1, out);
+    line("aof_current_rewrite_time_sec", -1, out);
+    line("aof_last_bgrewrite_status", "ok", out);
+    zeros(&["aof_rewrites", "aof_rewrites_consecutive_failures"], out);
+    line("aof_last_write_status", "ok", out);
+    zeros(
+        &[
+            "aof_last_cow_size",
+            "module_fork_in_progress",
+            "module_fork_last_cow_size",
+        ],
+        out,
+    );
+}
+
+/// The time that LASTSAVE answers: the start of the process, Unix seconds.
+pub(crate) fn last_save(context: &Context<'_>) -> i64 {
+    context.host.process.started / 1000
+}
+
+/// Bytes a second in the unit of Redis' fields.
+fn kilobytes(bytes: u64) -> String {
+    format!("{:.2}", bytes as f64 / 1024.0)
+}
+
+fn statistics(context: &Context<'_>, facts: &Facts, out: &mut String) {
+    // What this connection did since its figures were last collected.
+    let own = &context.session.counters;
+    title("Stats", out);
+    line("total_connections_received", facts.connections, out);
+    line(
+        "total_commands_processed",
+        facts.commands + own.commands,
+        out,
+    );
+    line("instantaneous_ops_per_sec", facts.commands_per_second, out);
+    line("total_net_input_bytes", facts.input_bytes, out);
+    line("total_net_output_bytes", facts.output_bytes, out);
+    zeros(
+        &["total_net_repl_input_bytes", "total_net_repl_output_bytes"],
+        out,
+    );
+    for (name, bytes) in [
+        ("instantaneous_input_kbps", facts.input_per_second),
+        ("instantaneous_output_kbps", facts.output_per_second),
+        ("instantaneous_input_repl_kbps", 0),
+        ("instantaneous_output_repl_kbps", 0),
+    ] {
+        line(name, kilobytes(bytes), out);
+    }
+    line("rejected_connections", facts.rejected_connections, out);
+    zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"], out);
+    line("expired_keys", context.store.expired_keys(), out);
+    line("expired_stale_perc", "0.00", out);
+    zeros(
+        &[
+            "expired_time_cap_reached_count",
+            "expire_cycle_cpu_milliseconds",
+        ],
+        out,
+    );
+    line("evicted_keys", context.store.evicted_keys(), out);
+    zeros(
+        &[
+            "evicted_clients",
+            "total_eviction_exceeded_time",
+            "current_eviction_exceeded_time",
+        ],
+        out,
+    );
+    line("keyspace_hits", facts.hits + own.hits, out);
+    line("keyspace_misses", facts.misses + own.misses, out);
+    let [channels, patterns, shards] = Topic::ALL.map(|topic| context.store.topic_count(topic));
+    line("pubsub_channels", channels, out);
+    line("pubsub_patterns", patterns, out);
+    line("pubsubshard_channels", shards, out);
+    zeros(
+        &[
+            "latest_fork_usec",
+            "total_forks",
+            "migrate_cached_sockets",
+            "slave_expires_tracked_keys",
+            "active_defrag_hits",
+            "active_defrag_misses",
+            "active_defrag_key_hits",
+            "active_defrag_key_misses",
+            "total_active_defrag_time",
+            "current_active_defrag_time",
+            "tracking_total_keys",
+            "tracking_total_items",
+            "tracking_total_prefixes",
+            "unexpected_error_replies",
+        ],
+        out,
+    );
+    line("total_error_replies", facts.errors + own.errors, out);
+    zeros(&["dump_payload_sanitizations"], out);
+    line("total_reads_processed", facts.reads, out);
+    line("total_writes_processed", facts.writes, out);
+    zeros(
+        &[
+            "io_threaded_reads_processed",
+            "io_threaded_writes_processed",
+            "reply_buffer_shrinks",
+            "reply_buffer_expands",
+        ],
+        out,
+    );
+}
+
+fn replication(context: &Context<'_>, out: &mut String) {
+    title("Replication", out);
+    line("role", "master", out);
+    line("connected_slaves", 0, out);
+    if context.host.config().lacks_replicas() {
+        line("min_slaves_good_slaves", 0, out);
+    }
+    line("master_failover_state", "no-failover", out);
+    line("master_replid", context.host.statistics().run_id(), out);
+    line("master_replid2", "0".repeat(40), out);
+    line("master_repl_offset", 0, out);
+    line("second_repl_offset", -1, out);
+    line("repl_backlog_active", 0, out);
+    line("repl_backlog_size", 1 << 20, out);
+    zeros(
+        &["repl_backlog_first_byte_offset", "repl_backlog_histlen"],
+        out,
+    );
+}
+
+/// Processor time as the kernel counts it, in hundredths of a second.
+fn cpu(out: &mut String) {
+    title("CPU", out);
+    let process = Times::read("/proc/self/stat");
+    line("used_cpu_sys", process.seconds(12), out);
+    line("used_cpu_user", process.seconds(11), out);
+    line("used_cpu_sys_children", process.seconds(14), out);
+    line("used_cpu_user_children", process.seconds(13), out);
+    let id = std::process::id();
+    let main = Times::read(&format!("/proc/self/task/{id}/stat"));
+    line("used_cpu_sys_main_thread", main.seconds(12), out);
+    line("used_cpu_user_main_thread", main.seconds(11), out);
+}
+
+/// What the kernel tells of a process or a thread in one line.
+struct Times(Vec<String>);
+
+impl Times {
+    fn read(path: &str) -> Times {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        // The second field is the program's name, which may hold anything but ends with the last parenthesis.
+        let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+        Times(rest.split_whitespace().map(str::to_owned).collect())
+    }
+
+    /// A field behind the name, in ticks.
+    fn seconds(&self, index: usize) -> String {
+        let field = self.0.get(index);
+        let ticks = field.and_then(|text| text.parse::<f64>().ok());
+        format!("{:.6}", ticks.unwrap_or(0.0) / 100.0)
+    }
+}
+
+fn keyspace(context: &Context<'_>, out: &mut String) -> Result<(), Failure> {
+    title("Keyspace", out);
+    for database in 0..DATABASES {
+        let keys = context.store.count_keys(database)?;
+        if keys > 0 {
+            let expires = context.store.expiring_keys(database)?;
+            let ttl = average_ttl(context, database)?;
+            let figures = format!("keys={keys},expires={expires},avg_ttl={ttl}");
+            line(&format!("db{database}"), figures, out);
+        }
+    }
+    Ok(())
+}
+
+/// The mean time to live of a database's expiring keys in milliseconds, of a sample: keys lie in the order of their
+/// hashes, so that the first ones are as good as any. 0 where none is among the keys that are looked at. O(1).
+fn average_ttl(context: &Context<'_>, database: usize) -> Result<u64, Failure> {
+    /// Keys looked at in one go, goes at most, and expiring keys that are enough.
+    const AT_ONCE: u64 = 64;
+    const GOES: usize = 32;
+    const ENOUGH: u64 = 64;
+    if context.store.expiring_keys(database)? == 0 {
+        return Ok(0);
+    }
+    let now = context.store.store().now();
+    let (mut cursor, mut seen, mut sum) = (0, 0_u64, 0_u128);
+    for _ in 0..GOES {
+        cursor = context.store.scan(
+            database,
+            cursor,
+            AT_ONCE,
+            |reader, entry| entry.expiry(reader.view()),
+            |_, deadline| {
+                seen += 1;
+                sum += u128::from(deadline.saturating_sub(now));
+            },
+        )?;
+        if cursor == 0 || seen >= ENOUGH {
+            break;
+        }
+    }
+    Ok(u64::try_from(sum / u128::from(seen.max(1))).unwrap_or(u64::MAX))
+}

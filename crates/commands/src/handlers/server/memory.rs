@@ -1,0 +1,208 @@
+//! MEMORY DOCTOR, STATS, PURGE and MALLOC-STATS: the memory of the store.
+
+use std::fmt::Write as _;
+
+use undercroft_engine::DATABASES;
+
+use crate::context::{Context, HandlerEntry};
+use crate::failure::Outcome;
+use crate::handlers::connections::client::connections;
+use crate::handlers::server::info::memory::{Figures, Texts, client_memory, human};
+use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("memory|doctor", doctor),
+    ("memory|malloc-stats", sizes),
+    ("memory|purge", purge),
+    ("memory|stats", stats),
+];
+
+/// Below so many bytes nothing can be said of a store.
+const LITTLE: u64 = 5 << 20;
+/// Differences below so many bytes are not worth a word.
+const WORTH_SAYING: u64 = 10 << 20;
+/// A value that is read in place for longer than so many milliseconds is forgotten, likely.
+const LONG_PINNED: u64 = 60_000;
+
+fn share(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
+fn integer(name: &str, value: u64, reply: &mut dyn Reply) {
+    reply.bulk(name.as_bytes());
+    reply.integer(value as i64);
+}
+
+fn double(name: &str, value: f64, reply: &mut dyn Reply) {
+    reply.bulk(name.as_bytes());
+    reply.double(value);
+}
+
+/// MEMORY STATS.
+fn stats(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let figures = Figures::of(context);
+    let mut keys = 0;
+    for database in 0..DATABASES {
+        keys += context.store.count_keys(database)?;
+    }
+    let clients = client_memory(&connections(context, &[]));
+    let texts = Texts::of(context)?;
+    reply.map(27 + figures.tables.len());
+    integer("peak.allocated", figures.peak, reply);
+    integer("total.allocated", figures.used, reply);
+    integer("startup.allocated", figures.fixed, reply);
+    integer("replication.backlog", 0, reply);
+    integer("clients.slaves", 0, reply);
+    integer("clients.normal", clients, reply);
+    integer("cluster.links", 0, reply);
+    integer("aof.buffer", 0, reply);
+    integer("lua.caches", texts.scripts.bytes, reply);
+    integer("functions.caches", texts.libraries.bytes, reply);
+    for (database, bytes) in &figures.tables {
+        reply.bulk(format!("db.{database}").as_bytes());
+        reply.map(3);
+        integer("overhead.hashtable.main", *bytes, reply);
+        // A deadline lies beside its key.
+        integer("overhead.hashtable.expires", 0, reply);
+        integer("overhead.hashtable.slot-to-keys", 0, reply);
+    }
+    integer("overhead.total", figures.overhead(), reply);
+    integer("keys.count", keys, reply);
+    integer("keys.bytes-per-key", figures.used / keys.max(1), reply);
+    integer("dataset.bytes", figures.dataset(), reply);
+    let percentage = 100.0 * share(figures.dataset(), figures.used);
+    double("dataset.percentage", percentage, reply);
+    let percentage = 100.0 * share(figures.used, figures.peak);
+    double("peak.percentage", percentage, reply);
+    let taken = figures.used + figures.fixed;
+    integer("allocator.allocated", taken, reply);
+    integer("allocator.active", figures.granted, reply);
+    integer("allocator.resident", figures.backed, reply);
+    for (name, more, less) in [
+        ("allocator-fragmentation", figures.granted, taken),
+        ("allocator-rss", figures.backed, figures.granted),
+        ("rss-overhead", figures.backed, figures.backed),
+    ] {
+        double(&format!("{name}.ratio"), share(more, less), reply);
+        integer(&format!("{name}.bytes"), more.saturating_sub(less), reply);
+    }
+    double("fragmentation", share(figures.granted, taken), reply);
+    let unused = figures.granted.saturating_sub(taken);
+    integer("fragmentation.bytes", unused, reply);
+    Ok(())
+}
+
+/// MEMORY DOCTOR.
+fn doctor(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    reply.verbatim("txt", findings(context).as_bytes());
+    Ok(())
+}
+
+fn findings(context: &Context<'_>) -> String {
+    let figures = Figures::of(context);
+    let used = figures.used;
+    if used < LITTLE {
+        return format!(
+            "The store holds {} of data, which is too little to say anything about its memory.\n",
+            human(used)
+        );
+    }
+    let mut text = String::new();
+    let mut finding = |words: String| {
+        let _ = writeln!(text, "* {words}");
+    };
+    let limit = context.store.max_memory();
+    if limit > 0 && used > limit / 20 * 19 {
+        let policy = context.store.eviction().policy.name();
+        finding(format!(
+            "The data take {} of the {} that maxmemory allows; the policy beyond it is {policy}.",
+            human(used),
+            human(limit)
+        ));
+    }
+    if figures.peak > used / 2 * 3 {
+        finding(format!(
+            "The data took {} at their peak, and {} now. What was freed is used again before more memory is asked for; \
+             MEMORY PURGE gives it back at once.",
+            human(figures.peak),
+            human(used)
+        ));
+    }
+    let scattered = figures.granted.saturating_sub(used + figures.fixed);
+    if scattered > WORTH_SAYING && scattered > used / 10 * 4 {
+        finding(format!(
+            "{} lie between the data, in pages that are used in part: values of other sizes were deleted. New values \
+             of such sizes fill them.",
+            human(scattered)
+        ));
+    }
+    let left = figures.statistics.left;
+    if left > WORTH_SAYING {
+        finding(format!(
+            "{} were deleted and are being freed a little at a time.",
+            human(left)
+        ));
+    }
+    let now = context.store.now();
+    let pins = context.store.pins();
+    let long = pins
+        .iter()
+        .filter(|pin| now.saturating_sub(pin.since) > LONG_PINNED);
+    for pin in long {
+        finding(format!(
+            "Process {} reads a value of {} in place since {} seconds; it is freed when the process lets go of it or \
+             ends.",
+            pin.pid,
+            human(pin.bytes),
+            now.saturating_sub(pin.since) / 1000
+        ));
+    }
+    if figures.waiting > WORTH_SAYING {
+        finding(format!(
+            "Clients that wait and subscribers take {}.",
+            human(figures.waiting)
+        ));
+    }
+    if text.is_empty() {
+        return "There is nothing unusual about the memory of the store.\n".to_owned();
+    }
+    format!("What is unusual about the memory of the store:\n\n{text}")
+}
+
+/// MEMORY PURGE.
+fn purge(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    context.store.purge()?;
+    reply.ok();
+    Ok(())
+}
+
+/// MEMORY MALLOC-STATS.
+fn sizes(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let figures = Figures::of(context);
+    let statistics = &figures.statistics;
+    let mut text = format!(
+        "The store {} has {} shards.\n",
+        context.store.path().display(),
+        statistics.shards
+    );
+    for (name, bytes) in [
+        ("capacity", statistics.capacity),
+        ("heap backed by memory", statistics.reserved),
+        ("of it granted to no shard", statistics.free),
+        ("of it taken by a copy", statistics.copy),
+        ("blocks in use", statistics.used),
+        ("of them deleted, not free yet", statistics.left),
+        (
+            "of them tables of databases",
+            figures.overhead() - figures.waiting,
+        ),
+        ("of them waits and subscriptions", figures.waiting),
+        ("undo logs", statistics.logs),
+        ("ring of messages", statistics.ring),
+    ] {
+        let _ = writeln!(text, "{name:<32} {bytes:>16} {:>10}", human(bytes));
+    }
+    reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}

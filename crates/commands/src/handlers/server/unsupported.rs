@@ -1,0 +1,152 @@
+//! What other servers have and this one has not: a cluster, replicas, a master to follow, modules.
+
+use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
+use crate::context::{Context, HandlerEntry};
+use crate::failure::Outcome;
+use crate::handlers::server::info;
+use crate::reply::Reply;
+
+/// The commands of this file.
+pub(crate) const HANDLERS: &[HandlerEntry] = &[
+    ("cluster", cluster),
+    ("module", change_modules),
+    ("asking", cluster),
+    ("readonly", cluster),
+    ("readwrite", cluster),
+    ("module|list", modules),
+    ("replicaof", follow),
+    ("slaveof", follow),
+    ("sync", copy),
+    ("psync", copy),
+    ("replconf", replica_configuration),
+    ("wait", wait),
+    ("migrate", migrate),
+    ("lastsave", lastsave),
+    ("role", role),
+];
+
+/// CLUSTER, READONLY and their like.
+fn cluster(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
+    Err(CommandError::fixed("ERR This instance has cluster support disabled").into())
+}
+
+/// REPLICAOF and SLAVEOF: NO ONE is what is so already.
+fn follow(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    if is_keyword(arguments[1], "NO") && is_keyword(arguments[2], "ONE") {
+        reply.ok();
+        return Ok(());
+    }
+    let port = parse_integer(arguments[2]).filter(|port| u16::try_from(*port).is_ok());
+    if port.is_none() {
+        return Err(CommandError::fixed("ERR Invalid master port").into());
+    }
+    Err(CommandError::fixed(
+        "ERR this server follows no other one: processes share its store by mapping it, and 'undercroft export' and \
+         'undercroft import' copy it to another machine; nothing was changed",
+    )
+    .into())
+}
+
+/// PSYNC and SYNC. A replica of Redis or Valkey that receives this error code to PSYNC connects again with its next
+/// cron, once a second; any other error makes it connect again at once, hundreds of times a second.
+fn copy(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
+    Err(CommandError::fixed(
+        "NOMASTERLINK this server sends its data to no replica: 'undercroft export' and 'undercroft import' copy it to \
+         another machine",
+    )
+    .into())
+}
+
+/// REPLCONF: pairs of an option and its value, which mean nothing here.
+fn replica_configuration(
+    _: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    if arguments.len().is_multiple_of(2) {
+        return Err(CommandError::SYNTAX.into());
+    }
+    reply.ok();
+    Ok(())
+}
+
+/// MODULE LIST.
+fn modules(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    reply.array(0);
+    Ok(())
+}
+
+/// MODULE LOAD and its like: what a Redis answers that was not configured to load modules.
+fn change_modules(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
+    Err(CommandError::fixed(
+        "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from \
+         a local connection, otherwise you need to set this option in the configuration file, and then restart the \
+         server.",
+    )
+    .into())
+}
+
+/// ROLE: a master that nobody follows.
+fn role(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    reply.array(3);
+    reply.bulk(b"master");
+    reply.integer(0);
+    reply.array(0);
+    Ok(())
+}
+
+/// WAIT. Nobody will ever have acknowledged anything, so there is nothing to wait for.
+fn wait(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    integer(arguments[1])?;
+    match parse_integer(arguments[2]) {
+        None => Err(CommandError::fixed("ERR timeout is not an integer or out of range").into()),
+        Some(..0) => Err(CommandError::fixed("ERR timeout is negative").into()),
+        Some(0..) => {
+            reply.integer(0);
+            Ok(())
+        }
+    }
+}
+
+/// LASTSAVE: as in a Redis that has saved nothing since it was started.
+fn lastsave(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    reply.integer(info::last_save(context));
+    Ok(())
+}
+
+/// MIGRATE, of which only the answer for keys that are not there is done.
+fn migrate(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let keys = migrated_keys(arguments)?;
+    integer(arguments[5])?;
+    integer(arguments[4])?;
+    if context.store.exists(context.database(), keys)? == 0 {
+        reply.simple("NOKEY");
+        return Ok(());
+    }
+    Err(CommandError::fixed(
+        "ERR MIGRATE is not done yet: DUMP the keys here and RESTORE them at the other server; nothing was changed",
+    )
+    .into())
+}
+
+/// The keys that MIGRATE names.
+fn migrated_keys<'a, 'k>(arguments: &'a [&'k [u8]]) -> Result<&'a [&'k [u8]], CommandError> {
+    let mut options = &arguments[6..];
+    loop {
+        options = match options {
+            [] => return Ok(&arguments[3..4]),
+            [word, rest @ ..] if is_keyword(word, "COPY") || is_keyword(word, "REPLACE") => rest,
+            [word, _, rest @ ..] if is_keyword(word, "AUTH") => rest,
+            [word, _, _, rest @ ..] if is_keyword(word, "AUTH2") => rest,
+            [word, keys @ ..] if is_keyword(word, "KEYS") => {
+                return match arguments[3] {
+                    [] => Ok(keys),
+                    _ => Err(CommandError::fixed(
+                        "ERR When using MIGRATE KEYS option, the key argument must be set to the empty string",
+                    )),
+                };
+            }
+            _ => return Err(CommandError::SYNTAX),
+        };
+    }
+}

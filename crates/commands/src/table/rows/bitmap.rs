@@ -1,0 +1,86 @@
+//! The commands on the bits of strings.
+
+use super::keys::{self, READ, REPLACE};
+use crate::table::command::Command;
+use crate::table::flags::{Category, Flag, Group, KeyFlag};
+use crate::table::key_spec::KeySpec;
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new("setbit", 4, Group::Bitmap, "2.2.0")
+        .flags(&[Flag::Write, Flag::DenyOom])
+        .categories(&[Category::Bitmap])
+        .keys(keys::READ_AND_CHANGE_KEY)
+        .doc(
+            "key offset value",
+            "O(1)",
+            "Sets or clears a bit of a string, which grows where needed.",
+        )
+        .reply("integer: the old bit"),
+    Command::new("getbit", 3, Group::Bitmap, "2.2.0")
+        .flags(&[Flag::ReadOnly, Flag::Fast])
+        .categories(&[Category::Bitmap])
+        .keys(keys::READ_KEY)
+        .doc("key offset", "O(1)", "Returns a bit of a string.")
+        .reply("integer"),
+    Command::new("bitcount", -2, Group::Bitmap, "2.6.0")
+        .flags(&[Flag::ReadOnly])
+        .categories(&[Category::Bitmap])
+        .keys(keys::READ_KEY)
+        .doc(
+            "key [start end [BYTE | BIT]]",
+            "O(N) in the length of the range",
+            "Counts the bits that are set in a string, or in part of it.",
+        )
+        .reply("integer"),
+    Command::new("bitpos", -3, Group::Bitmap, "2.8.7")
+        .flags(&[Flag::ReadOnly])
+        .categories(&[Category::Bitmap])
+        .keys(keys::READ_KEY)
+        .doc(
+            "key bit [start [end [BYTE | BIT]]]",
+            "O(N) in the length of the range",
+            "Finds the first bit of a value in a string, or in part of it.",
+        )
+        .reply("integer: the bit's place, or -1"),
+    Command::new("bitop", -4, Group::Bitmap, "2.6.0")
+        .flags(&[Flag::Write, Flag::DenyOom])
+        .categories(&[Category::Bitmap])
+        .keys(const { &[KeySpec::second(REPLACE), KeySpec::all_from(3, READ)] })
+        .doc(
+            "AND | OR | XOR | NOT destkey key [key ...]",
+            "O(N) in the length of the strings",
+            "Stores the combination of strings, bit by bit.",
+        )
+        .reply("integer: the length of the result"),
+    Command::new("bitfield", -2, Group::Bitmap, "3.2.0")
+        .flags(&[Flag::Write, Flag::DenyOom])
+        .categories(&[Category::Bitmap])
+        .keys(
+            const {
+                &[KeySpec::first(&[
+                    KeyFlag::ReadWrite,
+                    KeyFlag::Access,
+                    KeyFlag::Update,
+                    KeyFlag::VariableFlags,
+                ])
+                .notes("This command allows both access and modification of the key")]
+            },
+        )
+        .doc(
+            "key [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] <SET encoding offset value | \
+             INCRBY encoding offset increment> ...]",
+            "O(1) for each subcommand",
+            "Reads and changes integers of any width at any bit of a string.",
+        )
+        .reply("array of integer, or null where an overflow failed"),
+    Command::new("bitfield_ro", -2, Group::Bitmap, "6.0.0")
+        .flags(&[Flag::ReadOnly, Flag::Fast])
+        .categories(&[Category::Bitmap])
+        .keys(keys::READ_KEY)
+        .doc(
+            "key [GET encoding offset [GET encoding offset ...]]",
+            "O(1) for each subcommand",
+            "Reads integers of any width at any bit of a string.",
+        )
+        .reply("array of integer"),
+];

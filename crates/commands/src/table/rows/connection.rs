@@ -1,0 +1,218 @@
+//! The commands about the connection itself.
+
+use crate::table::command::Command;
+use crate::table::flags::{Category, Flag, Group};
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new("ping", -1, Group::Connection, "1.0.0")
+        .flags(&[Flag::Fast])
+        .categories(&[Category::Connection])
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
+        .doc(
+            "[message]",
+            "O(1)",
+            "Answers, to show that the server does.",
+        )
+        .reply("PONG, or bulk: the message"),
+    Command::new("echo", 2, Group::Connection, "1.0.0")
+        .flags(&[Flag::Loading, Flag::Stale, Flag::Fast])
+        .categories(&[Category::Connection])
+        .doc("message", "O(1)", "Returns its argument.")
+        .reply("bulk"),
+    Command::new("select", 2, Group::Connection, "1.0.0")
+        .flags(&[Flag::Loading, Flag::Stale, Flag::Fast])
+        .categories(&[Category::Connection])
+        .doc(
+            "index",
+            "O(1)",
+            "Chooses the database the connection works on.",
+        )
+        .reply("OK"),
+    Command::new("hello", -1, Group::Connection, "6.0.0")
+        .flags(&[
+            Flag::NoScript,
+            Flag::Loading,
+            Flag::Stale,
+            Flag::Fast,
+            Flag::NoAuth,
+            Flag::AllowBusy,
+        ])
+        .categories(&[Category::Connection])
+        .doc(
+            "[protover [AUTH username password] [SETNAME clientname]]",
+            "O(1)",
+            "Chooses the protocol version, and logs in and names the \
+             connection where asked to.",
+        )
+        .reply("map of the server's properties"),
+    Command::new("auth", -2, Group::Connection, "1.0.0")
+        .flags(&[
+            Flag::NoScript,
+            Flag::Loading,
+            Flag::Stale,
+            Flag::Fast,
+            Flag::NoAuth,
+            Flag::AllowBusy,
+        ])
+        .categories(&[Category::Connection])
+        .doc(
+            "[username] password",
+            "O(N) for N passwords of the user",
+            "Logs in.",
+        )
+        .reply("OK"),
+    Command::new("quit", -1, Group::Connection, "1.0.0")
+        .flags(&[
+            Flag::NoScript,
+            Flag::Loading,
+            Flag::Stale,
+            Flag::Fast,
+            Flag::NoAuth,
+            Flag::AllowBusy,
+        ])
+        .categories(&[Category::Connection])
+        .doc(
+            "",
+            "O(1)",
+            "Ends the connection after all replies are sent.",
+        )
+        .reply("OK"),
+    Command::new("reset", 1, Group::Connection, "6.2.0")
+        .flags(&[
+            Flag::NoScript,
+            Flag::Loading,
+            Flag::Stale,
+            Flag::Fast,
+            Flag::NoAuth,
+            Flag::AllowBusy,
+        ])
+        .categories(&[Category::Connection])
+        .doc(
+            "",
+            "O(1)",
+            "Puts the connection into the state of a new one.",
+        )
+        .reply("RESET"),
+    Command::new("client", -2, Group::Connection, "2.4.0")
+        .doc(
+            "",
+            "That of the subcommand",
+            "Looks at connections and changes them.",
+        )
+        .reply("that of the subcommand")
+        .subcommands(
+            const {
+                &[
+                    Command::new("client|id", 2, Group::Connection, "5.0.0")
+                        .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .doc("", "O(1)", "Returns the connection's number.")
+                        .reply("integer"),
+                    Command::new("client|getname", 2, Group::Connection, "2.6.9")
+                        .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .doc("", "O(1)", "Returns the connection's name.")
+                        .reply("bulk or null"),
+                    Command::new("client|setname", 3, Group::Connection, "2.6.9")
+                        .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .doc("connection-name", "O(1)", "Names the connection.")
+                        .reply("OK"),
+                    Command::new("client|setinfo", 4, Group::Connection, "7.2.0")
+                        .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
+                        .doc(
+                            "<LIB-NAME libname | LIB-VER libver>",
+                            "O(1)",
+                            "Tells which library the client is written with.",
+                        )
+                        .reply("OK"),
+                    Command::new("client|info", 2, Group::Connection, "6.2.0")
+                        .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .tips(&["nondeterministic_output"])
+                        .doc("", "O(1)", "Describes the connection in one line.")
+                        .reply("bulk"),
+                    Command::new("client|list", -2, Group::Connection, "2.4.0")
+                        .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .tips(&["nondeterministic_output"])
+                        .doc(
+                            "[TYPE NORMAL | MASTER | REPLICA | PUBSUB] [ID client-id \
+             [client-id ...]]",
+                            "O(N) for N connections",
+                            "Describes connections, one a line.",
+                        )
+                        .reply("bulk"),
+                    Command::new("client|kill", -3, Group::Connection, "2.4.0")
+                        .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .doc(
+                            "<ip:port | [ID client-id] [TYPE NORMAL | MASTER | SLAVE | REPLICA | PUBSUB] [USER username] \
+             [ADDR ip:port] [LADDR ip:port] [SKIPME yes/no]>",
+                            "O(N) for N connections",
+                            "Closes connections.",
+                        )
+                        .reply("integer: connections closed; OK in the old form"),
+                    Command::new("client|no-evict", 3, Group::Connection, "7.0.0")
+                        .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .doc(
+                            "ON | OFF",
+                            "O(1)",
+                            "Spares the connection where others are closed for want \
+             of memory.",
+                        )
+                        .reply("OK"),
+                    Command::new("client|no-touch", 3, Group::Connection, "7.2.0")
+                        .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .doc(
+                            "ON | OFF",
+                            "O(1)",
+                            "Has the connection's look-ups count as no use of their keys.",
+                        )
+                        .reply("OK"),
+                    Command::new("client|pause", -3, Group::Connection, "2.9.50")
+                        .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .doc(
+                            "timeout [WRITE | ALL]",
+                            "O(1)",
+                            "Holds the commands of all connections back for some \
+             milliseconds.",
+                        )
+                        .reply("OK"),
+                    Command::new("client|unpause", 2, Group::Connection, "6.2.0")
+                        .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .doc("", "O(N) for N connections that wait", "Ends a pause.")
+                        .reply("OK"),
+                    Command::new("client|unblock", -3, Group::Connection, "5.0.0")
+                        .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .doc(
+                            "client-id [TIMEOUT | ERROR]",
+                            "O(log N) for N connections",
+                            "Ends the wait of a command that blocks its connection.",
+                        )
+                        .reply("integer: 1 unblocked, 0 not"),
+                    Command::new("client|reply", 3, Group::Connection, "3.2.0")
+                        .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .doc(
+                            "ON | OFF | SKIP",
+                            "O(1)",
+                            "Turns replies off, on again, or off for the next command.",
+                        )
+                        .reply("OK, or nothing"),
+                    Command::new("client|help", 2, Group::Connection, "5.0.0")
+                        .flags(&[Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .doc("", "O(1)", "Explains the subcommands.")
+                        .reply("array of simple"),
+                ]
+            },
+        ),
+];

@@ -1,0 +1,267 @@
+//! The commands that look at how a server does and at what it has not: LATENCY, MEMORY, MODULE, REPLICAOF, LOLWUT.
+
+use super::keys;
+use crate::table::command::Command;
+use crate::table::flags::{Flag, Group};
+
+/// For administrators, even where nothing else runs.
+const ADMIN: &[Flag] = &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale];
+/// What a client of a cluster is to make of it.
+const OF_EACH_NODE: &[&str] = &[
+    "nondeterministic_output",
+    "request_policy:all_nodes",
+    "response_policy:special",
+];
+const OF_EACH_SHARD: &[&str] = &[
+    "nondeterministic_output",
+    "request_policy:all_shards",
+    "response_policy:special",
+];
+
+/// A subcommand of LATENCY.
+const fn latency(
+    name: &'static str,
+    arity: i32,
+    since: &'static str,
+    tips: &'static [&'static str],
+) -> Command {
+    Command::new(name, arity, Group::Server, since)
+        .flags(ADMIN)
+        .tips(tips)
+}
+
+/// A subcommand of MEMORY.
+const fn memory(name: &'static str, tips: &'static [&'static str]) -> Command {
+    Command::new(name, 2, Group::Server, "4.0.0").tips(tips)
+}
+
+/// A subcommand of MODULE that would change which modules there are.
+const fn module(
+    name: &'static str,
+    arity: i32,
+    since: &'static str,
+    syntax: &'static str,
+) -> Command {
+    Command::new(name, arity, Group::Server, since)
+        .flags(&[Flag::Admin, Flag::NoScript, Flag::NoAsyncLoading])
+        .doc(syntax, "O(1)", "Says that no modules are loaded here.")
+        .reply("an error")
+}
+
+/// HELP of a command with subcommands.
+const fn help(name: &'static str, since: &'static str) -> Command {
+    Command::new(name, 2, Group::Server, since)
+        .flags(&[Flag::Loading, Flag::Stale])
+        .doc("", "O(1)", "Explains the subcommands.")
+        .reply("array of simple")
+}
+
+/// REPLICAOF by either name.
+const fn follow(name: &'static str, since: &'static str) -> Command {
+    Command::new(name, 3, Group::Server, since)
+        .flags(&[
+            Flag::Admin,
+            Flag::NoScript,
+            Flag::Stale,
+            Flag::NoAsyncLoading,
+        ])
+        .doc(
+            "<host port | NO ONE>",
+            "O(1)",
+            "Answers OK to NO ONE, which is so already; no server follows another one.",
+        )
+        .reply("OK, or an error")
+}
+
+/// SYNC and PSYNC, which a replica sends.
+const fn copy(
+    name: &'static str,
+    arity: i32,
+    since: &'static str,
+    syntax: &'static str,
+) -> Command {
+    Command::new(name, arity, Group::Server, since)
+        .flags(&[
+            Flag::Admin,
+            Flag::NoScript,
+            Flag::NoAsyncLoading,
+            Flag::NoMulti,
+        ])
+        .doc(
+            syntax,
+            "O(1)",
+            "Answers that replicas cannot follow this server; they ask again once a second.",
+        )
+        .reply("an error")
+}
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new("latency", -2, Group::Server, "2.8.13")
+        .doc(
+            "",
+            "That of the subcommand",
+            "Tells what took long in this process.",
+        )
+        .reply("that of the subcommand")
+        .subcommands(
+            const {
+                &[
+                    latency("latency|doctor", 2, "2.8.13", OF_EACH_NODE)
+                        .doc(
+                            "",
+                            "O(N) for N events",
+                            "Says in words what took long, and what may be done about it.",
+                        )
+                        .reply("verbatim text"),
+                    latency("latency|graph", 3, "2.8.13", OF_EACH_NODE)
+                        .doc(
+                            "event",
+                            "O(1)",
+                            "Draws how long an event took, sample by sample.",
+                        )
+                        .reply("verbatim text"),
+                    help("latency|help", "2.8.13"),
+                    latency("latency|histogram", -2, "7.0.0", OF_EACH_NODE)
+                        .doc(
+                            "[command [command ...]]",
+                            "O(N) for N commands that were called",
+                            "Returns how many calls of commands took at most how long.",
+                        )
+                        .reply("map of command to a map of calls and histogram_usec"),
+                    latency("latency|history", 3, "2.8.13", OF_EACH_NODE)
+                        .doc(
+                            "event",
+                            "O(1)",
+                            "Returns the samples of an event, oldest first.",
+                        )
+                        .reply("array of pairs of Unix time in seconds and milliseconds"),
+                    latency("latency|latest", 2, "2.8.13", OF_EACH_NODE)
+                        .doc(
+                            "",
+                            "O(N) for N events",
+                            "Returns the latest sample of each event.",
+                        )
+                        .reply(
+                            "array of event, Unix time in seconds, milliseconds, most milliseconds",
+                        ),
+                    latency(
+                        "latency|reset",
+                        -2,
+                        "2.8.13",
+                        &["request_policy:all_nodes", "response_policy:all_succeeded"],
+                    )
+                    .doc(
+                        "[event [event ...]]",
+                        "O(N) for N events",
+                        "Forgets the samples of events, or of all.",
+                    )
+                    .reply("integer: how many of them had any"),
+                ]
+            },
+        ),
+    Command::new("memory", -2, Group::Server, "4.0.0")
+        .doc("", "That of the subcommand", "Looks at the use of memory.")
+        .reply("that of the subcommand")
+        .subcommands(
+            const {
+                &[
+                    memory("memory|doctor", OF_EACH_SHARD)
+                        .doc(
+                            "",
+                            "O(1)",
+                            "Says in words what is unusual about the memory of the store.",
+                        )
+                        .reply("verbatim text"),
+                    help("memory|help", "4.0.0"),
+                    memory("memory|malloc-stats", OF_EACH_SHARD)
+                        .doc(
+                            "",
+                            "O(1)",
+                            "Tells the sizes of the store, heap and logs, in words.",
+                        )
+                        .reply("verbatim text"),
+                    memory(
+                        "memory|purge",
+                        &["request_policy:all_shards", "response_policy:all_succeeded"],
+                    )
+                    .doc(
+                        "",
+                        "O(N) in the memory that is free",
+                        "Gives free memory of the store back to the system, a second \
+                             later; within MULTI it does nothing.",
+                    )
+                    .reply("OK"),
+                    memory("memory|stats", OF_EACH_SHARD)
+                        .doc(
+                            "",
+                            "O(1)",
+                            "Tells the sizes of the store and what takes them.",
+                        )
+                        .reply("map of name to figure"),
+                    Command::new("memory|usage", -3, Group::Server, "4.0.0")
+                        .flags(&[Flag::ReadOnly])
+                        .keys(keys::LOOK_SECOND)
+                        .doc(
+                            "key [SAMPLES count]",
+                            "O(N) for N samples",
+                            "Estimates the bytes a key and its value take.",
+                        )
+                        .reply("integer or null"),
+                ]
+            },
+        ),
+    Command::new("module", -2, Group::Server, "4.0.0")
+        .doc(
+            "",
+            "That of the subcommand",
+            "Lists the modules, of which there are none.",
+        )
+        .reply("that of the subcommand")
+        .subcommands(
+            const {
+                &[
+                    help("module|help", "5.0.0"),
+                    Command::new("module|list", 2, Group::Server, "4.0.0")
+                        .flags(&[Flag::Admin, Flag::NoScript])
+                        .tips(&["nondeterministic_output_order"])
+                        .doc("", "O(1)", "Returns the modules that are loaded: none.")
+                        .reply("empty array"),
+                    module("module|load", -3, "4.0.0", "path [arg [arg ...]]"),
+                    module(
+                        "module|loadex",
+                        -3,
+                        "7.0.0",
+                        "path [CONFIG name value [CONFIG name value ...]] [ARGS arg [arg ...]]",
+                    ),
+                    module("module|unload", 3, "4.0.0", "name"),
+                ]
+            },
+        ),
+    follow("replicaof", "5.0.0"),
+    follow("slaveof", "1.0.0").deprecated("5.0.0", "`REPLICAOF`"),
+    copy("sync", 1, "1.0.0", ""),
+    copy("psync", -3, "2.8.0", "replicationid offset"),
+    Command::new("replconf", -1, Group::Server, "3.0.0")
+        .flags(&[
+            Flag::Admin,
+            Flag::NoScript,
+            Flag::Loading,
+            Flag::Stale,
+            Flag::AllowBusy,
+        ])
+        .doc(
+            "",
+            "O(1)",
+            "Takes what a replica says of itself before PSYNC.",
+        )
+        .reply("OK")
+        .system(),
+    Command::new("lolwut", -1, Group::Server, "5.0.0")
+        .flags(&[Flag::ReadOnly, Flag::Fast])
+        .doc(
+            "[VERSION version]",
+            "O(1)",
+            "Draws a vault, and tells the version.",
+        )
+        .reply("verbatim text"),
+];

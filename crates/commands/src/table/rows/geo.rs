@@ -1,0 +1,144 @@
+//! The commands on positions.
+
+use super::keys::{self, READ, REPLACE};
+use crate::table::command::Command;
+use crate::table::flags::{Category, Flag, Group};
+use crate::table::key_spec::KeySpec;
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new("geoadd", -5, Group::Geo, "3.2.0")
+        .flags(&[Flag::Write, Flag::DenyOom])
+        .categories(&[Category::Geo])
+        .keys(keys::CHANGE_KEY)
+        .doc(
+            "key [NX | XX] [CH] longitude latitude member [longitude latitude member ...]",
+            "O(log(N)) for each member",
+            "Adds members with their positions, or gives them other ones.",
+        )
+        .reply("integer: how many are new, or with CH changed as well"),
+    Command::new("geopos", -2, Group::Geo, "3.2.0")
+        .flags(&[Flag::ReadOnly])
+        .categories(&[Category::Geo])
+        .keys(keys::READ_KEY)
+        .doc(
+            "key [member [member ...]]",
+            "O(N) for N members",
+            "Returns the positions of members.",
+        )
+        .reply("array of pairs of double, or null"),
+    Command::new("geodist", -4, Group::Geo, "3.2.0")
+        .flags(&[Flag::ReadOnly])
+        .categories(&[Category::Geo])
+        .keys(keys::READ_KEY)
+        .doc(
+            "key member1 member2 [M | KM | FT | MI]",
+            "O(1)",
+            "Returns the distance of two members.",
+        )
+        .reply("bulk or null"),
+    Command::new("geohash", -2, Group::Geo, "3.2.0")
+        .flags(&[Flag::ReadOnly])
+        .categories(&[Category::Geo])
+        .keys(keys::READ_KEY)
+        .doc(
+            "key [member [member ...]]",
+            "O(N) for N members",
+            "Returns the positions of members as the letters of a geohash.",
+        )
+        .reply("array of bulk or null"),
+    Command::new("geosearch", -7, Group::Geo, "6.2.0")
+        .flags(&[Flag::ReadOnly])
+        .categories(&[Category::Geo])
+        .keys(keys::READ_KEY)
+        .doc(
+            "key <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM | FT | MI> | \
+             BYBOX width height <M | KM | FT | MI>> [ASC | DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]",
+            "O(N+log(M)) for N members in the cells searched",
+            "Returns members inside a circle or a box.",
+        )
+        .reply("array of bulk, or of arrays with what is asked for"),
+    Command::new("geosearchstore", -8, Group::Geo, "6.2.0")
+        .flags(&[Flag::Write, Flag::DenyOom])
+        .categories(&[Category::Geo])
+        .keys(keys::STORE_ONE)
+        .doc(
+            "destination source <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM | FT | MI> | \
+             BYBOX width height <M | KM | FT | MI>> [ASC | DESC] [COUNT count [ANY]] [STOREDIST]",
+            "O(N+log(M)) for N members in the cells searched",
+            "Stores members inside a circle or a box.",
+        )
+        .reply("integer: members of the result"),
+    Command::new("georadius", -6, Group::Geo, "3.2.0")
+        .flags(&[Flag::Write, Flag::DenyOom, Flag::MovableKeys])
+        .categories(&[Category::Geo])
+        .keys(
+            const {
+                &[
+                    KeySpec::first(READ),
+                    KeySpec::keyword("STORE", 6, 0, REPLACE),
+                    KeySpec::keyword("STOREDIST", 6, 0, REPLACE),
+                ]
+            },
+        )
+        .doc(
+            "key longitude latitude radius M | KM | FT | MI [WITHCOORD] [WITHDIST] \
+             [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE key] [STOREDIST key]",
+            "O(N+log(M)) for N members in the cells searched",
+            "Returns or stores members inside a circle around a position.",
+        )
+        .reply("array of bulk, or of arrays with what is asked for; integer where stored")
+        .deprecated(
+            "6.2.0",
+            "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument",
+        ),
+    Command::new("georadius_ro", -6, Group::Geo, "3.2.10")
+        .flags(&[Flag::ReadOnly])
+        .categories(&[Category::Geo])
+        .keys(keys::READ_KEY)
+        .doc(
+            "key longitude latitude radius M | KM | FT | MI [WITHCOORD] [WITHDIST] \
+             [WITHHASH] [COUNT count [ANY]] [ASC | DESC]",
+            "O(N+log(M)) for N members in the cells searched",
+            "Returns members inside a circle around a position.",
+        )
+        .reply("array of bulk, or of arrays with what is asked for")
+        .deprecated("6.2.0", "`GEOSEARCH` with the `BYRADIUS` argument"),
+    Command::new("georadiusbymember", -5, Group::Geo, "3.2.0")
+        .flags(&[Flag::Write, Flag::DenyOom, Flag::MovableKeys])
+        .categories(&[Category::Geo])
+        .keys(
+            const {
+                &[
+                    KeySpec::first(READ),
+                    KeySpec::keyword("STORE", 5, 0, REPLACE),
+                    KeySpec::keyword("STOREDIST", 5, 0, REPLACE),
+                ]
+            },
+        )
+        .doc(
+            "key member radius M | KM | FT | MI [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT \
+             count [ANY]] [ASC | DESC] [STORE key] [STOREDIST key]",
+            "O(N+log(M)) for N members in the cells searched",
+            "Returns or stores members inside a circle around a member.",
+        )
+        .reply("array of bulk, or of arrays with what is asked for; integer where stored")
+        .deprecated(
+            "6.2.0",
+            "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments",
+        ),
+    Command::new("georadiusbymember_ro", -5, Group::Geo, "3.2.10")
+        .flags(&[Flag::ReadOnly])
+        .categories(&[Category::Geo])
+        .keys(keys::READ_KEY)
+        .doc(
+            "key member radius M | KM | FT | MI [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT \
+             count [ANY]] [ASC | DESC]",
+            "O(N+log(M)) for N members in the cells searched",
+            "Returns members inside a circle around a member.",
+        )
+        .reply("array of bulk, or of arrays with what is asked for")
+        .deprecated(
+            "6.2.0",
+            "`GEOSEARCH` with the `BYRADIUS` and `FROMMEMBER` arguments",
+        ),
+];

@@ -1,0 +1,165 @@
+//! The commands on hashes.
+
+use super::keys;
+use crate::table::command::Command;
+use crate::table::flags::{Category, Flag, Group};
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new("hset", -4, Group::Hash, "2.0.0")
+        .element(2)
+        .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
+        .categories(&[Category::Hash])
+        .keys(keys::CHANGE_KEY)
+        .doc(
+            "key field value [field value ...]",
+            "O(N) for N fields",
+            "Sets fields of a hash.",
+        )
+        .reply("integer: how many fields are new"),
+    Command::new("hsetnx", 4, Group::Hash, "2.0.0")
+        .element(2)
+        .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
+        .categories(&[Category::Hash])
+        .keys(keys::ADD_KEY)
+        .doc(
+            "key field value",
+            "O(1)",
+            "Sets a field of a hash that does not have it.",
+        )
+        .reply("integer: 1 set, 0 not"),
+    Command::new("hmset", -4, Group::Hash, "2.0.0")
+        .element(2)
+        .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
+        .categories(&[Category::Hash])
+        .keys(keys::CHANGE_KEY)
+        .doc(
+            "key field value [field value ...]",
+            "O(N) for N fields",
+            "The old name of HSET.",
+        )
+        .reply("OK")
+        .deprecated("4.0.0", "`HSET` with multiple field-value pairs"),
+    Command::new("hget", 3, Group::Hash, "2.0.0")
+        .element(2)
+        .flags(&[Flag::ReadOnly, Flag::Fast])
+        .categories(&[Category::Hash])
+        .keys(keys::READ_KEY)
+        .doc("key field", "O(1)", "Returns the value of a field.")
+        .reply("bulk or null"),
+    Command::new("hmget", -3, Group::Hash, "2.0.0")
+        .element(2)
+        .flags(&[Flag::ReadOnly, Flag::Fast])
+        .categories(&[Category::Hash])
+        .keys(keys::READ_KEY)
+        .doc(
+            "key field [field ...]",
+            "O(N) for N fields",
+            "Returns the values of several fields.",
+        )
+        .reply("array of bulk or null"),
+    Command::new("hgetall", 2, Group::Hash, "2.0.0")
+        .flags(&[Flag::ReadOnly])
+        .categories(&[Category::Hash])
+        .tips(&["nondeterministic_output_order"])
+        .keys(keys::READ_KEY)
+        .doc(
+            "key",
+            "O(N) for N fields",
+            "Returns all fields of a hash with their values.",
+        )
+        .reply("map of bulk to bulk"),
+    Command::new("hdel", -3, Group::Hash, "2.0.0")
+        .element(2)
+        .flags(&[Flag::Write, Flag::Fast])
+        .categories(&[Category::Hash])
+        .keys(keys::DROP_KEY)
+        .doc(
+            "key field [field ...]",
+            "O(N) for N fields",
+            "Removes fields of a hash, and the hash with the last of them.",
+        )
+        .reply("integer: how many were there"),
+    Command::new("hexists", 3, Group::Hash, "2.0.0")
+        .element(2)
+        .flags(&[Flag::ReadOnly, Flag::Fast])
+        .categories(&[Category::Hash])
+        .keys(keys::LOOK_KEY)
+        .doc("key field", "O(1)", "Says whether a hash has a field.")
+        .reply("integer: 1 yes, 0 no"),
+    Command::new("hlen", 2, Group::Hash, "2.0.0")
+        .flags(&[Flag::ReadOnly, Flag::Fast])
+        .categories(&[Category::Hash])
+        .keys(keys::LOOK_KEY)
+        .doc("key", "O(1)", "Counts the fields of a hash.")
+        .reply("integer"),
+    Command::new("hkeys", 2, Group::Hash, "2.0.0")
+        .flags(&[Flag::ReadOnly])
+        .categories(&[Category::Hash])
+        .tips(&["nondeterministic_output_order"])
+        .keys(keys::READ_KEY)
+        .doc("key", "O(N) for N fields", "Returns the fields of a hash.")
+        .reply("array of bulk"),
+    Command::new("hvals", 2, Group::Hash, "2.0.0")
+        .flags(&[Flag::ReadOnly])
+        .categories(&[Category::Hash])
+        .tips(&["nondeterministic_output_order"])
+        .keys(keys::READ_KEY)
+        .doc("key", "O(N) for N fields", "Returns the values of a hash.")
+        .reply("array of bulk"),
+    Command::new("hstrlen", 3, Group::Hash, "3.2.0")
+        .element(2)
+        .flags(&[Flag::ReadOnly, Flag::Fast])
+        .categories(&[Category::Hash])
+        .keys(keys::LOOK_KEY)
+        .doc(
+            "key field",
+            "O(1)",
+            "Returns the length of a field's value in bytes.",
+        )
+        .reply("integer"),
+    Command::new("hincrby", 4, Group::Hash, "2.0.0")
+        .element(2)
+        .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
+        .categories(&[Category::Hash])
+        .keys(keys::READ_AND_CHANGE_KEY)
+        .doc(
+            "key field increment",
+            "O(1)",
+            "Adds to the integer in a field.",
+        )
+        .reply("integer: the new value"),
+    Command::new("hincrbyfloat", 4, Group::Hash, "2.6.0")
+        .element(2)
+        .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
+        .categories(&[Category::Hash])
+        .keys(keys::READ_AND_CHANGE_KEY)
+        .doc(
+            "key field increment",
+            "O(1)",
+            "Adds to the floating point number in a field.",
+        )
+        .reply("bulk: the new value"),
+    Command::new("hrandfield", -2, Group::Hash, "6.2.0")
+        .flags(&[Flag::ReadOnly])
+        .categories(&[Category::Hash])
+        .tips(&["nondeterministic_output"])
+        .keys(keys::READ_KEY)
+        .doc(
+            "key [count [WITHVALUES]]",
+            "O(N) for N fields returned",
+            "Returns fields chosen by chance, different ones unless the count is negative.",
+        )
+        .reply("bulk or null; with a count an array of bulk, or with WITHVALUES of pairs"),
+    Command::new("hscan", -3, Group::Hash, "2.8.0")
+        .flags(&[Flag::ReadOnly])
+        .categories(&[Category::Hash])
+        .tips(&["nondeterministic_output"])
+        .keys(keys::READ_KEY)
+        .doc(
+            "key cursor [MATCH pattern] [COUNT count]",
+            "O(1) for a call, O(N) for a whole iteration",
+            "Lists the fields of a hash and their values in small portions, each from where \
+             the last one ended.",
+        )
+        .reply("array of the next cursor and an array of fields and values in turn"),
+];

@@ -1,0 +1,77 @@
+//! The commands on HyperLogLogs.
+
+use super::keys::{self, READ};
+use crate::table::command::Command;
+use crate::table::flags::{Category, Flag, Group, KeyFlag};
+use crate::table::key_spec::KeySpec;
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new("pfadd", -2, Group::Hyperloglog, "2.8.9")
+        .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
+        .categories(&[Category::Hyperloglog])
+        .keys(keys::ADD_KEY)
+        .doc(
+            "key [element [element ...]]",
+            "O(1) for each element",
+            "Adds elements to a HyperLogLog, which may be new.",
+        )
+        .reply("integer: 1 where the estimate may have changed, 0 where not"),
+    Command::new("pfcount", -2, Group::Hyperloglog, "2.8.9")
+        .flags(&[Flag::ReadOnly])
+        .categories(&[Category::Hyperloglog])
+        .keys(
+            const {
+                &[
+                    KeySpec::all_from(1, &[KeyFlag::ReadWrite, KeyFlag::Access]).notes(
+                        "RW because it may change the internal representation of \
+             the key, and propagate to replicas",
+                    ),
+                ]
+            },
+        )
+        .doc(
+            "key [key ...]",
+            "O(1) for one key, whose count is kept; O(N) for N keys",
+            "Estimates how many different elements were added to any \
+             of the keys.",
+        )
+        .reply("integer"),
+    Command::new("pfmerge", -2, Group::Hyperloglog, "2.8.9")
+        .flags(&[Flag::Write, Flag::DenyOom])
+        .categories(&[Category::Hyperloglog])
+        .keys(
+            const {
+                &[
+                    KeySpec::first(&[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Insert]),
+                    KeySpec::all_from(2, READ),
+                ]
+            },
+        )
+        .doc(
+            "destkey [sourcekey [sourcekey ...]]",
+            "O(N) for N keys",
+            "Adds the elements of several HyperLogLogs to one.",
+        )
+        .reply("OK"),
+    Command::new("pfdebug", 3, Group::Hyperloglog, "2.8.9")
+        .flags(&[Flag::Write, Flag::DenyOom, Flag::Admin])
+        .categories(&[Category::Hyperloglog])
+        .keys(const { &[KeySpec::second(&[KeyFlag::ReadWrite, KeyFlag::Access])] })
+        .doc(
+            "GETREG | DECODE | ENCODING | TODENSE key",
+            "O(1)",
+            "Shows how a HyperLogLog is stored.",
+        )
+        .reply("that of the subcommand")
+        .system(),
+    Command::new("pfselftest", 1, Group::Hyperloglog, "2.8.9")
+        .flags(&[Flag::Admin])
+        .categories(&[Category::Hyperloglog])
+        .doc(
+            "",
+            "O(1)",
+            "Tests the two forms of HyperLogLogs against one another.",
+        )
+        .reply("OK")
+        .system(),
+];

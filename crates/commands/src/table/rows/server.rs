@@ -1,0 +1,286 @@
+//! The commands about the server and its databases.
+
+use crate::table::command::Command;
+use crate::table::flags::{Category, Flag, Group};
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new("dbsize", 1, Group::Server, "1.0.0")
+        .flags(&[Flag::ReadOnly, Flag::Fast])
+        .categories(&[Category::Keyspace])
+        .tips(&["request_policy:all_shards", "response_policy:agg_sum"])
+        .doc("", "O(1)", "Counts the keys of the database.")
+        .reply("integer"),
+    Command::new("flushdb", -1, Group::Server, "1.0.0")
+        .flags(&[Flag::Write])
+        .categories(&[Category::Keyspace, Category::Dangerous])
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
+        .doc(
+            "[ASYNC | SYNC]",
+            "O(N) for N keys; O(1) with ASYNC",
+            "Deletes every key of the database.",
+        )
+        .reply("OK"),
+    Command::new("flushall", -1, Group::Server, "1.0.0")
+        .flags(&[Flag::Write])
+        .categories(&[Category::Keyspace, Category::Dangerous])
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
+        .doc(
+            "[ASYNC | SYNC]",
+            "O(N) for N keys; O(1) with ASYNC",
+            "Deletes every key of every database.",
+        )
+        .reply("OK"),
+    Command::new("swapdb", 3, Group::Server, "4.0.0")
+        .flags(&[Flag::Write, Flag::Fast])
+        .categories(&[Category::Keyspace, Category::Dangerous])
+        .doc(
+            "index1 index2",
+            "O(N) for N clients that watch or wait for keys",
+            "Exchanges two databases for all connections at once.",
+        )
+        .reply("OK"),
+    Command::new("save", 1, Group::Server, "1.0.0")
+        .flags(&[
+            Flag::Admin,
+            Flag::NoScript,
+            Flag::NoAsyncLoading,
+            Flag::NoMulti,
+        ])
+        .doc("", "O(1)", "Says that snapshots are not there yet.")
+        .reply("an error"),
+    Command::new("bgsave", -1, Group::Server, "1.0.0")
+        .flags(&[Flag::Admin, Flag::NoScript, Flag::NoAsyncLoading])
+        .doc(
+            "[SCHEDULE]",
+            "O(1)",
+            "Says that snapshots are not there yet.",
+        )
+        .reply("an error"),
+    Command::new("lastsave", 1, Group::Server, "1.0.0")
+        .flags(&[Flag::Loading, Flag::Stale, Flag::Fast])
+        .categories(&[Category::Admin, Category::Dangerous])
+        .tips(&["nondeterministic_output"])
+        .doc(
+            "",
+            "O(1)",
+            "Returns when the server was started: nothing was saved since.",
+        )
+        .reply("integer: Unix time in seconds"),
+    Command::new("role", 1, Group::Server, "2.8.12")
+        .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast])
+        .categories(&[Category::Admin, Category::Dangerous])
+        .doc("", "O(1)", "Returns master: no server follows another one.")
+        .reply("array of `master`, 0 and an empty array"),
+    Command::new("time", 1, Group::Server, "2.6.0")
+        .flags(&[Flag::Loading, Flag::Stale, Flag::Fast])
+        .tips(&["nondeterministic_output"])
+        .doc("", "O(1)", "Returns the server's clock.")
+        .reply("array of two bulks: seconds and microseconds"),
+    Command::new("command", -1, Group::Server, "2.8.13")
+        .flags(&[Flag::Loading, Flag::Stale])
+        .categories(&[Category::Connection])
+        .tips(&["nondeterministic_output_order"])
+        .doc("", "O(N) for N commands", "Describes every command.")
+        .reply("array")
+        .subcommands(
+            const {
+                &[
+                    Command::new("command|count", 2, Group::Server, "2.8.13")
+                        .flags(&[Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .doc("", "O(1)", "Counts the commands.")
+                        .reply("integer"),
+                    Command::new("command|docs", -2, Group::Server, "7.0.0")
+                        .flags(&[Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .tips(&["nondeterministic_output_order"])
+                        .doc(
+                            "[command-name [command-name ...]]",
+                            "O(N) for N commands",
+                            "Returns the documentation of commands.",
+                        )
+                        .reply("map of name to documentation"),
+                    Command::new("command|info", -2, Group::Server, "2.8.13")
+                        .flags(&[Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .tips(&["nondeterministic_output_order"])
+                        .doc(
+                            "[command-name [command-name ...]]",
+                            "O(N) for N commands",
+                            "Describes commands: arity, flags, keys, categories.",
+                        )
+                        .reply("array of descriptions or nulls"),
+                    Command::new("command|list", -2, Group::Server, "7.0.0")
+                        .flags(&[Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .tips(&["nondeterministic_output_order"])
+                        .doc(
+                            "[FILTERBY MODULE module-name | ACLCAT category | PATTERN pattern]",
+                            "O(N) for N commands",
+                            "Lists the names of commands.",
+                        )
+                        .reply("array of bulk"),
+                    Command::new("command|getkeys", -4, Group::Server, "2.8.13")
+                        .flags(&[Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .doc(
+                            "command [arg [arg ...]]",
+                            "O(N) for N arguments",
+                            "Returns the keys a command would use.",
+                        )
+                        .reply("array of bulk"),
+                    Command::new("command|getkeysandflags", -4, Group::Server, "7.0.0")
+                        .flags(&[Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .doc(
+                            "command [arg [arg ...]]",
+                            "O(N) for N arguments",
+                            "Returns the keys a command would use, and how it would use them.",
+                        )
+                        .reply("array of pairs of key and flags"),
+                    Command::new("command|help", 2, Group::Server, "5.0.0")
+                        .flags(&[Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Connection])
+                        .doc("", "O(1)", "Explains the subcommands.")
+                        .reply("array of simple"),
+                ]
+            },
+        ),
+    Command::new("info", -1, Group::Server, "1.0.0")
+        .flags(&[Flag::Loading, Flag::Stale])
+        .categories(&[Category::Dangerous])
+        .tips(&[
+            "nondeterministic_output",
+            "request_policy:all_shards",
+            "response_policy:special",
+        ])
+        .doc(
+            "[section [section ...]]",
+            "O(1)",
+            "Reports figures about the server.",
+        )
+        .reply("verbatim text"),
+    Command::new("config", -2, Group::Server, "2.0.0")
+        .doc(
+            "",
+            "That of the subcommand",
+            "Reads and changes the server's configuration.",
+        )
+        .reply("that of the subcommand")
+        .subcommands(
+            const {
+                &[
+                    Command::new("config|get", -3, Group::Server, "2.0.0")
+                        .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .doc(
+                            "parameter [parameter ...]",
+                            "O(N) for N parameters",
+                            "Returns the parameters that match any of the patterns.",
+                        )
+                        .reply("map of parameter to value"),
+                    Command::new("config|set", -4, Group::Server, "2.0.0")
+                        .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
+                        .doc(
+                            "parameter value [parameter value ...]",
+                            "O(N) for N parameters",
+                            "Changes parameters: all of them or none.",
+                        )
+                        .reply("OK"),
+                    Command::new("config|resetstat", 2, Group::Server, "2.0.0")
+                        .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .doc(
+                            "",
+                            "O(1)",
+                            "Sets the counters that INFO reports back to zero.",
+                        )
+                        .reply("OK"),
+                    Command::new("config|rewrite", 2, Group::Server, "2.8.0")
+                        .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .doc(
+                            "",
+                            "O(1)",
+                            "Says that configuration files are written by people only.",
+                        )
+                        .reply("an error"),
+                    Command::new("config|help", 2, Group::Server, "5.0.0")
+                        .flags(&[Flag::Loading, Flag::Stale])
+                        .doc("", "O(1)", "Explains the subcommands.")
+                        .reply("array of simple"),
+                ]
+            },
+        ),
+    Command::new("slowlog", -2, Group::Server, "2.2.12")
+        .doc(
+            "",
+            "That of the subcommand",
+            "Looks at the commands that took long.",
+        )
+        .reply("that of the subcommand")
+        .subcommands(
+            const {
+                &[
+                    Command::new("slowlog|get", -2, Group::Server, "2.2.12")
+                        .flags(&[Flag::Admin, Flag::Loading, Flag::Stale])
+                        .tips(&["request_policy:all_nodes", "nondeterministic_output"])
+                        .doc(
+                            "[count]",
+                            "O(N) for N entries",
+                            "Returns the newest entries.",
+                        )
+                        .reply("array of entries"),
+                    Command::new("slowlog|len", 2, Group::Server, "2.2.12")
+                        .flags(&[Flag::Admin, Flag::Loading, Flag::Stale])
+                        .tips(&[
+                            "request_policy:all_nodes",
+                            "response_policy:agg_sum",
+                            "nondeterministic_output",
+                        ])
+                        .doc("", "O(1)", "Counts the entries.")
+                        .reply("integer"),
+                    Command::new("slowlog|reset", 2, Group::Server, "2.2.12")
+                        .flags(&[Flag::Admin, Flag::Loading, Flag::Stale])
+                        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
+                        .doc("", "O(N) for N entries", "Deletes all entries.")
+                        .reply("OK"),
+                    Command::new("slowlog|help", 2, Group::Server, "6.2.0")
+                        .flags(&[Flag::Loading, Flag::Stale])
+                        .doc("", "O(1)", "Explains the subcommands.")
+                        .reply("array of simple"),
+                ]
+            },
+        ),
+    Command::new("monitor", 1, Group::Server, "1.0.0")
+        .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
+        .doc(
+            "",
+            "O(1), and O(N) for each command with N connections that monitor",
+            "Shows each command that the server runs. What processes do that map the store \
+             is not shown.",
+        )
+        .reply("OK, then a line for each command"),
+    Command::new("debug", -2, Group::Server, "1.0.0")
+        .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
+        .doc(
+            "subcommand [arg [arg ...]]",
+            "That of the subcommand",
+            "Helps in testing servers and clients.",
+        )
+        .reply("that of the subcommand")
+        .system(),
+    Command::new("shutdown", -1, Group::Server, "1.0.0")
+        .flags(&[
+            Flag::Admin,
+            Flag::NoScript,
+            Flag::Loading,
+            Flag::Stale,
+            Flag::NoMulti,
+            Flag::AllowBusy,
+        ])
+        .doc(
+            "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
+            "O(1)",
+            "Stops the server.",
+        )
+        .reply("nothing, or an error"),
+];
