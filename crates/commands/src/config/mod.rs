@@ -189,7 +189,7 @@ impl Config {
         pairs: &[(&[u8], &[u8])],
         apply: impl FnOnce(&[Change]) -> Result<(), (&'static Parameter, String)>,
     ) -> Result<(), CommandError> {
-        let mut chosen: Vec<Found> = Vec::with_capacity(pairs.len());
+        let mut chosen: Vec<NamedParameter> = Vec::with_capacity(pairs.len());
         for (name, _) in pairs {
             let found = find(name).ok_or_else(|| {
                 let before = "ERR Unknown option or number of arguments for CONFIG SET - ";
@@ -254,13 +254,13 @@ impl Config {
 }
 
 /// A parameter, its place in the table, and which of its names was used.
-struct Found {
+struct NamedParameter {
     index: usize,
     parameter: &'static Parameter,
     name: &'static str,
 }
 
-fn find(name: &[u8]) -> Option<Found> {
+fn find(name: &[u8]) -> Option<NamedParameter> {
     PARAMETERS
         .iter()
         .enumerate()
@@ -268,7 +268,7 @@ fn find(name: &[u8]) -> Option<Found> {
             let name = parameter
                 .names()
                 .find(|other| other.as_bytes().eq_ignore_ascii_case(name))?;
-            Some(Found {
+            Some(NamedParameter {
                 index,
                 parameter,
                 name,

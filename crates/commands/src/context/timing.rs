@@ -88,7 +88,7 @@ impl Context<'_> {
             Timing::Since(start) => self.count_one(command, start.elapsed(), outcome.is_err()),
             Timing::Not => {
                 let (statistics, thread) = (self.host.statistics(), self.session.route.0);
-                statistics.count_untimed(thread, &[CallCount::once(command, outcome.is_err())]);
+                statistics.count_untimed(thread, &[CallCount::one(command, outcome.is_err())]);
             }
         }
     }
@@ -146,7 +146,7 @@ impl Context<'_> {
 
     /// Counts one command.
     pub(crate) fn count_one(&self, command: &'static Command, time: Duration, failed: bool) {
-        self.count(&[CallCount::once(command, failed)], time);
+        self.count(&[CallCount::one(command, failed)], time);
     }
 
     /// Counts what a script has run, in a transaction that is committed. Its commands' times are part of the script's.

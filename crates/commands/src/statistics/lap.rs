@@ -24,7 +24,7 @@ pub(crate) struct CallCount {
 }
 
 impl CallCount {
-    pub(crate) fn once(command: &'static Command, failed: bool) -> CallCount {
+    pub(crate) fn one(command: &'static Command, failed: bool) -> CallCount {
         CallCount {
             command,
             calls: 1,
@@ -57,7 +57,7 @@ impl Lap {
             count.calls += 1;
             count.failed += u64::from(failed);
         } else {
-            self.calls.push(CallCount::once(command, failed));
+            self.calls.push(CallCount::one(command, failed));
         }
     }
 
@@ -70,7 +70,7 @@ impl Lap {
             None => self.calls.push(CallCount {
                 calls: 0,
                 rejected: 1,
-                ..CallCount::once(command, false)
+                ..CallCount::one(command, false)
             }),
         }
     }

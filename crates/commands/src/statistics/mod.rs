@@ -78,14 +78,14 @@ struct Tally {
 
 /// What one thread counts.
 #[derive(Default)]
-struct Counted {
+struct ThreadCounts {
     /// By the address of the command in the table.
     commands: HashMap<usize, Tally, BuildHasherDefault<AddressHasher>>,
     /// By the errors' codes.
     errors: BTreeMap<Box<str>, u64>,
 }
 
-impl Counted {
+impl ThreadCounts {
     #[inline]
     fn tally(&mut self, command: &'static Command) -> &mut Tally {
         let tally = self.commands.entry(ptr::from_ref(command).addr());
@@ -99,11 +99,11 @@ impl Counted {
 /// A thread's part, on cache lines of its own.
 #[derive(Default)]
 #[repr(align(128))]
-struct Part(ForkMutex<Counted>);
+struct ThreadCounter(ForkMutex<ThreadCounts>);
 
-impl Part {
+impl ThreadCounter {
     #[inline]
-    fn lock(&self) -> ForkGuard<'_, Counted> {
+    fn lock(&self) -> ForkGuard<'_, ThreadCounts> {
         // Every change is a plain addition, so a panic elsewhere leaves nothing half done.
         self.0.lock()
     }
@@ -111,7 +111,7 @@ impl Part {
 
 /// What a server, or a process that embeds a store, counts since its start or CONFIG RESETSTAT.
 pub struct Statistics {
-    parts: Box<[Part]>,
+    parts: Box<[ThreadCounter]>,
     run: String,
     most_memory: AtomicU64,
 }
@@ -120,7 +120,9 @@ impl Statistics {
     /// Nothing yet, for so many threads.
     pub fn new(threads: usize) -> Statistics {
         Statistics {
-            parts: (0..threads.max(1)).map(|_| Part::default()).collect(),
+            parts: (0..threads.max(1))
+                .map(|_| ThreadCounter::default())
+                .collect(),
             run: run_id(),
             most_memory: AtomicU64::new(0),
         }
@@ -263,12 +265,12 @@ impl Statistics {
     /// CONFIG RESETSTAT: counts from zero again.
     pub fn reset(&self) {
         for part in &self.parts {
-            *part.lock() = Counted::default();
+            *part.lock() = ThreadCounts::default();
         }
     }
 
     /// The part of a thread.
-    fn part(&self, thread: usize) -> &Part {
+    fn part(&self, thread: usize) -> &ThreadCounter {
         &self.parts[thread % self.parts.len()]
     }
 }
@@ -333,7 +335,7 @@ mod tests {
         statistics.count(0, &batch, 40_000, true);
         statistics.count(1, &runs(&[(GET, 1, 0)]), 100_000, false);
         statistics.count_rejected(1, SET);
-        statistics.count_untimed(1, &[CallCount::once(GET, false)]);
+        statistics.count_untimed(1, &[CallCount::one(GET, false)]);
         let totals = |name| {
             let commands = statistics.commands();
             let found = commands.iter().find(|(other, _)| *other == name);

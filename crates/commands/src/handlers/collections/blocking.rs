@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use undercroft_engine::{Access, Answer, Begun, End, Take, Wanted};
 
-use super::lists::{Several, end};
+use super::lists::{PopRequest, end};
 use super::sorted::pop::Request;
 use crate::arguments::CommandError;
 use crate::context::{Context, HandlerEntry};
@@ -95,7 +95,7 @@ fn move_item(
 
 /// BLMPOP.
 fn blmpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    let Several { keys, end, count } = Several::parse(&arguments[2..])?;
+    let PopRequest { keys, end, count } = PopRequest::parse(&arguments[2..])?;
     let time = timeout(arguments[1])?;
     let take = Take::Items { end, count };
     run(context, keys, take, time, Shape::Items, reply)

@@ -8,7 +8,7 @@ use crate::algorithms::extended::Extended;
 use crate::arguments::{CommandError, float, integer, is_keyword};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
-use crate::handlers::collections::sampling::{random_count, sample_within, sampled};
+use crate::handlers::collections::sampling::{random_count, sample_bounded, sampled};
 use crate::handlers::scan::scan_collection;
 use crate::protocol::Protocol;
 use crate::reply::Reply;
@@ -287,11 +287,11 @@ fn hrandfield(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Re
     let seed = chance();
     let sample = read(context, arguments[1], |reader, hash| {
         let (mut texts, mut random) = (Ranges::new(), Random::new(seed));
-        let whole = sample_within(count.unwrap_or(1), |count| {
+        let has_room = sample_bounded(count.unwrap_or(1), |count| {
             hash.sample(reader.view(), &mut random, count, &mut texts)?;
             Ok(texts.byte_length())
         })?;
-        Ok(whole.then_some(texts))
+        Ok(has_room.then_some(texts))
     })?;
     let texts = sampled(sample)?;
     let pairs = texts.len() / 2;

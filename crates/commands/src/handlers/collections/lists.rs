@@ -340,15 +340,15 @@ fn move_item(
 }
 
 /// What LMPOP and its blocking relative are asked for.
-pub(super) struct Several<'a> {
+pub(super) struct PopRequest<'a> {
     pub(super) keys: &'a [&'a [u8]],
     pub(super) end: End,
     pub(super) count: u64,
 }
 
-impl<'a> Several<'a> {
+impl<'a> PopRequest<'a> {
     /// From the number of keys on.
-    pub(super) fn parse(arguments: &'a [&'a [u8]]) -> Result<Several<'a>, CommandError> {
+    pub(super) fn parse(arguments: &'a [&'a [u8]]) -> Result<PopRequest<'a>, CommandError> {
         let above_zero = |argument: &[u8], error| match positive(argument, error)? {
             0 => Err(CommandError::fixed(error)),
             number => Ok(number),
@@ -370,19 +370,19 @@ impl<'a> Several<'a> {
             }
             _ => return Err(CommandError::SYNTAX),
         };
-        Ok(Several { keys, end, count })
+        Ok(PopRequest { keys, end, count })
     }
 }
 
 /// LMPOP.
 fn lmpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    let several = Several::parse(&arguments[1..])?;
+    let request = PopRequest::parse(&arguments[1..])?;
     let (store, database) = (context.store, context.database());
-    let keys = context.keys(several.keys);
+    let keys = context.keys(request.keys);
     let items = &mut context.session.items;
     let found = store.write_into(store.shards_of(&keys), items, |writer, items| {
         for (index, key) in keys.iter().enumerate() {
-            if writer.list_pop(database, key, several.end, several.count, items)? {
+            if writer.list_pop(database, key, request.end, request.count, items)? {
                 return Ok(Some(index));
             }
         }
@@ -394,7 +394,7 @@ fn lmpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
             store.note_use(&keys[index]);
             let items = &context.session.items;
             reply.array(2);
-            reply.bulk(several.keys[index]);
+            reply.bulk(request.keys[index]);
             reply.array(items.len());
             reply.bulks(items);
         }

@@ -23,7 +23,7 @@ pub(crate) fn random_count(argument: &[u8]) -> Result<i64, CommandError> {
 
 /// Chooses items by chance, repeated ones in pieces. `sample` adds so many, and returns the bytes of all. Returns whether
 /// there was room for them.
-pub(crate) fn sample_within(
+pub(crate) fn sample_bounded(
     count: i64,
     mut sample: impl FnMut(i64) -> Result<usize, Error>,
 ) -> Result<bool, Error> {
@@ -61,20 +61,20 @@ mod tests {
     /// What is asked for where each item has so many bytes, and whether it is given.
     fn asked(count: i64, length: usize) -> (Vec<i64>, bool) {
         let (mut pieces, mut bytes) = (Vec::new(), 0);
-        let whole = sample_within(count, |piece| {
+        let has_room = sample_bounded(count, |piece| {
             pieces.push(piece);
             bytes += piece.unsigned_abs() as usize * length;
             Ok(bytes)
         });
-        (pieces, whole.expect("no error"))
+        (pieces, has_room.expect("no error"))
     }
 
     #[test]
     fn repeated_items_end_soon_behind_the_most_bytes() {
         assert_eq!(asked(0, 1), (vec![0], true));
         assert_eq!(asked(i64::MAX, 1), (vec![i64::MAX], true));
-        let (pieces, whole) = asked(-5000, 1);
-        assert!(whole && pieces.iter().sum::<i64>() == -5000);
+        let (pieces, has_room) = asked(-5000, 1);
+        assert!(has_room && pieces.iter().sum::<i64>() == -5000);
         assert!(
             pieces
                 .iter()
@@ -82,10 +82,10 @@ mod tests {
         );
         assert_eq!(asked(-REPEATED_MAX - 1, 1), (vec![], false));
         for length in [512 << 20, 100 << 20, 1 << 20, 1 << 10] {
-            let (pieces, whole) = asked(-REPEATED_MAX, length);
+            let (pieces, has_room) = asked(-REPEATED_MAX, length);
             let items = pieces.iter().sum::<i64>().unsigned_abs() as usize;
             assert!(
-                !whole && items * length <= 2 * REPEATED_BYTES_MAX + length,
+                !has_room && items * length <= 2 * REPEATED_BYTES_MAX + length,
                 "{length}"
             );
         }

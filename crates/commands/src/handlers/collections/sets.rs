@@ -7,7 +7,7 @@ use undercroft_engine::{
 use crate::arguments::{CommandError, is_keyword, parse_integer};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
-use crate::handlers::collections::sampling::{random_count, sample_within, sampled};
+use crate::handlers::collections::sampling::{random_count, sample_bounded, sampled};
 use crate::handlers::scan::scan_collection;
 use crate::reply::Reply;
 
@@ -159,11 +159,11 @@ fn srandmember(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn R
     let seed = chance();
     let sample = read(context, arguments[1], |reader, set| {
         let (mut texts, mut random) = (Ranges::new(), Random::new(seed));
-        let whole = sample_within(count.unwrap_or(1), |count| {
+        let has_room = sample_bounded(count.unwrap_or(1), |count| {
             set.sample(reader.view(), &mut random, count, &mut texts)?;
             Ok(texts.byte_length())
         })?;
-        Ok(whole.then_some(texts))
+        Ok(has_room.then_some(texts))
     })?;
     let texts = sampled(sample)?;
     if count.is_none() {
@@ -241,10 +241,10 @@ fn store_combined(
         let members = gathered.combine(store.store(), operation)?;
         Some((gathered, members))
     });
-    let whole = store.store();
+    let handle = store.store();
     let apart = apart
         .as_ref()
-        .map(|(gathered, members)| (gathered, NewMembers::of(whole, members)));
+        .map(|(gathered, members)| (gathered, NewMembers::of(handle, members)));
     let mut texts = Ranges::new();
     let length = store.write_into(store.shards_of(&all), &mut texts, |writer, texts| {
         let apart = match &apart {
@@ -259,7 +259,7 @@ fn store_combined(
             ),
             None => {
                 let integers = writer.combine_sets(database, keys, operation, integers, texts)?;
-                found = NewMembers::of(whole, texts);
+                found = NewMembers::of(handle, texts);
                 (&found, integers)
             }
         };

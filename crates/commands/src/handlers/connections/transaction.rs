@@ -79,7 +79,7 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcom
         )
         .into());
     }
-    let done = match Done::commit(context, &multi) {
+    let done = match CommittedTransaction::commit(context, &multi) {
         Ok(done) => done,
         // It runs again, with the same queue and the same watched keys.
         Err(Failure::Blocked(blocked)) => return Err(Failure::Blocked(blocked)),
@@ -105,10 +105,10 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcom
 
 /// A transaction that is committed.
 #[derive(Default)]
-struct Done {
+struct CommittedTransaction {
     tape: Tape,
     /// Each command; none where it is still to run.
-    ran: Vec<Option<Ran>>,
+    ran: Vec<Option<ExecutedCommand>>,
     /// The database behind each command, where they are shown.
     databases: Vec<u32>,
     /// When the last command ended.
@@ -118,7 +118,7 @@ struct Done {
 }
 
 /// A command that was run within the transaction.
-struct Ran {
+struct ExecutedCommand {
     /// Where its reply is.
     reply: (Mark, Mark),
     /// How long it took.
@@ -129,9 +129,12 @@ struct Ran {
     lap: Lap,
 }
 
-impl Done {
+impl CommittedTransaction {
     /// Runs all commands that work on keys, as one transaction. None where a watched key was changed.
-    fn commit(context: &mut Context<'_>, multi: &CommandQueue) -> Result<Option<Done>, Failure> {
+    fn commit(
+        context: &mut Context<'_>,
+        multi: &CommandQueue,
+    ) -> Result<Option<CommittedTransaction>, Failure> {
         context.session.was_full = multi.runs_scripts && context.is_full()?;
         let watches = std::mem::take(&mut context.session.watches);
         let shards = watches.iter().map(|watch| watch.shard()).collect();
@@ -140,7 +143,7 @@ impl Done {
         context
             .session
             .begin_scripts(store.store().killed_scripts());
-        let mut scratch = SessionScratch::<Done>::new(context);
+        let mut scratch = SessionScratch::<CommittedTransaction>::new(context);
         let shards = multi.shards.union(shards);
         let result = store.transact_into(shards, &mut scratch, |running, scratch| {
             for watch in &watches {
@@ -209,7 +212,7 @@ impl Done {
         if let Some(database) = self.databases.get_mut(at) {
             *database = inner.session.database;
         }
-        self.ran.push(Some(Ran {
+        self.ran.push(Some(ExecutedCommand {
             reply: (from, self.tape.mark()),
             time: now.duration_since(start),
             error,

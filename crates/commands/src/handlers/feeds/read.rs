@@ -34,7 +34,7 @@ struct Query<'a> {
 
 /// What may stand behind a query, beside which items it sees.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Words {
+enum AllowedWords {
     /// BETWEEN.
     Count,
     /// What a range may have.
@@ -44,7 +44,7 @@ enum Words {
 }
 
 impl<'a> Query<'a> {
-    fn parse(words: &[&'a [u8]], allowed: Words) -> Result<Query<'a>, CommandError> {
+    fn parse(words: &[&'a [u8]], allowed: AllowedWords) -> Result<Query<'a>, CommandError> {
         let mut query = Query {
             seen: Seen::Visible,
             filter: None,
@@ -53,7 +53,7 @@ impl<'a> Query<'a> {
             limit: None,
             between: None,
         };
-        let range = allowed != Words::Count;
+        let range = allowed != AllowedWords::Count;
         let mut words = words.iter();
         while let Some(word) = words.next() {
             if let Some(seen) = seen(word) {
@@ -64,7 +64,7 @@ impl<'a> Query<'a> {
                 query.attributes = true;
             } else if range && is_keyword(word, "REV") {
                 query.reverse = true;
-            } else if allowed == Words::Between && is_keyword(word, "LIMIT") {
+            } else if allowed == AllowedWords::Between && is_keyword(word, "LIMIT") {
                 let (Some(from), Some(count)) = (words.next(), words.next()) else {
                     return Err(CommandError::SYNTAX);
                 };
@@ -89,7 +89,7 @@ fn range(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     let count = count.ok_or(CommandError::fixed(
         "ERR value is out of range, must be positive",
     ))?;
-    let query = Query::parse(&arguments[4..], Words::Range)?;
+    let query = Query::parse(&arguments[4..], AllowedWords::Range)?;
     let range = FeedRange {
         from,
         count,
@@ -104,7 +104,7 @@ fn range(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
 
 /// FEED.BETWEEN.
 fn between(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    let query = Query::parse(&arguments[4..], Words::Between)?;
+    let query = Query::parse(&arguments[4..], AllowedWords::Between)?;
     // As in ZRANGEBYSCORE, a negative count is no limit, and nothing comes behind a negative start.
     let (from, count) = query.limit.unwrap_or((0, -1));
     let count = if from < 0 {
@@ -209,7 +209,7 @@ fn make_tallies(context: &Context<'_>, key: &[u8], untallied: &Untallied) {
 
 /// FEED.COUNT.
 fn count(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    let query = Query::parse(&arguments[2..], Words::Count)?;
+    let query = Query::parse(&arguments[2..], AllowedWords::Count)?;
     let database = context.database();
     let mut untallied = Untallied::default();
     let count = context.look_into(arguments[1], &mut untallied, |reader, key, untallied| {

@@ -54,11 +54,11 @@ impl<'a> Pattern<'a> {
     /// Appends what the pattern stands for to `out`; false where there is nothing.
     fn look_up(
         self,
-        looking: &mut Looking<'_, '_, '_>,
+        lookup: &mut Lookup<'_, '_, '_>,
         element: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<bool, Error> {
-        let (reader, database) = (looking.reader, looking.database);
+        let (reader, database) = (lookup.reader, lookup.database);
         let (before, behind, field) = match self {
             Pattern::Element => {
                 out.extend_from_slice(element);
@@ -70,7 +70,7 @@ impl<'a> Pattern<'a> {
         let name = [before, element, behind].concat();
         let key = reader.key(&name);
         let Some(entry) = reader.find(database, &key)? else {
-            looking.miss(&name);
+            lookup.miss(&name);
             return Ok(false);
         };
         match (field, entry.value_type()?) {
@@ -88,14 +88,14 @@ impl<'a> Pattern<'a> {
 }
 
 /// Where keys are looked up.
-struct Looking<'l, 'r, 's> {
+struct Lookup<'l, 'r, 's> {
     reader: &'l Reader<'r, 's>,
     database: usize,
     /// The keys that were not there, in this order, where somebody wants to know.
     misses: Option<Vec<Vec<u8>>>,
 }
 
-impl Looking<'_, '_, '_> {
+impl Lookup<'_, '_, '_> {
     fn miss(&mut self, name: &[u8]) {
         if let Some(misses) = &mut self.misses {
             misses.push(name.to_vec());
@@ -187,7 +187,7 @@ impl<'a> Options<'a> {
             // Neither a stored result nor a script must depend on the inner order of a set.
             Order::By(None, true)
         } else {
-            Order::AsItIs
+            Order::Unsorted
         }
     }
 }
@@ -196,7 +196,7 @@ impl<'a> Options<'a> {
 #[derive(Clone, Copy)]
 enum Order<'a> {
     /// Nothing: they stay in their order.
-    AsItIs,
+    Unsorted,
     /// What a pattern stands for, or the elements themselves, as texts where the second is true, else as numbers.
     By(Option<Pattern<'a>>, bool),
 }
@@ -263,15 +263,12 @@ fn compare(
 }
 
 /// The elements of the list, set or sorted set at a key, in its own order; its type.
-fn elements(
-    looking: &mut Looking<'_, '_, '_>,
-    name: &[u8],
-) -> Result<(Ranges, ValueType), Failure> {
-    let (reader, database) = (looking.reader, looking.database);
+fn elements(lookup: &mut Lookup<'_, '_, '_>, name: &[u8]) -> Result<(Ranges, ValueType), Failure> {
+    let (reader, database) = (lookup.reader, lookup.database);
     let (view, key) = (reader.view(), reader.key(name));
     let mut items = Ranges::new();
     let Some(entry) = reader.find(database, &key)? else {
-        looking.miss(name);
+        lookup.miss(name);
         return Ok((items, ValueType::List));
     };
     let value_type = entry.value_type()?;
@@ -295,13 +292,13 @@ fn elements(
 
 /// The elements that are asked for in their order, or what GET wants of each: none where there is nothing.
 fn sorted(
-    looking: &mut Looking<'_, '_, '_>,
+    lookup: &mut Lookup<'_, '_, '_>,
     name: &[u8],
     options: &Options<'_>,
 ) -> Result<Vec<Option<Vec<u8>>>, Failure> {
-    let (items, value_type) = elements(looking, name)?;
+    let (items, value_type) = elements(lookup, name)?;
     ordered(&items, value_type, options, |pattern, element, out| {
-        Ok(pattern.look_up(looking, element, out)?)
+        Ok(pattern.look_up(lookup, element, out)?)
     })
 }
 
@@ -315,8 +312,8 @@ fn ordered<'a>(
     let mut elements: Vec<&[u8]> = items.iter().collect();
     let chosen = options.chosen(elements.len());
     match options.order(value_type) {
-        Order::AsItIs if options.descending && value_type != ValueType::Set => elements.reverse(),
-        Order::AsItIs => {}
+        Order::Unsorted if options.descending && value_type != ValueType::Set => elements.reverse(),
+        Order::Unsorted => {}
         Order::By(by, alphabetic) => {
             let mut weighed = Vec::with_capacity(elements.len());
             for element in elements {
@@ -382,14 +379,14 @@ fn shards(context: &Context<'_>, names: &[&[u8]], options: &Options<'_>) -> Shar
 }
 
 /// What was read without a lock, by which it is verified under the locks, and the sorted elements.
-type SortedApart = (Gathered, Vec<Option<Vec<u8>>>);
+type PreparedSort = (Gathered, Vec<Option<Vec<u8>>>);
 
 /// Many elements, read without a lock in parts and sorted, where no other key decides about them.
-fn sorted_apart(
+fn sort_without_lock(
     context: &Context<'_>,
     name: &[u8],
     options: &Options<'_>,
-) -> Result<Option<SortedApart>, Failure> {
+) -> Result<Option<PreparedSort>, Failure> {
     if options.looks_elsewhere() {
         return Ok(None);
     }
@@ -400,16 +397,16 @@ fn sorted_apart(
     let Some((value_type, items)) = gathered.collections.first() else {
         return Ok(None);
     };
-    if matches!(options.order(*value_type), Order::AsItIs) && *value_type == ValueType::Set {
+    if matches!(options.order(*value_type), Order::Unsorted) && *value_type == ValueType::Set {
         // Its inner order is asked for.
         return Ok(None);
     }
-    let results = ordered_alone(items, *value_type, options)?;
+    let results = sort_elements(items, *value_type, options)?;
     Ok(Some((gathered, results)))
 }
 
 /// [`ordered`] where no other key is looked at.
-fn ordered_alone(
+fn sort_elements(
     items: &Ranges,
     value_type: ValueType,
     options: &Options<'_>,
@@ -423,7 +420,7 @@ fn ordered_alone(
 }
 
 /// What was read.
-enum Read {
+enum SortInput {
     /// Elements, which are sorted when nothing is to be read any more.
     Elements((Ranges, ValueType)),
     /// What was asked for: other keys decided about it.
@@ -441,20 +438,20 @@ fn answer(
     let tells = store.tells_of_misses();
     let is_alone = !options.looks_elsewhere();
     let (read, misses) = store.read(shards, |reader| {
-        let mut looking = Looking {
+        let mut lookup = Lookup {
             reader,
             database,
             misses: tells.then(Vec::new),
         };
         let read = match is_alone {
-            true => Read::Elements(elements(&mut looking, name)?),
-            false => Read::Results(sorted(&mut looking, name, options)?),
+            true => SortInput::Elements(elements(&mut lookup, name)?),
+            false => SortInput::Results(sorted(&mut lookup, name, options)?),
         };
-        Ok::<_, Failure>((read, looking.misses))
+        Ok::<_, Failure>((read, lookup.misses))
     })?;
     let results = match read {
-        Read::Results(results) => results,
-        Read::Elements((items, value_type)) => ordered_alone(&items, value_type, options)?,
+        SortInput::Results(results) => results,
+        SortInput::Elements((items, value_type)) => sort_elements(&items, value_type, options)?,
     };
     for name in misses.iter().flatten() {
         store.missed(database, &store.key(name));
@@ -492,10 +489,10 @@ fn sort_into(
     let shards = shards(context, &[name, target], options);
     let (target, tells) = (store.key(target), store.tells_of_misses());
     // What takes long is sorted before the locks are taken, and stored where the key is still the same.
-    let apart = sorted_apart(context, name, options)?;
-    let apart = apart.map(|(gathered, results)| (gathered, items_of(&results)));
+    let prepared = sort_without_lock(context, name, options)?;
+    let prepared = prepared.map(|(gathered, results)| (gathered, items_of(&results)));
     let length = store.write(shards, |writer| {
-        if let Some((gathered, items)) = &apart
+        if let Some((gathered, items)) = &prepared
             && gathered.still_holds(writer)?
         {
             writer.tell_as(KeyEvent::SortStore, database, &target, |writer| {
@@ -504,13 +501,13 @@ fn sort_into(
             return Ok(items.len());
         }
         let reader = writer.reader();
-        let mut looking = Looking {
+        let mut lookup = Lookup {
             reader: &reader,
             database,
             misses: tells.then(Vec::new),
         };
-        let results = sorted(&mut looking, name, options)?;
-        for name in looking.misses.iter().flatten() {
+        let results = sorted(&mut lookup, name, options)?;
+        for name in lookup.misses.iter().flatten() {
             let name = writer.key(name);
             writer.tell(KeyEvent::KeyMiss, database, &name);
         }

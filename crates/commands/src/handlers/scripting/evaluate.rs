@@ -39,7 +39,7 @@ fn evaluate(
     reply: &mut dyn Reply,
 ) -> Outcome {
     let known = LockScript::by_text(arguments[1]);
-    let named = run::Named::Text(arguments[1]);
+    let named = run::ScriptName::Text(arguments[1]);
     run_any(
         context,
         arguments,
@@ -53,7 +53,7 @@ fn evaluate(
 fn run_any(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
-    (known, named, unknown): (Option<LockScript>, run::Named<'_>, CommandError),
+    (known, named, unknown): (Option<LockScript>, run::ScriptName<'_>, CommandError),
     is_read_only: bool,
     reply: &mut dyn Reply,
 ) -> Outcome {
@@ -93,7 +93,7 @@ fn evaluate_sha(
         return Err(NONE.into());
     }
     let known = LockScript::by_sha(arguments[1]);
-    let named = run::Named::Sha(arguments[1]);
+    let named = run::ScriptName::Sha(arguments[1]);
     run_any(
         context,
         arguments,

@@ -119,11 +119,11 @@ fn call(
 /// and what is kept.
 fn change<'t>(
     context: &Context<'_>,
-    decide: impl Fn(&Libraries) -> Result<Change<'t>, CommandError>,
+    decide: impl Fn(&Libraries) -> Result<LibraryChange<'t>, CommandError>,
 ) -> Result<(), Failure> {
     loop {
         let libraries = libraries(context)?;
-        let Change { forgotten, kept } = decide(&libraries)?;
+        let LibraryChange { forgotten, kept } = decide(&libraries)?;
         let forgotten: Vec<&[u8]> = forgotten.iter().map(Vec::as_slice).collect();
         let kept: Vec<(&[u8], &[u8], u64)> = kept
             .iter()
@@ -137,7 +137,7 @@ fn change<'t>(
 }
 
 /// A change of libraries.
-struct Change<'t> {
+struct LibraryChange<'t> {
     forgotten: Vec<Vec<u8>>,
     kept: &'t [Arc<Library>],
 }
@@ -189,7 +189,7 @@ fn load(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
             ));
         }
         join(libraries, &library, true)?;
-        Ok(Change {
+        Ok(LibraryChange {
             forgotten: Vec::new(),
             kept: &library,
         })
@@ -204,7 +204,7 @@ fn delete(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
         if libraries.named(arguments[2]).is_none() {
             return Err(CommandError::fixed("ERR Library not found"));
         }
-        Ok(Change {
+        Ok(LibraryChange {
             forgotten: vec![arguments[2].to_vec()],
             kept: &[],
         })
@@ -231,7 +231,7 @@ fn flush(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
         _ => return Err(CommandError::subcommand_syntax("function", arguments[1]).into()),
     }
     change(context, |libraries| {
-        Ok(Change {
+        Ok(LibraryChange {
             forgotten: all_names(libraries),
             kept: &[],
         })
@@ -283,7 +283,7 @@ fn restore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
             join(libraries, &restored.all, replaces)?;
             Vec::new()
         };
-        Ok(Change {
+        Ok(LibraryChange {
             forgotten,
             kept: &restored.all,
         })

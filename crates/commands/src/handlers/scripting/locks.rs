@@ -103,7 +103,7 @@ pub(super) fn run(
     context: &mut Context<'_>,
     reply: &mut dyn Reply,
 ) -> Outcome {
-    let lock = Lock {
+    let lock = LockCall {
         script,
         key: call.key(1),
         token: call.argument(1),
@@ -114,7 +114,7 @@ pub(super) fn run(
 }
 
 /// What a script is called with.
-struct Lock<'a> {
+struct LockCall<'a> {
     script: LockScript,
     key: Option<&'a [u8]>,
     token: Option<&'a [u8]>,
@@ -122,7 +122,7 @@ struct Lock<'a> {
     replaces: bool,
 }
 
-impl<'a> Lock<'a> {
+impl<'a> LockCall<'a> {
     fn run(&self, context: &mut Context<'_>, reply: &mut dyn Reply) -> Outcome {
         let script = self.script;
         let (store, database) = (context.store, context.database());

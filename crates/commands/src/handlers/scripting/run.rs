@@ -15,7 +15,7 @@ use crate::statistics::Lap;
 
 /// What a client names a script by.
 #[derive(Clone, Copy)]
-pub(super) enum Named<'a> {
+pub(super) enum ScriptName<'a> {
     Text(&'a [u8]),
     Sha(&'a [u8]),
 }
@@ -27,7 +27,7 @@ const NO_SCRIPT: CommandError =
 pub(super) fn run(
     context: &mut Context<'_>,
     interpreter: &'static dyn Interpreter,
-    named: Named<'_>,
+    named: ScriptName<'_>,
     called: &Called<'_>,
     is_read_only: bool,
     reply: &mut dyn Reply,
@@ -77,7 +77,7 @@ pub(super) fn run_with(
         is_read_only: is_read_only || flags.no_writes,
         is_function: called.function.is_some(),
     };
-    let run = Run {
+    let run = Evaluation {
         interpreter,
         script,
         called,
@@ -86,7 +86,7 @@ pub(super) fn run_with(
     if store.is_running() {
         // Within MULTI and EXEC: the transaction is theirs.
         let mut tape = Tape::default();
-        match run.within(context, &mut tape)? {
+        match run.run_in_transaction(context, &mut tape)? {
             None => tape.play(Mark::default(), tape.mark(), reply),
             // What the script did before it stays, which an error of a command would undo.
             Some(error) => {
@@ -104,7 +104,7 @@ pub(super) fn run_with(
     let ended = store.transact_into(shards.collect(), &mut scratch, |running, scratch| {
         let (context, (tape, lap)) = (&mut *scratch.context, &mut scratch.made);
         let mut inner = context.nested(running.access());
-        let ended = run.within(&mut inner, tape);
+        let ended = run.run_in_transaction(&mut inner, tape);
         *lap = inner.lap;
         ended
     });
@@ -127,19 +127,19 @@ pub(super) fn run_with(
 }
 
 /// One run of a script.
-struct Run<'a> {
+struct Evaluation<'a> {
     interpreter: &'static dyn Interpreter,
     script: &'a Arc<Script>,
     called: &'a Called<'a>,
     terms: Terms,
 }
 
-impl Run<'_> {
+impl Evaluation<'_> {
     /// Runs it within a transaction: the error that ended it, if one did.
     ///
     /// # Errors
     /// Why the transaction is to be rolled back.
-    fn within(
+    fn run_in_transaction(
         &self,
         context: &mut Context<'_>,
         tape: &mut Tape,
@@ -178,16 +178,16 @@ impl Run<'_> {
 fn find(
     context: &Context<'_>,
     interpreter: &'static dyn Interpreter,
-    named: Named<'_>,
+    named: ScriptName<'_>,
 ) -> Result<Arc<Script>, Failure> {
     let scripts = &context.host.process.scripts;
     match named {
-        Named::Text(text) => {
+        ScriptName::Text(text) => {
             let limits = context.host.process.script_limits;
             let compile = |script: &Script| interpreter.compile(script, limits);
             scripts.learn(context.store, text, compile)
         }
-        Named::Sha(sha) => {
+        ScriptName::Sha(sha) => {
             let sha = Sha::parse(sha).ok_or(NO_SCRIPT)?;
             let found = scripts.find(context.store, &sha)?;
             found.ok_or_else(|| NO_SCRIPT.into())
@@ -209,7 +209,7 @@ pub(super) fn load(
     text: &[u8],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    let script = find(context, interpreter, Named::Text(text))?;
+    let script = find(context, interpreter, ScriptName::Text(text))?;
     reply.bulk(script.sha().as_bytes());
     Ok(())
 }

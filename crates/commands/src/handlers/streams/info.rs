@@ -18,7 +18,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
 ];
 
 /// What is told of a stream in any case.
-struct Head {
+struct StreamSummary {
     length: u64,
     leaves: u64,
     last: StreamId,
@@ -29,15 +29,15 @@ struct Head {
 }
 
 /// The rest of it.
-enum Rest {
+enum Detail {
     /// Its first and its last entry.
     Edges(StreamEntries, StreamEntries),
     /// Entries, and all groups.
-    Full(StreamEntries, Vec<Full>),
+    Full(StreamEntries, Vec<GroupDetail>),
 }
 
 /// A group with its consumers and what is pending.
-struct Full {
+struct GroupDetail {
     info: GroupInfo,
     pending: Vec<PendingEntry>,
     consumers: Vec<(ConsumerInfo, Vec<PendingEntry>)>,
@@ -58,7 +58,7 @@ fn xinfo_stream(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn 
             return Ok(None);
         };
         let view = reader.view();
-        let head = Head {
+        let head = StreamSummary {
             length: stream.length(),
             leaves: stream.leaves(view)?,
             last: stream.last_id(),
@@ -78,18 +78,18 @@ fn xinfo_stream(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn 
             Ok::<_, undercroft_engine::Error>(entries)
         };
         let Some(count) = count else {
-            let edges = Rest::Edges(range(1, false)?, range(1, true)?);
+            let edges = Detail::Edges(range(1, false)?, range(1, true)?);
             return Ok(Some((head, edges)));
         };
         let mut groups = Vec::new();
         for info in stream.groups_info(view)? {
             groups.push(full_group(&stream, view, info, count)?);
         }
-        Ok(Some((head, Rest::Full(range(count, false)?, groups))))
+        Ok(Some((head, Detail::Full(range(count, false)?, groups))))
     })?;
     let (head, rest) = found.ok_or(NO_KEY)?;
     wanted?;
-    let is_full = matches!(rest, Rest::Full(..));
+    let is_full = matches!(rest, Detail::Full(..));
     reply.map(if is_full { 9 } else { 10 });
     let number = |name: &str, number: u64, reply: &mut dyn Reply| {
         reply.bulk(name.as_bytes());
@@ -107,7 +107,7 @@ fn xinfo_stream(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn 
     number("entries-added", head.added, reply);
     id("recorded-first-entry-id", head.first, reply);
     match rest {
-        Rest::Edges(first, last) => {
+        Detail::Edges(first, last) => {
             number("groups", head.groups, reply);
             for (name, entries) in [("first-entry", first), ("last-entry", last)] {
                 reply.bulk(name.as_bytes());
@@ -117,7 +117,7 @@ fn xinfo_stream(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn 
                 }
             }
         }
-        Rest::Full(entries, groups) => {
+        Detail::Full(entries, groups) => {
             reply.bulk(b"entries");
             write_entries(&entries, reply);
             reply.bulk(b"groups");
@@ -148,7 +148,7 @@ fn full_group(
     view: &View<'_>,
     info: GroupInfo,
     count: u64,
-) -> Result<Full, undercroft_engine::Error> {
+) -> Result<GroupDetail, undercroft_engine::Error> {
     let range = IdRange {
         count,
         ..IdRange::ALL
@@ -162,7 +162,7 @@ fn full_group(
         let own = pending(Some(&consumer.name))?;
         consumers.push((consumer, own));
     }
-    Ok(Full {
+    Ok(GroupDetail {
         pending: pending(None)?,
         consumers,
         info,
@@ -177,7 +177,7 @@ fn write_known(number: Option<i64>, reply: &mut dyn Reply) {
     }
 }
 
-fn write_full(group: &Full, reply: &mut dyn Reply) {
+fn write_full(group: &GroupDetail, reply: &mut dyn Reply) {
     reply.map(7);
     reply.bulk(b"name");
     reply.bulk(&group.info.name);

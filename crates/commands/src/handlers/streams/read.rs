@@ -133,14 +133,14 @@ fn timeout(argument: &[u8]) -> Result<Option<Duration>, CommandError> {
 }
 
 /// The streams that have something, each with its entries.
-type Found<'a> = Vec<(&'a [u8], StreamEntries)>;
+type FoundStreams<'a> = Vec<(&'a [u8], StreamEntries)>;
 
 /// Writes what was found, or has the host wait for it. Within a transaction nobody waits. `texts` are the keys that are
 /// waited for, and what is told of them.
 fn finish(
     context: &mut Context<'_>,
     request: &Request<'_>,
-    found: &Found<'_>,
+    found: &FoundStreams<'_>,
     (take, texts): (Take, &[&[u8]]),
     reply: &mut dyn Reply,
 ) -> Outcome {
@@ -177,7 +177,7 @@ fn xread(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     let (store, database) = (context.store, context.database());
     let keys: Vec<Key<'_>> = context.keys(request.keys);
     let (found, behind) = store.read(store.shards_of(&keys), |reader| {
-        let (mut found, mut behind) = (Found::new(), Vec::with_capacity(keys.len()));
+        let (mut found, mut behind) = (FoundStreams::new(), Vec::with_capacity(keys.len()));
         for ((key, name), text) in keys.iter().zip(request.keys).zip(request.ids) {
             let stream = reader.stream(database, key)?;
             let id = match *text {
@@ -280,7 +280,7 @@ fn xreadgroup(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Re
             store.stream_deliver_rest(database, &keys[*place], &delivery, again, entries);
         }
     }
-    let found: Found<'_> = found
+    let found: FoundStreams<'_> = found
         .into_iter()
         .map(|(place, entries)| (request.keys[place], entries))
         .collect();

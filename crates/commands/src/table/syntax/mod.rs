@@ -40,7 +40,7 @@ impl Command {
             cut(word, &mut spaced);
         }
         let pieces = read(&mut spaced.into_iter());
-        let mut arguments = Reading { command: self.name }.sequence(&pieces);
+        let mut arguments = SyntaxReader { command: self.name }.sequence(&pieces);
         name_ends(&mut arguments);
         // A subcommand's name is an argument, too.
         let first = 1 + usize::from(self.name.contains('|'));
@@ -138,11 +138,11 @@ fn group(kind: Kind, parts: Vec<Argument>) -> Argument {
 }
 
 /// Reads the syntax of one command.
-struct Reading {
+struct SyntaxReader {
     command: &'static str,
 }
 
-impl Reading {
+impl SyntaxReader {
     /// The arguments of pieces between which bars, where there are any, stand between single words.
     fn sequence(&self, pieces: &[Piece]) -> Vec<Argument> {
         let mut arguments: Vec<Argument> = Vec::new();

@@ -17,7 +17,7 @@ pub(super) enum Order {
 
 /// Which command it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum GeoCommand {
     /// GEORADIUS, which may store; not where it is GEORADIUS_RO.
     Radius { stores: bool },
     /// GEORADIUSBYMEMBER and GEORADIUSBYMEMBER_RO.
@@ -28,15 +28,15 @@ pub(super) enum Form {
     SearchStore,
 }
 
-impl Form {
+impl GeoCommand {
     fn searches(self) -> bool {
-        matches!(self, Form::Search | Form::SearchStore)
+        matches!(self, GeoCommand::Search | GeoCommand::SearchStore)
     }
 
     fn may_store(self) -> bool {
         matches!(
             self,
-            Form::Radius { stores: true } | Form::Member { stores: true }
+            GeoCommand::Radius { stores: true } | GeoCommand::Member { stores: true }
         )
     }
 }
@@ -123,7 +123,7 @@ impl<'a> Request<'a> {
     /// is not there, which is not an error then. Errors come in Redis' order, those of `find` among them.
     pub(super) fn parse<E: From<CommandError>>(
         arguments: &[&'a [u8]],
-        form: Form,
+        form: GeoCommand,
         is_there: bool,
         mut find: impl FnMut(&[u8]) -> Result<Option<Position>, E>,
     ) -> Result<Request<'a>, E> {
@@ -145,20 +145,20 @@ impl<'a> Request<'a> {
             (request.shape, request.meters) = (Some(shape), meters);
         };
         let mut rest = match form {
-            Form::Radius { .. } => {
+            GeoCommand::Radius { .. } => {
                 request.center = Some(position(arguments[2], arguments[3])?);
                 set_shape(&mut request, circle(arguments[4], arguments[5])?);
                 &arguments[6..]
             }
-            Form::Member { .. } => {
+            GeoCommand::Member { .. } => {
                 if is_there {
                     request.center = Some(find(arguments[2])?.ok_or(NO_MEMBER)?);
                     set_shape(&mut request, circle(arguments[3], arguments[4])?);
                 }
                 &arguments[5..]
             }
-            Form::Search => &arguments[2..],
-            Form::SearchStore => {
+            GeoCommand::Search => &arguments[2..],
+            GeoCommand::SearchStore => {
                 let (key, distances) = (arguments[1], false);
                 request.target = Some(Target { key, distances });
                 &arguments[3..]
@@ -189,7 +189,7 @@ impl<'a> Request<'a> {
                     request.target = Some(Target { key, distances });
                     rest = behind;
                 }
-                (b"STOREDIST", _) if form == Form::SearchStore => {
+                (b"STOREDIST", _) if form == GeoCommand::SearchStore => {
                     if let Some(target) = &mut request.target {
                         target.distances = true;
                     }
@@ -222,7 +222,7 @@ impl<'a> Request<'a> {
         let shows = request.with_distance || request.with_score || request.with_position;
         if request.target.is_some() && shows {
             let what = match form {
-                Form::SearchStore => "GEOSEARCHSTORE",
+                GeoCommand::SearchStore => "GEOSEARCHSTORE",
                 _ => "STORE option in GEORADIUS",
             };
             return Err(CommandError::new(format!(

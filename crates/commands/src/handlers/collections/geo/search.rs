@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use undercroft_engine::{Bounds, Error, Key, KeyEvent, Limit, ScoreBound, Scored, SortedSet, View};
 
-use super::request::{Form, Order, Request};
+use super::request::{GeoCommand, Order, Request};
 use super::{write_distance, write_position};
 use crate::algorithms::geohash::{Position, decode};
 use crate::algorithms::partial_sort::sort_start;
@@ -100,7 +100,7 @@ fn find(
 }
 
 /// What a command without STORE finds, or the command that it is where it has one.
-enum Found<'a> {
+enum SearchResult<'a> {
     Hits(Request<'a>, Vec<Hit>, bool),
     Stores,
 }
@@ -108,10 +108,10 @@ enum Found<'a> {
 fn run(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
-    form: Form,
+    form: GeoCommand,
     reply: &mut dyn Reply,
 ) -> Outcome {
-    if form == Form::SearchStore {
+    if form == GeoCommand::SearchStore {
         return store_hits(context, arguments, form, reply);
     }
     let (store, database) = (context.store, context.database());
@@ -122,15 +122,15 @@ fn run(
             find(view, set.as_ref(), &reader.key(member))
         })?;
         if request.target.is_some() {
-            return Ok(Found::Stores);
+            return Ok(SearchResult::Stores);
         }
         let hits = match &set {
             Some(set) => search(view, set, &request)?,
             None => Vec::new(),
         };
-        Ok::<_, Failure>(Found::Hits(request, hits, set.is_some()))
+        Ok::<_, Failure>(SearchResult::Hits(request, hits, set.is_some()))
     })?;
-    let Found::Hits(request, hits, is_there) = found else {
+    let SearchResult::Hits(request, hits, is_there) = found else {
         return store_hits(context, arguments, form, reply);
     };
     context.looked_up(&key, is_there);
@@ -162,11 +162,15 @@ fn run(
 fn store_hits(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
-    form: Form,
+    form: GeoCommand,
     reply: &mut dyn Reply,
 ) -> Outcome {
     let (store, database, limits) = (context.store, context.database(), limits(context));
-    let source = if form == Form::SearchStore { 2 } else { 1 };
+    let source = if form == GeoCommand::SearchStore {
+        2
+    } else {
+        1
+    };
     let source = store.key(arguments[source]);
     let targets = context.keys(possible_targets(arguments, form));
     let shards = store.shards_of(targets.iter().chain([&source]));
@@ -191,7 +195,7 @@ fn store_hits(
                 scored.push(&hit.member, score);
             }
             let target = writer.key(target.key);
-            let event = if form == Form::SearchStore {
+            let event = if form == GeoCommand::SearchStore {
                 KeyEvent::GeoSearchStore
             } else {
                 KeyEvent::GeoRadiusStore
@@ -214,8 +218,8 @@ fn store_hits(
 }
 
 /// The keys that the results may go to: which it is, is known only once everything is parsed.
-fn possible_targets<'a>(arguments: &'a [&'a [u8]], form: Form) -> Vec<&'a &'a [u8]> {
-    if form == Form::SearchStore {
+fn possible_targets<'a>(arguments: &'a [&'a [u8]], form: GeoCommand) -> Vec<&'a &'a [u8]> {
+    if form == GeoCommand::SearchStore {
         return vec![&arguments[1]];
     }
     let stores = |option: &[u8]| is_keyword(option, "STORE") || is_keyword(option, "STOREDIST");
@@ -225,7 +229,7 @@ fn possible_targets<'a>(arguments: &'a [&'a [u8]], form: Form) -> Vec<&'a &'a [u
 
 /// GEOSEARCH.
 fn geosearch(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    run(context, arguments, Form::Search, reply)
+    run(context, arguments, GeoCommand::Search, reply)
 }
 
 /// GEOSEARCHSTORE.
@@ -234,17 +238,27 @@ fn geosearchstore(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    run(context, arguments, Form::SearchStore, reply)
+    run(context, arguments, GeoCommand::SearchStore, reply)
 }
 
 /// GEORADIUS.
 fn georadius(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    run(context, arguments, Form::Radius { stores: true }, reply)
+    run(
+        context,
+        arguments,
+        GeoCommand::Radius { stores: true },
+        reply,
+    )
 }
 
 /// GEORADIUS_RO.
 fn georadius_ro(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    run(context, arguments, Form::Radius { stores: false }, reply)
+    run(
+        context,
+        arguments,
+        GeoCommand::Radius { stores: false },
+        reply,
+    )
 }
 
 /// GEORADIUSBYMEMBER.
@@ -253,7 +267,12 @@ fn georadiusbymember(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    run(context, arguments, Form::Member { stores: true }, reply)
+    run(
+        context,
+        arguments,
+        GeoCommand::Member { stores: true },
+        reply,
+    )
 }
 
 /// GEORADIUSBYMEMBER_RO.
@@ -262,5 +281,10 @@ fn georadiusbymember_ro(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    run(context, arguments, Form::Member { stores: false }, reply)
+    run(
+        context,
+        arguments,
+        GeoCommand::Member { stores: false },
+        reply,
+    )
 }

@@ -8,7 +8,7 @@ use crate::algorithms::double::double_text;
 use crate::arguments::CommandError;
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
-use crate::handlers::collections::sampling::{random_count, sample_within, sampled};
+use crate::handlers::collections::sampling::{random_count, sample_bounded, sampled};
 use crate::handlers::scan::scan_collection;
 use crate::reply::Reply;
 
@@ -161,11 +161,11 @@ fn zrandmember(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn R
     let seed = chance();
     let sample = read(context, arguments[1], |reader, set| {
         let (mut scored, mut random) = (Scored::new(), Random::new(seed));
-        let whole = sample_within(count.unwrap_or(1), |count| {
+        let has_room = sample_bounded(count.unwrap_or(1), |count| {
             set.sample(reader.view(), &mut random, count, &mut scored)?;
             Ok(scored.byte_length())
         })?;
-        Ok(whole.then_some(scored))
+        Ok(has_room.then_some(scored))
     })?;
     let scored = sampled(sample)?;
     match count {
