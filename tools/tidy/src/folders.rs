@@ -20,9 +20,6 @@ const CROWDED: &[&str] = &[
     "clients/python/undercroft",
     "clients/python/undercroft/asyncio",
     "conformance/programs/python",
-    "crates/commands/src",
-    "crates/commands/src/handlers",
-    "crates/commands/src/table",
     "scripts",
 ];
 

@@ -3,6 +3,8 @@
 //! Names, ranges and error texts are Redis 7.0's. What a value does is the server's business: it reads the values
 //! it needs when [`Config::generation`] has changed.
 //!
+//! All folders of this crate but `algorithms`, `reply` and `table` may call it, and so may programs that serve or embed a store.
+//!
 //! - `parameters`: the parameters, with Redis 7.0's names, ranges and defaults.
 //! - `parse`: values in text form, with Redis' rules and words.
 //! - `stored`: the parameters that belong to the store, where all its processes find them.

@@ -1,5 +1,7 @@
 //! The one way in: runs a command whatever it is.
 //!
+//! Servers and programs that embed a store call it; nothing in this crate does.
+//!
 //! - `handlers`: the list of all handlers, by the numbers of their commands.
 //! - `queue`: queueing commands between MULTI and EXEC.
 

@@ -5,6 +5,8 @@
 //! command line prints text; each of them is one implementation of `Reply`. Aggregates announce their length
 //! first and are followed by that many replies, as on the wire, so no writer needs to buffer.
 //!
+//! Anything in this crate but `algorithms` may call it.
+//!
 //! - `print`: prints a reply as redis-cli does on a terminal.
 //! - `streams`: how entries of streams are written.
 //! - `tape`: a reply kept for later: EXEC tells what its commands answer once it is committed.

@@ -4,6 +4,8 @@
 //! ([`Process::with_interpreter`](crate::context::Process::with_interpreter)), so that a program that needs none builds
 //! without it. It runs in the thread that sent the command, within one transaction.
 //!
+//! `context` and `handlers` call it, and so do interpreters.
+//!
 //! - `cache`: the scripts that this process knows.
 //! - `call`: what a script is called with, within which limits, and how it ends.
 //! - `library`: libraries of functions, and those that this process knows.

@@ -1,5 +1,7 @@
 //! The state of one connection, and what CLIENT tells of it.
 //!
+//! The floors from `context` up call it, and so do servers and programs that embed a store.
+//!
 //! - `queue`: the commands that a connection queues between MULTI and EXEC.
 //! - `subscriptions`: what one connection is subscribed to.
 //! - `wait`: commands that wait for keys: what a connection remembers meanwhile, and how it is answered.

@@ -3,6 +3,8 @@
 //! Each thread counts in a part of its own, which it alone locks, but for INFO and CONFIG RESETSTAT. It does so once for
 //! each batch of commands ([`Context::begin_batch`](crate::Context::begin_batch)), not for each command.
 //!
+//! `context`, `handlers` and `execute` call it; servers note events and read figures.
+//!
 //! - `distribution`: how many calls took at most how long, in the steps of LATENCY HISTOGRAM.
 //! - `lap`: the commands that are being timed together, and how often each was called.
 //! - `latency`: what took long in this process: events, and the samples of each that LATENCY shows.

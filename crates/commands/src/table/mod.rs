@@ -4,6 +4,8 @@
 //! Names, arities, flags, keys, categories and tips are those of Redis 7.0.15; a test compares them with a real
 //! server field by field. Only feeds are ours.
 //!
+//! All floors above it call it, other crates included.
+//!
 //! - `command`: what the table says of one command.
 //! - `flags`: its group, flags and categories, and how it uses keys.
 //! - `key_spec`: where its keys stand among its arguments.

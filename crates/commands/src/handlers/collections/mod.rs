@@ -1,4 +1,4 @@
-//! The commands on lists, hashes, sets and sorted sets.
+//! The commands on lists, hashes, sets and sorted sets. `execute` calls them, and `feeds` what lists share with it.
 //!
 //! - `blocking`: commands that wait until a key has something for them.
 //! - `geo`: positions: sorted sets whose scores stand for places on the earth.

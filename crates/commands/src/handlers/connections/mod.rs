@@ -1,4 +1,4 @@
-//! The commands about connections.
+//! The commands about connections. `execute` calls them, and `server` lists connections.
 //!
 //! - `client`: CLIENT: connections, this one and the others, and the processes that map the store.
 //! - `connection`: the connection itself: PING, SELECT, HELLO, AUTH, MONITOR and their like.

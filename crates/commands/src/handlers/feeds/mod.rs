@@ -1,4 +1,4 @@
-//! Feeds: FEED.CREATE, FEED.ADD, FEED.RANGE and their like.
+//! Feeds: FEED.CREATE, FEED.ADD, FEED.RANGE and their like. `execute` calls them, and clients their typed calls.
 //!
 //! - `parse`: attributes, filters and positions as clients write them.
 //! - `read`: what reads feeds.

@@ -1,4 +1,4 @@
-//! The commands on keys of any type.
+//! The commands on keys of any type. `execute` calls them; `connections` and `server` read numbers of databases here.
 //!
 //! - `expiry`: deadlines of keys.
 //! - `keyspace`: deleting, finding, renaming, copying.

@@ -1,5 +1,5 @@
 //! Scripts and functions. The interpreter that the process brings along runs them; a build without it knows the scripts
-//! of redis-py's locks only.
+//! of redis-py's locks only. `execute` calls them, and `server` counts functions.
 //!
 //! - `call`: the keys and arguments that a script is called with.
 //! - `calls`: the commands that a script runs, and when it has to end.

@@ -1,4 +1,4 @@
-//! The commands about the server.
+//! The commands about the server. Only `execute` calls them.
 //!
 //! - `administration`: the server and its databases: FLUSHALL, INFO, CONFIG, SLOWLOG, DEBUG, SHUTDOWN.
 //! - `command`: COMMAND: the table, told to clients.

@@ -1,4 +1,4 @@
-//! Streams.
+//! The commands on streams. Only `execute` calls them.
 //!
 //! - `claim`: XPENDING, XACK, XCLAIM, XAUTOCLAIM.
 //! - `entries`: XADD, XLEN, XRANGE, XREVRANGE, XDEL, XTRIM, XSETID.

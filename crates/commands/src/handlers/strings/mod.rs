@@ -1,4 +1,4 @@
-//! The commands on strings.
+//! The commands on strings. Only `execute` calls them.
 //!
 //! - `bitfield`: BITFIELD: integers of any width at any bit of a string.
 //! - `bits`: strings as arrays of bits: single bits, counts, searches, combinations.

@@ -1,4 +1,5 @@
 //! From the syntax of a command, as people read it, to its arguments, as COMMAND DOCS describes them to programs.
+//! `handlers` calls it through [`Command::arguments`].
 //!
 //! ```text
 //! key value [NX | XX] [EX seconds | PX milliseconds]      words in capitals are tokens, others stand for values

@@ -1,4 +1,4 @@
-//! Positions: sorted sets whose scores stand for places on the earth.
+//! Positions: sorted sets whose scores stand for places on the earth. Only `execute` calls them.
 //!
 //! - `request`: what GEOSEARCH and its like are asked for.
 //! - `search`: GEOSEARCH, GEORADIUS and their like.

@@ -1,4 +1,4 @@
-//! Sorted sets.
+//! Sorted sets. `execute` calls them, and `geo` what it shares with them.
 //!
 //! - `add`: ZADD, ZINCRBY, ZREM.
 //! - `bounds`: the ends of ranges by score and by text.

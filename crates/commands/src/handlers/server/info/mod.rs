@@ -1,4 +1,4 @@
-//! INFO: figures about the server and the store, in Redis' form.
+//! INFO: figures about the server and the store, in Redis' form. Its siblings in `server` call it.
 //!
 //! All fields of Redis 7.0 are there, as what reads them expects them. Where nothing in a store is like what a field
 //! tells, its value is the one it has in a Redis that does not do it.
