@@ -155,7 +155,7 @@ impl FromReply for i64 {
             Reply::Integer(value) => Ok(*value),
             Reply::Boolean(value) => Ok((*value).into()),
             Reply::Bytes(digits) => {
-                undercroft_engine::parse_integer(digits).ok_or_else(|| reply.is_not("an integer"))
+                undercroft_numbers::parse_integer(digits).ok_or_else(|| reply.is_not("an integer"))
             }
             other => Err(other.is_not("an integer")),
         }

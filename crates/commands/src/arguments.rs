@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use undercroft_numbers::parse_integer;
+
 use crate::algorithms::extended::Extended;
 use crate::reply::Reply;
 
@@ -186,32 +188,6 @@ fn c_string(bytes: &[u8], longest: usize) -> &[u8] {
         .unwrap_or(bytes.len())]
 }
 
-/// The integer that is written exactly so: digits without leading zeros, a minus sign where negative.
-pub fn parse_integer(text: &[u8]) -> Option<i64> {
-    let (negative, digits) = match text {
-        [b'-', digits @ ..] => (true, digits),
-        _ => (false, text),
-    };
-    match digits {
-        [b'0'] => return if negative { None } else { Some(0) },
-        [b'1'..=b'9', ..] if digits.len() <= 19 => {}
-        _ => return None,
-    }
-    // Nineteen digits fit 64 bits without a sign.
-    let mut value = 0u64;
-    for &digit in digits {
-        if !digit.is_ascii_digit() {
-            return None;
-        }
-        value = value * 10 + u64::from(digit - b'0');
-    }
-    if negative {
-        0i64.checked_sub_unsigned(value)
-    } else {
-        i64::try_from(value).ok()
-    }
-}
-
 /// An integer argument.
 ///
 /// # Errors
@@ -301,43 +277,6 @@ fn to_deadline(time: i64, unit: TimeUnit, base: TimeBase, now: i64) -> Option<i6
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn integers_have_one_spelling() {
-        for (text, value) in [
-            ("0", 0),
-            ("-1", -1),
-            ("9223372036854775807", i64::MAX),
-            ("-9223372036854775808", i64::MIN),
-            ("1000000000000000000", 1_000_000_000_000_000_000),
-        ] {
-            assert_eq!(parse_integer(text.as_bytes()), Some(value), "{text}");
-        }
-        for text in [
-            "",
-            "-",
-            "-0",
-            "+1",
-            "01",
-            " 1",
-            "1 ",
-            "1.0",
-            "0x1",
-            "9223372036854775808",
-            "-9223372036854775809",
-        ] {
-            assert_eq!(parse_integer(text.as_bytes()), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn every_integer_comes_back() {
-        let mut random = fastrand::Rng::with_seed(11);
-        for _ in 0..10_000 {
-            let value = random.i64(..) >> random.u32(..64);
-            assert_eq!(parse_integer(value.to_string().as_bytes()), Some(value));
-        }
-    }
 
     #[test]
     fn deadlines_do_not_overflow() {

@@ -66,7 +66,6 @@ pub use store::name::{StoreName, list_stores};
 pub use store::terms::Terms;
 pub use store::upkeep::{Pace, Upkept};
 pub use structures::entry::Entry;
-pub use structures::integer::parse_integer;
 pub use structures::key::Key;
 pub use structures::ranges::Ranges;
 pub use structures::roots::DATABASES;

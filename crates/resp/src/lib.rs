@@ -27,7 +27,7 @@ mod request;
 mod value;
 
 pub use event::{Aggregate, Event, NullForm, ReplyError, ReplyLimits};
-pub use number::{DoubleText, double_text, parse_integer};
+pub use number::{DoubleText, double_text};
 pub use reply::ReplyParser;
 pub use request::{
     Args, Limits, Parsed, ProtocolError, RequestParser, Span, UnbalancedQuotes, split_args,

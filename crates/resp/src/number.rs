@@ -3,35 +3,7 @@
 use std::io::Write;
 use std::ops::Deref;
 
-/// Reads a decimal integer exactly as Redis does: an optional `-`, no `+`, no leading zeros, no blanks, within `i64`.
-///
-/// Used for every length on the wire, and the same rule decides whether a stored string counts as an integer.
-#[inline]
-pub fn parse_integer(text: &[u8]) -> Option<i64> {
-    let (negative, digits) = match text {
-        [b'-', rest @ ..] => (true, rest),
-        rest => (false, rest),
-    };
-    match digits {
-        [b'0'] if !negative => return Some(0),
-        [b'1'..=b'9', ..] if digits.len() <= 19 => {}
-        _ => return None,
-    }
-    let mut magnitude: u64 = 0;
-    for &byte in digits {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        // Nineteen digits stay below 10^19, which a u64 holds.
-        magnitude = magnitude * 10 + u64::from(digit);
-    }
-    if negative {
-        0i64.checked_sub_unsigned(magnitude)
-    } else {
-        i64::try_from(magnitude).ok()
-    }
-}
+use undercroft_numbers::parse_integer;
 
 /// Reads an integer in a reply: as [`parse_integer`], but a `+` sign and leading zeros are allowed, as RESP3 allows them.
 pub(crate) fn parse_reply_integer(text: &[u8]) -> Option<i64> {
@@ -184,37 +156,6 @@ fn push_17_digits(text: &mut DoubleText, magnitude: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn integers_are_read_strictly() {
-        for (text, value) in [
-            ("0", 0),
-            ("7", 7),
-            ("-7", -7),
-            ("9223372036854775807", i64::MAX),
-            ("-9223372036854775808", i64::MIN),
-        ] {
-            assert_eq!(parse_integer(text.as_bytes()), Some(value), "{text}");
-        }
-        for text in [
-            "",
-            "-",
-            "-0",
-            "+1",
-            "01",
-            "00",
-            " 1",
-            "1 ",
-            "1a",
-            "a",
-            "9223372036854775808",
-            "-9223372036854775809",
-            "18446744073709551616",
-            "99999999999999999999999",
-        ] {
-            assert_eq!(parse_integer(text.as_bytes()), None, "{text}");
-        }
-    }
 
     #[test]
     fn reply_numbers_allow_what_resp3_allows() {

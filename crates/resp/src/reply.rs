@@ -1,8 +1,9 @@
 //! The incremental reply parser: bytes in, events out.
 
+use undercroft_numbers::parse_integer;
+
 use crate::event::{Aggregate, Event, NullForm, ReplyError, ReplyLimits};
 use crate::number::{is_signed_digits, parse_double, parse_reply_integer};
-use crate::parse_integer;
 
 /// Cuts a server's bytes into [`Event`]s, RESP2 and RESP3, as a client reads them.
 ///

@@ -23,6 +23,7 @@ const LAYERS: &[Layer] = &[
             "crates/engine",
             "crates/memory",
             "crates/resp",
+            "crates/numbers",
         ],
     },
     Layer {
@@ -36,6 +37,7 @@ const LAYERS: &[Layer] = &[
             "crates/engine",
             "crates/memory",
             "crates/resp",
+            "crates/numbers",
         ],
     },
     Layer {
@@ -48,6 +50,7 @@ const LAYERS: &[Layer] = &[
             "crates/engine",
             "crates/memory",
             "crates/resp",
+            "crates/numbers",
         ],
     },
     Layer {
@@ -57,6 +60,7 @@ const LAYERS: &[Layer] = &[
             "crates/commands",
             "crates/engine",
             "crates/memory",
+            "crates/numbers",
         ],
     },
     Layer {
@@ -67,19 +71,25 @@ const LAYERS: &[Layer] = &[
             "crates/engine",
             "crates/memory",
             "crates/resp",
+            "crates/numbers",
         ],
     },
     Layer {
         directory: "crates/scripts",
-        below: &["crates/commands", "crates/engine", "crates/memory"],
+        below: &[
+            "crates/commands",
+            "crates/engine",
+            "crates/memory",
+            "crates/numbers",
+        ],
     },
     Layer {
         directory: "crates/commands",
-        below: &["crates/engine", "crates/memory"],
+        below: &["crates/engine", "crates/memory", "crates/numbers"],
     },
     Layer {
         directory: "crates/engine",
-        below: &["crates/memory"],
+        below: &["crates/memory", "crates/numbers"],
     },
     Layer {
         directory: "crates/memory",
@@ -87,6 +97,10 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         directory: "crates/resp",
+        below: &["crates/numbers"],
+    },
+    Layer {
+        directory: "crates/numbers",
         below: &[],
     },
 ];
@@ -189,6 +203,8 @@ mod tests {
             ("crates/server", "crates/commands"),
             ("crates/commands", "crates/engine"),
             ("crates/engine", "crates/memory"),
+            ("crates/engine", "crates/numbers"),
+            ("crates/resp", "crates/numbers"),
             ("crates/memory", "crates/memory/derive"),
             ("fuzz", "crates/resp"),
         ] {

@@ -184,7 +184,10 @@ impl State {
         }
     }
 
-    fn answer(&mut self, wait: &undercroft_commands::session::wait::Wait) -> Result<Option<Answer>, Error> {
+    fn answer(
+        &mut self,
+        wait: &undercroft_commands::session::wait::Wait,
+    ) -> Result<Option<Answer>, Error> {
         let waiters = &mut self.inbox.waiters;
         // The descriptor is readable again with the next answer.
         waiters.answered(true)?;

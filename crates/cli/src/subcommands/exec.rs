@@ -147,7 +147,9 @@ fn print_raw(reply: &Tree, out: &mut Vec<u8>) {
                 }
                 Tree::Integer(value) => out.extend(value.to_string().bytes()),
                 Tree::Double(value) => {
-                    out.extend(undercroft_commands::algorithms::double::double_text(*value).bytes());
+                    out.extend(
+                        undercroft_commands::algorithms::double::double_text(*value).bytes(),
+                    );
                 }
                 Tree::Boolean(value) => {
                     out.extend(if *value { "(true)" } else { "(false)" }.bytes())

@@ -1,8 +1,9 @@
 //! The parameters, with Redis 7.0's names, ranges and defaults.
 
+use undercroft_numbers::parse_integer;
+
 use super::parse::{addresses, memory, notifications, output_limits, percentiles, save};
 use super::value::Value;
-use crate::arguments::parse_integer;
 
 /// Brings a text into its normal form, given the old value's; or says what is wrong with it.
 pub type Check = fn(&[u8], &[u8]) -> Result<Vec<u8>, &'static str>;

@@ -1,7 +1,8 @@
 //! Values in text form, with Redis' rules and words.
 
+use undercroft_numbers::parse_integer;
+
 use crate::algorithms::double::parse_double;
-use crate::arguments::parse_integer;
 
 /// A size with an optional unit: `b`, `k` (1000), `kb` (1024), `m`, `mb`, `g`, `gb`, in any case.
 ///

@@ -1,7 +1,8 @@
 //! Where the keys of a command stand among its arguments, and how it uses them.
 
+use undercroft_numbers::parse_integer;
+
 use super::flags::{KeyFlag, KeyFlags};
-use crate::arguments::parse_integer;
 
 /// Where a command's keys are: from argument `first` on, every `step`th, up to `last`; or behind their number; or where
 /// no rule says, and the command itself must be known.

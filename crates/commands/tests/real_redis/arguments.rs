@@ -1,9 +1,8 @@
 //! Error texts and the spelling of integers.
 
-use undercroft_commands::arguments::{
-    CommandError, TimeBase, TimeUnit, parse_integer, positive_deadline,
-};
+use undercroft_commands::arguments::{CommandError, TimeBase, TimeUnit, positive_deadline};
 use undercroft_commands::reply::Tree;
+use undercroft_numbers::parse_integer;
 
 use crate::support::{RealServer, random};
 

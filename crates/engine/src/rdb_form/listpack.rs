@@ -7,7 +7,8 @@
 //! The length behind each element lets Redis walk backwards. Numbers are little-endian; texts that are integers are
 //! kept as such.
 
-use crate::structures::integer::parse_integer;
+use undercroft_numbers::parse_integer;
+
 use crate::structures::ranges::Ranges;
 
 const HEADER: usize = 6;

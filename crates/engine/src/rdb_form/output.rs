@@ -1,10 +1,11 @@
 //! Writing values in RDB form: lengths, strings, numbers.
 
+use undercroft_numbers::parse_integer;
+
 use super::form::{
     INTEGER_8, INTEGER_16, INTEGER_32, LENGTH_6, LENGTH_14, LENGTH_32, LENGTH_64, LZF, SPECIAL,
 };
 use super::{listpack, lzf};
-use crate::structures::integer::parse_integer;
 use crate::structures::ranges::Ranges;
 
 /// Strings up to here are not worth compressing.

@@ -12,10 +12,10 @@
 
 use smallvec::SmallVec;
 use undercroft_memory::{Fault, Offset, Pool, Stock, Transaction, View, block_size};
+use undercroft_numbers::parse_integer;
 
 use crate::error::Error;
 use crate::structures::entry::INLINE_MAX;
-use crate::structures::integer::parse_integer;
 
 /// Longest key length in the head.
 const SHORT_KEY_MAX: u64 = 0x3ffe;

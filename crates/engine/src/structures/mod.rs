@@ -11,7 +11,6 @@
 //! - `elements`: the dictionary of a large collection.
 //! - `entry`: one key with its value.
 //! - `graveyard`: the list of what a shard is to free later.
-//! - `integer`: texts of integers, which are kept as integers.
 //! - `key`: a key with its hash and shard.
 //! - `packed`: items one after the other in one byte string: small collections.
 //! - `ranges`: items in flat buffers, outside the store.
@@ -29,7 +28,6 @@ pub(crate) mod element;
 pub(crate) mod elements;
 pub(crate) mod entry;
 pub(crate) mod graveyard;
-pub(crate) mod integer;
 pub(crate) mod key;
 pub(crate) mod packed;
 pub(crate) mod prefetch;

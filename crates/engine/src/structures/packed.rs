@@ -16,8 +16,7 @@
 use std::ops::Range;
 
 use undercroft_memory::{Fault, work};
-
-use crate::structures::integer::parse_integer;
+use undercroft_numbers::parse_integer;
 
 const SHORT_MAX: usize = 191;
 const INTEGER: u8 = 192;

@@ -1,9 +1,10 @@
 //! The incremental request parser.
 
 use super::{ProtocolError, Span, split_args};
-use crate::parse_integer;
 use std::fmt;
 use std::ops::Index;
+
+use undercroft_numbers::parse_integer;
 
 /// Longest line: an inline command, or the digits of a count. Redis' PROTO_INLINE_MAX_SIZE.
 const MAX_LINE: usize = 64 * 1024;

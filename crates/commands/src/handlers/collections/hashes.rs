@@ -1,8 +1,9 @@
 //! Hashes.
 
 use undercroft_engine::{
-    Error, Hash, Key, KeyEvent, PackedLimits, Parts, Random, Ranges, Reader, chance, parse_integer,
+    Error, Hash, Key, KeyEvent, PackedLimits, Parts, Random, Ranges, Reader, chance,
 };
+use undercroft_numbers::parse_integer;
 
 use crate::algorithms::extended::Extended;
 use crate::arguments::{CommandError, float, integer, is_keyword};

@@ -1,8 +1,9 @@
 //! Lists.
 
 use undercroft_engine::{End, Inserted, Positions};
+use undercroft_numbers::parse_integer;
 
-use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
+use crate::arguments::{CommandError, integer, is_keyword};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;

@@ -3,8 +3,9 @@
 use undercroft_engine::{
     Error, Key, KeyEvent, NewMembers, Random, Ranges, Reader, Set, SetOperation, chance,
 };
+use undercroft_numbers::parse_integer;
 
-use crate::arguments::{CommandError, is_keyword, parse_integer};
+use crate::arguments::{CommandError, is_keyword};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::handlers::collections::sampling::{random_count, sample_bounded, sampled};

@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
+use undercroft_numbers::parse_integer;
+
+use crate::arguments::{CommandError, integer, is_keyword};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::Outcome;
 use crate::reply::Reply;

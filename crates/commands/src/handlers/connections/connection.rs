@@ -1,6 +1,8 @@
 //! The connection itself: PING, SELECT, HELLO, AUTH, MONITOR and their like.
 
-use crate::arguments::{CommandError, is_keyword, parse_integer};
+use undercroft_numbers::parse_integer;
+
+use crate::arguments::{CommandError, is_keyword};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::Outcome;
 use crate::handlers::connections::pubsub::unsubscribe_all;

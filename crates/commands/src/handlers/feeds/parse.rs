@@ -1,8 +1,9 @@
 //! Attributes, filters and positions as clients write them. An error says what was expected and what came.
 
 use undercroft_engine::{ATTRIBUTES_MAX, FeedType, Filter, Order, Schema, Seen, Selection, Test};
+use undercroft_numbers::parse_integer;
 
-use crate::arguments::{CommandError, is_keyword, parse_integer};
+use crate::arguments::{CommandError, is_keyword};
 
 /// An error that repeats an argument.
 pub(super) fn wrong(what: &str, got: &[u8], expected: &str) -> CommandError {

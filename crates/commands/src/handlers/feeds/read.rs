@@ -3,10 +3,11 @@
 use undercroft_engine::{
     Feed, FeedInfo, FeedRange, FoundItems, Order, Seen, Selection, Untallied, View,
 };
+use undercroft_numbers::parse_integer;
 
 use super::parse::{seen, selection};
 use super::values::{bytes_of, limits, reply_with, value};
-use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
+use crate::arguments::{CommandError, integer, is_keyword};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;

@@ -1,10 +1,11 @@
 //! What changes feeds.
 
 use undercroft_engine::{Feed, Key, Order, Rows, Schema, Seen, Selection, Writer};
+use undercroft_numbers::parse_integer;
 
 use super::parse::{attributes, check_position, position_of, schema, seen, selection};
 use super::values::{bytes_of, limits, reply_with, reply_with_one, value, values};
-use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
+use crate::arguments::{CommandError, integer, is_keyword};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::handlers::collections::lists::end;

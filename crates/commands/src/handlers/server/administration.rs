@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::arguments::{CommandError, is_keyword, parse_integer};
+use undercroft_numbers::parse_integer;
+
+use crate::arguments::{CommandError, is_keyword};
 use crate::config::{Value, store_value, stored_value};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};

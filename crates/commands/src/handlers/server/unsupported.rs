@@ -1,6 +1,8 @@
 //! What other servers have and this one has not: a cluster, replicas, a master to follow, modules.
 
-use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
+use undercroft_numbers::parse_integer;
+
+use crate::arguments::{CommandError, integer, is_keyword};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::Outcome;
 use crate::handlers::server::info;

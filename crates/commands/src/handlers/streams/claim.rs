@@ -2,11 +2,12 @@
 
 use smallvec::SmallVec;
 use undercroft_engine::{Claim, Claimed, IdRange, StreamId};
+use undercroft_numbers::parse_integer;
 
 use super::entries::ids;
 use super::no_group;
 use super::parse::{end, start, strict_id};
-use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
+use crate::arguments::{CommandError, integer, is_keyword};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;

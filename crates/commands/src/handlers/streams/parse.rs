@@ -1,8 +1,9 @@
 //! Ids, ranges and how streams are trimmed, as clients write them.
 
 use undercroft_engine::{EntryId, StreamId, StreamLimits, Trim, TrimTo};
+use undercroft_numbers::parse_integer;
 
-use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
+use crate::arguments::{CommandError, integer, is_keyword};
 
 const INVALID: CommandError =
     CommandError::fixed("ERR Invalid stream ID specified as stream command argument");

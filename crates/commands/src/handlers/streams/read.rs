@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use undercroft_engine::{Begun, Delivery, IdRange, Key, StreamEntries, StreamId, Take, Wanted};
+use undercroft_numbers::parse_integer;
 
 use super::no_group;
 use super::parse::strict_id;
-use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
+use crate::arguments::{CommandError, integer, is_keyword};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::protocol::Protocol;

@@ -1,8 +1,9 @@
 //! BITFIELD: integers of any width at any bit of a string.
 
 use undercroft_engine::{KeyEvent, Text};
+use undercroft_numbers::parse_integer;
 
-use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
+use crate::arguments::{CommandError, integer, is_keyword};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::handlers::strings::bits::{check_offset, look_at_text};

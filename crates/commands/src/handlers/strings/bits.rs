@@ -1,8 +1,9 @@
 //! Strings as arrays of bits: single bits, counts, searches, combinations.
 
 use undercroft_engine::{BitOperation, KeyEvent, Text, View};
+use undercroft_numbers::parse_integer;
 
-use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
+use crate::arguments::{CommandError, integer, is_keyword};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;

@@ -1,10 +1,9 @@
 //! Reading and writing whole strings.
 
 use undercroft_engine::{Entry, Expiry, Held, Key, KeyEvent, Values, Writer};
+use undercroft_numbers::parse_integer;
 
-use crate::arguments::{
-    CommandError, TimeBase, TimeUnit, is_keyword, parse_integer, positive_deadline,
-};
+use crate::arguments::{CommandError, TimeBase, TimeUnit, is_keyword, positive_deadline};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;

@@ -1,6 +1,6 @@
 //! Items outside the store, as leaves are taken apart into and made from.
 
-use crate::structures::integer::parse_integer;
+use undercroft_numbers::parse_integer;
 
 /// Longest item that lies in a leaf or in a packed list; longer ones have
 /// blocks of their own.

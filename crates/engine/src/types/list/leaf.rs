@@ -543,7 +543,7 @@ impl<'n> Needle<'n> {
         first[..length].copy_from_slice(&text[..length]);
         Needle {
             text,
-            integer: crate::structures::integer::parse_integer(text),
+            integer: undercroft_numbers::parse_integer(text),
             first: u64::from_le_bytes(first),
         }
     }

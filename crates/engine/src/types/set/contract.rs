@@ -1,13 +1,13 @@
 //! What sets answer as a type of value.
 
 use undercroft_memory::View;
+use undercroft_numbers::parse_integer;
 
 use super::members::Set;
 use crate::error::Error;
 use crate::rdb_form::form::signed;
 use crate::rdb_form::{Input, Output};
 use crate::structures::entry::{Entry, Form, Header};
-use crate::structures::integer::parse_integer;
 use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
 use crate::transaction::writer::Writer;

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use undercroft_memory::{ShardSet, View, removing};
+use undercroft_numbers::parse_integer;
 
 use crate::error::Error;
 use crate::handle::events::KeyEvent;
@@ -16,7 +17,6 @@ use crate::random::Random;
 use crate::structures::bulk::{self, Draft, Part};
 use crate::structures::elements::{self, Elements, Group};
 use crate::structures::entry::{Entry, Form, Kind};
-use crate::structures::integer::parse_integer;
 use crate::structures::key::Key;
 use crate::structures::packed;
 use crate::structures::prefetch::TOGETHER;

@@ -16,11 +16,12 @@
 
 use std::collections::HashMap;
 
+use undercroft_numbers::parse_integer;
+
 use super::group::UNKNOWN;
 use super::id::StreamId;
 use super::records::{StreamRecord, is_sound};
 use crate::rdb_form::{Input, Output};
-use crate::structures::integer::parse_integer;
 use crate::structures::ranges::Ranges;
 
 /// The form of Redis 5 and 6, that of 7.0, which is written, and that of 7.2.

@@ -1,13 +1,13 @@
 //! Strings: setting, counting, changing in place.
 
 use undercroft_memory::{Offset, PutDown, ShardSet, Staged};
+use undercroft_numbers::parse_integer;
 
 use crate::error::Error;
 use crate::handle::events::KeyEvent;
 use crate::handle::store::Store;
 use crate::structures::dictionary;
 use crate::structures::entry::{Entry, Form, Header, INLINE_MAX, Kind, entry_size};
-use crate::structures::integer::parse_integer;
 use crate::structures::key::Key;
 use crate::structures::roots::{EXPIRES, Root};
 use crate::transaction::access::Access;

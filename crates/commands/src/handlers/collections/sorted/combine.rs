@@ -1,10 +1,11 @@
 //! Unions, intersections and differences of sorted sets and sets.
 
 use undercroft_engine::{Aggregate, Error, Key, KeyEvent, Scored, SetOperation, Source, Weighted};
+use undercroft_numbers::parse_integer;
 
 use super::{limits, write_scored};
 use crate::algorithms::double::parse_double;
-use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
+use crate::arguments::{CommandError, integer, is_keyword};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;

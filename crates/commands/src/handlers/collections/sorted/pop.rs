@@ -1,9 +1,10 @@
 //! ZPOPMIN, ZPOPMAX, ZMPOP.
 
 use undercroft_engine::{Scored, ShardSet};
+use undercroft_numbers::parse_integer;
 
 use super::write_scored;
-use crate::arguments::{CommandError, is_keyword, parse_integer};
+use crate::arguments::{CommandError, is_keyword};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::protocol::Protocol;

@@ -16,8 +16,7 @@
 //! The integers are what is spelled as their decimal form is, so that each text comes back as it was.
 
 use undercroft_memory::Fault;
-
-use crate::structures::integer::parse_integer;
+use undercroft_numbers::parse_integer;
 
 const TEXT_MAX: usize = 95;
 const SMALL: u8 = 96;
