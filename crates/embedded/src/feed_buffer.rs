@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use undercroft_engine::{FoundItems, Lent};
+use undercroft_engine::{FoundItems, ThreadCached};
 
 /// Buffers up to this many bytes are kept for the next call.
 const KEPT: usize = 64 * 1024;
@@ -13,11 +13,11 @@ thread_local! {
 
 /// Lends a buffer of this thread's for items on their way to the caller, so that a call allocates nothing for them.
 pub fn with_feed_buffer<R>(body: impl FnOnce(&mut FoundItems) -> R) -> R {
-    let mut items = ITEMS.lent();
+    let mut items = ITEMS.take_cached();
     let done = body(&mut items);
     if items.capacity() <= KEPT {
         items.clear();
-        ITEMS.returned(items);
+        ITEMS.put_back(items);
     }
     done
 }

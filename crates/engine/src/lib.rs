@@ -105,9 +105,9 @@ pub use types::value_type::{Encoding, ValueType};
 #[cfg(feature = "races")]
 pub use undercroft_memory::race;
 pub use undercroft_memory::{
-    ForkGuard, ForkMutex, HeldLock, Holder, Lent, LockName, Member, Offset, Options,
-    PatienceLimited, Pinned, PinnedBlock, PutDown, Removing, Report, Scratch, ShardSet, Staged,
-    Statistics, User, View, WaitHook, coarse_milliseconds, defer_signals, is_patience_limited,
+    ForkGuard, ForkMutex, HeldLock, Holder, LockName, Member, Offset, Options, PatienceLimited,
+    Pinned, PinnedBlock, PutDown, Removing, Report, Scratch, ShardSet, Staged, Statistics,
+    ThreadCached, User, View, WaitHook, coarse_milliseconds, defer_signals, is_patience_limited,
     limit_patience, remove_sockets, removing, thread_time, unlimited_patience,
 };
 pub use waiting::{Answer, Begun, Look, Looked, Take, Taken, Ticket, Waiters, Wanted};

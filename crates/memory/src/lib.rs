@@ -76,12 +76,12 @@ pub use locking::log_retirement::Shrunk;
 pub use mapped::classes::block_size;
 pub use mapped::fork_mutex::{ForkGuard, ForkMutex};
 pub use mapped::layout::{self, Offset};
-pub use mapped::lent::Lent;
 pub use mapped::mapping::prefetch;
 pub use mapped::platform::{
     boot_milliseconds, coarse_milliseconds, effective_user, thread_time, unix_milliseconds,
 };
 pub use mapped::shard_set::ShardSet;
+pub use mapped::thread_cached::ThreadCached;
 pub use mapped::words::last_word;
 pub use messages::bell::{Bell, remove_sockets};
 pub use messages::polling::Polling;

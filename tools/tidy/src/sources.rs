@@ -251,7 +251,7 @@ fn panicking_locals(file: &File) -> Vec<String> {
         .map(|pair| {
             let ((local, line, _), method) = (&pair[0], &pair[1].0);
             format!(
-                "{}:{line}: {local}.{method}, which panics where the thread ends; use Lent or try_with",
+                "{}:{line}: {local}.{method}, which panics where the thread ends; use ThreadCached or try_with",
                 file.path
             )
         })
@@ -368,7 +368,7 @@ mod tests {
         let local = "thread_local! { static KEPT: Cell<Vec<u8>> = Cell::default(); }";
         for (call, count) in [
             ("KEPT.set(v)", 1),
-            ("KEPT.lent()", 0),
+            ("KEPT.take_cached()", 0),
             ("KEPT.try_with(f)", 0),
         ] {
             let code = format!("{local} fn f() {{ {call}; }}");

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use smallvec::SmallVec;
 use undercroft_commands::reply::Tree;
-use undercroft_engine::{End, Lent, Ranges};
+use undercroft_engine::{End, Ranges, ThreadCached};
 
 use crate::codec;
 use crate::execute::Argument;
@@ -28,11 +28,11 @@ thread_local! {
 
 /// Runs `body` with this thread's buffer.
 fn with_items(body: impl FnOnce(&mut Ranges) -> Outcome) -> Outcome {
-    let mut items = ITEMS.lent();
+    let mut items = ITEMS.take_cached();
     items.clear();
     let outcome = body(&mut items);
     if items.capacity() <= KEPT {
-        ITEMS.returned(items);
+        ITEMS.put_back(items);
     }
     outcome
 }

@@ -7,7 +7,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use undercroft_commands::reply::Tree;
-use undercroft_engine::{Error, Lent, Ranges, Scored};
+use undercroft_engine::{Error, Ranges, Scored, ThreadCached};
 
 use crate::client::Use;
 use crate::codec;
@@ -32,7 +32,7 @@ fn take_string<'py>(
     take: impl FnOnce(&Use<'_, 'py>, &mut Vec<u8>) -> Result<Option<Option<u64>>, Error>,
 ) -> Outcome {
     let shared = call.enter()?;
-    let mut text = TEXT.lent();
+    let mut text = TEXT.take_cached();
     text.clear();
     let outcome = match take(&shared, &mut text) {
         Err(error) => Err(call.failed(&shared, error)),
@@ -40,7 +40,7 @@ fn take_string<'py>(
         Ok(Some(expires)) => keep_text(call, &shared, taken, (words, &text, expires)),
     };
     if text.capacity() <= KEPT {
-        TEXT.returned(text);
+        TEXT.put_back(text);
     }
     outcome
 }

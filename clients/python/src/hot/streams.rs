@@ -10,8 +10,8 @@ use smallvec::SmallVec;
 use undercroft_commands::session::wait::{MOST_WAITED_FOR, error_of};
 use undercroft_embedded::Taken;
 use undercroft_engine::{
-    AddedEntry, Answer, Delivery, EntryId, IdRange, Lent, Scratch, StreamEntries, StreamId, Take,
-    Trim, TrimTo, Wanted,
+    AddedEntry, Answer, Delivery, EntryId, IdRange, Scratch, StreamEntries, StreamId, Take,
+    ThreadCached, Trim, TrimTo, Wanted,
 };
 
 use crate::client::Use;
@@ -38,11 +38,11 @@ thread_local! {
 
 /// Runs `body` with this thread's buffer.
 fn with_entries(body: impl FnOnce(&mut StreamEntries) -> Outcome) -> Outcome {
-    let mut entries = ENTRIES.lent();
+    let mut entries = ENTRIES.take_cached();
     entries.clear();
     let outcome = body(&mut entries);
     if entries.capacity() <= KEPT {
-        ENTRIES.returned(entries);
+        ENTRIES.put_back(entries);
     }
     outcome
 }

@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 
-use undercroft_memory::{Lent, View};
+use undercroft_memory::{ThreadCached, View};
 
 use crate::structures::entry::Entry;
 
@@ -37,12 +37,12 @@ pub(crate) fn remember(view: &View<'_>, database: usize, entry: &Entry) {
 /// Remembers an expired key whose removal was undone with the change that met it.
 #[cold]
 pub(crate) fn remember_key(database: usize, key: Vec<u8>) {
-    let mut met = MET.lent();
+    let mut met = MET.take_cached();
     let met_key = (database, key);
     if met.len() < KEYS_MAX && !met.contains(&met_key) {
         met.push(met_key);
     }
-    MET.returned(met);
+    MET.put_back(met);
     HAS_MET.set(true);
 }
 
@@ -55,5 +55,5 @@ pub(crate) fn has_any() -> bool {
 /// Takes those that this thread met, to be given back with [`give_back`], which forgets them.
 pub(crate) fn take() -> Vec<(usize, Vec<u8>)> {
     HAS_MET.set(false);
-    MET.lent()
+    MET.take_cached()
 }

@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-use undercroft_memory::Lent;
+use undercroft_memory::ThreadCached;
 
 /// The longest run of literal bytes in one instruction.
 const LONGEST_LITERAL: usize = 32;
@@ -26,11 +26,11 @@ pub(super) fn compress(data: &[u8], limit: usize) -> Option<Vec<u8>> {
     thread_local! {
         static POSITIONS: Cell<Positions> = Cell::default();
     }
-    let mut positions = POSITIONS.lent();
+    let mut positions = POSITIONS.take_cached();
     let compressed = positions
         .begin(data.len())
         .and_then(|()| compress_with(&mut positions, data, limit));
-    POSITIONS.returned(positions);
+    POSITIONS.put_back(positions);
     compressed
 }
 

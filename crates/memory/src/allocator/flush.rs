@@ -12,7 +12,7 @@ use crate::transactions::Transaction;
 
 impl Transaction<'_> {
     /// Leaves all blocks of a shard behind, arenas included, to be freed by
-    /// [`Segment::free_remains`]: `objects` of them, as its user counts. The
+    /// [`Segment::free_remains`](crate::Segment::free_remains): `objects` of them, as its user counts. The
     /// caller sees to it that nothing refers to any of them after the commit.
     /// False where that cannot be done now: this transaction has done something
     /// else before, somebody fills or reads a block of the shard in place, or there

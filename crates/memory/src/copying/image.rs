@@ -284,6 +284,7 @@ fn become_copier(segment: &Segment) -> Result<CopyingThread<'_>, Error> {
     }
 }
 
+/// Claims the copy for this process, after any other process is done.
 fn claim_when_free(segment: &Segment) -> Result<Area<'_>, Error> {
     let start = Instant::now();
     loop {
@@ -294,6 +295,7 @@ fn claim_when_free(segment: &Segment) -> Result<Area<'_>, Error> {
     }
 }
 
+/// Waits a moment for another copier, within the patience.
 fn wait_for_copier(segment: &Segment, start: Instant, pid: u32) -> Result<(), Error> {
     if start.elapsed() >= segment.patience() {
         return Err(Error::Copying { pid });

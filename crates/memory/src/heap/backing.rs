@@ -35,6 +35,7 @@ pub(crate) fn reserve(segment: &Segment, pages: u64) -> Result<(), Error> {
     Ok(())
 }
 
+/// Backs extents with memory, so that a run of so many pages is free.
 fn reserve_run(segment: &Segment, pages: u64) -> Result<(), Error> {
     let layout = segment.mapping.layout();
     let needed = pages.div_ceil(EXTENT_PAGES);

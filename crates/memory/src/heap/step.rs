@@ -86,6 +86,7 @@ fn roll_back(segment: &Segment) -> Result<(), Error> {
     )
 }
 
+/// Frees the lock of the heap, and wakes a waiter.
 fn unlock(segment: &Segment) {
     let lock = segment.mapping.lock(control::HEAP_LOCK);
     if lock::release(lock) {

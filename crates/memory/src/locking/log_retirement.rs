@@ -63,6 +63,7 @@ pub(crate) fn shrink_after(segment: &Segment, shards: ShardSet) {
     }
 }
 
+/// Gives the memory of some long logs back at once.
 fn shrink_now(segment: &Segment, shards: ShardSet) -> Result<(), Error> {
     for index in shards.iter() {
         loop {
@@ -75,6 +76,7 @@ fn shrink_now(segment: &Segment, shards: ShardSet) -> Result<(), Error> {
     Ok(())
 }
 
+/// One step of giving the memory of a long log back; `idle` and `grace` are milliseconds.
 fn shrink(segment: &Segment, index: usize, idle: u64, grace: u64) -> Result<Shrunk, Error> {
     let base = segment.mapping.layout().shard(index);
     let reserved = || segment.mapping.load(base + shard::LOG_RESERVED);

@@ -68,6 +68,7 @@ pub(crate) fn lock(
     Ok(Some(shard))
 }
 
+/// Takes several locks in their order, none of which is held for long while another one is waited for.
 fn lock_several(segment: &Segment, shards: ShardSet, marks: Marks) -> Result<(), Error> {
     let me = segment.process.owner();
     // How long a lock is waited for while others are held.
@@ -131,6 +132,7 @@ pub(crate) fn lock_all_for_a_moment(segment: &Segment, marks: Marks) -> Result<U
     Ok(Unlock { segment, shards })
 }
 
+/// Waits for the lock of a shard, with no other lock held, and takes it.
 #[cold]
 fn wait_for(segment: &Segment, index: usize) -> Result<(), Error> {
     let word = segment.mapping.shard_words(index).lock();
@@ -142,12 +144,14 @@ fn wait_for(segment: &Segment, index: usize) -> Result<(), Error> {
         .inspect_err(|_| unlock_all(segment, ShardSet::one(index)))
 }
 
+/// Frees the locks of some shards.
 pub(crate) fn unlock_all(segment: &Segment, shards: ShardSet) {
     for index in shards.iter() {
         unlock(segment.mapping.shard_words(index));
     }
 }
 
+/// Frees the lock of a shard, and wakes a waiter.
 #[inline(always)]
 pub(crate) fn unlock(shard: ShardWords<'_>) {
     if lock::release(shard.lock()) {

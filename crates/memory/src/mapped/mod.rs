@@ -9,7 +9,7 @@
 //! - `futex`: sleeping until a word changes, and waking.
 //! - `map`: mappings of files and of memory.
 //! - `fork_mutex`: the mutex of what a process keeps for itself, which a forked child finds open.
-//! - `lent`: values that a thread keeps from one call to the next.
+//! - `thread_cached`: values that a thread keeps from one call to the next.
 //! - `counter`: the version counter of a shard: odd while it is changed.
 //! - `shard_set`: a set of shards.
 //! - `words`: locks and other words with a meaning of their own.
@@ -32,7 +32,6 @@ pub(crate) mod fingerprint;
 pub(crate) mod fork_mutex;
 pub(crate) mod futex;
 pub mod layout;
-pub(crate) mod lent;
 pub(crate) mod map;
 pub(crate) mod mapping;
 pub(crate) mod overlaid;
@@ -42,4 +41,5 @@ mod reads;
 pub(crate) mod shard_set;
 pub(crate) mod shard_words;
 mod stores;
+pub(crate) mod thread_cached;
 pub(crate) mod words;

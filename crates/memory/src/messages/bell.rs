@@ -44,6 +44,7 @@ fn directory(store: &Path) -> PathBuf {
     name.into()
 }
 
+/// The name of a seat's socket.
 fn file_name(name: SeatName) -> String {
     format!("{}.{}.{}", name.slot(), name.generation(), name.seat())
 }
@@ -168,6 +169,7 @@ pub fn remove_sockets(store: &Path) -> io::Result<()> {
     }
 }
 
+/// Makes the descriptors of a bell.
 fn open(directory: &Path, name: SeatName) -> io::Result<Bell> {
     let socket = match bind(directory, name) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,

@@ -84,6 +84,7 @@ pub(crate) fn place(segment: &Segment, position: u64) -> (u64, u64) {
     (at(segment, ring::DATA) + offset, size - offset)
 }
 
+/// The error for a position at which no sound record lies.
 pub(crate) fn damaged(segment: &Segment, position: u64) -> Error {
     Error::Damaged(Fault {
         at: place(segment, position & !7).0,

@@ -206,6 +206,7 @@ enum Copied {
     Whole,
 }
 
+/// Copies bytes of the ring, over its end where they go round.
 #[inline]
 fn copy_out(segment: &Segment, position: u64, length: u64, out: &mut Vec<u8>) {
     let (at, left) = ring::place(segment, position);

@@ -6,7 +6,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use crate::error::Error;
 use crate::mapped::futex;
 use crate::mapped::layout::{record, ring as field};
-use crate::mapped::lent::Lent;
+use crate::mapped::thread_cached::ThreadCached;
 use crate::messages::ring::{self, announce, counter, move_tail, padded};
 use crate::messages::ring_reader::{Look, RingReader};
 use crate::probes::fault;
@@ -80,7 +80,7 @@ impl Segment {
             return Err(Error::MessageTooLong { length, most });
         }
         place::prepare_to_write(self)?;
-        let mut records = BUFFER.lent();
+        let mut records = BUFFER.take_cached();
         let mut left = bodies;
         let mut done = Ok(());
         while !left.is_empty() && done.is_ok() {
@@ -90,7 +90,7 @@ impl Segment {
             done = append_built(self, hash, &mut records);
         }
         if records.capacity() <= KEPT {
-            BUFFER.returned(records);
+            BUFFER.put_back(records);
         }
         done
     }
@@ -185,6 +185,7 @@ fn append_built(segment: &Segment, hash: u64, records: &mut [u8]) -> Result<(), 
     Err(Error::OutOfMemory)
 }
 
+/// Writes records behind the tail, and moves it. The lock is held.
 #[inline]
 fn write_records(segment: &Segment, tail: u64, hash: u64, records: &mut [u8], end: u64) {
     let mapping = &segment.mapping;
@@ -211,6 +212,7 @@ fn count(segment: &Segment, hash: u64, number: u64, count: u64) {
     ring::set_word(segment, field::UNCOUNTED, 0);
 }
 
+/// Copies bytes into the ring, over its end where they go round.
 fn copy_in(segment: &Segment, position: u64, bytes: &[u8]) {
     let (at, left) = ring::place(segment, position);
     let first = bytes.len().min(left as usize);
@@ -242,6 +244,7 @@ fn take_lock(segment: &Segment) -> Result<RingGuard<'_>, Error> {
     Ok(guard)
 }
 
+/// Waits for the lock of the ring, and takes it.
 #[cold]
 fn wait_for_lock(segment: &Segment) -> Result<(), Error> {
     let word = segment.mapping.lock(ring::at(segment, field::LOCK));

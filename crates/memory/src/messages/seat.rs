@@ -113,7 +113,7 @@ impl SeatName {
     }
 }
 
-/// A seat of this process. Given back by [`Segment::leave_seat`]; a forked
+/// A seat of this process. Given back by [`Segment::leave_seat`](crate::Segment::leave_seat); a forked
 /// child's copy is none of the child's.
 #[derive(Debug)]
 pub struct Seat {

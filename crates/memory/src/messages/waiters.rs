@@ -214,6 +214,7 @@ impl Segment {
     }
 }
 
+/// The generation of a seat's slot; none where there is no such seat.
 fn generation(segment: &Segment, name: SeatName) -> Option<u64> {
     let known = SLOTS.min(segment.mapping.load(control::SLOTS_USED));
     let at = segment.mapping.layout().slot(name.slot().min(SLOTS - 1)) + slot::GENERATION;
@@ -221,11 +222,13 @@ fn generation(segment: &Segment, name: SeatName) -> Option<u64> {
     sound.then(|| segment.mapping.word(at).load(Ordering::Acquire) & 0xffff_ffff)
 }
 
+/// The word of a seat.
 fn word(segment: &Segment, name: SeatName) -> &AtomicU32 {
     let at = segment.mapping.layout().seat(name.slot(), name.seat());
     segment.mapping.half(at)
 }
 
+/// Asks the kernel whether the process with a seat lives, and notes it where it does.
 #[cold]
 fn ask_for_life(segment: &Segment, name: SeatName, now: u64) -> bool {
     let owner = Owner::new(name.slot(), name.generation());

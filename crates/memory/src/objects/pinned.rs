@@ -187,12 +187,14 @@ fn is_own(segment: &Segment, pinned: &Pinned) -> bool {
         && segment.mapping.word(at + slot::PIN).load(Ordering::Relaxed) == pinned.value
 }
 
+/// Whether a page begins a block that is freed once no process reads it in place.
 fn is_parked(segment: &Segment, page: u64) -> bool {
     let words = segment.mapping.layout().descriptor(page);
     segment.mapping.page_use(page) == Some(PageUse::Staged)
         && segment.mapping.load(words + descriptor::BITMAP) == PARKED
 }
 
+/// Frees a parked block, unless it is pinned again or was freed meanwhile.
 #[cold]
 fn free_parked(segment: &Segment, page: u64) -> Result<(), Error> {
     let words = segment.mapping.layout().descriptor(page);

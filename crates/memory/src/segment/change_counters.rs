@@ -98,6 +98,7 @@ pub(crate) fn end_counting(segment: &Segment, now: u64) {
     end_counting_after(segment, now, COUNTED_FOR);
 }
 
+/// [`end_counting`] with a time of its own, in milliseconds.
 fn end_counting_after(segment: &Segment, now: u64, time: u64) {
     let watched = segment.mapping.word(control::WATCHED);
     let since = watched.load(Ordering::Relaxed);

@@ -14,7 +14,7 @@ use crate::segment::Segment;
 /// What the mark of a shard means to who comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marks {
-    /// Somebody has to look after the shard first: [`Error::Marked`].
+    /// Somebody has to look after the shard first: [`Error::Marked`](crate::Error::Marked).
     Respected,
     /// Nothing, as for who does look after it.
     Ignored,
@@ -37,6 +37,7 @@ impl Segment {
     }
 }
 
+/// Whether this process has looked after a shard a moment ago, so that its mark keeps no thread from anything.
 pub(crate) fn was_looked_after(segment: &Segment, index: usize) -> bool {
     platform::coarse_milliseconds() <= segment.looked_after[index].load(Ordering::Relaxed)
 }

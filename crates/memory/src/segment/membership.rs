@@ -26,6 +26,7 @@ pub(crate) fn join(segment: &Segment) -> Result<(), Error> {
     claimed
 }
 
+/// Looks whether the path still names the mapped file.
 #[cold]
 pub(crate) fn check_place(segment: &Segment) {
     if segment.process.place(&segment.mapping) == PathState::Gone {

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::mapped::platform;
 use crate::segment::{Segment, change_counters, membership};
 
+/// Makes sure that this process has its entry and, once a second, that the path names the mapped file.
 #[inline(always)]
 pub(crate) fn prepare_to_write(segment: &Segment) -> Result<(), Error> {
     if !segment.process.claimed() {

@@ -279,6 +279,7 @@ fn populate(file: &File, mapping: &Mapping) -> io::Result<()> {
     Ok(())
 }
 
+/// Opens a store whose changes others see, or none but this handle.
 fn open_as(path: &Path, write: bool, visibility: Visibility) -> Result<Segment, Error> {
     let path = absolute(path)?;
     let fail = |doing| {

@@ -157,6 +157,7 @@ impl Segment {
     }
 }
 
+/// Reads shards, without a lock at first.
 #[inline(always)]
 fn try_until_unchanged<S: Scratch, R, E: From<Error>>(
     segment: &Segment,

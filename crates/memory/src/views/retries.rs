@@ -137,6 +137,7 @@ fn is_kept_out(segment: &Segment, view: &View<'_>, shards: ShardSet) -> bool {
     marked.any(|index| !marks::was_looked_after(segment, index))
 }
 
+/// Tries to read shards as they were at one moment; none where others keep changing them.
 pub(crate) fn read_many<S: Scratch, R, E: From<Error>>(
     segment: &Segment,
     shards: ShardSet,
@@ -199,6 +200,7 @@ pub(crate) fn read_many<S: Scratch, R, E: From<Error>>(
     None
 }
 
+/// Reads shards under their locks or, where these are not free, without: until the patience is used up.
 #[cold]
 pub(crate) fn read_slowly<S: Scratch, R, E: From<Error>>(
     segment: &Segment,

@@ -2,7 +2,7 @@
 
 use crate::views::view::View;
 
-/// Memory of the caller's that a read fills. [`Segment::read_into`] empties it before every try, and where it ends in
+/// Memory of the caller's that a read fills. [`Segment::read_into`](crate::Segment::read_into) empties it before every try, and where it ends in
 /// an error, so that what is in it afterwards is of one try: the one that counts.
 pub trait Scratch {
     /// Forgets what was put in, all of it; memory may be kept.

@@ -194,6 +194,7 @@ fn unfinished(mapping: &Mapping, index: usize) -> Option<Option<Unfinished>> {
     Some((!is_committed(mapping, &log)).then_some(log))
 }
 
+/// Whether the change that a log is of was committed.
 fn is_committed(mapping: &Mapping, log: &Unfinished) -> bool {
     mapping.word(log.record).load(Ordering::Acquire) == log.number
 }

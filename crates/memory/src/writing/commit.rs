@@ -38,6 +38,7 @@ pub(crate) fn commit(transaction: &mut Transaction<'_>) -> Result<Option<Shortag
     Ok(None)
 }
 
+/// Returns some of what was freed to the heap, as the commit is done.
 #[cold]
 fn drain_graveyards(transaction: &Transaction<'_>) {
     let granted = transaction
@@ -48,14 +49,14 @@ fn drain_graveyards(transaction: &Transaction<'_>) {
 }
 
 impl Transaction<'_> {
-    /// Whether it is a [removal](removing) that found no room as a whole, and is carried out in parts: what takes more
+    /// Whether it is a [removal](crate::removing) that found no room as a whole, and is carried out in parts: what takes more
     /// memory for a while, such as making something anew without what goes, is to be left.
     #[inline(always)]
     pub fn is_in_parts(&self) -> bool {
         self.in_parts
     }
 
-    /// Says that what was removed so far may be committed by itself. Does so where this is a [removal](removing) that found
+    /// Says that what was removed so far may be committed by itself. Does so where this is a [removal](crate::removing) that found
     /// no room for its whole log, and this part of it has come to some length. Everything between two calls is all or
     /// nothing, as a transaction is.
     ///

@@ -53,6 +53,7 @@ pub(crate) fn drain_graveyards(segment: &Segment, shards: ShardSet, granted: usi
     }
 }
 
+/// Whether a shard has something that goes back to the heap.
 #[inline(always)]
 fn has_buried(segment: &Segment, index: usize) -> bool {
     let base = segment.mapping.layout().shard(index);
@@ -60,6 +61,7 @@ fn has_buried(segment: &Segment, index: usize) -> bool {
         != 0
 }
 
+/// [`Segment::give_back`] that waits for the heap for so long.
 fn within(segment: &Segment, index: usize, patience: Duration) -> Result<bool, Error> {
     if !has_buried(segment, index) {
         return Ok(false);

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use std::ops::Range;
-use undercroft_memory::Lent;
+use undercroft_memory::ThreadCached;
 
 use super::image::{Image, Reached};
 use super::leaf::{FILL_AT, Leaf};
@@ -34,10 +34,10 @@ thread_local! {
 /// Calls `body` with this thread's finger.
 #[inline]
 pub(in crate::types::stream) fn with_last_read<R>(body: impl FnOnce(&mut LastRead) -> R) -> R {
-    let mut finger = LAST_READ.lent();
+    let mut finger = LAST_READ.take_cached();
     let result = body(&mut finger);
     if finger.bytes.capacity() <= KEPT {
-        LAST_READ.returned(finger);
+        LAST_READ.put_back(finger);
     }
     result
 }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use undercroft_memory::{Lent, Pool, Transaction};
+use undercroft_memory::{Pool, ThreadCached, Transaction};
 
 use super::code::{listpack_number, listpack_text, push_number, push_text};
 use super::image::{Model, Spot, encode, model_of};
@@ -312,12 +312,12 @@ thread_local! {
 /// Calls `body` with this thread's buffers, which are empty.
 #[inline]
 pub(in crate::types::stream) fn with_buffers<R>(body: impl FnOnce(&mut Buffers) -> R) -> R {
-    let mut buffers = BUFFERS.lent();
+    let mut buffers = BUFFERS.take_cached();
     buffers.leaf.clear();
     buffers.entry.clear();
     let result = body(&mut buffers);
     if buffers.leaf.capacity() <= KEPT && buffers.entry.capacity() <= KEPT {
-        BUFFERS.returned(buffers);
+        BUFFERS.put_back(buffers);
     }
     result
 }

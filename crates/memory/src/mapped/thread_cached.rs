@@ -7,22 +7,22 @@ use std::cell::Cell;
 use std::thread::LocalKey;
 
 /// A value of each thread's, for one call at a time.
-pub trait Lent<T: Default> {
+pub trait ThreadCached<T: Default> {
     /// Takes it out: a new one where the thread ends, and for a call within a call.
-    fn lent(&'static self) -> T;
+    fn take_cached(&'static self) -> T;
 
     /// Puts it back for the next call; drops it where the thread ends.
-    fn returned(&'static self, value: T);
+    fn put_back(&'static self, value: T);
 }
 
-impl<T: Default> Lent<T> for LocalKey<Cell<T>> {
+impl<T: Default> ThreadCached<T> for LocalKey<Cell<T>> {
     #[inline(always)]
-    fn lent(&'static self) -> T {
+    fn take_cached(&'static self) -> T {
         self.try_with(Cell::take).unwrap_or_default()
     }
 
     #[inline(always)]
-    fn returned(&'static self, value: T) {
+    fn put_back(&'static self, value: T) {
         let _ = self.try_with(|kept| kept.set(value));
     }
 }
