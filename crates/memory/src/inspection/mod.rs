@@ -1,5 +1,4 @@
-//! A store looked at as a whole: whether it is sound, what it holds, which processes use it. No other folder calls it, except
-//! `handle`.
+//! A store looked at as a whole: whether it is sound, what it holds, which processes use it. No other folder calls it.
 //!
 //! From the lowest file to the highest:
 //!
