@@ -80,7 +80,6 @@ pub use mapped::mapping::prefetch;
 pub use mapped::platform::{
     boot_milliseconds, coarse_milliseconds, effective_user, thread_time, unix_milliseconds,
 };
-pub use mapped::shard_set::ShardSet;
 pub use mapped::thread_cached::ThreadCached;
 pub use mapped::words::last_word;
 pub use messages::bell::{Bell, remove_sockets};
@@ -101,6 +100,7 @@ pub use segment::Segment;
 pub use segment::change_counters::Changes;
 pub use segment::marks::Marks;
 pub use segment::settings::Setting;
+pub use segment::shard_set::ShardSet;
 pub use segment::upkeep::Turn;
 pub use store_file::opening::{Initially, Options, capacity_made};
 pub use transactions::Transaction;

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Error;
 use crate::heap::pages::{PageUse, Run};
-use crate::mapped::counter::Version;
 use crate::mapped::layout::{Offset, SLOTS, control, descriptor, shard, slot};
 use crate::segment::Segment;
+use crate::segment::counter::Version;
 use crate::transactions::Transaction;
 
 /// Stands in a staged block's descriptor for a process where nobody fills the block: it is only still read in place.

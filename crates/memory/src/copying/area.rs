@@ -15,11 +15,11 @@ use crate::heap::step::{self, Heap};
 use crate::locking::shard_locks;
 use crate::mapped::copy_table::{CopyTable, DONE, NONE};
 use crate::mapped::layout::{EXTENT_PAGES, PAGE, control, descriptor};
-use crate::mapped::shard_set::ShardSet;
 use crate::probes::fault;
 use crate::processes::lock::Owner;
 use crate::processes::patience::defer_signals;
 use crate::segment::marks::Marks;
+use crate::segment::shard_set::ShardSet;
 use crate::segment::{Segment, membership};
 
 /// Extents of the stock that are taken in one step of the heap.

@@ -11,9 +11,9 @@ use crate::error::Error;
 use crate::locking::shard_locks::{self, Unlock};
 use crate::mapped::layout::shard;
 use crate::mapped::platform::coarse_milliseconds;
-use crate::mapped::shard_set::ShardSet;
 use crate::probes::fault;
 use crate::segment::marks::Marks;
+use crate::segment::shard_set::ShardSet;
 use crate::segment::{Segment, membership};
 use crate::undo::log_memory;
 

@@ -3,12 +3,11 @@
 
 use crate::error::{Error, Fault};
 use crate::heap::step;
-use crate::mapped::counter;
 use crate::mapped::layout::{SLOTS, control, shard, slot};
 use crate::mapped::shard_words::ShardWords;
 use crate::probes::fault;
 use crate::segment::marks::{self, Marks};
-use crate::segment::{Segment, membership};
+use crate::segment::{Segment, counter, membership};
 
 /// Whether nobody left anything in a shard, whose lock is held, and it has no mark.
 #[inline(always)]

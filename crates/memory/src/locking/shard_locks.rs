@@ -8,12 +8,12 @@ use crate::error::Error;
 use crate::locking::recovery;
 use crate::mapped::futex;
 use crate::mapped::layout::shard;
-use crate::mapped::shard_set::ShardSet;
 use crate::mapped::shard_words::ShardWords;
 use crate::probes::fault;
 use crate::processes::lock;
 use crate::segment::Segment;
 use crate::segment::marks::Marks;
+use crate::segment::shard_set::ShardSet;
 use crate::segment::waiting::{Waiter, Which};
 
 /// How long locks are held at most while another one is waited for, by who wants all of them for a moment.

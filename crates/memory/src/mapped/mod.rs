@@ -10,8 +10,6 @@
 //! - `map`: mappings of files and of memory.
 //! - `fork_mutex`: the mutex of what a process keeps for itself, which a forked child finds open.
 //! - `thread_cached`: values that a thread keeps from one call to the next.
-//! - `counter`: the version counter of a shard: odd while it is changed.
-//! - `shard_set`: a set of shards.
 //! - `words`: locks and other words with a meaning of their own.
 //! - `blocks`: copies of words, many bytes at once.
 //! - `overlay`: what words held before changes that are not finished.
@@ -27,7 +25,6 @@ mod blocks;
 pub(crate) mod checked_place;
 pub(crate) mod classes;
 pub(crate) mod copy_table;
-pub(crate) mod counter;
 pub(crate) mod fingerprint;
 pub(crate) mod fork_mutex;
 pub(crate) mod futex;
@@ -38,7 +35,6 @@ pub(crate) mod overlaid;
 pub(crate) mod overlay;
 pub(crate) mod platform;
 mod reads;
-pub(crate) mod shard_set;
 pub(crate) mod shard_words;
 mod stores;
 pub(crate) mod thread_cached;

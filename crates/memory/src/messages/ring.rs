@@ -17,10 +17,10 @@
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::error::{Error, Fault};
-use crate::mapped::counter::Version;
 use crate::mapped::layout::{record, ring};
 use crate::probes::fault;
 use crate::segment::Segment;
+use crate::segment::counter::Version;
 
 /// A record is at most this part of the ring.
 pub(crate) const LONGEST_PART: u64 = 4;

@@ -6,8 +6,8 @@ use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::thread;
 
 use super::parts::{Broken, Counter, Futex, Patient, WAITERS, explore_with_canaries};
-use crate::mapped::counter;
 use crate::processes::lock::{self, Next, Owner, Surroundings};
+use crate::segment::counter;
 
 /// One entry of the process table: its generation, and the kernel's lock on it.
 struct Slot {

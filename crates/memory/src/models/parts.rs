@@ -3,8 +3,8 @@
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use loom::sync::{Condvar, Mutex};
 
-use crate::mapped::counter::Version;
 use crate::processes::lock::{self, Next, Surroundings, Word};
+use crate::segment::counter::Version;
 
 /// Set in a word while somebody may sleep, as in `lock.rs`.
 pub(super) const WAITERS: u32 = 1 << 31;

@@ -7,7 +7,7 @@ use loom::thread;
 
 use super::parts::{Broken, Counter, explore_with_canaries};
 use crate::allocator::pins::{before_looking_at_pins, clear_pin, set_pin};
-use crate::mapped::counter::{self, Version};
+use crate::segment::counter::{self, Version};
 
 /// A pin, and whether the fence beside it is left out.
 struct Pin<const FENCED: bool>(AtomicU64);

@@ -15,9 +15,9 @@ use crate::error::Error;
 use crate::heap::pages::{PageUse, Run};
 use crate::mapped::layout::{Offset, PAGE, control, descriptor, slot};
 use crate::mapped::platform::unix_milliseconds;
-use crate::mapped::shard_set::ShardSet;
 use crate::objects::owners::Owners;
 use crate::processes::patience::defer_signals;
+use crate::segment::shard_set::ShardSet;
 use crate::segment::{Segment, place};
 use crate::views::view::{Notes, View};
 

@@ -117,7 +117,7 @@ pub(crate) fn place(segment: &Segment, index: usize, counter: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mapped::shard_set::ShardSet;
+    use crate::segment::shard_set::ShardSet;
     use crate::store_file::opening::Options;
 
     /// What differs from it in the bits that pick one counter, or the other.

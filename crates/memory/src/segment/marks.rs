@@ -8,8 +8,8 @@
 use std::sync::atomic::Ordering;
 
 use crate::mapped::layout::shard;
-use crate::mapped::{counter, platform};
-use crate::segment::Segment;
+use crate::mapped::platform;
+use crate::segment::{Segment, counter};
 
 /// What the mark of a shard means to who comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

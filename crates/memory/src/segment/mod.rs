@@ -3,6 +3,8 @@
 //!
 //! From the lowest file to the highest:
 //!
+//! - `shard_set`: a set of shards.
+//! - `counter`: the version counter of a shard: odd while it is changed.
 //! - `state`: the handle: the state that the threads of this process share.
 //! - `settings`: settings that the processes share.
 //! - `waiting`: waiting for a lock.
@@ -15,12 +17,14 @@
 //! - `place`: what precedes a write or a wait.
 
 pub(crate) mod change_counters;
+pub(crate) mod counter;
 pub(crate) mod durability;
 pub(crate) mod hints;
 pub(crate) mod marks;
 pub(crate) mod membership;
 pub(crate) mod place;
 pub(crate) mod settings;
+pub(crate) mod shard_set;
 pub(crate) mod state;
 pub(crate) mod upkeep;
 pub(crate) mod waiting;

@@ -9,10 +9,10 @@ use crate::mapped::fork_mutex::ForkMutex;
 use crate::mapped::layout::EXTENT;
 use crate::mapped::mapping::Mapping;
 use crate::mapped::overlay::LoggedChanges;
-use crate::mapped::shard_set::ShardSet;
 use crate::processes::liveness::{FoundAlive, Suspicion};
 use crate::processes::patience::{WaitHook, are_signals_deferred, is_interrupted, time_left};
 use crate::processes::process::Process;
+use crate::segment::shard_set::ShardSet;
 
 /// Default for [`Segment::set_patience`].
 const PATIENCE: Duration = Duration::from_secs(5);

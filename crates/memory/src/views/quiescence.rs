@@ -8,10 +8,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Holder};
-use crate::mapped::counter;
 use crate::mapped::layout::{control, shard};
 use crate::processes::lock::{self, Owner};
-use crate::segment::Segment;
+use crate::segment::{Segment, counter};
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(2);

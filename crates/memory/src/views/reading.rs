@@ -7,12 +7,11 @@
 
 use crate::error::Error;
 use crate::locking::shard_locks::{self, Unlock};
-use crate::mapped::counter;
 use crate::mapped::layout::shard;
-use crate::mapped::shard_set::ShardSet;
 use crate::probes::race::Moment;
 use crate::segment::marks::{self, Marks};
-use crate::segment::{Segment, place};
+use crate::segment::shard_set::ShardSet;
+use crate::segment::{Segment, counter, place};
 use crate::views::retries::{self, READ_ATTEMPTS, Wasted};
 use crate::views::scratch::{Body, Closure, Scratch};
 use crate::views::through_log::LookBack;

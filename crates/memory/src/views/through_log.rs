@@ -16,14 +16,13 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::mapped::counter;
 use crate::mapped::fork_mutex::ForkMutex;
 use crate::mapped::layout::{SHARDS_MAX, SLOTS, control, shard, slot};
 use crate::mapped::mapping::Mapping;
 use crate::mapped::overlaid::Overlaid;
 use crate::mapped::overlay::{LoggedChanges, Overlay};
-use crate::mapped::shard_set::ShardSet;
-use crate::segment::Segment;
+use crate::segment::shard_set::ShardSet;
+use crate::segment::{Segment, counter};
 
 /// What a log shorter than this has laid over a shard is not kept.
 const LONG_LOG: u64 = 2048;

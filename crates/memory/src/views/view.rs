@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Fault;
 use crate::mapped::checked_place::CheckedPlace;
-use crate::mapped::counter;
 use crate::mapped::layout::{Offset, header, shard};
 use crate::mapped::mapping::Mapping;
-use crate::mapped::shard_set::ShardSet;
 use crate::probes::race::ReadWatch;
+use crate::segment::counter;
+use crate::segment::shard_set::ShardSet;
 use crate::views::through_log::{Interference, LookBack};
 
 /// Read access to some shards.

@@ -7,9 +7,9 @@ use crate::error::Error;
 use crate::heap::step;
 use crate::locking::shard_locks::{self, Unlock};
 use crate::mapped::layout::shard;
-use crate::mapped::shard_set::ShardSet;
 use crate::probes::fault;
 use crate::segment::marks::Marks;
+use crate::segment::shard_set::ShardSet;
 use crate::segment::{Segment, membership};
 
 /// Runs returned to the heap after one transaction for each of its shards (W9),

@@ -2,10 +2,10 @@
 
 use crate::error::Error;
 use crate::mapped::layout::{PAGE, shard};
-use crate::mapped::shard_set::ShardSet;
 use crate::probes::work;
 use crate::segment::Segment;
 use crate::segment::marks::Marks;
+use crate::segment::shard_set::ShardSet;
 use crate::transactions::Transaction;
 use crate::transactions::rare_state::{Missing, RareState, Shortage};
 use crate::writing::commit::commit;
