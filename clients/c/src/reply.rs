@@ -3,9 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use undercroft_commands::algorithms::double::double_text;
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::Reply;
+use undercroft_numbers::double_text;
 
 use crate::border::{call, check_place};
 use crate::handle::{Handle, Kind, Pool};
@@ -313,7 +313,7 @@ impl Reply for Tree {
 
     fn double(&mut self, value: f64) {
         if self.is_flat {
-            return self.bulk(double_text(value).as_bytes());
+            return self.bulk(&double_text(value));
         }
         self.put(Value {
             kind: Type::Double,

@@ -6,8 +6,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyList, PyNone};
 use smallvec::SmallVec;
-use undercroft_commands::algorithms::double::double_text;
 use undercroft_commands::reply::Reply;
+use undercroft_numbers::double_text;
 
 use crate::codec::Codec;
 use crate::error::Raises;
@@ -341,7 +341,7 @@ impl Reply for Objects<'_, '_> {
         if self.takes_numbers() {
             self.add(Ok(PyFloat::new(self.py, value).into_any()));
         } else {
-            self.string(double_text(value).as_bytes());
+            self.string(&double_text(value));
         }
     }
 

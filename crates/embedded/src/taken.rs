@@ -4,10 +4,10 @@
 //! The language border then has the words of the command and its whole reply, a [`Taken`], and puts the store back:
 //! items at the end that they came from, in their order, and members with their scores.
 
-use undercroft_commands::algorithms::double::double_text;
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::session::Session;
 use undercroft_engine::{defer_signals, unlimited_patience};
+use undercroft_numbers::double_text;
 
 use crate::open_store::OpenStore;
 
@@ -398,7 +398,7 @@ fn text(tree: &Tree) -> Option<Vec<u8>> {
             text.clone().into_bytes()
         }
         Tree::Integer(value) => value.to_string().into_bytes(),
-        Tree::Double(value) => double_text(*value).to_string().into_bytes(),
+        Tree::Double(value) => double_text(*value).to_vec(),
         _ => return None,
     })
 }

@@ -4,7 +4,9 @@
 //! sets, doubles, booleans, big numbers or verbatim strings, so they go out as arrays, bulk strings and integers.
 //! Aggregates are written as a header here and then their elements, each by its own call.
 
-use crate::{Version, double_text};
+use undercroft_numbers::double_text;
+
+use crate::Version;
 
 /// Appends `<kind><number>\r\n`: every header of the protocol has this form.
 #[inline]

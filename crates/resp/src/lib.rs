@@ -14,7 +14,7 @@
 //!
 //! - `encode`: appends replies (RESP2 and RESP3) and commands to a `Vec<u8>`.
 //! - `event`: what a reply consists of, and what can be wrong with one.
-//! - `number`: numbers as Redis reads and prints them.
+//! - `number`: numbers in replies, as clients read them.
 //! - `reply`: the incremental reply parser: bytes in, events out.
 //! - `request`: commands as a server receives them.
 //! - `value`: whole replies as owned values, for tools and tests.
@@ -27,7 +27,6 @@ mod request;
 mod value;
 
 pub use event::{Aggregate, Event, NullForm, ReplyError, ReplyLimits};
-pub use number::{DoubleText, double_text};
 pub use reply::ReplyParser;
 pub use request::{
     Args, Limits, Parsed, ProtocolError, RequestParser, Span, UnbalancedQuotes, split_args,

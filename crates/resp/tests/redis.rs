@@ -6,9 +6,10 @@ mod server;
 
 use server::{Server, answers};
 use std::fmt::Write as _;
+use undercroft_numbers::double_text;
 use undercroft_resp::{
     Aggregate, Event, Limits, NullForm, ReplyParser, ReplyReader, RequestParser, Value, Version,
-    double_text, encode,
+    encode,
 };
 
 /// What a Redis with an empty command table, but for PING, ECHO and AUTH, would answer to `input`.

@@ -147,9 +147,7 @@ fn print_raw(reply: &Tree, out: &mut Vec<u8>) {
                 }
                 Tree::Integer(value) => out.extend(value.to_string().bytes()),
                 Tree::Double(value) => {
-                    out.extend(
-                        undercroft_commands::algorithms::double::double_text(*value).bytes(),
-                    );
+                    out.extend_from_slice(&undercroft_numbers::double_text(*value));
                 }
                 Tree::Boolean(value) => {
                     out.extend(if *value { "(true)" } else { "(false)" }.bytes())

@@ -10,8 +10,8 @@ use crate::keys::{Counted, databases, sums};
 use crate::out::say;
 use crate::processes::{described, name_of};
 use crate::size::{counted, grouped, human};
-use crate::subcommands::stat_json;
 use crate::store::{self, Access};
+use crate::subcommands::stat_json;
 
 /// How long a look at the keys waits for a writer.
 const PATIENCE: Duration = Duration::from_millis(100);

@@ -1,5 +1,4 @@
-//! Doubles as arguments and in replies: what C's `strtod` makes of a text, and what its `%.17g` prints, as Redis calls
-//! them.
+//! Doubles as arguments: what C's `strtod` makes of a text, as Redis calls it.
 
 /// Integers of so many digits are doubles exactly.
 const EXACT_DIGITS: usize = 15;
@@ -165,33 +164,6 @@ fn power_of_two(mut value: f64, mut exponent: i64) -> f64 {
     value
 }
 
-/// The text Redis sends for a double: C's `%.17g`.
-pub fn double_text(value: f64) -> String {
-    if value.is_nan() {
-        return "nan".to_owned();
-    }
-    if value.is_infinite() {
-        return if value > 0.0 { "inf" } else { "-inf" }.to_owned();
-    }
-    let scientific = format!("{value:.16e}");
-    let Some((digits, exponent)) = scientific.split_once('e') else {
-        return scientific;
-    };
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let trim = |text: &str| text.trim_end_matches('0').trim_end_matches('.').to_owned();
-    if !(-4..17).contains(&exponent) {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        return format!("{}e{sign}{:02}", trim(digits), exponent.unsigned_abs());
-    }
-    let decimals = 16i32.saturating_sub(exponent).unsigned_abs() as usize;
-    let fixed = format!("{value:.decimals$}");
-    if fixed.contains('.') {
-        trim(&fixed)
-    } else {
-        fixed
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,23 +217,6 @@ mod tests {
         }
         for text in ["nan", " ", "1 ", "x", "1x"] {
             assert_eq!(parse_bound(text.as_bytes()), None, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn doubles_print_as_percent_17g() {
-        for (value, text) in [
-            (0.0, "0"),
-            (-0.0, "-0"),
-            (1.5, "1.5"),
-            (0.1, "0.10000000000000001"),
-            (100.0, "100"),
-            (1e16, "10000000000000000"),
-            (1e17, "1e+17"),
-            (1.5e-5, "1.5e-05"),
-            (f64::NEG_INFINITY, "-inf"),
-        ] {
-            assert_eq!(double_text(value), text);
         }
     }
 }

@@ -247,9 +247,7 @@ impl Tree {
                 .into_iter()
                 .flat_map(|(key, value)| [key, value])
                 .collect()),
-            Tree::Double(value) => {
-                Tree::Bulk(crate::algorithms::double::double_text(value).into_bytes())
-            }
+            Tree::Double(value) => Tree::Bulk(undercroft_numbers::double_text(value).to_vec()),
             Tree::Boolean(value) => Tree::Integer(value.into()),
             Tree::Decimal(digits) | Tree::BigNumber(digits) => Tree::Bulk(digits.into_bytes()),
             Tree::Verbatim { text, .. } => Tree::Bulk(text),

@@ -6,7 +6,8 @@
 
 use std::fmt::Write as _;
 
-use crate::algorithms::double::double_text;
+use undercroft_numbers::double_text;
+
 use crate::reply::Tree;
 
 /// The text redis-cli 7.0 prints on a terminal for this reply, with its line end.

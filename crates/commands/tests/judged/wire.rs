@@ -1,8 +1,8 @@
 //! Replies as bytes, as simple as can be: what the real server does faster.
 
-use undercroft_commands::algorithms::double::double_text;
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::Reply;
+use undercroft_numbers::double_text;
 
 /// Writes replies in either protocol.
 #[derive(Default)]
@@ -73,9 +73,9 @@ impl Reply for Wire {
     fn double(&mut self, value: f64) {
         let text = double_text(value);
         if self.is_new() {
-            self.line(',', &text);
+            self.line(',', text.as_str());
         } else {
-            self.bulk(text.as_bytes());
+            self.bulk(&text);
         }
     }
     fn decimal(&mut self, digits: &str) {

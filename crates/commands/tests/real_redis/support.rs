@@ -200,13 +200,7 @@ pub(crate) fn encode(tree: &Tree, out: &mut Vec<u8>) {
             }
         }
         Tree::Double(value) => {
-            out.extend(
-                format!(
-                    ",{}\r\n",
-                    undercroft_commands::algorithms::double::double_text(*value)
-                )
-                .bytes(),
-            );
+            out.extend(format!(",{}\r\n", undercroft_numbers::double_text(*value)).bytes());
         }
         Tree::Decimal(digits) => out.extend(format!(",{digits}\r\n").bytes()),
         Tree::Boolean(value) => out.extend(if *value { b"#t\r\n" } else { b"#f\r\n" }),

@@ -1,10 +1,10 @@
 //! Reading single members, and counting them.
 
 use undercroft_engine::{Bounds, Error, Key, Random, Reader, Scored, SortedSet, chance};
+use undercroft_numbers::double_text;
 
 use super::add::only_option;
 use super::{bounds, write_scored};
-use crate::algorithms::double::double_text;
 use crate::arguments::CommandError;
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
@@ -204,6 +204,6 @@ fn scanned_score(score: f64, small: bool) -> String {
     if small && score.abs() <= DIGITS_MAX && score.trunc() == score {
         (score as i64).to_string()
     } else {
-        double_text(score)
+        double_text(score).to_string()
     }
 }
