@@ -21,7 +21,6 @@ fi
 export PYTHONPATH="$root/clients/python"
 cd clients/python/tests
 exec "$root/$venv/bin/python" -m pytest -q -p no:cacheprovider \
-    test_client.py test_rows.py test_like_redis.py test_pipeline.py test_pubsub.py test_remote.py \
-    test_asyncio.py test_asyncio_turns.py test_asyncio_replies.py test_asyncio_store.py \
-    test_asyncio_sharing.py test_asyncio_crowded.py test_asyncio_rescue.py test_asyncio_kinds.py \
-    test_topology.py test_fast_path.py test_line.py test_spelling.py "$@"
+    asyncio/test_asyncio.py asyncio/test_asyncio_{crowded,kinds,replies,rescue,sharing,store,turns}.py \
+    embedded/test_{client,like_redis,pipeline,pubsub,rows}.py \
+    remote/test_{fast_path,line,remote,spelling,topology}.py "$@"

@@ -12,6 +12,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PYTHON = str(ROOT / ".venv/bin/python")
+PYTHON_TESTS = "clients/python/tests"
 # The whole workspace is compiled once, and every job uses what that leaves in target/debug. The
 # features are those that any job needs: fail points and interrupted reads are compiled in, and idle
 # unless a test arms them.
@@ -37,17 +38,17 @@ NOT_RERUN = (
     "kept_locals::",
 )
 RERUN_IN_PYTHON = (
-    "asyncio_store",
-    "blocking",
-    "client",
-    "feeds",
-    "interrupted",
-    "like_redis",
-    "lock",
-    "pipeline",
-    "pubsub",
-    "rows",
-    "store",
+    "asyncio/asyncio_store",
+    "embedded/blocking",
+    "embedded/client",
+    "embedded/feeds",
+    "embedded/like_redis",
+    "embedded/lock",
+    "embedded/pipeline",
+    "embedded/pubsub",
+    "embedded/rows",
+    "embedded/store",
+    "robustness/interrupted",
 )
 
 # Rust test programs of the soak: those that draw from a seed or depend on the moment.
@@ -76,7 +77,13 @@ SOAK = (
     "undercroft-testkit/crash_messages",
     "undercroft-testkit/crash_storm",
 )
-SOAK_IN_PYTHON = ("channels", "forks", "storm", "taking", "taking_pipelines")
+SOAK_IN_PYTHON = (
+    "embedded/channels",
+    "robustness/forks",
+    "robustness/storm",
+    "robustness/taking",
+    "robustness/taking_pipelines",
+)
 # The tests of the Python client run in so many jobs.
 PARTS = 4
 
@@ -155,17 +162,23 @@ def script(stage: str, *sources: str) -> Job:
     return Job(stage, stage, [f"scripts/{stage}.sh"], sources=sources)
 
 
+def file_of(test: str) -> str:
+    """Return the file of a test of the Python client, which is named by folder and subject."""
+    folder, subject = test.split("/")
+    return f"{PYTHON_TESTS}/{folder}/test_{subject}.py"
+
+
 def python() -> list[Job]:
     """Return the jobs of the Python client, and of the programs in Python."""
     client = "clients/python/"
-    tests = f"{client}tests"
     pytest = [PYTHON, "-m", "pytest"]
     again = [*pytest, "-p", "no:cacheprovider"]
-    again += [f"{tests}/test_{name}.py" for name in RERUN_IN_PYTHON]
+    again += [file_of(test) for test in RERUN_IN_PYTHON]
     stubtest = [PYTHON, "-m", "mypy.stubtest", "--allowlist", str(ROOT / "scripts/stubs.allow")]
     stubs = [*stubtest, "undercroft"]
     # Parts, so that the other jobs do not end long before.
-    files = [str(file.relative_to(ROOT)) for file in sorted((ROOT / tests).glob("test_*.py"))]
+    found = sorted((ROOT / PYTHON_TESTS).rglob("test_*.py"))
+    files = [str(file.relative_to(ROOT)) for file in found]
     parts = [files[first::PARTS] for first in range(PARTS)]
     return [
         *(
@@ -204,10 +217,10 @@ def soak(messages: Iterable[dict[str, Any]]) -> list[Job]:
     tests = [
         replace(rust[name], stage="soak", variables=rust[name].variables | long) for name in SOAK
     ]
-    for name in SOAK_IN_PYTHON:
+    for test in SOAK_IN_PYTHON:
         command = [PYTHON, "-m", "pytest", "-rA", "--timeout=0"]
-        command += ["-p", "no:cacheprovider", f"clients/python/tests/test_{name}.py"]
-        tests.append(Job("soak", f"python/{name}", command, variables=long))
+        command += ["-p", "no:cacheprovider", file_of(test)]
+        tests.append(Job("soak", f"python/{Path(test).name}", command, variables=long))
     scripts = (("wheel.sh",), ("c.sh", "storm"), ("php.sh", "storm"), ("sanitize.sh",))
     tests += [
         Job("soak", Path(name).stem, [f"scripts/{name}", *arguments], variables=long)

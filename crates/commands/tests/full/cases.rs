@@ -171,11 +171,11 @@ pub(super) const READS: &[Case] = cases! {
 pub(super) const OTHERS: &[(&str, &str)] = &[
     (
         "function|delete",
-        "clients/python/tests/test_full.py, as it needs an interpreter",
+        "clients/python/tests/robustness/test_full.py, as it needs an interpreter",
     ),
     (
         "function|flush",
-        "clients/python/tests/test_full.py, as it needs an interpreter",
+        "clients/python/tests/robustness/test_full.py, as it needs an interpreter",
     ),
     (
         "migrate",

@@ -1,0 +1,292 @@
+"""Commands that depend on their connection's state or history, over shared connections."""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+import undercroft
+import undercroft.asyncio
+from asyncio_servers import plain
+from conftest import SCRATCH, Run
+from test_asyncio import url as url
+from undercroft.kinds import ALONE, KINDS, READS, REPLICATED
+
+# Categories whose commands are about connections.
+ABOUT_CONNECTIONS = {"@connection", "@transaction", "@blocking"}
+# Commands of these categories that neither depend on their connection nor change it: they concern
+# other connections, the whole server, or tell what holds for all shared connections alike.
+PLAIN = {
+    *("CLIENT", "PING", "ECHO", "COMMAND", "COMMAND COUNT", "COMMAND DOCS", "COMMAND GETKEYS"),
+    *("COMMAND GETKEYSANDFLAGS", "COMMAND HELP", "COMMAND INFO", "COMMAND LIST", "CLIENT GETNAME"),
+    *("CLIENT HELP", "CLIENT ID", "CLIENT INFO", "CLIENT KILL", "CLIENT LIST", "CLIENT PAUSE"),
+    *("CLIENT UNBLOCK", "CLIENT UNPAUSE"),
+}
+
+
+def table(client: Any) -> dict[str, set[str]]:
+    """Return the flags and categories of all commands of a server, by name in capitals."""
+    # Not as a version of redis-py shows them.
+    client.set_response_callback("COMMAND", lambda reply, **_: reply)
+    found = {}
+    rows = list(client.execute_command("COMMAND"))
+    for name, _, flags, _, _, _, categories, _, _, subcommands in rows:
+        words = {bytes(word).decode() for word in (*flags, *categories)}
+        found[name.decode().upper().replace("|", " ")] = words
+        rows += subcommands
+    return found
+
+
+def test_each_command_of_the_table_has_its_kind(url: str) -> None:
+    with redis.Redis.from_url(url) as client:
+        commands = table(client)
+    assert len(commands) > 200
+    for name, marks in commands.items():
+        kind = KINDS.get(name)
+        if marks & ABOUT_CONNECTIONS or {"pubsub", "noscript"} <= marks:
+            assert kind is not None or name in PLAIN, name
+        if "blocking" in marks or "@blocking" in marks:
+            assert kind in (ALONE, REPLICATED), name
+        # A command that may change something is not sent twice.
+        if name in READS:
+            assert "write" not in marks, name
+            assert kind is None, name
+        elif "readonly" in marks and " " not in name:
+            assert kind == ALONE, name
+    for name in PLAIN:
+        assert name in commands
+        assert KINDS.get(name) is None
+
+
+class Tracking:
+    """A server that counts the offset of each connection's last write, as Redis does."""
+
+    def __init__(self) -> None:
+        self.offset = 0
+        self.acknowledged = 0
+        self.states: list[list[bytes]] = []
+        # The connection and the words of each command.
+        self.heard: list[tuple[int, bytes]] = []
+        self.release = asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        mine, state = 0, []
+        place = len(self.states)
+        self.states.append(state)
+        while line := await reader.readline():
+            words = []
+            for _ in range(int(line[1:])):
+                await reader.readline()
+                words.append((await reader.readline()).strip())
+            name = words[0].upper()
+            self.heard.append((place, b" ".join(words)))
+            if name in (b"SET", b"BLMOVE", b"EXEC"):
+                self.offset += 1
+                mine = self.offset
+            if name == b"WAIT":
+                if mine > self.acknowledged and words[2] == b"0":
+                    await self.release.wait()
+                writer.write(b":%d\r\n" % (mine <= self.acknowledged))
+            elif name == b"WAITAOF":
+                writer.write(b"*2\r\n:1\r\n:%d\r\n" % (mine <= self.acknowledged))
+            elif name == b"BLMOVE":
+                writer.write(b"$1\r\nv\r\n")
+            else:
+                if name in (b"CLIENT", b"AUTH", b"READONLY", b"READWRITE"):
+                    state.append(b" ".join(words))
+                writer.write(b"+OK\r\n")
+        writer.close()
+
+
+def tracked(run: Run, test: Any) -> None:
+    """Run a test with such a server and a client of it."""
+
+    async def main() -> None:
+        peer = Tracking()
+        server = await asyncio.start_server(peer.serve, "127.0.0.1", 0)
+        client = plain(server)
+        await test(peer, client)
+        peer.release.set()
+        await client.aclose()
+        server.close()
+
+    run(main())
+
+
+def test_each_command_takes_the_connection_of_its_kind(run: Run) -> None:
+    async def test(peer: Tracking, client: Any) -> None:
+        await client.set("k", "v")
+        # redis-py sends HIMPORT with others.
+        for name in sorted(KINDS.keys() - {"HIMPORT"}):
+            peer.heard.clear()
+            # As a name of two words, and as two words.
+            for words in ((name, "1", "1"), (*name.lower().split(), "1", "1")):
+                # A reply may be none that redis-py expects of the command.
+                with suppress(Exception):
+                    await client.execute_command(*words)
+            places = [
+                place for place, heard in peer.heard if heard.upper().startswith(name.encode())
+            ]
+            if KINDS[name] == ALONE:
+                assert 0 not in places, name
+                assert len(places) == 2, name
+            else:
+                assert places.count(0) == 2, name
+            await client.set("k", "v")
+            assert peer.heard[-1][0] == 0
+
+    tracked(run, test)
+
+
+def test_wait_is_sent_where_the_write_went(run: Run) -> None:
+    async def test(peer: Tracking, client: Any) -> None:
+        # With a connection of its own in the pool that knows of no write.
+        await client.blmove("a", "b", 1)
+        peer.acknowledged = peer.offset
+        assert await client.wait(1, 10) == 1
+        await client.set("k", "v")
+        assert await client.wait(1, 10) == 0
+        assert await client.execute_command("wait", "1", "10") == 0
+        assert await client.waitaof(1, 1, 10) == [1, 0]
+        assert await client.pipeline(transaction=False).wait(1, 10).execute() == [0]
+        peer.acknowledged = peer.offset
+        assert await client.wait(1, 10) == 1
+        assert await client.waitaof(1, 1, 10) == [1, 1]
+        await client.blmove("a", "b", 1)
+        assert await client.wait(1, 10) == 0
+        assert await client.pipeline(transaction=False).wait(1, 10).execute() == [0]
+
+    tracked(run, test)
+
+
+def test_wait_keeps_no_other_call_waiting(run: Run) -> None:
+    async def test(peer: Tracking, client: Any) -> None:
+        await client.set("k", "v")
+        waiting = asyncio.ensure_future(client.wait(1, 0))
+        while not client._link.crowded:
+            await asyncio.sleep(0)
+        # These are sent over another connection, and so is the write that follows.
+        assert await client.set("k", "w") is True
+        assert len(peer.states) == 2
+        # Its own wait knows of the first write, too, for which an earlier call waits.
+        assert await client.wait(1, 10) == 0
+        late = asyncio.ensure_future(client.wait(1, 10))
+        peer.acknowledged = peer.offset
+        peer.release.set()
+        assert await waiting == 1
+        assert await late == 1
+
+    tracked(run, test)
+
+
+def test_state_holds_for_all_shared_connections(run: Run) -> None:
+    async def test(peer: Tracking, client: Any) -> None:
+        await client.client_setname("first")
+        await client.execute_command("AUTH", "user", "password")
+        await client.execute_command("client", "no-touch", "on")
+        await client.readonly()
+        await client.client_setname("mine")
+        pipe = client.pipeline(transaction=False)
+        await pipe.readwrite().execute()
+        client._link.crowd()
+        assert await client.set("k", "v") is True
+        one, two = peer.states
+        assert one[0] == b"CLIENT SETNAME first"
+        known = {b"CLIENT SETNAME mine", b"AUTH user password", b"client no-touch on", b"READWRITE"}
+        assert set(two) == known
+        # One that is made after all of them were lost has it, too.
+        client._link.fail(redis.ConnectionError("gone"))
+        assert await client.set("k", "v") is True
+        assert set(peer.states[-1]) == known
+
+    tracked(run, test)
+
+
+@pytest.fixture
+def replicated() -> Iterator[tuple[str, subprocess.Popen[Any]]]:
+    """Return the URL of a server with one replica, and the replica's process."""
+    binary = shutil.which("redis-server")
+    if binary is None:
+        pytest.skip("redis-server is not installed: nothing to replicate")
+    with tempfile.TemporaryDirectory(dir=SCRATCH) as directory:
+        started = []
+
+        def start(name: str, *more: str) -> subprocess.Popen[Any]:
+            home = Path(directory, name)
+            home.mkdir()
+            common = ["--unixsocket", f"{home}/socket", "--save", "", "--dir", str(home)]
+            server = subprocess.Popen([binary, *common, *more], stdout=subprocess.PIPE, text=True)
+            started.append(server)
+            assert server.stdout is not None
+            lines = iter(server.stdout.readline, "")
+            assert any("ready to accept connections" in line.lower() for line in lines)
+            return server
+
+        try:
+            port = 25000 + os.getpid() % 1000
+            start("master", "--port", str(port), "--repl-diskless-sync-delay", "0")
+            replica = start("replica", "--port", "0", "--replicaof", f"127.0.0.1 {port}")
+            url = f"unix://{directory}/master/socket"
+            with redis.Redis.from_url(url) as client:
+                while not client.wait(1, 100):
+                    client.set("k", "v")
+            yield url, replica
+        finally:
+            for server in started:
+                server.send_signal(signal.SIGCONT)
+                server.terminate()
+                server.wait()
+
+
+def test_wait_tells_of_a_stopped_replica(
+    replicated: tuple[str, subprocess.Popen[Any]], run: Run
+) -> None:
+    url, replica = replicated
+
+    async def main() -> None:
+        async with undercroft.asyncio.Redis.from_url(url) as client:
+            await client.set("k", "v")
+            assert await client.wait(1, 60_000) == 1
+            replica.send_signal(signal.SIGSTOP)
+            await client.set("k", "w")
+            assert await client.wait(1, 50) == 0
+            await client.rpush("a", "v")
+            replica.send_signal(signal.SIGCONT)
+            assert await client.wait(1, 60_000) == 1
+
+    run(main())
+
+
+def test_a_synchronous_wait_asks_the_connection_that_had_the_write(
+    replicated: tuple[str, subprocess.Popen[Any]],
+) -> None:
+    url, replica = replicated
+    with undercroft.Redis.from_url(url) as client:
+        pool = client.connection_pool
+        # As while another thread uses it.
+        other = pool.take()
+        assert client.set("k", "v") is True
+        assert client.wait(1, 60_000) == 1
+        replica.send_signal(signal.SIGSTOP)
+        assert client.set("k", "w") is True
+        pool.give(other)
+        assert client.wait(1, 50) == 0
+        assert client.execute_command("wait", 1, 50) == 0
+        assert client.execute_command(b"WAIT", 1, 50) == 0
+        replica.send_signal(signal.SIGCONT)
+        assert client.wait(1, 60_000) == 1
+        assert len(pool._available_connections) == 2
+        assert not pool._in_use_connections
+        with pytest.raises(redis.ResponseError):
+            client.execute_command("WAIT", 1, "soon")
+        assert client.get("k") == b"w"
+        assert len(pool._available_connections) == 2

@@ -1,0 +1,60 @@
+"""A process that is stopped while it holds locks of a store."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import redis
+import undercroft
+
+# A process that does nothing but write, so that every other stop finds it holding a lock:
+# long values would be copied before it is taken. Every key exists before it says so: a stop
+# inside the first MSET would show readers a store without them.
+HOLDER = """
+import sys, undercroft
+r = undercroft.Redis(sys.argv[1])
+pairs = {f"key:{i}": "v" * 30 for i in range(2000)}
+r.mset(pairs)
+print("ready", flush=True)
+while True:
+    r.incr("rounds")
+    r.mset(pairs)
+"""
+
+
+class Holder:
+    """A process that is stopped while it holds locks of a store."""
+
+    def __init__(self, path: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, path], stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "ready\n"
+
+    def stop(self, quick: undercroft.Redis) -> None:
+        """Stop the process, again and again until it is inside a transaction."""
+        seed = random.randrange(2**32)
+        moments = random.Random(seed)
+        for _ in range(500):
+            rounds = quick.get("rounds")
+            while quick.get("rounds") == rounds:
+                pass
+            # Not by another look at the store: that would wait for a transaction to end.
+            time.sleep(moments.random() / 1000)
+            self.process.send_signal(signal.SIGSTOP)
+            os.waitpid(self.process.pid, os.WUNTRACED)
+            try:
+                quick.set("key:1", "x")
+            except redis.TimeoutError:
+                return
+            self.process.send_signal(signal.SIGCONT)
+        pytest.fail(f"500 stops (seed {seed}), and none met the writer inside a transaction")
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
