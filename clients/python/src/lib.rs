@@ -27,7 +27,7 @@
 //! - `opening`: how this process opens stores, and waits for their locks.
 //! - `peer`: what a connection of redis-py's has in the place of a socket, when its server is this process.
 //! - `pipeline`: many commands in one call, with and without a transaction.
-//! - `queue`: what `undercroft.pipeline.Pipeline` is built on: the commands that wait.
+//! - `queue`: what `undercroft.embedded.pipeline.Pipeline` is built on: the commands that wait.
 //! - `race`: changes in the midst of reads, only in a build for tests.
 //! - `reply`: replies as Python objects, in the shapes of RESP2.
 //! - `row`: one row of the table of methods: which words its parameters become, and its signature.

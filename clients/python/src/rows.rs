@@ -114,7 +114,7 @@ macro_rules! rows {
 }
 
 /// The rows of commands that take something out of the store: the method, what it is called with a list for what is
-/// taken, and the typed call that is tried first if there is one. `undercroft.taking` makes the methods of them.
+/// taken, and the typed call that is tried first if there is one. `undercroft.embedded.taking` makes the methods of them.
 macro_rules! taking_rows {
     ($($name:ident $taking:literal $($room:ident::$hot:ident)?;)*) => {
         mod taking {

@@ -1,7 +1,7 @@
 //! What a call took out of the store and returns, for the frame of Python's that gives it back (M9).
 //!
 //! The interpreter runs a signal's handler right behind a call of native code, before its result has reached anybody. So
-//! every method that takes something out of the store is a function in Python (`undercroft.taking`), whose frame is where
+//! every method that takes something out of the store is a function in Python (`undercroft.embedded.taking`), whose frame is where
 //! the handler's exception arises: it hands a list to the native call, which puts onto it what was taken before it makes
 //! an object of it, and has it given back where anything is raised. From a function in Python its caller gets the result
 //! without another look at signals.

@@ -47,7 +47,7 @@ methods! {
     XACK xack streams::Xack "name, groupname, *ids", "Acknowledge entries that were delivered. Return how many were pending.";
 }
 
-/// XREADGROUP, which puts what it was given onto a list: `undercroft.taking` makes the method of it.
+/// XREADGROUP, which puts what it was given onto a list: `undercroft.embedded.taking` makes the method of it.
 struct Delivered;
 
 impl Method<Client> for Delivered {

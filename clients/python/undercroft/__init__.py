@@ -5,45 +5,27 @@ does not wait for redis-py.
 
 - `__main__`: the undercroft command, as `python -m undercroft`.
 - `_native`: the native half of the package.
-- `address`: what a client of a store is told: which store it is, and its options.
 - `asyncio`: clients for asyncio, with the API of redis.asyncio.
 - `base`: the class that all clients have in common, which makes the kind that its arguments mean.
-- `caches`: what clients have to cache the results of functions.
-- `caching`: functions whose results are cached: each is computed by one caller at a time.
 - `celery`: a result backend for Celery on a store in shared memory.
 - `channel`: channels: bounded queues of values between processes.
 - `client`: the client of a store: native where it is called most, redis-py's for everything else.
 - `connection`: redis-py's connections and pools, with this package's codec between object and byte.
 - `django`: a cache for Django, on a store in shared memory or on a server.
+- `embedded`: what clients of stores in this process are made of.
+- `extensions`: what clients have beyond redis-py's API: feeds, cached functions, locks, objects.
 - `factory`: which classes clients of stores and of servers are.
-- `feed`: the object that a client's `feed(key)` is.
 - `flask_caching`: a cache for Flask-Caching, on a store in shared memory or on a server.
 - `green`: waits that let other greenlets run, where gevent or eventlet has patched this process.
 - `joblib`: a backend of joblib whose workers get and return arrays through a store.
-- `kinds`: which connection a command takes: by what it leaves on one, or needs of one.
-- `lock`: locks of a store in this process: redis-py's, which tell each other when they are
-  released.
-- `missing`: what redis-py has for the modules of a Redis server, none of which is in a store.
 - `mosec`: what the stages of a mosec service hand to each other.
-- `object_kinds`: kinds of values in objects beyond bytes and numpy's arrays.
-- `object_waits`: waiting for objects, whose ids are known before they are there.
 - `objects`: arrays, bytes and messages that processes hand to each other without copying.
-- `once`: commands that may have run, which are not sent again.
-- `options`: what redis-py can be told, and what of it a store in shared memory has no use for.
-- `pipeline`: pipelines: commands collected and run together, as redis-py's are.
-- `pubsub`: messages: redis-py's PubSub, fed from shared memory instead of a socket.
 - `remote`: the client of a server: redis-py's, with a short way from call to reply.
-- `remote_objects`: objects on a server: copies of the values, by pipelines.
-- `remote_channel`: channels by way of a server.
-- `remote_pubsub`: messages of a server: redis-py's PubSub, read natively.
 - `replies`: from a reply to what a method of redis-py's returns.
 - `resp`: RESP2 and RESP3 in pure Python: commands as bytes, and bytes as replies.
+- `servers`: what clients of servers are made of.
 - `sharing`: arrays that processes pickle on their way, which go through a store instead.
-- `scheme`: redis-py's own functions that take a URL, taught the scheme of stores in shared memory.
 - `store`: the client of a store that needs no redis-py.
-- `taking`: methods that take something out of a store: it arrives, or it goes back.
-- `topology`: clients of a Redis Cluster, and of the master that a Sentinel names.
-- `within`: redis-py's connections to a store in this process.
 """
 
 from __future__ import annotations
@@ -90,18 +72,18 @@ if TYPE_CHECKING:
         SSLConnection,
         UnixDomainSocketConnection,
     )
+    from undercroft.embedded.scheme import register_scheme, unregister_scheme
+    from undercroft.embedded.store_connection import StoreConnection
     from undercroft.factory import Redis
     from undercroft.objects import Objects, PickleRefused
     from undercroft.remote import RemoteRedis
-    from undercroft.scheme import register_scheme, unregister_scheme
-    from undercroft.store import Store
-    from undercroft.topology import (
+    from undercroft.servers.topology import (
         RedisCluster,
         Sentinel,
         SentinelManagedConnection,
         SentinelManagedSSLConnection,
     )
-    from undercroft.within import StoreConnection
+    from undercroft.store import Store
 
     # redis-py's other name for its client.
     StrictRedis = Redis
@@ -171,18 +153,18 @@ _HOMES = {
         "SSLConnection",
         "UnixDomainSocketConnection",
     ),
+    "embedded.scheme": ("register_scheme", "unregister_scheme"),
+    "embedded.store_connection": ("StoreConnection",),
     "factory": ("Redis", "StrictRedis"),
     "objects": ("Objects", "PickleRefused"),
     "remote": ("RemoteRedis",),
-    "scheme": ("register_scheme", "unregister_scheme"),
-    "store": ("Store",),
-    "topology": (
+    "servers.topology": (
         "RedisCluster",
         "Sentinel",
         "SentinelManagedConnection",
         "SentinelManagedSSLConnection",
     ),
-    "within": ("StoreConnection",),
+    "store": ("Store",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, cast
 
 from redis.commands import CoreCommands
 
-from undercroft.caches import Caches
-from undercroft.feed import Feeds
+from undercroft.extensions.caches import Caches
+from undercroft.extensions.feed import Feeds
 
 if TYPE_CHECKING:
     from types import TracebackType

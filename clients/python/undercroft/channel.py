@@ -204,7 +204,7 @@ class Channel(Messages):
             store = store._client
         is_url = isinstance(store, str) and store.startswith(_REMOTE)
         if is_url or (hasattr(store, "connection_pool") and not isinstance(store, Client)):
-            from undercroft.remote_channel import RemoteLink, client_of
+            from undercroft.servers.channel import RemoteLink, client_of
 
             self._client: Any = client_of(store, options)
             self._run: Any = self._client.execute_command

@@ -15,24 +15,24 @@ from undercroft._native import (
     add_typed,
     know,
 )
-from undercroft.address import DEFAULT_STORE, SCHEME, told
 from undercroft.base import Redis
 from undercroft.connection import ConnectionPool
-from undercroft.feed import EmbeddedFeeds
+from undercroft.embedded.address import DEFAULT_STORE, SCHEME, told
+from undercroft.embedded.missing import Modules
+from undercroft.embedded.options import without_meaning
+from undercroft.embedded.pipeline import Pipeline
+from undercroft.embedded.pubsub import PubSub
+from undercroft.embedded.taking import Taking, others, through, unusual, xreadgroup
+from undercroft.extensions.feed import EmbeddedFeeds
+from undercroft.extensions.lock import Lock, Locks
 from undercroft.green import adapt, is_patched
-from undercroft.lock import Lock, Locks
-from undercroft.missing import Modules
-from undercroft.options import without_meaning
-from undercroft.pipeline import Pipeline
-from undercroft.pubsub import PubSub
 from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
-from undercroft.taking import Taking, others, through, unusual, xreadgroup
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-    from undercroft.feed import Convert, Words
+    from undercroft.extensions.feed import Convert, Words
 
 # What the connections of a client's pool have in common with it.
 CODEC = ("decode_responses", "encoding", "encoding_errors")

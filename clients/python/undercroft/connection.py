@@ -28,10 +28,10 @@ from redis.exceptions import (
     TimeoutError,
 )
 
-from undercroft.address import SCHEME
+from undercroft.embedded.address import SCHEME
 from undercroft.green import is_patched, readable
-from undercroft.kinds import is_repeatable
 from undercroft.resp import MISSING, Packer, Push, Reader
+from undercroft.servers.command_kinds import is_repeatable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -474,7 +474,7 @@ _BEFORE_CLASS = 3
 def _choose(options: dict[str, Any]) -> None:
     """Let a pool that is told which store is meant have connections to stores."""
     if "store" in options and "connection_class" not in options:
-        from undercroft.within import StoreConnection
+        from undercroft.embedded.store_connection import StoreConnection
 
         options["connection_class"] = StoreConnection
 
@@ -483,7 +483,7 @@ def _from_url(kind: Any, theirs: Any, url: str, options: dict[str, Any]) -> Any:
     """Return a pool of this kind, which redis-py makes where the URL names a server."""
     if not url.startswith(SCHEME):
         return theirs(url, **options)
-    from undercroft.within import pool_options
+    from undercroft.embedded.store_connection import pool_options
 
     return kind(**pool_options(options, url))
 

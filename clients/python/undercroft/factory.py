@@ -27,7 +27,7 @@ def _remote() -> type[Redis]:
 
 
 def _from_topology(url: str, **options: Any) -> Any:
-    from undercroft import topology
+    from undercroft.servers import topology
 
     return topology.from_url(url, **options)
 

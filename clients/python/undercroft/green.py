@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 
-from undercroft.address import TYPE_CHECKING
+from undercroft.embedded.address import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +55,7 @@ def adapt(client: Any, **methods: Any) -> None:
     from types import MethodType
 
     from undercroft._native import waits
-    from undercroft.taking import through
+    from undercroft.embedded.taking import through
 
     native = client._execute
 

@@ -36,8 +36,8 @@ from undercroft._native import (
     read_object,
     read_objects,
 )
-from undercroft.object_kinds import KINDS, LIBRARIES, describe, restore
-from undercroft.object_waits import wait_in_place
+from undercroft.extensions.object_kinds import KINDS, LIBRARIES, describe, restore
+from undercroft.extensions.object_waits import wait_in_place
 from undercroft.store import Store
 
 if TYPE_CHECKING:
@@ -466,7 +466,7 @@ class Objects:
         """Make objects of the kind that a URL or a client means."""
         if cls._is_embedded and is_remote(args[0] if args else options.get("store")):
             from undercroft.base import merged
-            from undercroft.remote_objects import RemoteObjects
+            from undercroft.servers.objects import RemoteObjects
 
             made: Self = super().__new__(merged(cls, Objects, RemoteObjects))
             return made

@@ -11,11 +11,8 @@ from redis.exceptions import ConnectionError, ResponseError, TimeoutError
 
 from undercroft.base import Redis
 from undercroft.connection import NATIVE, ConnectionPool, _Plugged, fatal, is_refusal
-from undercroft.feed import PipelineFeeds
-from undercroft.kinds import is_repeatable, smallest, words_of
-from undercroft.lock import Locks, RemoteLock
-from undercroft.once import Final, Once, run_once
-from undercroft.remote_pubsub import PubSub
+from undercroft.extensions.feed import PipelineFeeds
+from undercroft.extensions.lock import Locks, RemoteLock
 from undercroft.replies import (
     EMPTY_RESPONSE,
     NEVER_DECODE,
@@ -24,6 +21,9 @@ from undercroft.replies import (
     shaped,
     untouched,
 )
+from undercroft.servers.at_most_once import Final, Once, run_once
+from undercroft.servers.command_kinds import is_repeatable, smallest, words_of
+from undercroft.servers.pubsub import PubSub
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

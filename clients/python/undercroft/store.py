@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from undercroft._native import Client, Queue
-from undercroft.address import DEFAULT_STORE, TYPE_CHECKING, told
-from undercroft.caches import Caches
-from undercroft.feed import EmbeddedFeeds, PipelineFeeds
+from undercroft.embedded.address import DEFAULT_STORE, TYPE_CHECKING, told
+from undercroft.embedded.taking import Taking
+from undercroft.extensions.caches import Caches
+from undercroft.extensions.feed import EmbeddedFeeds, PipelineFeeds
 from undercroft.green import adapt, is_patched
-from undercroft.taking import Taking
 
 if TYPE_CHECKING:
     import os
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self
 
-    from undercroft.feed import Convert, Words
+    from undercroft.extensions.feed import Convert, Words
 
 
 class Pipeline(Queue, PipelineFeeds):

@@ -19,7 +19,7 @@ import undercroft.asyncio
 from asyncio_servers import plain
 from conftest import SCRATCH, Run
 from test_asyncio import url as url
-from undercroft.kinds import ALONE, KINDS, READS, REPLICATED
+from undercroft.servers.command_kinds import ALONE, KINDS, READS, REPLICATED
 
 # Categories whose commands are about connections.
 ABOUT_CONNECTIONS = {"@connection", "@transaction", "@blocking"}

@@ -86,7 +86,7 @@ def test_a_method_ends_as_its_command_does(pair: list[undercroft.Redis]) -> None
         listener.psubscribe("__key*")
         assert listener.get_message() is None
 
-    def told(listener: undercroft.pubsub.PubSub) -> Iterator[tuple[object, object]]:
+    def told(listener: undercroft.embedded.pubsub.PubSub) -> Iterator[tuple[object, object]]:
         while message := listener.get_message():
             yield message["channel"], message["data"]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import undercroft
 import undercroft.asyncio
-from undercroft import feed as feeds
+from undercroft.extensions import feed as feeds
 
 SIZE, WIDTHS = 12, (4, 3, 1)
 Item = tuple[bytes, tuple[int, ...]]

@@ -14,11 +14,11 @@ import pytest
 import redis
 import undercroft
 import undercroft.asyncio
-import undercroft.pubsub
+import undercroft.embedded.pubsub
 from children import fork, status_of
 
 
-def confirmed(pubsub: undercroft.pubsub.PubSub) -> None:
+def confirmed(pubsub: undercroft.embedded.pubsub.PubSub) -> None:
     """Take the confirmation of a subscription."""
     assert pubsub.get_message(timeout=60)["type"].endswith("subscribe")
 

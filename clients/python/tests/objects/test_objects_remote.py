@@ -69,8 +69,8 @@ def objects(url: str) -> Iterator[Objects]:
 @pytest.fixture
 def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let those who wait be woken by messages alone."""
-    monkeypatch.setattr("undercroft.object_waits.LOOK_EMBEDDED", 3600.0)
-    monkeypatch.setattr("undercroft.remote_objects.LOOK_REMOTE", 3600.0)
+    monkeypatch.setattr("undercroft.extensions.object_waits.LOOK_EMBEDDED", 3600.0)
+    monkeypatch.setattr("undercroft.servers.objects.LOOK_REMOTE", 3600.0)
 
 
 def keys(objects: Objects) -> int:

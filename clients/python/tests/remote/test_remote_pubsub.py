@@ -14,7 +14,7 @@ import undercroft.asyncio
 import undercroft.connection
 from children import fork, in_child, status_of
 from scripted_servers import plain, scripted
-from undercroft.remote_pubsub import AsyncPubSub, PubSub
+from undercroft.servers.pubsub import AsyncPubSub, PubSub
 
 LONG = "x" * 300_000
 Made = Callable[..., Any]

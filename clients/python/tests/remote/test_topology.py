@@ -111,7 +111,7 @@ def test_sentinels() -> None:
             assert client.client_info()["db"] == 3
         with redis.Redis(port=master, db=3) as direct:
             assert direct.get("k") == b"2"
-        hosts = undercroft.topology.Sentinels.of(url, redis.connection.parse_url).hosts
+        hosts = undercroft.servers.topology.Sentinels.of(url, redis.connection.parse_url).hosts
         watching = undercroft.Sentinel(hosts, decode_responses=True)
         with watching.master_for("main", db=3) as client:
             assert type(client) is undercroft.RemoteRedis
@@ -195,7 +195,7 @@ def test_sentinels_on_asyncio(run: Run) -> None:
             assert (await client.client_info())["db"] == 3
         with redis.Redis(port=master, db=3) as direct:
             assert direct.get("k") == b"5"
-        hosts = undercroft.topology.Sentinels.of(url, redis.connection.parse_url).hosts
+        hosts = undercroft.servers.topology.Sentinels.of(url, redis.connection.parse_url).hosts
         watching = undercroft.asyncio.Sentinel(hosts, decode_responses=True)
         async with watching.master_for("main", db=3) as client:
             assert type(client) is undercroft.asyncio.RemoteRedis

@@ -8,8 +8,8 @@ from redis.commands import AsyncCoreCommands
 
 from undercroft.asyncio.awaited import Awaited
 from undercroft.base import TOPOLOGIES, Factory, means_store, merged, scheme_of
-from undercroft.caches import Caches
-from undercroft.feed import AsyncFeeds
+from undercroft.extensions.caches import Caches
+from undercroft.extensions.feed import AsyncFeeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,18 +24,18 @@ from undercroft.asyncio.releases import Releases
 from undercroft.asyncio.within import ConnectionPool
 from undercroft.client import CODEC, SCANNED
 from undercroft.client import EmbeddedRedis as Store
-from undercroft.feed import PipelineFeeds
-from undercroft.lock import Locks
-from undercroft.missing import Modules
+from undercroft.embedded.missing import Modules
+from undercroft.embedded.taking import others, through_async
+from undercroft.extensions.feed import PipelineFeeds
+from undercroft.extensions.lock import Locks
 from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
-from undercroft.taking import others, through_async
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from undercroft._native import Client
-    from undercroft.pipeline import Command
-    from undercroft.pipeline import Pipeline as StorePipeline
+    from undercroft.embedded.pipeline import Command
+    from undercroft.embedded.pipeline import Pipeline as StorePipeline
 
 
 class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type: ignore[misc]

@@ -19,9 +19,9 @@ from redis.exceptions import ConnectionError, ReadOnlyError, TimeoutError
 from undercroft.asyncio.call import Batch, Call, FirstCall
 from undercroft.asyncio.line import make_line
 from undercroft.connection import CLOSED, DEMOTED, PUSH_ARGUMENTS
-from undercroft.kinds import is_large
 from undercroft.replies import NEVER_DECODE, observability, shaped
 from undercroft.resp import Push
+from undercroft.servers.command_kinds import is_large
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from typing import Any
 from undercroft._native import Locked
 from undercroft.asyncio.parking import parked
 from undercroft.asyncio.remote_lock import Woken
-from undercroft.lock import EXTEND, REACQUIRE, RELEASE, channel
+from undercroft.extensions.lock import EXTEND, REACQUIRE, RELEASE, channel
 
 
 class Lock(Woken):

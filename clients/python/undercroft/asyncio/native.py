@@ -14,13 +14,13 @@ from undercroft._native import METHODS, TAKING_METHODS, Client, Locked
 from undercroft.asyncio.awaited import Awaited
 from undercroft.asyncio.parking import left, parked, patiently, settled
 from undercroft.asyncio.waiting import Waits
-from undercroft.caches import Caches
-from undercroft.feed import AsyncFeeds
+from undercroft.extensions.caches import Caches
+from undercroft.extensions.feed import AsyncFeeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from undercroft.feed import Asked, Form, Words
+    from undercroft.extensions.feed import Asked, Form, Words
 
 
 class Native(AsyncFeeds, Caches, Awaited):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from undercroft._native import Subscription
 from undercroft.asyncio.awaited import Awaited
 from undercroft.asyncio.parking import left, patiently, settled
-from undercroft.object_waits import LOOK_EMBEDDED, Waiting
+from undercroft.extensions.object_waits import LOOK_EMBEDDED, Waiting
 from undercroft.objects import ObjectDraft, is_remote
 from undercroft.objects import Objects as SyncObjects
 

@@ -17,18 +17,8 @@ from undercroft.asyncio.remote_lock import RemoteLock
 from undercroft.asyncio.remote_releases import RemoteReleases
 from undercroft.asyncio.share import Share, know
 from undercroft.connection import fatal
-from undercroft.feed import PipelineFeeds
-from undercroft.kinds import (
-    ALONE,
-    REPLICATED,
-    is_large,
-    is_repeatable,
-    is_told_by_name,
-    kind_of,
-)
-from undercroft.lock import Locks
-from undercroft.once import AsyncOnce, Final, run_once_async
-from undercroft.remote_pubsub import AsyncPubSub
+from undercroft.extensions.feed import PipelineFeeds
+from undercroft.extensions.lock import Locks
 from undercroft.replies import (
     EMPTY_RESPONSE,
     NEVER_DECODE,
@@ -37,6 +27,16 @@ from undercroft.replies import (
     shaped,
     untouched,
 )
+from undercroft.servers.at_most_once import AsyncOnce, Final, run_once_async
+from undercroft.servers.command_kinds import (
+    ALONE,
+    REPLICATED,
+    is_large,
+    is_repeatable,
+    is_told_by_name,
+    kind_of,
+)
+from undercroft.servers.pubsub import AsyncPubSub
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator

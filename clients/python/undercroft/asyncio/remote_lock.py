@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from redis.asyncio.lock import Lock as RedisLock
 from redis.exceptions import RedisError
 
-from undercroft.lock import channel, pause, terms
+from undercroft.extensions.lock import channel, pause, terms
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

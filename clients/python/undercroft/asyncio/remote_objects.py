@@ -10,12 +10,12 @@ from redis.exceptions import ResponseError
 from undercroft.asyncio.factory import Redis
 from undercroft.asyncio.objects import Objects
 from undercroft.connection import NAME
-from undercroft.object_waits import LOOK_REMOTE, Waiting
+from undercroft.extensions.object_waits import LOOK_REMOTE, Waiting
 from undercroft.objects import ObjectDraft
-from undercroft.remote_objects import (
+from undercroft.servers.objects import (
     RemoteObjects as SyncRemoteObjects,
 )
-from undercroft.remote_objects import (
+from undercroft.servers.objects import (
     delete_steps,
     exists_steps,
 )
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import timedelta
 
-    from undercroft.remote_objects import Steps
+    from undercroft.servers.objects import Steps
 
 
 class _Described(SyncRemoteObjects):

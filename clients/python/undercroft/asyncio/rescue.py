@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from redis.exceptions import ConnectionError, ResponseError, TimeoutError
 
 from undercroft.asyncio.call import Batch, Call
-from undercroft.kinds import changes_nothing, is_large
 from undercroft.replies import NEVER_DECODE, shaped
+from undercroft.servers.command_kinds import changes_nothing, is_large
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

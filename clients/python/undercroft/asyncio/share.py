@@ -15,7 +15,7 @@ from redis.exceptions import ConnectionError, TimeoutError
 from undercroft.asyncio.link import Link
 from undercroft.asyncio.rescue import rescue
 from undercroft.connection import NAME
-from undercroft.kinds import smallest, state_of
+from undercroft.servers.command_kinds import smallest, state_of
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping

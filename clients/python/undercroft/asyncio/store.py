@@ -10,7 +10,7 @@ from undercroft.asyncio.parking import patiently
 from undercroft.store import Store as SyncStore
 
 if TYPE_CHECKING:
-    from undercroft.feed import Convert, Words
+    from undercroft.extensions.feed import Convert, Words
 
 
 class Store(Native):

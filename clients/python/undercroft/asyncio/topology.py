@@ -15,8 +15,8 @@ from redis.exceptions import ConnectionError, TimeoutError
 
 from undercroft.asyncio.connection import Connection, SSLConnection
 from undercroft.asyncio.remote import RemoteRedis
-from undercroft.once import once_in_cluster
-from undercroft.topology import CLUSTER, Sentinels
+from undercroft.servers.at_most_once import once_in_cluster
+from undercroft.servers.topology import CLUSTER, Sentinels
 
 _CONNECTIONS: dict[Any, type[Any]] = {
     redis.asyncio.Connection: Connection,

@@ -16,7 +16,7 @@ from redis.asyncio.connection import AbstractConnection
 from undercroft._native import Locked, Peer
 from undercroft.asyncio.connection import _Plugged
 from undercroft.asyncio.parking import left, parked
-from undercroft.within import Place, parse_url
+from undercroft.embedded.store_connection import Place, parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,10 +15,10 @@ from redis.connection import URL_QUERY_ARGUMENT_PARSERS, AbstractConnection
 from redis.exceptions import ConnectionError, TimeoutError
 
 from undercroft._native import Client, Peer
-from undercroft.address import OPTIONS, SCHEME, database_of, told
 from undercroft.connection import _UNSET, CLOSED, Parser, _Plugged, make_reader, plugged
+from undercroft.embedded.address import OPTIONS, SCHEME, database_of, told
+from undercroft.embedded.options import without_meaning
 from undercroft.green import is_patched, wait
-from undercroft.options import without_meaning
 
 # What a connection tells the store, beside which one it is.
 _TERMS = ("capacity", "maxmemory", "maxmemory_policy", "strict", "on_removed", "timeout")

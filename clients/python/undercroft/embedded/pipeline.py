@@ -10,9 +10,9 @@ import redis.utils
 from redis.commands import CoreCommands
 
 from undercroft._native import Queue, errors, shape_replies, waits
-from undercroft.feed import PipelineFeeds
+from undercroft.embedded.missing import Modules
+from undercroft.extensions.feed import PipelineFeeds
 from undercroft.green import is_patched, run
-from undercroft.missing import Modules
 from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
 
 if TYPE_CHECKING:

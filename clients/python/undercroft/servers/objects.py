@@ -15,8 +15,8 @@ from redis.exceptions import ResponseError
 from undercroft._native import new_id
 from undercroft.base import scheme_of
 from undercroft.connection import NAME
+from undercroft.extensions.object_waits import LOOK_REMOTE, Waiting
 from undercroft.factory import Redis
-from undercroft.object_waits import LOOK_REMOTE, Waiting
 from undercroft.objects import (
     _MAGIC,
     ObjectDraft,

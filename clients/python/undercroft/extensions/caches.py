@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from typing import Any, ParamSpec, Protocol
 
-    from undercroft.caching import Key
+    from undercroft.extensions.caching import Key
 
     Asked = ParamSpec("Asked")
 
@@ -61,7 +61,7 @@ class Caches:
         """
 
         def decorate(function: Callable[Asked, Any]) -> CachedFunction[Asked]:
-            from undercroft.caching import decorated
+            from undercroft.extensions.caching import decorated
 
             options = ttl, stale, early, key, serializer, lease, wait
             cached: CachedFunction[Asked] = decorated(self, function, *options)

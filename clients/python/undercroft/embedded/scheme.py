@@ -9,8 +9,8 @@ import redis.asyncio.connection
 import redis.connection
 
 import undercroft.asyncio.within
-from undercroft import within
-from undercroft.address import SCHEME
+from undercroft.embedded import store_connection
+from undercroft.embedded.address import SCHEME
 
 _lock = threading.Lock()
 # What redis-py reads URLs with, by the module in which it looks that up.
@@ -22,7 +22,7 @@ def _reading(module: Any, kind: type[Any]) -> Any:
 
     def parse_url(url: str) -> Any:
         if url.startswith(SCHEME):
-            return {"connection_class": kind} | within.parse_url(url)
+            return {"connection_class": kind} | store_connection.parse_url(url)
         return theirs(url)
 
     return parse_url
@@ -38,7 +38,7 @@ def register_scheme() -> None:
     with _lock:
         if not _taught:
             kinds: dict[Any, type[Any]] = {
-                redis.connection: within.StoreConnection,
+                redis.connection: store_connection.StoreConnection,
                 redis.asyncio.connection: undercroft.asyncio.within.StoreConnection,
             }
             for module, kind in kinds.items():

@@ -14,8 +14,8 @@ from redis.connection import parse_url
 from redis.exceptions import ConnectionError, ReadOnlyError, TimeoutError
 
 from undercroft.connection import DEMOTED, Connection, SSLConnection, _Plugged
-from undercroft.once import once_in_cluster
 from undercroft.remote import RemoteRedis
+from undercroft.servers.at_most_once import once_in_cluster
 
 if TYPE_CHECKING:
     from typing import Self

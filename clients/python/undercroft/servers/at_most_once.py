@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from redis.exceptions import ConnectionError, TimeoutError
 
 from undercroft.connection import CLOSED, is_refusal
-from undercroft.kinds import is_repeatable
+from undercroft.servers.command_kinds import is_repeatable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
