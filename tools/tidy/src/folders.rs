@@ -16,7 +16,6 @@ const CROWDED: &[&str] = &[
     "clients/php/extension",
     "clients/php/src",
     "clients/python/src",
-    "clients/python/undercroft/asyncio",
     "conformance/programs/python",
     "scripts",
 ];

@@ -5,7 +5,7 @@
 //! of an error: whatever else needs that, it gives to its caller. So a daemon thread that an
 //! ending interpreter unwinds has no frame of this on its stack, and a signal's handler finds a
 //! command and its call both there or neither.
-//! `undercroft.asyncio.line` is the same in Python.
+//! `undercroft.asyncio.multiplexing.line` is the same in Python.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

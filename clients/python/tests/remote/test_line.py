@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import undercroft.asyncio.line
+import undercroft.asyncio.multiplexing.line
 from redis._parsers.encoders import Encoder
 from redis.exceptions import ConnectionError, DataError, ResponseError
-from undercroft.asyncio.call import Batch, Call
+from undercroft.asyncio.multiplexing.call import Batch, Call
 from undercroft.resp import Push
 
 PING = b"*1\r\n$4\r\nPING\r\n"
@@ -23,8 +23,10 @@ def line(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any
     native = None
     if request.param == "native":
         native = pytest.importorskip("undercroft._native").Line
-    monkeypatch.setattr(undercroft.asyncio.line, "LINE", native)
-    return undercroft.asyncio.line.make_line(Encoder("utf-8", "strict", True), ResponseError)
+    monkeypatch.setattr(undercroft.asyncio.multiplexing.line, "LINE", native)
+    return undercroft.asyncio.multiplexing.line.make_line(
+        Encoder("utf-8", "strict", True), ResponseError
+    )
 
 
 @pytest.fixture

@@ -2,31 +2,19 @@
 
 - `awaited`: what is entered, awaited and closed as redis-py's asyncio objects are.
 - `base`: the class that all clients for asyncio have in common, which makes the kind that is meant.
-- `call`: a command that was sent, as what redis-py's methods give: something to await.
 - `channel`: channels whose messages and room are awaited.
 - `connection`: redis-py's asyncio connections, with this package's codec between object and byte.
 - `embedded`: the asyncio client of a store in this process: commands finish at once, messages are
   awaited.
 - `factory`: which classes clients for asyncio are.
-- `line`: commands and calls of one connection: packed and put in line, and answered in order.
-- `lines`: tasks that wait for locks, in a line for each lock, and are woken when it is released.
-- `link`: one connection that many tasks use at once, their commands in one write per turn.
-- `lock`: locks of a store in this process, which are waited for in the event loop.
+- `multiplexing`: one connection to a server that many tasks use at once.
 - `native`: what both asyncio clients of a store are: its native methods, done when awaited.
 - `objects`: objects for asyncio: in a store in this process, or on a server.
-- `parking`: calls that met a lock and are tried again.
-- `releases`: tasks that wait for locks of a store in this process, and how they hear of a release.
-- `remote_channel`: channels by way of a server, for asyncio: threads make the steps.
 - `remote`: the asyncio client of a server: redis-py's, whose calls share one connection.
-- `remote_lock`: locks of a server, and how all locks for asyncio are waited for.
-- `remote_objects`: objects on a server, for asyncio.
-- `remote_releases`: tasks that wait for locks of a server, and how they hear of a release.
-- `rescue`: reads that wait for a large or slow reply, sent again over another connection.
-- `share`: the connection that the clients of one pool share on one event loop.
+- `servers`: what asyncio clients of servers are made of.
 - `store`: the asyncio client of a store that needs no redis-py.
-- `topology`: asyncio clients of a Redis Cluster, and of the master that a Sentinel names.
-- `waiting`: tasks that wait for keys of a store in this process, each in its place in the queue.
-- `within`: redis-py's asyncio connections to a store in this process.
+- `store_connection`: redis-py's asyncio connections to a store in this process.
+- `waiting`: tasks that wait for keys, locks and releases of a store in this process.
 """
 
 import importlib
@@ -65,9 +53,13 @@ if TYPE_CHECKING:
     from undercroft.asyncio.factory import Redis
     from undercroft.asyncio.objects import Objects
     from undercroft.asyncio.remote import RemoteRedis
+    from undercroft.asyncio.servers.topology import RedisCluster, Sentinel
     from undercroft.asyncio.store import Store
-    from undercroft.asyncio.topology import RedisCluster, Sentinel
-    from undercroft.asyncio.within import BlockingConnectionPool, ConnectionPool, StoreConnection
+    from undercroft.asyncio.store_connection import (
+        BlockingConnectionPool,
+        ConnectionPool,
+        StoreConnection,
+    )
 
     # redis-py's other name for its client.
     StrictRedis = Redis
@@ -111,17 +103,17 @@ __all__ = [
 
 # Where the package's own names are. All others are redis-py's.
 _HOME = {
-    "BlockingConnectionPool": "within",
-    "ConnectionPool": "within",
+    "BlockingConnectionPool": "store_connection",
+    "ConnectionPool": "store_connection",
     "Channel": "channel",
     "EmbeddedRedis": "embedded",
     "Objects": "objects",
     "Redis": "factory",
-    "RedisCluster": "topology",
+    "RedisCluster": "servers.topology",
     "RemoteRedis": "remote",
-    "Sentinel": "topology",
+    "Sentinel": "servers.topology",
     "Store": "store",
-    "StoreConnection": "within",
+    "StoreConnection": "store_connection",
     "StrictRedis": "factory",
 }
 

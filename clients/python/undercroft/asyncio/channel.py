@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from undercroft._native import ChannelClosed, ChannelLink, MovedError
 from undercroft.asyncio.native import Native
-from undercroft.asyncio.parking import patiently
 from undercroft.asyncio.store import Store
+from undercroft.asyncio.waiting.retries import patiently
 from undercroft.channel import (
     _NAME,
     _REMOTE,
@@ -93,7 +93,7 @@ class Channel(Messages):
     def __new__(cls, name: str, store: Any = None, **options: Any) -> Any:
         """Make a channel of the kind that a URL means."""
         if cls is Channel and isinstance(store, str) and store.startswith(_REMOTE):
-            from undercroft.asyncio.remote_channel import RemoteChannel
+            from undercroft.asyncio.servers.channel import RemoteChannel
 
             return RemoteChannel(name, store, **options)
         return super().__new__(cls)

@@ -17,11 +17,11 @@ from redis.commands import AsyncCoreCommands
 from undercroft._native import METHODS, Locked, Queue, Subscription, waits
 from undercroft.asyncio.awaited import Awaited
 from undercroft.asyncio.base import Redis
-from undercroft.asyncio.lock import Lock
 from undercroft.asyncio.native import Native
-from undercroft.asyncio.parking import parked, patiently
-from undercroft.asyncio.releases import Releases
-from undercroft.asyncio.within import ConnectionPool
+from undercroft.asyncio.store_connection import ConnectionPool
+from undercroft.asyncio.waiting.lock import Lock
+from undercroft.asyncio.waiting.releases import Releases
+from undercroft.asyncio.waiting.retries import parked, patiently
 from undercroft.client import CODEC, SCANNED
 from undercroft.client import EmbeddedRedis as Store
 from undercroft.embedded.missing import Modules

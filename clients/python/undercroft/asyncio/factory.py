@@ -23,7 +23,7 @@ def _remote() -> type[Redis]:
 
 
 def _from_topology(url: str, **options: Any) -> Any:
-    from undercroft.asyncio import topology
+    from undercroft.asyncio.servers import topology
 
     return topology.from_url(url, **options)
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from undercroft._native import METHODS, TAKING_METHODS, Client, Locked
 from undercroft.asyncio.awaited import Awaited
-from undercroft.asyncio.parking import left, parked, patiently, settled
-from undercroft.asyncio.waiting import Waits
+from undercroft.asyncio.waiting.keys import Waits
+from undercroft.asyncio.waiting.retries import left, parked, patiently, settled
 from undercroft.extensions.caches import Caches
 from undercroft.extensions.feed import AsyncFeeds
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from undercroft._native import Subscription
 from undercroft.asyncio.awaited import Awaited
-from undercroft.asyncio.parking import left, patiently, settled
+from undercroft.asyncio.waiting.retries import left, patiently, settled
 from undercroft.extensions.object_waits import LOOK_EMBEDDED, Waiting
 from undercroft.objects import ObjectDraft, is_remote
 from undercroft.objects import Objects as SyncObjects
@@ -121,7 +121,7 @@ class Objects(Awaited):
     def __new__(cls, *args: Any, **options: Any) -> Self:
         """Make objects of the kind that a URL or a client means."""
         if cls is Objects and is_remote(args[0] if args else options.get("store")):
-            from undercroft.asyncio.remote_objects import RemoteObjects
+            from undercroft.asyncio.servers.objects import RemoteObjects
 
             made: Any = super().__new__(RemoteObjects)
             return made  # type: ignore[no-any-return]

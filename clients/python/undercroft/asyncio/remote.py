@@ -12,10 +12,10 @@ from redis.exceptions import ConnectionError, ResponseError, TimeoutError
 
 from undercroft.asyncio.base import Redis
 from undercroft.asyncio.connection import HINTING
-from undercroft.asyncio.link import execute_command
-from undercroft.asyncio.remote_lock import RemoteLock
-from undercroft.asyncio.remote_releases import RemoteReleases
-from undercroft.asyncio.share import Share, know
+from undercroft.asyncio.multiplexing.link import execute_command
+from undercroft.asyncio.multiplexing.share import Share, know
+from undercroft.asyncio.servers.lock import RemoteLock
+from undercroft.asyncio.servers.releases import RemoteReleases
 from undercroft.connection import fatal
 from undercroft.extensions.feed import PipelineFeeds
 from undercroft.extensions.lock import Locks
@@ -41,8 +41,8 @@ from undercroft.servers.pubsub import AsyncPubSub
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
 
-    from undercroft.asyncio.call import Call, Request
-    from undercroft.asyncio.link import Link
+    from undercroft.asyncio.multiplexing.call import Call, Request
+    from undercroft.asyncio.multiplexing.link import Link
 
 _NAMES_KEPT = 1024
 # redis-py's asyncio client takes them by name only.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from undercroft._native import waits
 from undercroft.asyncio.native import Native
-from undercroft.asyncio.parking import patiently
+from undercroft.asyncio.waiting.retries import patiently
 from undercroft.store import Store as SyncStore
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 import redis.asyncio.connection
 import redis.connection
 
-import undercroft.asyncio.within
+import undercroft.asyncio.store_connection
 from undercroft.embedded import store_connection
 from undercroft.embedded.address import SCHEME
 
@@ -39,7 +39,7 @@ def register_scheme() -> None:
         if not _taught:
             kinds: dict[Any, type[Any]] = {
                 redis.connection: store_connection.StoreConnection,
-                redis.asyncio.connection: undercroft.asyncio.within.StoreConnection,
+                redis.asyncio.connection: undercroft.asyncio.store_connection.StoreConnection,
             }
             for module, kind in kinds.items():
                 reading = _reading(module, kind)

@@ -442,7 +442,7 @@ class InAsyncStore:
 
     def __init__(self, cached: Cached, client: Any) -> None:
         """Use the client."""
-        from undercroft.asyncio.parking import parked
+        from undercroft.asyncio.waiting.retries import parked
 
         self.sync, self.client, self._parked = InStore(cached, client.store), client.store, parked
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from redis.exceptions import RedisError
 
 from undercroft._native import Subscription
-from undercroft.asyncio.lines import Lines
-from undercroft.asyncio.parking import patiently
+from undercroft.asyncio.waiting.lines import Lines
+from undercroft.asyncio.waiting.retries import patiently
 
 if TYPE_CHECKING:
     import asyncio

@@ -20,7 +20,7 @@ import undercroft.asyncio
 from conftest import SCRATCH, Run
 from holder import Holder
 from test_asyncio_waiting import HOLDER as ONE_SHARD
-from undercroft.asyncio import parking
+from undercroft.asyncio.waiting import retries
 
 # Turns of the loop in which a call must not have ended: one that blocks it has none of them.
 TURNS = 50
@@ -284,7 +284,7 @@ def test_many_calls_wait_in_turn_and_leave_the_loop_to_others(stopped: str, run:
         client = undercroft.asyncio.Redis(stopped, timeout=LONG)
         tasks = [asyncio.create_task(client.incr("n")) for _ in range(500)]
         await asyncio.sleep(0)
-        lot = parking._lot()
+        lot = retries._lot()
         left: list[int] = []
         begin = lot._begin
 

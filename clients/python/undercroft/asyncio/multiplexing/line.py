@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import ConnectionError
 
-from undercroft.asyncio.call import Batch
+from undercroft.asyncio.multiplexing.call import Batch
 from undercroft.connection import CLOSED, LINE, SETS
 from undercroft.resp import MISSING, Packer, Push, Reader
 
 if TYPE_CHECKING:
-    from undercroft.asyncio.call import Call
+    from undercroft.asyncio.multiplexing.call import Call
 
 _NOW = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 

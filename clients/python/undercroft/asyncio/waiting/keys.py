@@ -8,8 +8,8 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from undercroft._native import Wait, Waiters
-from undercroft.asyncio.lines import wake, woken
-from undercroft.asyncio.parking import patiently
+from undercroft.asyncio.waiting.lines import wake, woken
+from undercroft.asyncio.waiting.retries import patiently
 
 if TYPE_CHECKING:
     from undercroft._native import ChannelLink, Client

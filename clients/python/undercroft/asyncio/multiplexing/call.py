@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from contextvars import Context
 
-    from undercroft.asyncio.link import Link
+    from undercroft.asyncio.multiplexing.link import Link
 
 # Whose call it is, its arguments and its options.
 Request = tuple[Any, tuple[Any, ...], dict[str, Any]]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
 
-from undercroft.asyncio.lines import Lines
+from undercroft.asyncio.waiting.lines import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

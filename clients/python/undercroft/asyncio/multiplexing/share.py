@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import ConnectionError, TimeoutError
 
-from undercroft.asyncio.link import Link
-from undercroft.asyncio.rescue import rescue
+from undercroft.asyncio.multiplexing.link import Link
+from undercroft.asyncio.multiplexing.rescue import rescue
 from undercroft.connection import NAME
 from undercroft.servers.command_kinds import smallest, state_of
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 from redis.asyncio.sentinel import SentinelManagedConnection
 from redis.exceptions import ConnectionError, ReadOnlyError, TimeoutError
 
-from undercroft.asyncio.call import Batch, Call, FirstCall
-from undercroft.asyncio.line import make_line
+from undercroft.asyncio.multiplexing.call import Batch, Call, FirstCall
+from undercroft.asyncio.multiplexing.line import make_line
 from undercroft.connection import CLOSED, DEMOTED, PUSH_ARGUMENTS
 from undercroft.replies import NEVER_DECODE, observability, shaped
 from undercroft.resp import Push

@@ -14,7 +14,7 @@ from undercroft.extensions.lock import channel, pause, terms
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from undercroft.asyncio.lines import Lines, Place
+    from undercroft.asyncio.waiting.lines import Lines, Place
 
 # A task that is cancelled waits this many seconds at most until it has given a lock back.
 _GIVEN_BACK = 5.0

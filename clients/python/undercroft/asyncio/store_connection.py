@@ -15,7 +15,7 @@ from redis.asyncio.connection import AbstractConnection
 
 from undercroft._native import Locked, Peer
 from undercroft.asyncio.connection import _Plugged
-from undercroft.asyncio.parking import left, parked
+from undercroft.asyncio.waiting.retries import left, parked
 from undercroft.embedded.store_connection import Place, parse_url
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redis.exceptions import ConnectionError, ResponseError, TimeoutError
 
-from undercroft.asyncio.call import Batch, Call
+from undercroft.asyncio.multiplexing.call import Batch, Call
 from undercroft.replies import NEVER_DECODE, shaped
 from undercroft.servers.command_kinds import changes_nothing, is_large
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from undercroft.asyncio.link import Link
+    from undercroft.asyncio.multiplexing.link import Link
 
 # At most this many calls are sent again before their replies have come.
 _MOST = 64
