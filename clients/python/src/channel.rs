@@ -18,9 +18,9 @@ use undercroft_engine::{
     coarse_milliseconds, defer_signals, unlimited_patience,
 };
 
-use crate::attached::Attached;
 use crate::client::{Client, Use};
 use crate::objects;
+use crate::threads::gil_cell::Attached;
 
 import_exception!(queue, Empty);
 import_exception!(queue, Full);

@@ -14,14 +14,14 @@ use undercroft_commands::session::Session;
 use undercroft_embedded::{OnRemoved, OpenStore, Place};
 use undercroft_engine::{DATABASES, EvictionPolicy, PatienceLimited, Terms};
 
-use crate::attached::Attached;
-use crate::codec::Codec;
+use crate::conversion::codec::Codec;
 use crate::error::{self, Raises};
 use crate::execute::{self, Argument, encode};
 use crate::feed;
-use crate::haste::{Backlog, hasten, is_beside};
 use crate::opening;
 use crate::pipeline;
+use crate::threads::gil_cell::Attached;
+use crate::threads::nonblocking::{Backlog, hasten, is_beside};
 
 /// A client of one store: the hot methods, and `_execute` for all commands.
 #[pyclass(frozen, subclass, module = "undercroft._native")]

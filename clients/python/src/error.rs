@@ -10,7 +10,7 @@ use undercroft_commands::{Blocked, Failure, busy_with_script};
 use undercroft_embedded::removed_text;
 use undercroft_engine::{Error, Store, is_patience_limited};
 
-use crate::haste::{Locked, TakesLong};
+use crate::threads::nonblocking::{Locked, TakesLong};
 
 mod exceptions {
     use super::import_exception;

@@ -9,10 +9,10 @@ use smallvec::SmallVec;
 use undercroft_commands::reply::{Recorder, Tree};
 
 use crate::client::Client;
-use crate::codec::{self, Codec};
+use crate::conversion::codec::{self, Codec};
+use crate::conversion::reply::{Answer, Objects};
+use crate::conversion::shape::{self, Shape};
 use crate::error;
-use crate::reply::{Answer, Objects};
-use crate::shape::{self, Shape};
 use crate::taken;
 
 /// Commands of up to so many words are run without an allocation for them.

@@ -8,9 +8,9 @@ use undercroft_embedded::{FeedItems, FeedQuery, OpenStore, with_feed_buffer};
 use undercroft_engine::{FeedRange, FoundItems, Schema, Seen};
 
 use crate::client::Client;
+use crate::conversion::shape::Shape;
 use crate::error;
 use crate::execute::{ask, encode, with_words};
-use crate::shape::Shape;
 
 /// The word in FEED.ADD behind which attributes stand.
 const ATTRIBUTES: &[u8] = b"ATTRS";

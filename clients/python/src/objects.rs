@@ -19,10 +19,10 @@ use undercroft_engine::{
     unlimited_patience,
 };
 
-use crate::attached::Attached;
 use crate::client::{Client, Use};
+use crate::conversion::known;
 use crate::error;
-use crate::known;
+use crate::threads::gil_cell::Attached;
 
 /// Shorter values are put together first; longer ones are copied into the store once, without a lock.
 const PIECES_MIN: usize = 32 << 10;

@@ -7,7 +7,7 @@ use pyo3::ffi;
 use undercroft_embedded::{OpenStore, Place};
 use undercroft_engine::{Error, WaitHook, unlimited_patience};
 
-use crate::haste::{is_beside, is_stopped};
+use crate::threads::nonblocking::{is_beside, is_stopped};
 
 /// Opens a store, unless this process has it open already.
 pub(crate) fn open(place: &Place) -> Result<Arc<OpenStore>, Error> {

@@ -8,12 +8,12 @@ use undercroft_commands::{Context, execute};
 use undercroft_embedded::{OpenStore, Taken, run_on};
 
 use crate::client::Client;
+use crate::conversion::reply::{Answer, Objects, shaped};
+use crate::conversion::shape::{self, Shape};
 use crate::error;
 use crate::execute::with_words;
-use crate::haste::Locked;
-use crate::reply::{Answer, Objects, shaped};
-use crate::shape::{self, Shape};
 use crate::taken::{Begun, run_keeping};
+use crate::threads::nonblocking::Locked;
 
 /// The parts of a command of a pipeline: its words, and what is said about its reply.
 pub(crate) fn parts<'a, 'py>(

@@ -12,19 +12,19 @@ use smallvec::SmallVec;
 use undercroft_commands::{Context, execute};
 use undercroft_embedded::{OpenStore, Taken, run_on};
 
-use crate::attached::Attached;
 use crate::client::Client;
-use crate::codec::Codec;
+use crate::conversion::codec::Codec;
+use crate::conversion::references::Held;
+use crate::conversion::reply::{Answer, Objects};
+use crate::conversion::shape::{self, Shape};
 use crate::error;
 use crate::execute::{Argument, FEW, encode};
-use crate::haste::Locked;
-use crate::held::Held;
-use crate::method::{Call, Miss, Outcome, is_word};
+use crate::methods::fastcall::{Call, Miss, Outcome, is_word};
+use crate::methods::row::{Row, Word};
 use crate::pipeline::{TRIES, end_transaction};
-use crate::reply::{Answer, Objects};
-use crate::row::{Row, Word};
-use crate::shape::{self, Shape};
 use crate::taken::{Begun, run_keeping};
+use crate::threads::gil_cell::Attached;
+use crate::threads::nonblocking::Locked;
 use crate::waiters::waits;
 
 /// Commands for which there is room at once.

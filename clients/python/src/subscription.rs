@@ -19,11 +19,11 @@ use undercroft_commands::session::Session;
 use undercroft_embedded::{Exclusive, OpenStore, Receiver, StoreOf};
 use undercroft_engine::{Error, Event, Message, Subscriber, Topic};
 
-use crate::busy::Busy;
 use crate::client::Client;
+use crate::conversion::reply::{Answer, Objects};
 use crate::error::{self, ConnectionError};
 use crate::execute::with_words;
-use crate::reply::{Answer, Objects};
+use crate::threads::busy::Busy;
 
 /// Between two looks at signals, and at what other threads changed, while a thread waits.
 const SLICE: Duration = Duration::from_millis(100);

@@ -14,9 +14,9 @@ use undercroft_commands::{Context, execute};
 use undercroft_embedded::{OpenStore, Taken, run_on, taking};
 
 use crate::client::Client;
+use crate::conversion::reply::Objects;
 use crate::error::{self, StoreError};
-use crate::method::{Call, Outcome};
-use crate::reply::Objects;
+use crate::methods::fastcall::{Call, Outcome};
 
 /// What one command took.
 #[pyclass(frozen, module = "undercroft._native")]

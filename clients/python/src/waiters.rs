@@ -19,15 +19,15 @@ use undercroft_engine::{
     self as engine, Access, Answer, Begun, Error, Take, Ticket, Topic, Wanted, defer_signals,
 };
 
-use crate::attached::Attached;
-use crate::busy::Busy;
 use crate::channel::ChannelLink;
 use crate::client::Client;
+use crate::conversion::reply::{self, Objects};
 use crate::error::{self, ConnectionError};
 use crate::execute::with_words;
-use crate::haste::Locked;
-use crate::reply::{self, Objects};
 use crate::taken;
+use crate::threads::busy::Busy;
+use crate::threads::gil_cell::Attached;
+use crate::threads::nonblocking::Locked;
 
 /// Between two looks at all keys that are waited for (M4).
 const TEND: Duration = Duration::from_millis(100);

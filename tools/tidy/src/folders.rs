@@ -15,7 +15,6 @@ const CROWDED: &[&str] = &[
     "clients/c/tests",
     "clients/php/extension",
     "clients/php/src",
-    "clients/python/src",
     "conformance/programs/python",
     "scripts",
 ];

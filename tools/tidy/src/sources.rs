@@ -43,7 +43,7 @@ const LOCK_ROOMS: &[(&str, &str)] = &[
         "Tokio's runtime does not outlive a fork",
     ),
     (
-        "clients/python/src/busy.rs",
+        "clients/python/src/threads/busy.rs",
         "it counts forks itself, and refuses a child what was in use",
     ),
     (

@@ -1,8 +1,8 @@
 //! `hget` and `hset`.
 
-use crate::codec;
+use crate::conversion::codec;
 use crate::hot::Hot;
-use crate::method::{Call, Miss, Outcome, made};
+use crate::methods::fastcall::{Call, Miss, Outcome, made};
 
 pub(crate) struct Hget;
 

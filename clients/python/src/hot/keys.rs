@@ -5,9 +5,9 @@ use smallvec::SmallVec;
 use undercroft_engine::Error;
 
 use crate::client::Use;
-use crate::codec;
+use crate::conversion::codec;
 use crate::hot::Hot;
-use crate::method::{Call, Miss, Outcome, made};
+use crate::methods::fastcall::{Call, Miss, Outcome, made};
 
 pub(crate) struct Delete;
 

@@ -10,11 +10,11 @@ use smallvec::SmallVec;
 use undercroft_commands::reply::Tree;
 use undercroft_engine::{End, Ranges, ThreadCached};
 
-use crate::codec;
+use crate::conversion::codec;
 use crate::execute::Argument;
 use crate::hot::{Hot, Taking};
-use crate::method::{Call, Miss, Outcome, made};
-use crate::row::is_none;
+use crate::methods::fastcall::{Call, Miss, Outcome, made};
+use crate::methods::row::is_none;
 
 /// So many values are pushed without an allocation.
 const FEW: usize = 16;

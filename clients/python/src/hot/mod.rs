@@ -13,7 +13,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::method::{Call, Outcome};
+use crate::methods::fastcall::{Call, Outcome};
 
 pub(crate) mod counters;
 pub(crate) mod hashes;

@@ -7,11 +7,11 @@ use smallvec::SmallVec;
 use undercroft_engine::{Held as Value, Key, Values};
 
 use super::keys::items;
-use crate::codec;
+use crate::conversion::codec;
+use crate::conversion::references::Held;
 use crate::execute::Argument;
-use crate::held::Held;
 use crate::hot::Hot;
-use crate::method::{Call, Miss, Outcome};
+use crate::methods::fastcall::{Call, Miss, Outcome};
 
 /// So many keys are worked on without an allocation.
 const FEW: usize = 16;

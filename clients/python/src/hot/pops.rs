@@ -10,10 +10,10 @@ use undercroft_commands::reply::Tree;
 use undercroft_engine::{Error, Ranges, Scored, ThreadCached};
 
 use crate::client::Use;
-use crate::codec;
+use crate::conversion::codec;
 use crate::hot::Taking;
-use crate::method::{Call, Miss, Outcome};
-use crate::row::is_none;
+use crate::methods::fastcall::{Call, Miss, Outcome};
+use crate::methods::row::is_none;
 
 /// Buffers up to this many bytes are kept for the next call.
 const KEPT: usize = 64 * 1024;

@@ -15,13 +15,13 @@ use undercroft_engine::{
 };
 
 use crate::client::Use;
-use crate::codec;
+use crate::conversion::codec;
+use crate::conversion::references::Held;
 use crate::error;
 use crate::execute::{Argument, FEW};
-use crate::held::Held;
 use crate::hot::{Hot, Taking};
-use crate::method::{Call, Miss, Outcome, made};
-use crate::row::{Word, is_none, pairs, truth};
+use crate::methods::fastcall::{Call, Miss, Outcome, made};
+use crate::methods::row::{Word, is_none, pairs, truth};
 use crate::taken;
 
 /// Longer entries are left to redis-py's method.

@@ -10,10 +10,10 @@ use undercroft_engine::{
     Condition, Error, Expiry, Offset, Scratch, SetOptions, Text, TextBuffer, View,
 };
 
-use crate::codec;
+use crate::conversion::codec;
 use crate::hot::Hot;
-use crate::method::{Call, Miss, Outcome};
-use crate::row::{is_none, truth};
+use crate::methods::fastcall::{Call, Miss, Outcome};
+use crate::methods::row::{is_none, truth};
 
 /// Values up to this length are copied out by way of the stack.
 const SMALL: usize = 256;

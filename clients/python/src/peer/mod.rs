@@ -25,9 +25,9 @@ use undercroft_embedded::OpenStore;
 
 use self::inbox::Inbox;
 use self::state::{Obstacle, SLICE, State};
-use crate::busy::Busy;
 use crate::client::Client;
 use crate::error::{self, ConnectionError, Raises};
+use crate::threads::busy::Busy;
 
 /// The other end of one connection.
 #[pyclass(frozen, module = "undercroft._native")]

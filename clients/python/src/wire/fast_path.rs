@@ -12,7 +12,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySet, PyString, PyTuple};
 
-use crate::method::{Next, Step};
+use crate::methods::fastcall::{Next, Step};
 
 use super::pipeline::{self, ACCOMPANIED};
 use super::plug::{self, Fields};

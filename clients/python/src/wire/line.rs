@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use pyo3::{Borrowed, ffi, intern};
 
-use crate::codec::Codec;
+use crate::conversion::codec::Codec;
 use crate::error::{ConnectionError, Raises};
 
 use super::pipeline::{is_message, is_shaped};

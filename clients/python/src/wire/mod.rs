@@ -22,7 +22,7 @@ use pyo3::exceptions::PyUnicodeDecodeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple, PyType};
 
-use crate::codec::Codec;
+use crate::conversion::codec::Codec;
 use crate::error::{ConnectionError, Raises};
 
 mod fast_path;

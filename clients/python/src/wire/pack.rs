@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
-use crate::codec::{self, Codec};
+use crate::conversion::codec::{self, Codec};
 use crate::error::DataError;
 use crate::execute::encode;
 

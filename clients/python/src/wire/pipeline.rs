@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use super::pack;
-use crate::codec::Codec;
+use crate::conversion::codec::Codec;
 use crate::pipeline::parts;
 
 /// redis-py sends commands of this name with others that it finds necessary.

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 use pyo3::{Borrowed, ffi, intern};
 
-use crate::method::{Step, guarded};
+use crate::methods::fastcall::{Step, guarded};
 
 use super::names;
 

@@ -6,7 +6,7 @@ use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyList, PySet, PyString};
 use pyo3::{import_exception, intern};
 use undercroft_resp::{Aggregate, Event, ReplyError, ReplyLimits, ReplyParser};
 
-use crate::codec::{self, Codec};
+use crate::conversion::codec::{self, Codec};
 
 use super::long::Long;
 use super::names;

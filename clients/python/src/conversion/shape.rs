@@ -55,7 +55,7 @@ impl Shape {
         matches!(self, Shape::Float | Shape::Floats | Shape::Pairs)
     }
 
-    /// What becomes of a reply that is a text, a number or none; [`shaped`](crate::reply::shaped) knows of all.
+    /// What becomes of a reply that is a text, a number or none; [`shaped`](crate::conversion::reply::shaped) knows of all.
     #[inline]
     pub(crate) fn of_one<'py>(self, reply: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = reply.py();

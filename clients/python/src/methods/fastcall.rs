@@ -22,7 +22,7 @@ use pyo3::{Borrowed, PyClass, ffi};
 use undercroft_engine::Error;
 
 use crate::client::{Client, Use};
-use crate::codec::{self, Codec};
+use crate::conversion::codec::{self, Codec};
 use crate::error::{self, Raises};
 use crate::execute::{Argument, encode_any};
 

@@ -6,7 +6,7 @@ use pyo3::types::PyType;
 
 use crate::client::Client;
 use crate::hot::{Hot, Taking, streams};
-use crate::method::{Call, Method, Outcome, add};
+use crate::methods::fastcall::{Call, Method, Outcome, add};
 
 /// The methods: command, method, the typed call, its parameters, and what it does.
 macro_rules! methods {

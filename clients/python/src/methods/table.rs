@@ -9,7 +9,7 @@ use pyo3::types::PyType;
 
 use crate::client::Client;
 use crate::hot::{Hot, Taking, counters, hashes, keys, lists, multi_key, pops, sets, strings};
-use crate::method::{Call, Method, Outcome, add};
+use crate::methods::fastcall::{Call, Method, Outcome, add};
 use crate::queue::Queue;
 
 /// A parameter: its name, and what it becomes if that is more than one word.
@@ -41,8 +41,8 @@ macro_rules! rows {
         /// A type for each method.
         mod methods {
             use super::plain;
-            use crate::row::{Becomes, Parameter, Row, leading_words};
-            use crate::shape::Shape;
+            use crate::methods::row::{Becomes, Parameter, Row, leading_words};
+            use crate::conversion::shape::Shape;
 
             $(
                 #[allow(non_camel_case_types, reason = "named as the method is")]

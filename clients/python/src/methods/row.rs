@@ -8,12 +8,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use smallvec::SmallVec;
 
+use crate::conversion::references::Held;
+use crate::conversion::shape::Shape;
 use crate::error::Raises;
 use crate::execute::{Argument, FEW, ask};
-use crate::held::Held;
 use crate::hot::items;
-use crate::method::{Call, Miss, Outcome};
-use crate::shape::Shape;
+use crate::methods::fastcall::{Call, Miss, Outcome};
 
 /// What becomes of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq)]

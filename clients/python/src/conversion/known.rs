@@ -8,7 +8,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
 use smallvec::SmallVec;
 
-use crate::attached::Attached;
+use crate::threads::gil_cell::Attached;
 
 /// Begins every object; the byte behind it says of which kind it is.
 const MAGIC: [u8; 3] = *b"\xc1UO";

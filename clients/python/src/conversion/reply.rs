@@ -9,9 +9,9 @@ use smallvec::SmallVec;
 use undercroft_commands::reply::Reply;
 use undercroft_numbers::double_text;
 
-use crate::codec::Codec;
+use crate::conversion::codec::Codec;
+use crate::conversion::shape::{Shape, number, truth};
 use crate::error::Raises;
-use crate::shape::{Shape, number, truth};
 
 /// Builds the object for one reply.
 pub(crate) struct Objects<'py, 'c> {
