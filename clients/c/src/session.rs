@@ -27,17 +27,18 @@ pub(crate) struct Kept {
     held: Vec<Vec<Taken>>,
 }
 
-/// Begun before a command runs that takes something, see [`Kept::begin`].
-enum Begun {
+/// The tickets made before a command runs that takes something, see [`Kept::begin`]: its own, or for EXEC those of the
+/// queued commands, each with its place in the transaction.
+enum Tickets {
     One(Taken),
     Many(Vec<(usize, Taken)>),
 }
 
 impl Kept {
-    fn begin(&mut self, shared: &OpenStore, session: &Session, words: &[&[u8]]) -> Option<Begun> {
+    fn begin(&mut self, shared: &OpenStore, session: &Session, words: &[&[u8]]) -> Option<Tickets> {
         let Some((place, _)) = session.queued() else {
             self.queued.clear();
-            return shared.taking(session, words).map(Begun::One);
+            return shared.taking(session, words).map(Tickets::One);
         };
         let is = |name: &[u8]| {
             words
@@ -46,17 +47,17 @@ impl Kept {
         };
         if is(b"EXEC") {
             let queued = std::mem::take(&mut self.queued);
-            return (!queued.is_empty()).then_some(Begun::Many(queued));
+            return (!queued.is_empty()).then_some(Tickets::Many(queued));
         }
         let taken = shared.taking(session, words);
         self.queued.extend(taken.map(|taken| (place, taken)));
         None
     }
 
-    fn end(&mut self, begun: Begun, whole: &Whole) {
-        match (begun, whole) {
-            (Begun::One(taken), whole) => self.last.push(taken.with_reply(whole.clone())),
-            (Begun::Many(all), Whole::Array(replies)) => {
+    fn end(&mut self, tickets: Tickets, whole: &Whole) {
+        match (tickets, whole) {
+            (Tickets::One(taken), whole) => self.last.push(taken.with_reply(whole.clone())),
+            (Tickets::Many(all), Whole::Array(replies)) => {
                 let with_reply = |(place, taken): (usize, Taken)| {
                     Some(taken.with_reply(replies.get(place)?.clone()))
                 };
@@ -70,24 +71,24 @@ impl Kept {
 /// Runs a command, and keeps what it takes, where that is wanted.
 fn run_keeping<E>(
     kept: Option<&mut Kept>,
-    begun: Option<Begun>,
+    tickets: Option<Tickets>,
     reply: &mut Tree,
     run: impl FnOnce(&mut dyn Reply) -> Result<(), E>,
 ) -> Result<(), E> {
-    let (Some(kept), Some(begun)) = (kept, begun) else {
+    let (Some(kept), Some(tickets)) = (kept, tickets) else {
         return run(reply);
     };
     let mut recorder = Recorder::new();
     if let Err(error) = run(&mut recorder) {
         // EXEC may be called again, where the transaction is still open.
-        if let Begun::Many(all) = begun {
+        if let Tickets::Many(all) = tickets {
             kept.queued = all;
         }
         return Err(error);
     }
     let whole = recorder.finish().ok().and_then(|mut all| all.pop());
     let whole = whole.unwrap_or(Whole::Null);
-    kept.end(begun, &whole);
+    kept.end(tickets, &whole);
     whole.write(reply);
     Ok(())
 }
@@ -113,13 +114,13 @@ pub(crate) fn run(
     mut kept: Option<&mut Kept>,
 ) -> Outcome {
     reply.begin(session.protocol);
-    let begun = kept.as_mut().and_then(|kept| {
+    let tickets = kept.as_mut().and_then(|kept| {
         kept.last.clear();
         kept.begin(shared, session, words)
     });
-    let ran = match begun {
+    let ran = match tickets {
         None => shared.execute(session, words, reply),
-        begun => run_keeping(kept, begun, reply, |mut reply| {
+        tickets => run_keeping(kept, tickets, reply, |mut reply| {
             shared.execute(session, words, &mut reply)
         }),
     };
@@ -210,14 +211,14 @@ fn ask(
     reply: &mut Tree,
     mut kept: Option<&mut Kept>,
 ) -> Outcome<()> {
-    let begun = kept
+    let tickets = kept
         .as_mut()
         .and_then(|kept| kept.begin(shared, context.session, words));
-    let ran = match begun {
+    let ran = match tickets {
         None => {
             execute(context, words, reply).or_else(|blocked| run_on(context, blocked, words, reply))
         }
-        begun => run_keeping(kept, begun, reply, |mut reply| {
+        tickets => run_keeping(kept, tickets, reply, |mut reply| {
             execute(context, words, &mut reply)
                 .or_else(|blocked| run_on(context, blocked, words, &mut reply))
         }),

@@ -20,7 +20,7 @@ use undercroft_engine::{
 
 use crate::client::{Client, Use};
 use crate::objects;
-use crate::threads::gil_cell::Attached;
+use crate::threads::gil_cell::GilCell;
 
 import_exception!(queue, Empty);
 import_exception!(queue, Full);
@@ -67,7 +67,7 @@ pub(crate) struct ChannelLink {
     pickles: bool,
     /// When it was looked for the dead last.
     recalled: AtomicU64,
-    held: Attached<Held>,
+    held: GilCell<Held>,
     eagerness: Eagerness,
 }
 
@@ -513,7 +513,7 @@ impl ChannelLink {
             most,
             pickles,
             recalled: AtomicU64::new(0),
-            held: Attached::new(Held::default()),
+            held: GilCell::new(Held::default()),
             eagerness: Eagerness {
                 rests: AtomicU32::new(0),
                 next: AtomicU32::new(RESTS.0),

@@ -20,7 +20,7 @@ use crate::execute::{self, Argument, encode};
 use crate::feed;
 use crate::opening;
 use crate::pipeline;
-use crate::threads::gil_cell::Attached;
+use crate::threads::gil_cell::GilCell;
 use crate::threads::nonblocking::{Backlog, hasten, is_beside};
 
 /// A client of one store: the hot methods, and `_execute` for all commands.
@@ -28,14 +28,14 @@ use crate::threads::nonblocking::{Backlog, hasten, is_beside};
 pub(crate) struct Client {
     place: Place,
     pub(crate) codec: Codec,
-    open: Attached<Opened>,
-    state: Attached<State>,
+    open: GilCell<Opened>,
+    state: GilCell<State>,
     /// Results go through functions of the program's own, which redis-py's methods call.
     shaped: AtomicBool,
     /// For a client that hurries: what is told that a call has left something to be done.
-    left: Attached<Option<Py<PyAny>>>,
+    left: GilCell<Option<Py<PyAny>>>,
     /// What makes results of replies.
-    callbacks: Attached<Option<Py<PyAny>>>,
+    callbacks: GilCell<Option<Py<PyAny>>>,
 }
 
 /// The store while it is open, and how many calls are using it.
@@ -101,13 +101,13 @@ impl State {
 }
 
 /// The client's session, for one command or a pipeline of them. The client remembers what is left of it.
-pub(crate) struct Lent<'c, 'py> {
+pub(crate) struct SessionGuard<'c, 'py> {
     client: &'c Client,
     py: Python<'py>,
     session: Option<Box<Session>>,
 }
 
-impl Deref for Lent<'_, '_> {
+impl Deref for SessionGuard<'_, '_> {
     type Target = Session;
 
     #[inline(always)]
@@ -118,7 +118,7 @@ impl Deref for Lent<'_, '_> {
     }
 }
 
-impl DerefMut for Lent<'_, '_> {
+impl DerefMut for SessionGuard<'_, '_> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Session {
         self.session
@@ -127,7 +127,7 @@ impl DerefMut for Lent<'_, '_> {
     }
 }
 
-impl Drop for Lent<'_, '_> {
+impl Drop for SessionGuard<'_, '_> {
     #[inline(always)]
     fn drop(&mut self) {
         // A panic may have left it in the midst of something; the next command begins with another one.
@@ -421,12 +421,12 @@ impl Client {
 
     /// What the client remembers, for one command.
     #[inline(always)]
-    pub(crate) fn session<'c, 'py>(&'c self, py: Python<'py>) -> Lent<'c, 'py> {
+    pub(crate) fn session<'c, 'py>(&'c self, py: Python<'py>) -> SessionGuard<'c, 'py> {
         let lend = |state: &mut State| match state.session.take() {
             Some(session) => session,
             None => Box::new(state.another()),
         };
-        Lent {
+        SessionGuard {
             client: self,
             py,
             session: Some(self.state.with(py, lend)),
@@ -445,11 +445,11 @@ impl Client {
         Ok(Client {
             place: self.place.clone(),
             codec: self.codec.clone(),
-            open: Attached::new(Opened::new(shared, hurries)),
-            state: Attached::new(State::new(session)),
+            open: GilCell::new(Opened::new(shared, hurries)),
+            state: GilCell::new(State::new(session)),
             shaped: AtomicBool::new(false),
-            left: Attached::new(left),
-            callbacks: Attached::new(None),
+            left: GilCell::new(left),
+            callbacks: GilCell::new(None),
         })
     }
 
@@ -540,11 +540,11 @@ impl Client {
         Ok(Client {
             place,
             codec,
-            open: Attached::new(Opened::new(Some(shared), false)),
-            state: Attached::new(State::new(session)),
+            open: GilCell::new(Opened::new(Some(shared), false)),
+            state: GilCell::new(State::new(session)),
             shaped: AtomicBool::new(false),
-            left: Attached::new(None),
-            callbacks: Attached::new(None),
+            left: GilCell::new(None),
+            callbacks: GilCell::new(None),
         })
     }
 

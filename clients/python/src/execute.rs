@@ -134,23 +134,23 @@ fn ask_once<'py>(
     // EXEC ends what it held.
     let held_nothing = session.holds_nothing();
     let mut reply = Objects::new(py, &client.codec, decode).shaped(shape);
-    let begun = match taken {
-        Some(list) => shared.taking(&session, words).map(|begun| (begun, list)),
+    let ticket = match taken {
+        Some(list) => shared.taking(&session, words).map(|ticket| (ticket, list)),
         None => None,
     };
-    match begun {
+    match ticket {
         None => {
             let outcome = shared.execute(&mut session, words, &mut reply);
             drop(session);
             outcome.map_err(|blocked| error::raise_blocked(py, client.codec.raises, &blocked))?;
         }
-        Some((begun, list)) => {
+        Some((ticket, list)) => {
             let mut recorder = Recorder::new();
             let outcome = shared.execute(&mut session, words, &mut recorder);
             drop(session);
             outcome.map_err(|blocked| error::raise_blocked(py, client.codec.raises, &blocked))?;
             let whole = recorder.finish().ok().and_then(|mut all| all.pop());
-            let taken = begun.with_reply(whole.unwrap_or(Tree::Null));
+            let taken = ticket.with_reply(whole.unwrap_or(Tree::Null));
             let took = taken::keep(py, &shared, list, taken)?;
             took.get().reply().write(&mut reply);
         }

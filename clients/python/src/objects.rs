@@ -22,7 +22,7 @@ use undercroft_engine::{
 use crate::client::{Client, Use};
 use crate::conversion::known;
 use crate::error;
-use crate::threads::gil_cell::Attached;
+use crate::threads::gil_cell::GilCell;
 
 /// Shorter values are put together first; longer ones are copied into the store once, without a lock.
 const PIECES_MIN: usize = 32 << 10;
@@ -57,15 +57,15 @@ pub(crate) fn raise(
     error::raise(py, client.codec.raises, store, error)
 }
 
-/// The bytes that an object lends, one after the other.
-struct Lent(ffi::Py_buffer);
+/// A view of the bytes of an object, one after the other.
+struct BufferView(ffi::Py_buffer);
 
-impl Lent {
-    fn of(object: &Bound<'_, PyAny>) -> PyResult<Lent> {
+impl BufferView {
+    fn of(object: &Bound<'_, PyAny>) -> PyResult<BufferView> {
         let mut view = ffi::Py_buffer::new();
         // SAFETY: the thread is attached, and `view` is released when it is dropped.
         match unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &mut view, ffi::PyBUF_SIMPLE) } {
-            0 => Ok(Lent(view)),
+            0 => Ok(BufferView(view)),
             _ => Err(PyErr::fetch(object.py())),
         }
     }
@@ -80,7 +80,7 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for BufferView {
     fn drop(&mut self) {
         // SAFETY: it was filled by `PyObject_GetBuffer`, and the thread is attached.
         unsafe { ffi::PyBuffer_Release(&mut self.0) };
@@ -114,18 +114,18 @@ pub(crate) fn put_object<'py>(
         None => known::new_key(py, prefix),
     };
     if known::is_bytes(value) {
-        let lent = Lent::of(value)?;
-        put(py, client, &key, &known::BYTES_HEAD, &[lent], expires)?;
+        let view = BufferView::of(value)?;
+        put(py, client, &key, &known::BYTES_HEAD, &[view], expires)?;
     } else if let Some(head) = known::head_of_array(value)?
-        && let Ok(lent) = Lent::of(value)
+        && let Ok(view) = BufferView::of(value)
     {
-        put(py, client, &key, head.as_bytes(), &[lent], expires)?;
+        put(py, client, &key, head.as_bytes(), &[view], expires)?;
     } else {
         let encoded = encode.call1((value,))?;
         let (head, buffers): (Bound<'py, PyBytes>, Bound<'py, PyTuple>) = encoded.extract()?;
-        let lent = buffers.iter().map(|buffer| Lent::of(&buffer));
-        let lent: SmallVec<[Lent; 4]> = lent.collect::<PyResult<_>>()?;
-        put(py, client, &key, head.as_bytes(), &lent, expires)?;
+        let views = buffers.iter().map(|buffer| BufferView::of(&buffer));
+        let views: SmallVec<[BufferView; 4]> = views.collect::<PyResult<_>>()?;
+        put(py, client, &key, head.as_bytes(), &views, expires)?;
     }
     Ok(PyBytes::new(py, &key[id..]))
 }
@@ -162,10 +162,10 @@ fn put(
     client: &Client,
     key: &[u8],
     head: &[u8],
-    lent: &[Lent],
+    views: &[BufferView],
     expires: u64,
 ) -> PyResult<()> {
-    let pieces: SmallVec<[&[u8]; 4]> = lent.iter().map(Lent::bytes).collect();
+    let pieces: SmallVec<[&[u8]; 4]> = views.iter().map(BufferView::bytes).collect();
     let mut length = head.len();
     for piece in &pieces {
         length = padded(length) + piece.len();
@@ -246,7 +246,7 @@ fn give<'py>(
                 start: Place(start.cast_mut()),
                 length,
                 shared,
-                whole: Attached::new(Some(whole)),
+                whole: GilCell::new(Some(whole)),
             };
             Ok(Some(Bound::new(py, block)?.into_any()))
         }
@@ -448,7 +448,7 @@ pub(crate) struct Block {
     length: usize,
     shared: Arc<OpenStore>,
     /// What keeps it; none once it is let go.
-    whole: Attached<Option<Whole>>,
+    whole: GilCell<Option<Whole>>,
 }
 
 impl Block {
@@ -505,7 +505,7 @@ pub(crate) struct Draft {
     start: Place,
     length: usize,
     shared: Arc<OpenStore>,
-    state: Attached<Filling>,
+    state: GilCell<Filling>,
 }
 
 struct Filling {
@@ -546,7 +546,7 @@ pub(crate) fn draft_object(
         id,
         start,
         length,
-        state: Attached::new(Filling {
+        state: GilCell::new(Filling {
             memory: Some(memory),
             views: 0,
         }),

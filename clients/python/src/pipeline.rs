@@ -12,7 +12,7 @@ use crate::conversion::reply::{Answer, Objects, shaped};
 use crate::conversion::shape::{self, Shape};
 use crate::error;
 use crate::execute::with_words;
-use crate::taken::{Begun, run_keeping};
+use crate::taken::{Tickets, run_keeping};
 use crate::threads::nonblocking::Locked;
 
 /// The parts of a command of a pipeline: its words, and what is said about its reply.
@@ -96,22 +96,22 @@ fn run_all<'py>(
                 last = Some((replies.len(), is_multi));
             }
             let mut reply = Objects::new(py, &client.codec, decode);
-            let begun = match taken {
+            let tickets = match taken {
                 None => None,
                 Some(_) if context.session.queued().is_some() => {
                     let is_end = words.first().is_some_and(|name| *name == b"EXEC");
-                    let begun = match is_end {
-                        true => begun_within(client, shared, context, commands, replies.len())?,
+                    let queued = match is_end {
+                        true => tickets_within(client, shared, context, commands, replies.len())?,
                         false => Vec::new(),
                     };
-                    (!begun.is_empty()).then_some(Begun::Many(begun))
+                    (!queued.is_empty()).then_some(Tickets::Many(queued))
                 }
-                Some(_) => shared.taking(&*context.session, words).map(Begun::One),
+                Some(_) => shared.taking(&*context.session, words).map(Tickets::One),
             };
-            match (begun, taken) {
-                (Some(begun), Some(list)) => {
+            match (tickets, taken) {
+                (Some(tickets), Some(list)) => {
                     let to = (list, &mut reply);
-                    run_keeping(py, client, shared, context, words, begun, to)?;
+                    run_keeping(py, client, shared, context, words, tickets, to)?;
                 }
                 _ => execute(context, words, &mut reply)
                     .or_else(|blocked| run_on(context, blocked, words, &mut reply))
@@ -144,30 +144,30 @@ fn run_all<'py>(
 }
 
 /// Those of the commands from the last MULTI to the EXEC at `end` that take something, and their places.
-fn begun_within(
+fn tickets_within(
     client: &Client,
     shared: &OpenStore,
     context: &Context<'_>,
     commands: &Bound<'_, PyList>,
     end: usize,
 ) -> PyResult<Vec<(usize, Taken)>> {
-    let mut begun = Vec::new();
+    let mut tickets = Vec::new();
     let mut place = 0;
     for command in commands.iter().take(end) {
         let (words, _) = parts(&command)?;
         with_words(&client.codec, words.iter_borrowed(), |words| {
             if words.first().is_some_and(|name| *name == b"MULTI") {
-                begun.clear();
+                tickets.clear();
                 place = 0;
                 return Ok(());
             }
             let taken = shared.taking(&*context.session, words);
-            begun.extend(taken.map(|taken| (place, taken)));
+            tickets.extend(taken.map(|taken| (place, taken)));
             place += 1;
             Ok(())
         })?;
     }
-    Ok(begun)
+    Ok(tickets)
 }
 
 /// Ends a transaction that was begun.

@@ -14,7 +14,7 @@ use undercroft_embedded::{OpenStore, Taken, run_on};
 
 use crate::client::Client;
 use crate::conversion::codec::Codec;
-use crate::conversion::references::Held;
+use crate::conversion::references::References;
 use crate::conversion::reply::{Answer, Objects};
 use crate::conversion::shape::{self, Shape};
 use crate::error;
@@ -22,8 +22,8 @@ use crate::execute::{Argument, FEW, encode};
 use crate::methods::fastcall::{Call, Miss, Outcome, is_word};
 use crate::methods::row::{Row, Word};
 use crate::pipeline::{TRIES, end_transaction};
-use crate::taken::{Begun, run_keeping};
-use crate::threads::gil_cell::Attached;
+use crate::taken::{Tickets, run_keeping};
+use crate::threads::gil_cell::GilCell;
 use crate::threads::nonblocking::Locked;
 use crate::waiters::waits;
 
@@ -36,10 +36,10 @@ pub(crate) struct Queue {
     client: Py<Client>,
     /// The pipeline's own connection, from when on one is needed: it remembers the watched keys, a transaction that goes
     /// on later, and what commands that are no rows of the table may change.
-    link: Attached<Option<Py<Client>>>,
+    link: GilCell<Option<Py<Client>>>,
     /// Results go through functions of the program's own, which redis-py's methods call.
     shaped: bool,
-    state: Attached<State>,
+    state: GilCell<State>,
     /// Keys are watched: commands are run at once, up to MULTI.
     watching: AtomicBool,
     /// There was a MULTI.
@@ -82,7 +82,7 @@ struct Run {
     /// The results of those that were run.
     results: Vec<Py<PyAny>>,
     /// Those of the transaction that take something, and their places.
-    begun: Vec<(usize, Taken)>,
+    tickets: Vec<(usize, Taken)>,
     /// The first one that failed, and with what.
     failed: Option<(usize, Py<PyAny>)>,
     /// It goes on in the store that the name means now where its own was removed.
@@ -139,11 +139,11 @@ impl Row {
             return Err(Miss::UNUSUAL);
         }
         let codec = &queue.client.get().codec;
-        let mut held = Held::default();
-        let spread = self.spread(call, codec.raises, &mut held)?;
-        let mut words = SmallVec::with_capacity(spread.words.len() + 1);
+        let mut references = References::default();
+        let parsed = self.parse(call, codec.raises, &mut references)?;
+        let mut words = SmallVec::with_capacity(parsed.words.len() + 1);
         words.push(Kept::Literal(self.command));
-        for word in spread.words {
+        for word in parsed.words {
             words.push(match word {
                 // SAFETY: the thread is attached and the object is valid; what a list or a dictionary held is kept
                 // alive.
@@ -159,7 +159,7 @@ impl Row {
         }
         let command = Command {
             words,
-            shape: Some(spread.shape),
+            shape: Some(parsed.shape),
             options: None,
             is_row: true,
         };
@@ -286,9 +286,9 @@ impl Run {
             let held_nothing = context.session.holds_nothing();
             let answer = match shared.taking(&*context.session, &words) {
                 None => answer(py, link, context, &words, &mut reply)?,
-                Some(begun) => {
-                    let (begun, to) = (Begun::One(begun), (taken, &mut reply));
-                    run_keeping(py, link, shared, context, &words, begun, to)?;
+                Some(ticket) => {
+                    let (tickets, to) = (Tickets::One(ticket), (taken, &mut reply));
+                    run_keeping(py, link, shared, context, &words, tickets, to)?;
                     context.session.finish_command();
                     reply.finish()?
                 }
@@ -339,8 +339,8 @@ impl Run {
         for command in &commands[self.done..] {
             command.encode(py, codec, &mut words)?;
             let words = bytes(&words);
-            if let Some(begun) = shared.taking(&*context.session, &words) {
-                self.begun.push((self.done, begun));
+            if let Some(ticket) = shared.taking(&*context.session, &words) {
+                self.tickets.push((self.done, ticket));
             }
             // Only whether it was queued is asked.
             let mut reply = reply().shaped(Shape::Ok);
@@ -359,12 +359,12 @@ impl Run {
             .map(|command| command.shape.unwrap_or(Shape::Reply))
             .collect();
         let mut reply = reply().each(&shapes);
-        let answer = match self.begun.is_empty() {
+        let answer = match self.tickets.is_empty() {
             true => answer(py, link, context, &[b"EXEC"], &mut reply)?,
             false => {
                 // A run that meets a lock here is gone on with, with all that it has begun.
-                let (begun, to) = (Begun::Many(self.begun.clone()), (taken, &mut reply));
-                run_keeping(py, link, shared, context, &[b"EXEC"], begun, to)?;
+                let (tickets, to) = (Tickets::Many(self.tickets.clone()), (taken, &mut reply));
+                run_keeping(py, link, shared, context, &[b"EXEC"], tickets, to)?;
                 context.session.finish_command();
                 reply.finish()?
             }
@@ -395,9 +395,9 @@ impl Queue {
     ) -> PyResult<Queue> {
         Ok(Queue {
             client: client.clone().unbind(),
-            link: Attached::new(None),
+            link: GilCell::new(None),
             shaped: client.get().is_shaped(),
-            state: Attached::new(State::default()),
+            state: GilCell::new(State::default()),
             watching: AtomicBool::new(false),
             explicit: AtomicBool::new(false),
         })

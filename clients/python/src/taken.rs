@@ -31,7 +31,7 @@ impl Took {
 
 /// The tickets made before a command runs that takes something: its own, or for EXEC those of the queued commands, each
 /// with the command's place in the transaction.
-pub(crate) enum Begun {
+pub(crate) enum Tickets {
     One(Taken),
     Many(Vec<(usize, Taken)>),
 }
@@ -58,7 +58,7 @@ pub(crate) fn run_keeping(
     shared: &OpenStore,
     context: &mut Context<'_>,
     words: &[&[u8]],
-    begun: Begun,
+    tickets: Tickets,
     (list, reply): (&Bound<'_, PyList>, &mut Objects<'_, '_>),
 ) -> PyResult<()> {
     let mut recorder = Recorder::new();
@@ -67,12 +67,12 @@ pub(crate) fn run_keeping(
         .map_err(|blocked| error::raise_blocked(py, client.codec.raises, &blocked))?;
     let whole = recorder.finish().ok().and_then(|mut all| all.pop());
     let whole = whole.unwrap_or(Tree::Null);
-    match begun {
-        Begun::One(taken) => {
+    match tickets {
+        Tickets::One(taken) => {
             let took = keep(py, shared, list, taken.with_reply(whole))?;
             took.get().reply().write(reply);
         }
-        Begun::Many(all) => {
+        Tickets::Many(all) => {
             // EXEC answers with the replies to the commands in their places, if it has run them.
             let replies = match &whole {
                 Tree::Array(replies) => &replies[..],

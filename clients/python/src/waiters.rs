@@ -26,7 +26,7 @@ use crate::error::{self, ConnectionError};
 use crate::execute::with_words;
 use crate::taken;
 use crate::threads::busy::Busy;
-use crate::threads::gil_cell::Attached;
+use crate::threads::gil_cell::GilCell;
 use crate::threads::nonblocking::Locked;
 
 /// Between two looks at all keys that are waited for (M4).
@@ -76,7 +76,7 @@ pub(crate) struct Wait {
     /// It looks at a channel: there is no reply, and its task calls the channel again.
     looks: bool,
     /// What is to be given back where the answer does not arrive.
-    begun: Attached<Option<Taken>>,
+    begun: GilCell<Option<Taken>>,
 }
 
 /// How a wait stands.
@@ -251,7 +251,7 @@ impl Waiters {
                     client,
                     decode,
                     looks: false,
-                    begun: Attached::new(begun.take()),
+                    begun: GilCell::new(begun.take()),
                 };
                 let wait = Py::new(py, wait).inspect_err(|_| state.seated.0.give_up(ticket))?;
                 state.waits.insert(ticket, wait.clone_ref(py));
@@ -353,7 +353,7 @@ impl Waiters {
                 client: client.clone().unbind(),
                 decode: false,
                 looks: true,
-                begun: Attached::new(None),
+                begun: GilCell::new(None),
             };
             let wait = Py::new(py, wait).inspect_err(|_| state.seated.0.give_up(ticket))?;
             state.waits.insert(ticket, wait.clone_ref(py));

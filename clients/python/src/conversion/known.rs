@@ -8,7 +8,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
 use smallvec::SmallVec;
 
-use crate::threads::gil_cell::Attached;
+use crate::threads::gil_cell::GilCell;
 
 /// Begins every object; the byte behind it says of which kind it is.
 const MAGIC: [u8; 3] = *b"\xc1UO";
@@ -23,7 +23,7 @@ static NDARRAY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 static HEADS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
 /// By the head of an array: its shape, its type, where its items begin, and where they end.
 static SHAPES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
-static IDS: PyOnceLock<Attached<Ids>> = PyOnceLock::new();
+static IDS: PyOnceLock<GilCell<Ids>> = PyOnceLock::new();
 
 /// Ids that no other process makes, nor a child that is forked.
 #[derive(Default)]
@@ -35,7 +35,7 @@ struct Ids {
 /// A new id behind a prefix: the key of an object. Returns where the id begins, too.
 pub(crate) fn new_key(py: Python<'_>, prefix: &[u8]) -> (SmallVec<[u8; 64]>, usize) {
     let mut key = SmallVec::from_slice(prefix);
-    let ids = IDS.get_or_init(py, || Attached::new(Ids::default()));
+    let ids = IDS.get_or_init(py, || GilCell::new(Ids::default()));
     let number = ids.with(py, |ids| {
         key.extend_from_slice(&ids.start);
         ids.next += 1;
@@ -60,7 +60,7 @@ fn new_id(py: Python<'_>) -> Bound<'_, PyBytes> {
 /// From now on ids begin so: nobody else's do. Called in a forked child again.
 #[pyfunction]
 fn begin_ids(py: Python<'_>, start: Vec<u8>) {
-    let ids = IDS.get_or_init(py, || Attached::new(Ids::default()));
+    let ids = IDS.get_or_init(py, || GilCell::new(Ids::default()));
     ids.with(py, |ids| *ids = Ids { start, next: 0 });
 }
 

@@ -6,9 +6,9 @@ use smallvec::SmallVec;
 /// Keeps objects alive whose bytes are in use, for the time in which other
 /// threads may run and change the list or dictionary they came from.
 #[derive(Default)]
-pub(crate) struct Held(SmallVec<[*mut ffi::PyObject; 16]>);
+pub(crate) struct References(SmallVec<[*mut ffi::PyObject; 16]>);
 
-impl Held {
+impl References {
     /// Keeps an object alive.
     ///
     /// # Safety
@@ -19,19 +19,17 @@ impl Held {
         unsafe { ffi::Py_INCREF(object) };
         self.0.push(object);
     }
-}
 
-impl Held {
     /// Takes over a reference.
     pub(crate) fn take(&mut self, object: *mut ffi::PyObject) {
         self.0.push(object);
     }
 }
 
-impl Drop for Held {
+impl Drop for References {
     fn drop(&mut self) {
         for &object in &self.0 {
-            // SAFETY: `keep` took a reference to each.
+            // SAFETY: `keep` made a reference to each, or `take` was given one.
             unsafe { ffi::Py_DECREF(object) };
         }
     }

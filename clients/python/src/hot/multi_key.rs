@@ -8,7 +8,7 @@ use undercroft_engine::{Held as Value, Key, Values};
 
 use super::keys::items;
 use crate::conversion::codec;
-use crate::conversion::references::Held;
+use crate::conversion::references::References;
 use crate::execute::Argument;
 use crate::hot::Hot;
 use crate::methods::fastcall::{Call, Miss, Outcome};
@@ -27,12 +27,12 @@ impl Hot for Mget {
         };
         // SAFETY: the thread is attached and the arguments are valid objects.
         let listed = unsafe { items(*first) };
-        let mut held = Held::default();
+        let mut references = References::default();
         let mut names: SmallVec<[&[u8]; FEW]> = SmallVec::new();
         for &name in listed.iter().flatten() {
             // SAFETY: the list's items are valid now; another thread may take
             // them out of it while this one waits.
-            unsafe { held.keep(name) };
+            unsafe { references.keep(name) };
             names.push(call.bytes(name)?);
         }
         let rest = if listed.is_some() { rest } else { arguments };
@@ -53,16 +53,16 @@ fn get_many(call: &Call<'_, '_>, names: &[&[u8]]) -> Outcome {
         .access()
         .read_values(database, &keys, &mut values)
         .map_err(|error| call.failed(&shared, error))?;
-    for (key, held) in keys.iter().zip(values.iter()) {
-        store.looked_up(database, key, held != Value::Missing);
+    for (key, value) in keys.iter().zip(values.iter()) {
+        store.looked_up(database, key, value != Value::Missing);
     }
     // SAFETY: the thread is attached.
     let list = unsafe { ffi::PyList_New(values.len() as ffi::Py_ssize_t) };
     if list.is_null() {
         return Err(Miss::set());
     }
-    for (index, held) in values.iter().enumerate() {
-        let value = match held {
+    for (index, found) in values.iter().enumerate() {
+        let value = match found {
             Value::Text(text) => call.client.codec.object(call.py, text),
             Value::Missing | Value::Other => codec::none(call.py),
         };
@@ -85,7 +85,7 @@ impl Hot for Mset {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         let &[mapping] = call.exactly()?;
-        let mut held = Held::default();
+        let mut references = References::default();
         let mut given: SmallVec<[(&[u8], Argument<'_>); FEW]> = SmallVec::new();
         let (mut position, mut name, mut value) = (0, ptr::null_mut(), ptr::null_mut());
         // SAFETY: the mapping is a valid object; a dictionary is walked only
@@ -95,8 +95,8 @@ impl Hot for Mset {
                 return Err(Miss::UNUSUAL);
             }
             while ffi::PyDict_Next(mapping, &mut position, &mut name, &mut value) != 0 {
-                held.keep(name);
-                held.keep(value);
+                references.keep(name);
+                references.keep(value);
                 given.push((call.bytes(name)?, call.word(value)?));
             }
         }

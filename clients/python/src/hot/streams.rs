@@ -16,7 +16,7 @@ use undercroft_engine::{
 
 use crate::client::Use;
 use crate::conversion::codec;
-use crate::conversion::references::Held;
+use crate::conversion::references::References;
 use crate::error;
 use crate::execute::{Argument, FEW};
 use crate::hot::{Hot, Taking};
@@ -326,9 +326,9 @@ impl Hot for Xadd {
         };
         let create = !nomkstream.map(truth).transpose()?.unwrap_or(false);
         let about = approximate.map(truth).transpose()?.unwrap_or(true);
-        let mut held = Held::default();
+        let mut references = References::default();
         let mut words: SmallVec<[Word; FEW]> = SmallVec::new();
-        if pairs(fields, false, &mut held, &mut words)? == 0 {
+        if pairs(fields, false, &mut references, &mut words)? == 0 {
             return Err(Miss::UNUSUAL);
         }
         let mut given: SmallVec<[Argument<'_>; FEW]> = SmallVec::with_capacity(words.len());
@@ -470,9 +470,9 @@ impl Hot for Xread {
     fn call(call: &Call<'_, '_>) -> Outcome {
         let [streams, most, block] = arguments(call, [b"streams", b"count", b"block"])?;
         let (name, behind) = only_stream(streams)?;
-        let mut held = Held::default();
+        let mut references = References::default();
         // SAFETY: it is valid now; another thread may take it out of the dictionary later.
-        unsafe { held.keep(name) };
+        unsafe { references.keep(name) };
         let name = call.bytes(name)?;
         let behind = id(call, behind, 0)?;
         let from = behind.next().ok_or(Miss::UNUSUAL)?;
@@ -521,9 +521,9 @@ impl Taking for Xreadgroup {
         ];
         let [group, consumer, streams, most, block, noack] = arguments(call, names)?;
         let (name, behind) = only_stream(streams)?;
-        let mut held = Held::default();
+        let mut references = References::default();
         // SAFETY: it is valid now; another thread may take it out of the dictionary later.
-        unsafe { held.keep(name) };
+        unsafe { references.keep(name) };
         if call.bytes(behind)? != b">" {
             return Err(Miss::UNUSUAL);
         }

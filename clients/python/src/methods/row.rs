@@ -8,16 +8,16 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use smallvec::SmallVec;
 
-use crate::conversion::references::Held;
+use crate::conversion::references::References;
 use crate::conversion::shape::Shape;
 use crate::error::Raises;
 use crate::execute::{Argument, FEW, ask};
 use crate::hot::items;
 use crate::methods::fastcall::{Call, Miss, Outcome};
 
-/// What becomes of a parameter.
+/// The kind of a parameter: which words of the command it becomes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Becomes {
+pub(crate) enum ParameterKind {
     /// A word.
     Word,
     /// A word, which is this one where it is not given.
@@ -57,7 +57,7 @@ pub(crate) enum Becomes {
 /// A parameter of a method.
 pub(crate) struct Parameter {
     pub(crate) name: &'static str,
-    pub(crate) becomes: Becomes,
+    pub(crate) kind: ParameterKind,
 }
 
 /// One row of the table.
@@ -78,13 +78,16 @@ pub(crate) struct Row {
 /// parameters become nothing. None where there is no such number.
 pub(crate) const fn leading_words(parameters: &[Parameter]) -> Option<usize> {
     let mut words = 0;
-    while words < parameters.len() && matches!(parameters[words].becomes, Becomes::Word) {
+    while words < parameters.len() && matches!(parameters[words].kind, ParameterKind::Word) {
         words += 1;
     }
     let mut other = words;
     while other < parameters.len() {
-        match parameters[other].becomes {
-            Becomes::Named(_) | Becomes::Flag(_) | Becomes::Turn(..) | Becomes::Maybe => {}
+        match parameters[other].kind {
+            ParameterKind::Named(_)
+            | ParameterKind::Flag(_)
+            | ParameterKind::Turn(..)
+            | ParameterKind::Maybe => {}
             _ => return None,
         }
         other += 1;
@@ -104,8 +107,8 @@ pub(crate) enum Word {
     Literal(&'static str),
 }
 
-/// The words that a call's arguments became.
-pub(crate) struct Spread {
+/// A call whose arguments have become words.
+pub(crate) struct ParsedCall {
     /// In their order, without the command's name.
     pub(crate) words: SmallVec<[Word; FEW]>,
     pub(crate) shape: Shape,
@@ -114,45 +117,45 @@ pub(crate) struct Spread {
 }
 
 impl Row {
-    /// The words of a call. What a list or a dictionary holds is kept alive by `held`.
+    /// Parses the arguments of a call. What a list or a dictionary holds is kept alive by `references`.
     #[inline]
-    pub(crate) fn spread<C>(
+    pub(crate) fn parse<C>(
         &self,
         call: &Call<'_, '_, C>,
         raises: Raises,
-        held: &mut Held,
-    ) -> Result<Spread, Miss> {
-        let mut spread = Spread {
+        references: &mut References,
+    ) -> Result<ParsedCall, Miss> {
+        let mut parsed = ParsedCall {
             words: SmallVec::new(),
             shape: self.shape,
             options: 0,
         };
         match call.unnamed() {
             Ok(given) if self.leading == Some(given.len()) => {
-                spread
+                parsed
                     .words
                     .extend(given.iter().map(|&object| Word::Object(object)));
             }
-            _ => self.spread_any(call, raises, held, &mut spread)?,
+            _ => self.parse_any(call, raises, references, &mut parsed)?,
         }
         // redis-py refuses some options together, which a server might take or refuse with other words.
-        match raises == Raises::RedisPys && spread.options > 1 {
+        match raises == Raises::RedisPys && parsed.options > 1 {
             true => Err(Miss::UNUSUAL),
-            false => Ok(spread),
+            false => Ok(parsed),
         }
     }
 
-    fn spread_any<C>(
+    fn parse_any<C>(
         &self,
         call: &Call<'_, '_, C>,
         raises: Raises,
-        held: &mut Held,
-        spread: &mut Spread,
+        references: &mut References,
+        parsed: &mut ParsedCall,
     ) -> Result<(), Miss> {
         let given = call.by_position();
         let (mut place, mut unused, mut first, mut last) = (0, call.names_count(), None, None);
-        for Parameter { name, becomes } in self.parameters {
-            let value = if *becomes == Becomes::Words {
+        for Parameter { name, kind } in self.parameters {
+            let value = if *kind == ParameterKind::Words {
                 None
             } else if let Some(&value) = given.get(place) {
                 place += 1;
@@ -164,59 +167,63 @@ impl Row {
             };
             let rest = given.get(place..).unwrap_or_default();
             let told = value.filter(|&value| !is_none(value));
-            let words = &mut spread.words;
-            match (*becomes, value) {
-                (Becomes::Word, Some(value)) | (Becomes::Or(_) | Becomes::Amount, Some(value)) => {
+            let words = &mut parsed.words;
+            match (*kind, value) {
+                (ParameterKind::Word, Some(value))
+                | (ParameterKind::Or(_) | ParameterKind::Amount, Some(value)) => {
                     words.push(Word::Object(value));
                 }
-                (Becomes::Or(other), None) => words.push(Word::Literal(other)),
-                (Becomes::Amount, None) => words.push(Word::Object(one(held)?)),
-                (Becomes::Maybe, _) => words.extend(told.map(Word::Object)),
-                (Becomes::First(_), _) => first = told,
-                (Becomes::Second, _) => match (first.take(), told) {
+                (ParameterKind::Or(other), None) => words.push(Word::Literal(other)),
+                (ParameterKind::Amount, None) => words.push(Word::Object(one(references)?)),
+                (ParameterKind::Maybe, _) => words.extend(told.map(Word::Object)),
+                (ParameterKind::First(_), _) => first = told,
+                (ParameterKind::Second, _) => match (first.take(), told) {
                     (Some(one), Some(other)) => {
                         words.extend(self.literal_before(name).map(Word::Literal));
                         words.extend([Word::Object(one), Word::Object(other)]);
-                        spread.options += 1;
+                        parsed.options += 1;
                     }
                     (None, None) => {}
                     _ => return Err(Miss::UNUSUAL),
                 },
-                (Becomes::Named(literal), _) => {
+                (ParameterKind::Named(literal), _) => {
                     if let Some(value) = told {
                         // redis-py takes times and numbers as texts, too, or refuses them.
                         if raises == Raises::RedisPys && !is_integer(value) {
                             return Err(Miss::UNUSUAL);
                         }
                         words.extend([Word::Literal(literal), Word::Object(value)]);
-                        spread.options += 1;
+                        parsed.options += 1;
                     }
                 }
-                (Becomes::Flag(literal) | Becomes::Turn(literal, _), _) => {
+                (ParameterKind::Flag(literal) | ParameterKind::Turn(literal, _), _) => {
                     if told.map(truth).transpose()?.unwrap_or(false) {
                         words.push(Word::Literal(literal));
-                        spread.options += 1;
-                        if let Becomes::Turn(_, shape) = *becomes {
-                            spread.shape = shape;
+                        parsed.options += 1;
+                        if let ParameterKind::Turn(_, shape) = *kind {
+                            parsed.shape = shape;
                         }
                     }
                 }
-                (Becomes::Float, Some(value)) if !is_float_type(value) => {
+                (ParameterKind::Float, Some(value)) if !is_float_type(value) => {
                     return Err(Miss::UNUSUAL);
                 }
-                (Becomes::Float, _) => {}
-                (Becomes::Words, _) => {
+                (ParameterKind::Float, _) => {}
+                (ParameterKind::Words, _) => {
                     words.extend(rest.iter().map(|&object| Word::Object(object)));
                     place = given.len();
                 }
-                (Becomes::Listed, Some(value)) if !rest.is_empty() => {
+                (ParameterKind::Listed, Some(value)) if !rest.is_empty() => {
                     words.push(Word::Object(value));
                     words.extend(rest.iter().map(|&object| Word::Object(object)));
                     place = given.len();
                 }
-                (Becomes::Listed | Becomes::List | Becomes::MaybeList, Some(value)) => {
+                (
+                    ParameterKind::Listed | ParameterKind::List | ParameterKind::MaybeList,
+                    Some(value),
+                ) => {
                     // As redis-py's methods take them.
-                    if *becomes != Becomes::Listed && told.is_some() && !is_list(value) {
+                    if *kind != ParameterKind::Listed && told.is_some() && !is_list(value) {
                         return Err(Miss::UNUSUAL);
                     }
                     // SAFETY: the thread is attached and the argument is a valid object.
@@ -228,53 +235,56 @@ impl Row {
                             }
                             for item in items {
                                 // SAFETY: it is valid now; another thread may take it out of the list later.
-                                unsafe { held.keep(item) };
+                                unsafe { references.keep(item) };
                                 words.push(Word::Object(item));
                             }
                         }
-                        None if *becomes == Becomes::Listed => words.push(Word::Object(value)),
-                        None if *becomes == Becomes::MaybeList && told.is_none() => {}
+                        None if *kind == ParameterKind::Listed => words.push(Word::Object(value)),
+                        None if *kind == ParameterKind::MaybeList && told.is_none() => {}
                         None => return Err(Miss::UNUSUAL),
                     }
-                    spread.options += usize::from(*becomes == Becomes::MaybeList && told.is_some());
+                    parsed.options +=
+                        usize::from(*kind == ParameterKind::MaybeList && told.is_some());
                 }
-                (Becomes::Fields, Some(value)) | (Becomes::Scores, Some(value)) => {
-                    last = (*becomes == Becomes::Scores).then_some(value);
-                    if last.is_none() && pairs(value, false, held, words)? == 0 {
+                (ParameterKind::Fields, Some(value)) | (ParameterKind::Scores, Some(value)) => {
+                    last = (*kind == ParameterKind::Scores).then_some(value);
+                    if last.is_none() && pairs(value, false, references, words)? == 0 {
                         // redis-py has answers of its own.
                         if raises == Raises::RedisPys {
                             return Err(Miss::UNUSUAL);
                         }
                     }
                 }
-                (Becomes::MaybeFields, _) => {
+                (ParameterKind::MaybeFields, _) => {
                     if let Some(value) = told {
-                        pairs(value, false, held, words)?;
-                        spread.options += 1;
+                        pairs(value, false, references, words)?;
+                        parsed.options += 1;
                     }
                 }
-                (Becomes::MaybeList, None) => {}
-                (Becomes::Word | Becomes::Listed | Becomes::List, None)
-                | (Becomes::Fields | Becomes::Scores, None) => return Err(Miss::UNUSUAL),
+                (ParameterKind::MaybeList, None) => {}
+                (ParameterKind::Word | ParameterKind::Listed | ParameterKind::List, None)
+                | (ParameterKind::Fields | ParameterKind::Scores, None) => {
+                    return Err(Miss::UNUSUAL);
+                }
             }
         }
         if place < given.len() || unused > 0 {
             return Err(Miss::UNUSUAL);
         }
         if let Some(scores) = last {
-            let count = pairs(scores, true, held, &mut spread.words)?;
-            let is_one = count == 1 || count > 1 && spread.shape == self.shape;
+            let count = pairs(scores, true, references, &mut parsed.words)?;
+            let is_one = count == 1 || count > 1 && parsed.shape == self.shape;
             if !is_one && raises == Raises::RedisPys {
                 return Err(Miss::UNUSUAL);
             }
         }
         // Without keys, or fields and values, it is redis-py's to refuse.
-        let mut becomes = self.parameters.iter().map(|parameter| parameter.becomes);
-        let least = match becomes.any(|becomes| becomes == Becomes::MaybeFields) {
+        let mut kinds = self.parameters.iter().map(|parameter| parameter.kind);
+        let least = match kinds.any(|kind| kind == ParameterKind::MaybeFields) {
             true => 3,
             false => 1,
         };
-        match spread.words.len() < least && raises == Raises::RedisPys {
+        match parsed.words.len() < least && raises == Raises::RedisPys {
             true => Err(Miss::UNUSUAL),
             false => Ok(()),
         }
@@ -284,8 +294,8 @@ impl Row {
     fn literal_before(&self, name: &str) -> Option<&'static str> {
         let mut both = self.parameters.windows(2);
         let both = both.find(|both| both[1].name == name)?;
-        match both[0].becomes {
-            Becomes::First(literal) if !literal.is_empty() => Some(literal),
+        match both[0].kind {
+            ParameterKind::First(literal) if !literal.is_empty() => Some(literal),
             _ => None,
         }
     }
@@ -299,10 +309,10 @@ impl Row {
         if call.client.is_shaped() {
             return Err(Miss::UNUSUAL);
         }
-        let mut held = Held::default();
-        let spread = self.spread(call, call.client.codec.raises, &mut held)?;
-        let mut given: SmallVec<[Argument<'_>; FEW]> = SmallVec::with_capacity(spread.words.len());
-        for word in spread.words {
+        let mut references = References::default();
+        let parsed = self.parse(call, call.client.codec.raises, &mut references)?;
+        let mut given: SmallVec<[Argument<'_>; FEW]> = SmallVec::with_capacity(parsed.words.len());
+        for word in parsed.words {
             given.push(match word {
                 Word::Object(object) => call.word(object)?,
                 Word::Literal(text) => Argument::Of(text.as_bytes()),
@@ -311,33 +321,36 @@ impl Row {
         let mut words: SmallVec<[&[u8]; FEW]> = SmallVec::with_capacity(given.len() + 1);
         words.push(self.command.as_bytes());
         words.extend(given.iter().map(Argument::bytes));
-        let result = ask(call.client, call.py, &words, true, spread.shape, taken);
+        let result = ask(call.client, call.py, &words, true, parsed.shape, taken);
         result.map(Bound::into_ptr).map_err(Miss::from)
     }
 
     /// The method's signature and what it does, as the interpreter wants to have it.
     pub(crate) fn text(&self) -> String {
         let mut text = format!("{}($self", self.name);
-        for Parameter { name, becomes } in self.parameters {
-            let written = match becomes {
-                Becomes::Word | Becomes::List | Becomes::Fields | Becomes::Scores => {
+        for Parameter { name, kind } in self.parameters {
+            let written = match kind {
+                ParameterKind::Word
+                | ParameterKind::List
+                | ParameterKind::Fields
+                | ParameterKind::Scores => {
                     write!(text, ", {name}")
                 }
-                Becomes::Or(other) if other.parse::<f64>().is_ok() => {
+                ParameterKind::Or(other) if other.parse::<f64>().is_ok() => {
                     write!(text, ", {name}={other}")
                 }
-                Becomes::Or(other) => write!(text, ", {name}='{other}'"),
-                Becomes::Amount => write!(text, ", {name}=1"),
-                Becomes::Maybe
-                | Becomes::First(_)
-                | Becomes::Second
-                | Becomes::Named(_)
-                | Becomes::MaybeList
-                | Becomes::MaybeFields => write!(text, ", {name}=None"),
-                Becomes::Flag(_) | Becomes::Turn(..) => write!(text, ", {name}=False"),
-                Becomes::Float => write!(text, ", {name}=float"),
-                Becomes::Words => write!(text, ", *{name}"),
-                Becomes::Listed => write!(text, ", {name}, *args"),
+                ParameterKind::Or(other) => write!(text, ", {name}='{other}'"),
+                ParameterKind::Amount => write!(text, ", {name}=1"),
+                ParameterKind::Maybe
+                | ParameterKind::First(_)
+                | ParameterKind::Second
+                | ParameterKind::Named(_)
+                | ParameterKind::MaybeList
+                | ParameterKind::MaybeFields => write!(text, ", {name}=None"),
+                ParameterKind::Flag(_) | ParameterKind::Turn(..) => write!(text, ", {name}=False"),
+                ParameterKind::Float => write!(text, ", {name}=float"),
+                ParameterKind::Words => write!(text, ", *{name}"),
+                ParameterKind::Listed => write!(text, ", {name}, *args"),
             };
             written.expect("a text takes all that is written to it");
         }
@@ -345,14 +358,14 @@ impl Row {
     }
 }
 
-/// The number 1, kept alive by `held`.
-fn one(held: &mut Held) -> Result<*mut ffi::PyObject, Miss> {
+/// The number 1, kept alive by `references`.
+fn one(references: &mut References) -> Result<*mut ffi::PyObject, Miss> {
     // SAFETY: the thread is attached; a new reference, or null with an exception set.
     let one = unsafe { ffi::PyLong_FromLong(1) };
     if one.is_null() {
         return Err(Miss::set());
     }
-    held.take(one);
+    references.take(one);
     Ok(one)
 }
 
@@ -393,7 +406,7 @@ pub(crate) fn truth(object: *mut ffi::PyObject) -> Result<bool, Miss> {
 pub(crate) fn pairs(
     mapping: *mut ffi::PyObject,
     turned: bool,
-    held: &mut Held,
+    references: &mut References,
     words: &mut SmallVec<[Word; FEW]>,
 ) -> Result<usize, Miss> {
     let (mut position, mut name, mut value) = (0, ptr::null_mut(), ptr::null_mut());
@@ -405,8 +418,8 @@ pub(crate) fn pairs(
             return Err(Miss::UNUSUAL);
         }
         while ffi::PyDict_Next(mapping, &mut position, &mut name, &mut value) != 0 {
-            held.keep(name);
-            held.keep(value);
+            references.keep(name);
+            references.keep(value);
             let pair = match turned {
                 true => [value, name],
                 false => [name, value],

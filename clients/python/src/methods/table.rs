@@ -17,15 +17,15 @@ macro_rules! parameter {
     ($name:ident) => {
         Parameter {
             name: stringify!($name),
-            becomes: Becomes::Word,
+            kind: ParameterKind::Word,
         }
     };
-    ($name:ident: $becomes:expr) => {
+    ($name:ident: $kind:expr) => {
         Parameter {
             name: stringify!($name),
-            becomes: {
-                use Becomes::*;
-                $becomes
+            kind: {
+                use ParameterKind::*;
+                $kind
             },
         }
     };
@@ -36,12 +36,12 @@ macro_rules! parameter {
 macro_rules! rows {
     ($(
         $command:ident $name:ident $($room:ident::$hot:ident)?
-        [$($parameter:ident $(: $becomes:expr)?),*] => $shape:ident, $does:literal;
+        [$($parameter:ident $(: $kind:expr)?),*] => $shape:ident, $does:literal;
     )*) => {
         /// A type for each method.
         mod methods {
             use super::plain;
-            use crate::methods::row::{Becomes, Parameter, Row, leading_words};
+            use crate::methods::row::{ParameterKind, Parameter, Row, leading_words};
             use crate::conversion::shape::Shape;
 
             $(
@@ -49,7 +49,7 @@ macro_rules! rows {
                 pub(super) struct $name;
 
                 impl $name {
-                    const PARAMETERS: &'static [Parameter] = &[$(parameter!($parameter $(: $becomes)?)),*];
+                    const PARAMETERS: &'static [Parameter] = &[$(parameter!($parameter $(: $kind)?)),*];
 
                     pub(super) const ROW: &'static Row = &Row {
                         name: plain(stringify!($name)),

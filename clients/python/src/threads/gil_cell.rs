@@ -9,14 +9,14 @@ use pyo3::Python;
 /// The module is built for the stable ABI of interpreters with a global lock
 /// and declares that it relies on it, so a [`Python`] token proves that no
 /// other thread is inside [`with`](Self::with).
-pub(crate) struct Attached<T>(UnsafeCell<T>);
+pub(crate) struct GilCell<T>(UnsafeCell<T>);
 
 // SAFETY: all access goes through `with`, which needs the interpreter's lock.
-unsafe impl<T: Send> Sync for Attached<T> {}
+unsafe impl<T: Send> Sync for GilCell<T> {}
 
-impl<T> Attached<T> {
-    pub(crate) fn new(value: T) -> Attached<T> {
-        Attached(UnsafeCell::new(value))
+impl<T> GilCell<T> {
+    pub(crate) fn new(value: T) -> GilCell<T> {
+        GilCell(UnsafeCell::new(value))
     }
 
     /// Works on the value. `body` must not call into Python, which could let
