@@ -9,11 +9,11 @@ declare(strict_types=1);
 
 require_once __DIR__ . '/autoload.php';
 
-$names = ['Client', 'Pipeline', 'Replies', 'Words', 'KeyWords', 'Table', 'Connection/Address', 'Connection/Options',
-    'Connection/StreamConnection', 'Connection/NativeConnection', 'Connection/Wire', 'Connection/Kept',
-    'Connection/Waits', 'Resp/Encoder', 'Resp/Parser', 'Resp/Push',
-    'Serializer/Named', 'Session/Handler', 'Session/Holder', 'Scans', 'Watches', 'ArgumentException', 'ServerException',
-    'TimeoutException', 'ProtocolException', 'SerializerException', 'StoreException'];
+$names = ['Client', 'Pipeline', 'Commands/Replies', 'Commands/Words', 'Commands/KeyWords', 'Commands/Table',
+    'Connection/Address', 'Connection/Options', 'Connection/StreamConnection', 'Connection/NativeConnection',
+    'Connection/Wire', 'Connection/Kept', 'Connection/Waits', 'Resp/Encoder', 'Resp/Parser', 'Resp/Push',
+    'Serializer/Named', 'Session/Handler', 'Session/Holder', 'Scans', 'Watches', 'ArgumentException',
+    'ServerException', 'TimeoutException', 'ProtocolException', 'SerializerException', 'StoreException'];
 if (extension_loaded('undercroft')) {
     array_push($names, 'Connection/EmbeddedConnection', 'Resp/NativeParser');
 }

@@ -4,6 +4,10 @@ declare(strict_types=1);
 
 namespace Undercroft;
 
+use Undercroft\Commands\KeyWords;
+use Undercroft\Commands\Replies;
+use Undercroft\Commands\Table;
+use Undercroft\Commands\Words;
 use Undercroft\Connection\Address;
 use Undercroft\Connection\ClusterConnection;
 use Undercroft\Connection\Connection;

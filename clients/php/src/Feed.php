@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace Undercroft;
 
+use Undercroft\Commands\Replies;
+
 /**
  * A feed: a list of values of one size with attributes, filters and soft delete, of which any page takes the time of
  * the first one. Made by `$client->feed('board')`, or by a pipeline's, whose methods queue.

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Undercroft;
 
+use Undercroft\Commands\Replies;
 use Undercroft\Connection\Connection;
 use Undercroft\Serializer\Serializer;
 

@@ -3,7 +3,7 @@
 declare(strict_types=1);
 
 /**
- * The methods of the client: what tools/generate.php makes src/Commands and src/Table.php of.
+ * The methods of the client: what tools/generate.php makes the families and the table in src/Commands of.
  *
  * A command's name => `method(parameters): reply`. The server's command table adds what it does, how long it takes
  * and where its keys are. Parameters:

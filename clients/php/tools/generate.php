@@ -3,7 +3,7 @@
 declare(strict_types=1);
 
 /**
- * Makes src/Commands and src/Table.php of tools/commands.php, tools/others.php and a server's command table:
+ * Makes the families and the table in src/Commands of tools/commands.php, tools/others.php and a server's commands:
  *
  *     php clients/php/tools/generate.php tcp://127.0.0.1:6379 [FOLDER]
  *
@@ -70,10 +70,10 @@ final class Maker
                 $methods[] = $this->method($name, $line);
             }
             $files["Commands/$family.php"] = "<?php\n\ndeclare(strict_types=1);\n\nnamespace Undercroft\\Commands;\n\n"
-                . "use Undercroft\\Words;\n\n/** Made by tools/generate.php of tools/commands.php. */\n"
+                . "/** Made by tools/generate.php of tools/commands.php. */\n"
                 . "trait $family\n{\n" . implode("\n", $methods) . "}\n";
         }
-        $files['Table.php'] = $this->table($families);
+        $files['Commands/Table.php'] = $this->table($families);
         $files['Commands/Families.php'] = $this->families($families);
         return $files;
     }
@@ -215,7 +215,7 @@ final class Maker
         $pairs = static fn (array $map): array => array_map(
             static fn (string $name, string $value): string => "'$name'=>$value",
             array_keys($map), $map);
-        $text = "<?php\n\ndeclare(strict_types=1);\n\nnamespace Undercroft;\n\n"
+        $text = "<?php\n\ndeclare(strict_types=1);\n\nnamespace Undercroft\\Commands;\n\n"
             . "/** What is known of commands. Made by tools/generate.php of a server's command table. */\n"
             . "final class Table\n{\n    /** Commands that change nothing, which may be sent twice. */\n"
             . "    public const READS = [\n        "

@@ -14,7 +14,6 @@ const CROWDED: &[&str] = &[
     "bench/core",
     "clients/c/tests",
     "clients/php/extension",
-    "clients/php/src",
     "conformance/programs/python",
     "scripts",
 ];

@@ -6,9 +6,7 @@ namespace Undercroft\Commands;
 
 use Undercroft\Command;
 use Undercroft\Feed;
-use Undercroft\KeyWords;
 use Undercroft\Serializer\Serializer;
-use Undercroft\Words;
 
 /**
  * The parts of a client and of a pipeline that need no family of commands.

@@ -4,8 +4,6 @@ declare(strict_types=1);
 
 namespace Undercroft\Commands;
 
-use Undercroft\Words;
-
 /** How methods of commands make words of their arguments: keys get the prefix, and values go through the serializer. */
 trait Packing
 {

@@ -4,8 +4,6 @@ declare(strict_types=1);
 
 namespace Undercroft\Commands;
 
-use Undercroft\Words;
-
 /**
  * The commands of streams whose arguments follow no common pattern.
  *

@@ -4,8 +4,6 @@ declare(strict_types=1);
 
 namespace Undercroft\Commands;
 
-use Undercroft\Words;
-
 /** Made by tools/generate.php of tools/commands.php. */
 trait Strings
 {

@@ -5,7 +5,6 @@ declare(strict_types=1);
 namespace Undercroft\Commands;
 
 use Undercroft\ArgumentException;
-use Undercroft\Words;
 
 /** The commands whose arguments follow no common pattern. */
 trait Written

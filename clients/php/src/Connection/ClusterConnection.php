@@ -5,8 +5,8 @@ declare(strict_types=1);
 namespace Undercroft\Connection;
 
 use Undercroft\ArgumentException;
+use Undercroft\Commands\KeyWords;
 use Undercroft\ConnectionException;
-use Undercroft\KeyWords;
 use Undercroft\ProtocolException;
 use Undercroft\Resp\Slot;
 use Undercroft\ServerException;

@@ -5,10 +5,10 @@ declare(strict_types=1);
 namespace Undercroft\Connection;
 
 use Undercroft\ArgumentException;
+use Undercroft\Commands\Table;
 use Undercroft\ConnectionException;
 use Undercroft\Native\Connection as Link;
 use Undercroft\ServerException;
-use Undercroft\Table;
 use Undercroft\TimeoutException;
 
 /** A connection over TCP or a unix socket by the extension, which writes and parses; otherwise as in pure PHP. */

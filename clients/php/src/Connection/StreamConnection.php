@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Undercroft\Connection;
 
+use Undercroft\Commands\Table;
 use Undercroft\ConnectionException;
 use Undercroft\ProtocolException;
 use Undercroft\Resp\Encoder;
@@ -12,7 +13,6 @@ use Undercroft\Resp\Parser;
 use Undercroft\Resp\Push;
 use Undercroft\Resp\Reader;
 use Undercroft\ServerException;
-use Undercroft\Table;
 use Undercroft\TimeoutException;
 
 use function count;

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-namespace Undercroft;
+namespace Undercroft\Commands;
 
 /** What is known of commands. Made by tools/generate.php of a server's command table. */
 final class Table

@@ -2,7 +2,9 @@
 
 declare(strict_types=1);
 
-namespace Undercroft;
+namespace Undercroft\Commands;
+
+use Undercroft\ArgumentException;
 
 /** Which words of a command are keys. */
 final class KeyWords

@@ -2,9 +2,10 @@
 
 declare(strict_types=1);
 
-namespace Undercroft;
+namespace Undercroft\Commands;
 
 use Undercroft\Serializer\Serializer;
+use Undercroft\ServerException;
 
 /** Makes of replies what methods return. */
 final class Replies

@@ -2,7 +2,9 @@
 
 declare(strict_types=1);
 
-namespace Undercroft;
+namespace Undercroft\Commands;
+
+use Undercroft\ArgumentException;
 
 /** Makes words of a command of what methods are called with. */
 final class Words
