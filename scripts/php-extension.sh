@@ -95,7 +95,7 @@ run_tests "$place/undercroft.so" "$place/build/tests"
 
 say "a thread-safe build of PHP: that it compiles"
 read -ra includes <<<"$(php-config --includes)"
-for source in clients/php/extension/*.c; do
+for source in clients/php/extension/*.c clients/php/extension/servers/*.c; do
     cc -fsyntax-only -DZTS=1 -DCOMPILE_DL_UNDERCROFT=1 -DZEND_ENABLE_STATIC_TSRMLS_CACHE=1 -Wall -Werror \
         -Wno-cpp "${includes[@]}" -Iclients/c "$source" || fail "$source does not compile for threads"
 done
@@ -122,7 +122,8 @@ fi
     cd "$place/build"
     cc -shared -fPIC -DUNDERCROFT_RACES -DCOMPILE_DL_UNDERCROFT -fvisibility=hidden "${includes[@]}" \
         "-I$root/clients/c" -o "$place/races.so" races.c undercroft.c \
-        .libs/{memory,words,values,exceptions,store,commands,messages,resp,parser,socket,idle,connection}.o \
+        .libs/{memory,words,values,exceptions,store,commands,messages}.o \
+        servers/.libs/{resp,parser,socket,idle,connection}.o \
         "$races/libundercroft_c.a" \
         -lm -ldl -lrt -lpthread -Wl,-z,nodelete -Wl,--exclude-libs,ALL
 )

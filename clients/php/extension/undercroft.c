@@ -1,6 +1,6 @@
 /* The module: its beginning and end, what a thread keeps, and how PHP interrupts a wait. */
 #include "php_undercroft.h"
-#include "socket.h"
+#include "servers/socket.h"
 #include "SAPI.h"
 #include "ext/standard/info.h"
 

@@ -13,7 +13,6 @@ const SOURCES: &[&str] = &["c", "h", "lua", "php", "py", "rs", "sh"];
 const CROWDED: &[&str] = &[
     "bench/core",
     "clients/c/tests",
-    "clients/php/extension",
     "conformance/programs/python",
     "scripts",
 ];

@@ -2,7 +2,7 @@
 #ifndef UNDERCROFT_RESP_H
 #define UNDERCROFT_RESP_H
 
-#include "php_undercroft.h"
+#include "../php_undercroft.h"
 #include "zend_smart_str.h"
 
 /* Bytes that came, and how far they were looked at. A reply is made PHP's only when it is there as a whole, so that

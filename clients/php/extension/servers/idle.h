@@ -2,7 +2,7 @@
 #ifndef UNDERCROFT_IDLE_H
 #define UNDERCROFT_IDLE_H
 
-#include "php_undercroft.h"
+#include "../php_undercroft.h"
 
 /* Takes an idle connection to an address that was left under this name. Returns its descriptor, or -1. It is this
  * process' own and nobody else has it, the server has not closed it, and nothing has come over it unasked. */
