@@ -46,7 +46,7 @@ try() {
 # storm KILLS: three programs write, three read, and one after the other is killed.
 storm() {
     say "kill -9"
-    build "${c[@]}" -- clients/c/tests/storm.c storm
+    build "${c[@]}" -- clients/c/tests/robustness/storm.c storm
     try storm "$1" "${UNDERCROFT_SEED:-$RANDOM}"
     target/debug/undercroft check --store "$stores/store"
 }
@@ -54,7 +54,7 @@ storm() {
 fork_load() {
     say "children that are forked under load"
     # Without the address sanitizer, whose own locks a fork in the midst of other threads' calls may copy.
-    build "${c[@]}" -- clients/c/tests/fork_load.c fork_load
+    build "${c[@]}" -- clients/c/tests/robustness/fork_load.c fork_load
     try fork_load
 }
 
@@ -79,11 +79,13 @@ sed -n 's/^SAME([^,]*, \(uc_[a-z_]*\),.*/\1/p' clients/c/tests/signatures.c | LC
     diff "$wanted" - || fail "clients/c/tests/signatures.c checks others than $wanted names"
 readelf --dynamic "$library" | grep -q 'SONAME.*\[libundercroft\.so\.0\]' || fail "expected the soname libundercroft.so.0"
 
-tests=(signatures strings feeds objects commands misuse messages limits removed busy fork threads waiting taking abi)
+tests=(signatures abi calls/{strings,feeds,objects,commands,misuse,messages,limits,waiting,taking}
+    robustness/{removed,busy,fork,threads})
 say "as C11, as C++17, with sanitizers"
 have c++ || skip "the C tests as C++: no c++ here"
-for test in "${tests[@]}"; do
-    source=clients/c/tests/$test.c
+for source in "${tests[@]}"; do
+    test=${source##*/}
+    source=clients/c/tests/$source.c
     build "${c[@]}" -- "$source" "$test"
     try "$test"
     build "${c[@]}" -- "$source" "$test-sanitized" -fsanitize=address,undefined -fno-sanitize-recover=all
@@ -95,9 +97,9 @@ for test in "${tests[@]}"; do
 done
 
 say "at the end of a thread and of the process"
-build "${c[@]}" -- clients/c/tests/ends.c ends
+build "${c[@]}" -- clients/c/tests/robustness/ends.c ends
 try ends
-build "${c[@]}" -- clients/c/tests/ends.c ends-sanitized -fsanitize=address,undefined -fno-sanitize-recover=all
+build "${c[@]}" -- clients/c/tests/robustness/ends.c ends-sanitized -fsanitize=address,undefined -fno-sanitize-recover=all
 # What a thread allocates for itself after its destructors have run stays.
 ASAN_OPTIONS=detect_leaks=0 try ends-sanitized
 
@@ -105,12 +107,12 @@ fork_load
 
 say "without memory"
 # Without sanitizers, which need address space of their own.
-build "${c[@]}" -- clients/c/tests/memory.c memory
+build "${c[@]}" -- clients/c/tests/robustness/memory.c memory
 try memory
 
 say "with German numbers"
 if have localedef && localedef --no-archive -i de_DE -f UTF-8 "$place/de_DE.UTF-8" 2>/dev/null; then
-    build "${c[@]}" -- clients/c/tests/locale.c locale
+    build "${c[@]}" -- clients/c/tests/robustness/locale.c locale
     LOCPATH=$place LC_ALL=de_DE.UTF-8 try locale
 else
     skip "the C library in a program with German numbers: no localedef, or no de_DE"
@@ -123,7 +125,7 @@ exported --defined-only --extern-only "$place/usr/lib/libundercroft.a" |
 echo 'int lua_newstate, luaL_openlibs, rust_eh_personality, mi_malloc, ZSTD_compress, LZ4_compress_default;' \
     >"$place/others.c"
 static=("${flags[@]/-lundercroft/-l:libundercroft.a}")
-"${c[@]}" "${warnings[@]}" -o "$place/bin/static" clients/c/tests/strings.c "$place/others.c" "${static[@]}" -lm -ldl -lrt -pthread
+"${c[@]}" "${warnings[@]}" -o "$place/bin/static" clients/c/tests/calls/strings.c "$place/others.c" "${static[@]}" -lm -ldl -lrt -pthread
 LD_LIBRARY_PATH='' try static
 
 if have valgrind; then
@@ -143,11 +145,11 @@ fi
 storm "${UNDERCROFT_C_KILLS:-200}"
 
 say "changes in the midst of reads, writes that run twice"
-build "${c[@]}" -- clients/c/tests/second_try.c second_try
+build "${c[@]}" -- clients/c/tests/robustness/second_try.c second_try
 # It panics as it should.
 RUST_BACKTRACE=0 try second_try
 export UNDERCROFT_RERUN=1
-for test in "${tests[@]}"; do
+for test in "${tests[@]##*/}"; do
     try "$test"
 done
 unset UNDERCROFT_RERUN

@@ -12,7 +12,6 @@ const SOURCES: &[&str] = &["c", "h", "lua", "php", "py", "rs", "sh"];
 /// Folders that still have more.
 const CROWDED: &[&str] = &[
     "bench/core",
-    "clients/c/tests",
     "conformance/programs/python",
     "scripts",
 ];

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "../check.h"
 
 #define WRITERS 3
 #define READERS 3

@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "../check.h"
 
 #define KEYS 500
 

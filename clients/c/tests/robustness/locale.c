@@ -1,7 +1,7 @@
 /* Scripts and numbers are the same in a program whose locale writes numbers in another way, and that locale stays. */
 #include <locale.h>
 
-#include "check.h"
+#include "../check.h"
 
 static uc_session *session;
 static uc_reply *reply;

@@ -1,6 +1,6 @@
 /* What a reader is given that a writer comes between, in the midst of each read: the answer must be that of the new
  * state alone. And what a bug of the library does. Needs a library built with the feature "races". */
-#include "check.h"
+#include "../check.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "../check.h"
 
 static uc_store *store;
 static uc_subscription *subscription;

@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "every.h"
+#include "../every.h"
 
 enum { THREADS = 3, CHILDREN = 150 };
 

@@ -1,5 +1,5 @@
 /* The typed calls: what they answer, at their limits too. */
-#include "check.h"
+#include "../check.h"
 
 static void get_and_set(uc_store *store)
 {

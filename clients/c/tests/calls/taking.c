@@ -2,7 +2,7 @@
 #include <signal.h>
 #include <sys/time.h>
 
-#include "check.h"
+#include "../check.h"
 
 #define ITEMS 20000
 

@@ -1,5 +1,5 @@
 /* A process that has no memory left: calls that need some end with an error, and work again where there is some. */
-#include "check.h"
+#include "../check.h"
 
 #include <malloc.h>
 #include <sys/resource.h>

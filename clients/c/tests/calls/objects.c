@@ -1,5 +1,5 @@
 /* Objects: what one puts, another takes, read where it lies. */
-#include "check.h"
+#include "../check.h"
 
 /* What is in use of the store. */
 static long long used(uc_session *session, uc_reply *reply)

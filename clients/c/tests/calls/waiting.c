@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <sys/time.h>
 
-#include "check.h"
+#include "../check.h"
 
 static uc_store *store;
 static uc_session *session;

@@ -2,7 +2,7 @@
  * library's own data of the thread are gone. */
 #include <pthread.h>
 
-#include "every.h"
+#include "../every.h"
 
 static uc_store *store;
 static const char *path;

@@ -1,5 +1,5 @@
 /* What is wrong is answered, and changes nothing: NULL, closed handles, wrong sizes, a handle of another kind. */
-#include "check.h"
+#include "../check.h"
 
 static uc_store *store;
 static uc_session *session;

@@ -1,5 +1,5 @@
 /* Commands by their words: replies of every type, pipelines, transactions, watched keys. */
-#include "check.h"
+#include "../check.h"
 
 #define WORDS(name, ...) \
     static const char *const name##_texts[] = { __VA_ARGS__, NULL }; \

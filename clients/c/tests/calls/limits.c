@@ -1,5 +1,5 @@
 /* A store that is full, and one with other limits. */
-#include "check.h"
+#include "../check.h"
 
 static void full(const char *path)
 {

@@ -1,5 +1,5 @@
 /* Feeds: what the calls answer, at their limits too, and what is refused. */
-#include "check.h"
+#include "../check.h"
 
 #define SIZE 12
 

@@ -1,7 +1,7 @@
 /* Threads share a store; each has a session, a reply and its own last failure. */
 #include <pthread.h>
 
-#include "check.h"
+#include "../check.h"
 
 #define THREADS 8
 #define ROUNDS 2000
