@@ -13,7 +13,7 @@ from pathlib import Path
 
 from core import report
 from core.report import Figure, Result, Row
-from core.tables import TABLES
+from rows.tables import TABLES
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "bench" / "results"

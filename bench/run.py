@@ -11,7 +11,8 @@ import time
 import traceback
 from pathlib import Path
 
-from core import machine, plot, report, tables
+from core import machine, plot, report
+from rows import tables
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -11,7 +11,6 @@ const SOURCES: &[&str] = &["c", "h", "lua", "php", "py", "rs", "sh"];
 
 /// Folders that still have more.
 const CROWDED: &[&str] = &[
-    "bench/core",
     "conformance/programs/python",
     "scripts",
 ];

@@ -7,13 +7,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from core import peers, served
+from core import peers
 from core.bench import Bench
-from core.embedded import calls_beside_redis
 from core.peers import Server, command
 from core.report import Figure, Row
-from core.sets import taken
 from core.turns import interleaved
+
+from rows.python.embedded import calls_beside_redis
+from rows.servers import served
+from rows.types.sets import taken
 
 SCRIPT = "streams.py"
 REDIS = "redis-py 5.2 with hiredis on a unix socket"
@@ -195,7 +197,7 @@ def reader_rows(bench: Bench) -> list[Row]:
 
 
 def _latency(way: str, python: str | Path, place: Path, count: int) -> float:
-    script = Path(__file__).parents[1] / "loops" / SCRIPT
+    script = Path(__file__).parents[2] / "loops" / SCRIPT
     words = ["readers", way, place, READERS, count, PAUSE]
     command = [str(word) for word in (python, script, *words)]
     run = subprocess.run(command, capture_output=True, check=True, text=True, timeout=300)

@@ -6,10 +6,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from core import interface, lists, mariadb, peers, served
+from core import mariadb, peers
 from core.bench import Bench
 from core.report import Figure, Row
 from core.turns import Loop, loop
+
+from rows.languages import interface
+from rows.servers import served
+from rows.types import lists
 
 PLACES = ("first", "middle", "last")
 ENDS = ("head", "middle", "tail")

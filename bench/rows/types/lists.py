@@ -6,11 +6,13 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from core import peers, served
+from core import peers
 from core.bench import Bench
-from core.native import PAGE, PAGE_DESCRIPTOR, measure
 from core.report import Figure, Row
 from core.turns import Loop, interleaved, loop
+
+from rows.languages.native import PAGE, PAGE_DESCRIPTOR, measure
+from rows.servers import served
 
 # Of the long list; a range is 100 of them.
 ITEMS = 10_000_000

@@ -1,10 +1,12 @@
 """Rows of the server under other loads: large values, and a store that grows."""
 
-from core import peers, served
+from core import peers
 from core.bench import Bench
 from core.peers import Server
 from core.report import Figure, Row
-from core.served import Load
+
+from rows.servers import served
+from rows.servers.served import Load
 
 # How much faster, and how much of the CPU, as `served` has them for the table `core`.
 TARGETS: served.Targets = {

@@ -9,7 +9,7 @@ from core.bench import Bench
 from core.report import Figure, Row
 from core.turns import interleaved
 
-LOOP = Path(__file__).parents[1] / "loops/channels.py"
+LOOP = Path(__file__).parents[2] / "loops/channels.py"
 # Messages of each way in a round (quick, full), and what ours must be times as fast.
 COUNTS = {
     "undercroft": (100_000, 400_000),

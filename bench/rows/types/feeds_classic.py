@@ -5,11 +5,13 @@ import sys
 import time
 from pathlib import Path
 
-from core import feeds, mariadb, peers
+from core import mariadb, peers
 from core.bench import Bench
 from core.report import Grid, Row
-from core.served import load
 from core.turns import Loop, loop
+
+from rows.servers.served import load
+from rows.types import feeds
 
 LENGTHS = (100, 200, 1_000)
 COLUMNS = ("C", "Python, arrays", "Redis, C", "Redis, Python", "MariaDB, C")

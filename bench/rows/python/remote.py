@@ -4,13 +4,15 @@ import sys
 from collections.abc import Iterable
 from importlib import metadata
 
-from core import embedded, peers
+from core import peers
 from core.bench import Bench
 from core.callgrind import instructions
 from core.clients import ALL, LOOPS, Clients, Side, clients, fill
 from core.report import Figure, Grid, Row
 from core.turns import LOOPS as SCRIPTS
 from core.turns import interleaved, loop
+
+from rows.python import embedded
 
 WORKS = {"get": "GET", "keys": "KEYS * of one key"}
 SOCKETS = {"unix": "unix socket", "tcp": "TCP"}

@@ -3,11 +3,13 @@
 import dataclasses
 from collections.abc import Callable, Iterator
 
-from core import peers, served
+from core import peers
 from core.bench import Bench
-from core.native import PAGE, PAGE_DESCRIPTOR
 from core.peers import Server, command
 from core.report import Figure, Row
+
+from rows.languages.native import PAGE, PAGE_DESCRIPTOR
+from rows.servers import served
 
 MEMBERS = 1_000_000
 FIELDS = (b"name", b"mail", b"city", b"born", b"points")

@@ -9,7 +9,7 @@ from core.bench import Bench
 from core.callgrind import instructions
 from core.report import Figure, Row
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 KEYS = 1_000
 
 

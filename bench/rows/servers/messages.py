@@ -5,9 +5,10 @@ from typing import Any
 
 from core import peers
 from core.bench import Bench
-from core.native import measure
 from core.report import Figure, Row
 from core.turns import interleaved
+
+from rows.languages.native import measure
 
 # Microseconds between two messages: within the time that a subscriber of ours looks for the
 # next one before it sleeps, and beyond it.

@@ -2,33 +2,13 @@
 
 from collections.abc import Callable, Sequence
 
-from core import (
-    caches,
-    calls,
-    channels,
-    classic,
-    embedded,
-    everyday,
-    feeds,
-    feeds_classic,
-    growth,
-    interface,
-    lists,
-    loads,
-    many,
-    messages,
-    native,
-    objects,
-    php,
-    remote,
-    scripts,
-    served,
-    services,
-    sets,
-    streams,
-)
 from core.bench import Bench
 from core.report import Course, Grid, Row
+
+from rows.languages import caches, interface, native, php
+from rows.python import calls, channels, classic, embedded, everyday, objects, remote, services
+from rows.servers import growth, loads, messages, served
+from rows.types import feeds, feeds_classic, lists, many, scripts, sets, streams
 
 __all__ = ["TABLES", "Bench"]
 

@@ -14,7 +14,7 @@ from core import fpm, peers, turns
 from core.bench import Bench
 from core.report import Figure, Grid, Row
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SCRIPT = ROOT / "bench/loops/loop.php"
 EXTENSION = ROOT / "target/php/undercroft.so"
 # How often each operation is run in a round, in a quick look and in full.

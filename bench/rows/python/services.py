@@ -9,10 +9,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from core import objects, peers
+from core import peers
 from core.bench import Bench
 from core.report import Figure, Row
 from core.turns import LOOPS, interleaved
+
+from rows.python import objects
 
 # Requests at the same time.
 CALLERS = 4

@@ -4,17 +4,18 @@ import functools
 from collections.abc import Iterator
 from pathlib import Path
 
-from redis.lock import Lock
-
-from core import peers, served
+from core import peers
 from core.bench import Bench
-from core.embedded import calls_beside_redis
 from core.peers import Server, command
 from core.report import Figure, Row
 from core.turns import interleaved
+from redis.lock import Lock
+
+from rows.python.embedded import calls_beside_redis
+from rows.servers import served
 
 RELEASE: str = Lock.LUA_RELEASE_SCRIPT
-LUA = Path(__file__).parents[1] / "lua"
+LUA = Path(__file__).parents[2] / "lua"
 REDIS = "redis-py 5.2 with hiredis on a unix socket"
 PIPELINE, CLIENTS = 16, 20
 # Each script: its name, what it is, requests of a round, and how much faster it is to be embedded
