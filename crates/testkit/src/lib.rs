@@ -4,19 +4,17 @@
 //!
 //! - `bin/crash-child`: the processes that the crash tests kill.
 //! - `examples`: values of every type.
+//! - `fixture`: the store of every scenario.
 //! - `fresh`: what tests start with: new stores, and random numbers that a seed repeats.
 //! - `image`: images of store files: what they hold at one moment, and copies of that.
 //! - `race`: reads that are interrupted where a test says.
 //! - `scenario`: the changes in whose midst a process is killed: one list for both kinds of death.
-//! - `scenario/bits`, `scenario/blocking`, `scenario/channels`, `scenario/eviction`, `scenario/every_type`,
-//!   `scenario/feeds`, `scenario/hashes`, `scenario/in_place`, `scenario/leases`, `scenario/lists`,
-//!   `scenario/messages`, `scenario/names`, `scenario/scripts`, `scenario/sets`, `scenario/sorted`,
-//!   `scenario/streams`, `scenario/transactions`, `scenario/upkeep`: those changes, by what they change.
 //! - `state`: what a store holds, and whether a store that a death left is whole.
 //! - `storm`: a storm: processes that write and read one store while others are killed.
 //! - `trace`: processes executed one machine instruction at a time.
 
 pub mod examples;
+mod fixture;
 pub mod fresh;
 pub mod image;
 pub mod race;

@@ -6,9 +6,6 @@ use petgraph::graphmap::DiGraphMap;
 use crate::modules::{Arrows, Modules};
 use crate::{File, Repo, Report, Rule};
 
-/// Crates whose files still use one another in circles.
-const ENTANGLED: &[&str] = &["crates/testkit"];
-
 pub(crate) const CIRCLES: Rule = Rule {
     name: "files of a crate use one another in one direction",
     check,
@@ -33,7 +30,7 @@ fn check(repo: &Repo) -> Report {
     let crates = repo.files.iter().filter_map(|file| {
         let directory = file.path.strip_suffix("/src/lib.rs")?;
         let is_layer = directory.strip_prefix("crates/")?.split('/').count() == 1;
-        (is_layer && !ENTANGLED.contains(&directory)).then_some(directory)
+        is_layer.then_some(directory)
     });
     for directory in crates {
         report.add(match Modules::read(repo, &format!("{directory}/src")) {

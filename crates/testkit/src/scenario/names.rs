@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use siphasher::sip::SipHasher13;
 
-use crate::state::HASH_KEY;
+use crate::fixture::HASH_KEY;
 
 fn hash(key: &[u8]) -> u64 {
     SipHasher13::new_with_keys(HASH_KEY[0], HASH_KEY[1]).hash(key)

@@ -5,10 +5,43 @@ use std::mem::ManuallyDrop;
 
 use undercroft_engine::{Store, Topic};
 
-use super::{Scenario, Steps, some_keys};
-use crate::state;
+use crate::fixture;
+use crate::scenario::changes::value;
+use crate::scenario::definition::{Scenario, Steps, full, gradual, quick};
+use crate::scenario::stores::some_keys;
 
-pub(super) const fn publish(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scenario {
+/// The scenarios of this family.
+pub(super) const SCENARIOS: &[Scenario] = &[
+    quick("SUBSCRIBE, the first name", some_keys, |s| {
+        subscribe(s, Topic::Channel, &[b"news"])
+    }),
+    full("SUBSCRIBE of many", some_keys, |s| {
+        subscribe(s, Topic::Shard, &[b"a", b"b", b"c", b"d", b"e"])
+    }),
+    full("SUBSCRIBE beside the dead", subscribed, |s| {
+        subscribe(s, Topic::Channel, &[b"news"])
+    }),
+    full("PSUBSCRIBE", some_keys, |s| {
+        subscribe(s, Topic::Pattern, &[b"n*", b"*s"])
+    }),
+    publish("PUBLISH, the ring is new", subscribed, |s| send(s, 30)),
+    publish("PUBLISH", published, |s| send(s, 30)),
+    publish("PUBLISH round the ring's end", nearly_full, |s| {
+        send(s, 900)
+    }),
+    publish("PUBLISH of three at once", published, |s| {
+        send_several(s, 30)
+    }),
+    publish("PUBLISH of three round the ring's end", nearly_full, |s| {
+        send_several(s, 900)
+    }),
+    publish("PUBLISH of more than the ring takes", published, |s| {
+        send(s, 20_000)
+    }),
+    gradual("PUBLISH of a large block", published, |s| send(s, 300_000)),
+];
+
+const fn publish(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scenario {
     Scenario {
         name,
         prepare,
@@ -21,15 +54,15 @@ pub(super) const fn publish(name: &'static str, prepare: fn(&Store), act: fn(&St
 }
 
 /// Subscribes for as long as the process lives.
-pub(super) fn subscribe(store: &Store, topic: Topic, names: &[&[u8]]) {
+fn subscribe(store: &Store, topic: Topic, names: &[&[u8]]) {
     let mut subscriber = ManuallyDrop::new(store.subscriber());
     subscriber.subscribe(topic, names).expect("room");
 }
 
 /// Subscribes to the channel `news` and sends a message of so many bytes to it.
-pub(super) fn send(store: &Store, length: usize) {
+fn send(store: &Store, length: usize) {
     subscribe(store, Topic::Channel, &[b"news"]);
-    let payload = super::value(length);
+    let payload = value(length);
     store
         .publish(Topic::Channel, b"news", &payload)
         .expect("room");
@@ -37,9 +70,9 @@ pub(super) fn send(store: &Store, length: usize) {
 
 /// Subscribes to the channel `news` and sends three messages to it at once, one
 /// of them of so many bytes.
-pub(super) fn send_several(store: &Store, length: usize) {
+fn send_several(store: &Store, length: usize) {
     subscribe(store, Topic::Channel, &[b"news"]);
-    let payload = super::value(length);
+    let payload = value(length);
     let all: [&[u8]; 3] = [b"first", &payload, b""];
     store
         .publish_all(Topic::Channel, b"news", &all)
@@ -47,10 +80,10 @@ pub(super) fn send_several(store: &Store, length: usize) {
 }
 
 /// Somebody in a slot that the process under test does not get.
-pub(super) fn subscribed(store: &Store) {
+fn subscribed(store: &Store) {
     some_keys(store);
     let others = [0; 3].map(|_| {
-        let other = state::open(store.path()).expect("a whole store");
+        let other = fixture::open(store.path()).expect("a whole store");
         other.recover().expect("a whole store");
         other
     });
@@ -59,12 +92,12 @@ pub(super) fn subscribed(store: &Store) {
     subscribe(other, Topic::Pattern, &[b"n?ws"]);
 }
 
-pub(super) fn published(store: &Store) {
+fn published(store: &Store) {
     subscribed(store);
     let mut living = store.subscriber();
     living.subscribe(Topic::Channel, &[b"other"]).expect("room");
     for length in [100, 0, 3] {
-        let payload = super::value(length);
+        let payload = value(length);
         store
             .publish(Topic::Channel, b"other", &payload)
             .expect("room");
@@ -72,7 +105,7 @@ pub(super) fn published(store: &Store) {
 }
 
 /// The ring's last word but 20 is used.
-pub(super) fn nearly_full(store: &Store) {
+fn nearly_full(store: &Store) {
     published(store);
     let mut living = store.subscriber();
     living.subscribe(Topic::Channel, &[b"other"]).expect("room");
@@ -82,7 +115,7 @@ pub(super) fn nearly_full(store: &Store) {
     }
     while left > 0 {
         let length = left.min(8000) - 48;
-        let payload = super::value(length);
+        let payload = value(length);
         store
             .publish(Topic::Channel, b"other", &payload)
             .expect("room");

@@ -2,11 +2,11 @@
 
 use undercroft_engine::{End, Limits, Ranges, Store, ValueType};
 
-use super::{
-    Scenario, copy, delete, expire, full, gradual, key, move_to, quick, rename, some_keys, steps,
-    write,
-};
-use crate::state::NOW;
+use crate::fixture::NOW;
+use crate::scenario::changes::{self, copy, delete, expire, move_to, rename, write};
+use crate::scenario::definition::{Scenario, full, gradual, log_steps, quick};
+use crate::scenario::names::key;
+use crate::scenario::stores::some_keys;
 
 /// Texts of 13 bytes that fill a leaf of 4096 bytes.
 const LEAF: usize = 313;
@@ -102,12 +102,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| pop(s, End::Right, 1),
     ),
     full("LPOP over leaves", tree, |s| pop(s, End::Left, 700)),
-    steps(
+    log_steps(
         "RPUSH, the tree grows higher",
         |s| with(s, LEAF * 255),
         |s| push(s, End::Right, &texts(0..1)),
     ),
-    steps(
+    log_steps(
         "RPOP, the tree gets lower",
         |s| with(s, LEAF * 255 + 1),
         |s| pop(s, End::Right, 1),
@@ -116,7 +116,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("LTRIM to one leaf", tree, |s| trim(s, 320, 400)),
     full("LTRIM of all", tree, |s| trim(s, 1, 0)),
     full("LTRIM of long items", long_items, |s| trim(s, 1, 1)),
-    steps(
+    log_steps(
         "LTRIM of most of a high tree",
         |s| with(s, LEAF * 256),
         |s| trim(s, 40_000, 60_000),
@@ -156,31 +156,31 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         expire(s, &list(), Some(NOW + 1000))
     }),
     // In arenas.
-    steps(
+    log_steps(
         "RPUSH that moves a list to an arena",
         |s| with(s, LEAF * 16),
         |s| push(s, End::Right, &texts(0..1)),
     ),
-    steps("LPUSH insert, an arena at once", some_keys, |s| {
+    log_steps("LPUSH insert, an arena at once", some_keys, |s| {
         push(s, End::Left, &texts(0..5100))
     }),
-    steps("LSET of a long item, an arena at once", tree, |s| {
+    log_steps("LSET of a long item, an arena at once", tree, |s| {
         set(s, 400, &[b'l'; 66_000])
     }),
     quick("RPUSH in an arena", in_arena, |s| {
         push(s, End::Right, &texts(0..1))
     }),
-    steps("LPUSH of leaves in an arena", in_arena, |s| {
+    log_steps("LPUSH of leaves in an arena", in_arena, |s| {
         push(s, End::Left, &texts(0..1000))
     }),
-    steps("RPOP of all in an arena", in_arena, |s| {
+    log_steps("RPOP of all in an arena", in_arena, |s| {
         pop(s, End::Right, 6000)
     }),
     quick("LTRIM in an arena", in_arena, |s| trim(s, 1000, 3000)),
-    steps("LTRIM in an arena, parts left before", cut, |s| {
+    log_steps("LTRIM in an arena, parts left before", cut, |s| {
         trim(s, 700, -1)
     }),
-    steps("RPUSH in an arena, parts left before", cut, |s| {
+    log_steps("RPUSH in an arena, parts left before", cut, |s| {
         push(s, End::Right, &texts(0..3))
     }),
     gradual("LTRIM in an arena, then freeing", in_arena, |s| {
@@ -205,10 +205,10 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         delete(s, &[list()]);
         s.sweep(64).expect("room");
     }),
-    steps("COPY in an arena", in_arena, |s| {
+    log_steps("COPY in an arena", in_arena, |s| {
         copy(s, (0, &list()), (2, &key(0, 91)))
     }),
-    full("SET over a tree", tree, |s| super::set(s, &list(), 64)),
+    full("SET over a tree", tree, |s| changes::set(s, &list(), 64)),
     full(
         "SORT STORE over a large list in another shard",
         in_both,

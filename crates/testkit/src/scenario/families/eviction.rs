@@ -2,7 +2,10 @@
 
 use undercroft_engine::{Eviction, EvictionPolicy, Store};
 
-use super::{Scenario, expiring_keys, full, gradual, key, quick, set, some_keys, two_databases};
+use crate::scenario::changes::set;
+use crate::scenario::definition::{Scenario, full, gradual, quick};
+use crate::scenario::names::key;
+use crate::scenario::stores::{expiring_keys, some_keys, two_databases};
 
 /// The scenarios of this family.
 pub(super) const SCENARIOS: &[Scenario] = &[

@@ -1,88 +1,20 @@
-//! The changes in whose midst a process is killed: one list for death at every
-//! undo-log step and for death at every machine instruction.
+//! Changes to strings, to keys of any type, and to whole databases.
 
-mod bits;
-mod blocking;
-mod channels;
-mod every_type;
-mod eviction;
-mod feeds;
-mod hashes;
-mod in_place;
-mod leases;
-mod lists;
-mod messages;
-mod names;
-mod scripts;
-mod sets;
-mod sorted;
-mod streams;
-mod transactions;
-mod upkeep;
+use undercroft_engine::{Expiry, Store};
 
-pub use names::{choose_names, key};
-use names::{crowded, uncrowded};
-use undercroft_engine::{Condition, Error, Expiry, SetOptions, Store, Topic, Writer};
+use crate::fixture::NOW;
+use crate::scenario::changes::{
+    append, copy, delete, expire, move_to, rename, set, set_expiring, set_text, set_with, value,
+    write,
+};
+use crate::scenario::definition::{Scenario, full, gradual, log_steps, quick};
+use crate::scenario::names::{crowded, key, uncrowded};
+use crate::scenario::stores::{
+    appended, expired_keys, expiring_keys, fill, large_in_both, some_keys, two_databases, with,
+};
 
-use crate::state::NOW;
-
-/// One change to a store.
-#[derive(Clone, Copy)]
-pub struct Scenario {
-    /// What is changed; unique.
-    pub name: &'static str,
-    /// Makes the store in which the change happens.
-    pub prepare: fn(&Store),
-    /// Makes the change.
-    pub act: fn(&Store),
-    /// When it is stepped through instruction by instruction.
-    pub steps: Steps,
-    /// See [`Expected::gradual`](crate::state::Expected::gradual).
-    pub gradual: bool,
-    /// See [`Expected::handed`](crate::state::Expected::handed).
-    pub handed: bool,
-    /// What of the change is made and committed before the rest: a death may leave just that.
-    pub first: Option<fn(&Store)>,
-}
-
-/// Which run steps through a scenario instruction by instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Steps {
-    /// Every run.
-    Always,
-    /// The full run.
-    Full,
-    /// None: it is too long. Death at every undo-log step covers it.
-    Never,
-}
-
-/// All scenarios, family by family.
-pub fn all() -> impl Iterator<Item = &'static Scenario> {
-    [
-        SCENARIOS,
-        bits::SCENARIOS,
-        hashes::SCENARIOS,
-        leases::SCENARIOS,
-        channels::SCENARIOS,
-        lists::SCENARIOS,
-        sets::SCENARIOS,
-        sorted::SCENARIOS,
-        feeds::SCENARIOS,
-        streams::SCENARIOS,
-        eviction::SCENARIOS,
-        transactions::SCENARIOS,
-        scripts::SCENARIOS,
-        blocking::SCENARIOS,
-        upkeep::SCENARIOS,
-        every_type::SCENARIOS,
-        in_place::SCENARIOS,
-    ]
-    .into_iter()
-    .flatten()
-}
-
-/// Strings, keys of any type, and whole databases.
-const SCENARIOS: &[Scenario] = &[
+/// The scenarios of this family.
+pub(super) const SCENARIOS: &[Scenario] = &[
     // SET.
     quick(
         "SET insert, first key, extents reserved and granted",
@@ -92,7 +24,7 @@ const SCENARIOS: &[Scenario] = &[
     quick("SET insert", some_keys, |s| set(s, &key(0, 90), 64)),
     full("SET insert 900", some_keys, |s| set(s, &key(0, 90), 900)),
     full("SET insert 5,000", some_keys, |s| set(s, &key(0, 90), 5000)),
-    steps("SET insert 100,000", some_keys, |s| {
+    log_steps("SET insert 100,000", some_keys, |s| {
         set(s, &key(0, 90), 100_000)
     }),
     full("SET insert 20,000, a run of pages", some_keys, |s| {
@@ -111,7 +43,7 @@ const SCENARIOS: &[Scenario] = &[
         |s| with(s, 5000),
         |s| set(s, &key(0, 90), 4990),
     ),
-    steps(
+    log_steps(
         "SET overwrite 100,000",
         |s| with(s, 100_000),
         |s| set(s, &key(0, 90), 99_000),
@@ -132,7 +64,7 @@ const SCENARIOS: &[Scenario] = &[
         |s| with(s, 5000),
         |s| set(s, &key(0, 90), 20_000),
     ),
-    steps(
+    log_steps(
         "SET growing 5,000 to 100,000",
         |s| with(s, 5000),
         |s| set(s, &key(0, 90), 100_000),
@@ -152,7 +84,7 @@ const SCENARIOS: &[Scenario] = &[
         |s| with(s, 100_000),
         |s| set(s, &key(0, 90), 900),
     ),
-    steps(
+    log_steps(
         "SET shrinking 100,000 to 5,000",
         |s| with(s, 100_000),
         |s| set(s, &key(0, 90), 5000),
@@ -169,18 +101,18 @@ const SCENARIOS: &[Scenario] = &[
     full("SET KEEPTTL", expiring_keys, |s| {
         keep_expiry(s, &key(0, 1), 300)
     }),
-    steps("SET insert 300,000, staged", some_keys, |s| {
+    log_steps("SET insert 300,000, staged", some_keys, |s| {
         set(s, &key(0, 90), 300_000)
     }),
-    steps(
+    log_steps(
         "SET overwrite 300,000, staged",
         |s| with(s, 300_000),
         |s| set(s, &key(0, 90), 290_000),
     ),
-    steps("SET insert 70,000, received", some_keys, |s| {
+    log_steps("SET insert 70,000, received", some_keys, |s| {
         set_received(s, &key(0, 90), 70_000)
     }),
-    steps(
+    log_steps(
         "SET overwrite 70,000, received",
         |s| with(s, 70_000),
         |s| set_received(s, &key(0, 90), 80_001),
@@ -211,7 +143,7 @@ const SCENARIOS: &[Scenario] = &[
     full("APPEND in place in a block", appended_block, |s| {
         append(s, &key(0, 90), 500)
     }),
-    steps(
+    log_steps(
         "APPEND 100,000 growing",
         |s| with(s, 100_000),
         |s| append(s, &key(0, 90), 5000),
@@ -231,7 +163,7 @@ const SCENARIOS: &[Scenario] = &[
     full("SETRANGE in a block", appended_block, |s| {
         set_range(s, &key(0, 90), 777, 1000)
     }),
-    steps(
+    log_steps(
         "SETRANGE of 70,000 in 100,000",
         |s| with(s, 100_000),
         |s| set_range(s, &key(0, 90), 9, 70_000),
@@ -331,7 +263,7 @@ const SCENARIOS: &[Scenario] = &[
         |s| with(s, 5000),
         |s| copy(s, (0, &key(0, 90)), (3, &key(0, 90))),
     ),
-    steps(
+    log_steps(
         "COPY of 100,000",
         |s| with(s, 100_000),
         |s| copy(s, (0, &key(0, 90)), (0, &key(1, 91))),
@@ -437,107 +369,7 @@ const SCENARIOS: &[Scenario] = &[
     full("table shrinking: finish", finishing, |s| {
         set(s, &key(0, 90), 64)
     }),
-    // Messages; see the module of that name.
-    quick("SUBSCRIBE, the first name", some_keys, |s| {
-        messages::subscribe(s, Topic::Channel, &[b"news"])
-    }),
-    full("SUBSCRIBE of many", some_keys, |s| {
-        messages::subscribe(s, Topic::Shard, &[b"a", b"b", b"c", b"d", b"e"])
-    }),
-    full("SUBSCRIBE beside the dead", messages::subscribed, |s| {
-        messages::subscribe(s, Topic::Channel, &[b"news"])
-    }),
-    full("PSUBSCRIBE", some_keys, |s| {
-        messages::subscribe(s, Topic::Pattern, &[b"n*", b"*s"])
-    }),
-    messages::publish("PUBLISH, the ring is new", messages::subscribed, |s| {
-        messages::send(s, 30)
-    }),
-    messages::publish("PUBLISH", messages::published, |s| messages::send(s, 30)),
-    messages::publish("PUBLISH round the ring's end", messages::nearly_full, |s| {
-        messages::send(s, 900)
-    }),
-    messages::publish("PUBLISH of three at once", messages::published, |s| {
-        messages::send_several(s, 30)
-    }),
-    messages::publish(
-        "PUBLISH of three round the ring's end",
-        messages::nearly_full,
-        |s| messages::send_several(s, 900),
-    ),
-    messages::publish(
-        "PUBLISH of more than the ring takes",
-        messages::published,
-        |s| messages::send(s, 20_000),
-    ),
-    gradual("PUBLISH of a large block", messages::published, |s| {
-        messages::send(s, 300_000)
-    }),
 ];
-
-const fn quick(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scenario {
-    Scenario {
-        name,
-        prepare,
-        act,
-        steps: Steps::Always,
-        gradual: false,
-        handed: false,
-        first: None,
-    }
-}
-
-const fn full(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scenario {
-    Scenario {
-        name,
-        prepare,
-        act,
-        steps: Steps::Full,
-        gradual: false,
-        handed: false,
-        first: None,
-    }
-}
-
-const fn steps(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scenario {
-    Scenario {
-        name,
-        prepare,
-        act,
-        steps: Steps::Never,
-        gradual: false,
-        handed: false,
-        first: None,
-    }
-}
-
-const fn gradual(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scenario {
-    Scenario {
-        name,
-        prepare,
-        act,
-        steps: Steps::Full,
-        gradual: true,
-        handed: false,
-        first: None,
-    }
-}
-
-/// A value that tells its length, and differs from one of another length.
-fn value(length: usize) -> Vec<u8> {
-    let text = format!("{length}-");
-    let mut value = text.into_bytes().repeat(length / 2 + 1);
-    value.truncate(length);
-    value
-}
-
-fn set_text(store: &Store, key: &[u8], value: &[u8]) {
-    store.set(0, key, value).expect("room");
-}
-
-fn set(store: &Store, key: &[u8], length: usize) {
-    set_text(store, key, &value(length));
-}
 
 /// As a server sets a key to a value that it receives bit by bit.
 fn set_received(store: &Store, key: &[u8], length: usize) {
@@ -564,20 +396,6 @@ fn set_many(store: &Store, first: usize, length: usize) {
     set_all(store, &keys, length);
 }
 
-fn set_with(store: &Store, key: &[u8], length: usize, expiry: Expiry) {
-    let options = SetOptions {
-        condition: Condition::Always,
-        expiry,
-    };
-    store
-        .set_with(0, key, &value(length), options)
-        .expect("room");
-}
-
-fn set_expiring(store: &Store, key: &[u8], length: usize) {
-    set_with(store, key, length, Expiry::At(NOW + 60_000));
-}
-
 fn keep_expiry(store: &Store, key: &[u8], length: usize) {
     set_with(store, key, length, Expiry::Keep);
 }
@@ -586,60 +404,10 @@ fn increment(store: &Store, key: &[u8]) {
     store.increment(0, key, 1).expect("an integer");
 }
 
-fn delete(store: &Store, keys: &[Vec<u8>]) {
-    let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-    let removed = store.delete(0, &keys).expect("room");
-    assert_eq!(removed, keys.len() as u64, "keys that are there");
-}
-
-/// One transaction over the shards of some keys.
-fn write<R>(
-    store: &Store,
-    keys: &[&[u8]],
-    body: impl Fn(&mut Writer<'_, '_>) -> Result<R, Error> + Sync,
-) -> R {
-    let keys: Vec<_> = keys.iter().map(|key| store.key(key)).collect();
-    store.write(store.shards_of(&keys), body).expect("room")
-}
-
-fn append(store: &Store, key: &[u8], length: usize) {
-    write(store, &[key], |writer| {
-        writer.append(0, &store.key(key), &value(length))
-    });
-}
-
 fn set_range(store: &Store, key: &[u8], position: u64, length: usize) {
     write(store, &[key], |writer| {
         writer.set_range(0, &store.key(key), position, &value(length))
     });
-}
-
-fn expire(store: &Store, key: &[u8], at: Option<u64>) {
-    let there = write(store, &[key], |writer| {
-        writer.set_expiry(0, &store.key(key), at)
-    });
-    assert!(there, "a key that is there");
-}
-
-fn rename(store: &Store, from: &[u8], to: &[u8]) {
-    let there = write(store, &[from, to], |writer| {
-        writer.rename(0, &store.key(from), &store.key(to))
-    });
-    assert!(there, "a key that is there");
-}
-
-fn copy(store: &Store, from: (usize, &[u8]), to: (usize, &[u8])) {
-    let there = write(store, &[from.1, to.1], |writer| {
-        writer.copy((from.0, &store.key(from.1)), (to.0, &store.key(to.1)))
-    });
-    assert!(there, "a key that is there");
-}
-
-fn move_to(store: &Store, key: &[u8], database: usize) {
-    let there = write(store, &[key], |writer| {
-        writer.move_to(&store.key(key), 0, database)
-    });
-    assert!(there, "a key that is there");
 }
 
 fn swap(store: &Store, one: usize, other: usize) {
@@ -648,26 +416,6 @@ fn swap(store: &Store, one: usize, other: usize) {
             writer.swap_databases(one, other)
         })
         .expect("room");
-}
-
-/// Three keys of 64 bytes in each shard.
-fn some_keys(store: &Store) {
-    for index in 0..3 {
-        set(store, &key(0, index), 64);
-        set(store, &key(1, index), 64);
-    }
-}
-
-/// And another of some length.
-fn with(store: &Store, length: usize) {
-    some_keys(store);
-    set(store, &key(0, 90), length);
-}
-
-fn large_in_both(store: &Store) {
-    some_keys(store);
-    set(store, &key(0, 90), 100_000);
-    set(store, &key(1, 90), 70_000);
 }
 
 fn slabs(store: &Store) {
@@ -693,44 +441,9 @@ fn digits(store: &Store) {
     });
 }
 
-fn appended(store: &Store) {
-    with(store, 64);
-    append(store, &key(0, 90), 10);
-}
-
 fn appended_block(store: &Store) {
     with(store, 5000);
     append(store, &key(0, 90), 500);
-}
-
-fn expiring_keys(store: &Store) {
-    some_keys(store);
-    for index in 0..3 {
-        set_expiring(store, &key(0, index), 64);
-    }
-}
-
-fn expired_keys(store: &Store) {
-    some_keys(store);
-    for index in 0..3 {
-        set_with(store, &key(0, index), 64, Expiry::At(NOW - 1));
-        set_with(store, &key(1, index), 5000, Expiry::At(NOW - 1));
-    }
-    set(store, &key(0, 4), 64);
-}
-
-fn two_databases(store: &Store) {
-    some_keys(store);
-    set(store, &key(1, 4), 5000);
-    move_to(store, &key(0, 2), 1);
-    move_to(store, &key(1, 2), 1);
-}
-
-/// Keys of shard 0, one after the other.
-fn fill(store: &Store, keys: usize) {
-    for index in 0..keys {
-        set(store, &key(0, index), 64);
-    }
 }
 
 /// A table of 8 buckets with few keys left in it.

@@ -2,7 +2,10 @@
 
 use undercroft_engine::Store;
 
-use super::{Scenario, append, delete, full, gradual, key, quick, set, with};
+use crate::scenario::changes::{append, delete, set};
+use crate::scenario::definition::{Scenario, full, gradual, quick};
+use crate::scenario::names::key;
+use crate::scenario::stores::with;
 
 /// Bytes of the string: a block of whole pages.
 const LONG: usize = 40_000;

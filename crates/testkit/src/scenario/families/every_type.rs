@@ -3,8 +3,11 @@
 
 use undercroft_engine::{Limits, Store, ValueType};
 
-use super::{Scenario, copy, delete, key, rename, set, some_keys, steps, write};
 use crate::examples::{Items, example};
+use crate::scenario::changes::{copy, delete, rename, set, write};
+use crate::scenario::definition::{Scenario, log_steps};
+use crate::scenario::names::key;
+use crate::scenario::stores::some_keys;
 
 /// Elements of a value that is one block at most, and of one that is not.
 const FEW: u32 = 4;
@@ -25,27 +28,27 @@ macro_rules! every_type {
     };
     ($of:ident, $elements:expr, $name:literal) => {
         [
-            steps(
+            log_steps(
                 concat!($name, " elements of ", stringify!($of), " made over a string"),
                 some_keys,
                 |s| put(s, ValueType::$of, $elements, &key(0, 0)),
             ),
-            steps(
+            log_steps(
                 concat!($name, " elements of ", stringify!($of), " replaced by a string"),
                 |s| prepare(s, ValueType::$of, $elements),
                 |s| set(s, &key(0, 90), 64),
             ),
-            steps(
+            log_steps(
                 concat!($name, " elements of ", stringify!($of), " copied to another shard"),
                 |s| prepare(s, ValueType::$of, $elements),
                 |s| copy(s, (0, &key(0, 90)), (0, &key(1, 91))),
             ),
-            steps(
+            log_steps(
                 concat!($name, " elements of ", stringify!($of), " renamed to another shard"),
                 |s| prepare(s, ValueType::$of, $elements),
                 |s| rename(s, &key(0, 90), &key(1, 91)),
             ),
-            steps(
+            log_steps(
                 concat!($name, " elements of ", stringify!($of), " removed"),
                 |s| prepare(s, ValueType::$of, $elements),
                 |s| delete(s, &[key(0, 90)]),

@@ -3,8 +3,11 @@
 
 use undercroft_engine::Store;
 
-use super::{Scenario, full, key, quick, some_keys, value};
-use crate::state::NOW;
+use crate::fixture::NOW;
+use crate::scenario::changes::value;
+use crate::scenario::definition::{Scenario, full, quick};
+use crate::scenario::names::key;
+use crate::scenario::stores::some_keys;
 
 /// Names of two scripts.
 const NAMES: [&[u8]; 2] = [

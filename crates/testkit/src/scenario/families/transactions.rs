@@ -2,11 +2,11 @@
 
 use undercroft_engine::{Access, AddRule, Error, PackedLimits, Store};
 
-use super::{
-    Scenario, expiring_keys, full, key, large_in_both, quick, some_keys, steps, two_databases,
-    value, write,
-};
-use crate::state::NOW;
+use crate::fixture::NOW;
+use crate::scenario::changes::{value, write};
+use crate::scenario::definition::{Scenario, full, log_steps, quick};
+use crate::scenario::names::key;
+use crate::scenario::stores::{expiring_keys, large_in_both, some_keys, two_databases};
 
 /// The scenarios of this family.
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -34,13 +34,13 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("EXEC, an insertion undone and made again", some_keys, |s| {
         exec(s, &[&[insert_10, fail], &[insert_10], &[delete_01, fail]])
     }),
-    steps("EXEC, a long log undone and made again", some_keys, |s| {
+    log_steps("EXEC, a long log undone and made again", some_keys, |s| {
         exec(s, &[&[many], &[many, set_00, fail], &[many, delete_01]])
     }),
     full("EXEC, a grant undone", some_keys, |s| {
         exec(s, &[&[set_00], &[insert_large, fail], &[insert_10]])
     }),
-    steps("EXEC, grants undone and made again", some_keys, |s| {
+    log_steps("EXEC, grants undone and made again", some_keys, |s| {
         exec(s, &[&[insert_large, fail], &[insert_large], &[fail]])
     }),
     full("EXEC, a move of a large value undone", large_in_both, |s| {

@@ -2,7 +2,10 @@
 
 use undercroft_engine::{BitOperation, Store};
 
-use super::{Scenario, appended, full, key, quick, set_text, some_keys, steps, value, with, write};
+use crate::scenario::changes::{set_text, value, write};
+use crate::scenario::definition::{Scenario, full, log_steps, quick};
+use crate::scenario::names::key;
+use crate::scenario::stores::{appended, some_keys, with};
 
 /// The scenarios of this family.
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -26,7 +29,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| with(s, 5000),
         |s| set_field(s, &key(0, 90), 33_336, 1, 1),
     ),
-    steps(
+    log_steps(
         "SETBIT growing a large block",
         |s| with(s, 100_000),
         |s| set_field(s, &key(0, 90), 900_000, 1, 1),

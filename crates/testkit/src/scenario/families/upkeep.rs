@@ -2,7 +2,10 @@
 
 use undercroft_engine::{End, Store};
 
-use super::{Scenario, expired_keys, fill, full, gradual, key, quick, set, some_keys, with};
+use crate::scenario::changes::set;
+use crate::scenario::definition::{Scenario, full, gradual, quick};
+use crate::scenario::names::key;
+use crate::scenario::stores::{expired_keys, fill, some_keys, with};
 
 /// The scenarios of this family.
 pub(super) const SCENARIOS: &[Scenario] = &[

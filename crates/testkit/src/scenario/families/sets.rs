@@ -4,7 +4,10 @@ use std::ops::Range;
 
 use undercroft_engine::{NewMembers, Random, Ranges, SetOperation, Store};
 
-use super::{Scenario, delete, full, key, quick, rename, some_keys, steps, write};
+use crate::scenario::changes::{delete, rename, write};
+use crate::scenario::definition::{Scenario, full, log_steps, quick};
+use crate::scenario::names::key;
+use crate::scenario::stores::some_keys;
 
 /// The most integers in one piece.
 const INTEGERS: u64 = 8;
@@ -49,10 +52,10 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("SREM of a text", texts, |s| remove(s, 90, 1..2)),
     quick("SREM, large", large, |s| remove(s, 90, 1..2)),
     full("SREM of all, large", large, |s| remove(s, 90, 0..30)),
-    steps("SREM of most of many, large", crowd, |s| {
+    log_steps("SREM of most of many, large", crowd, |s| {
         remove(s, 90, 0..290)
     }),
-    steps("SREM of all of many, large", crowd, |s| {
+    log_steps("SREM of all of many, large", crowd, |s| {
         remove(s, 90, 0..300)
     }),
     full("SPOP of a few, large", large, |s| pop(s, 3)),
@@ -61,7 +64,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("SINTERSTORE over a string in another shard", two, |s| {
         combine(s, SetOperation::Intersection)
     }),
-    steps("SUNIONSTORE over a string in another shard", two, |s| {
+    log_steps("SUNIONSTORE over a string in another shard", two, |s| {
         combine(s, SetOperation::Union)
     }),
     full("DEL of a large set", large, |s| delete(s, &[key(0, 90)])),

@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use undercroft_engine::{Expiry, Lease, Leased, Store, lease_key};
 
-use super::{Scenario, full, key, quick, set_expiring, set_with, some_keys, steps, value};
-use crate::state::NOW;
+use crate::fixture::NOW;
+use crate::scenario::changes::{set_expiring, set_with, value};
+use crate::scenario::definition::{Scenario, full, log_steps, quick};
+use crate::scenario::names::key;
+use crate::scenario::stores::some_keys;
 
 const TERM: Duration = Duration::from_secs(10);
 
@@ -46,7 +49,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         some_keys,
         |s| set_for(s, 5000),
     )),
-    behind_its_lease(steps(
+    behind_its_lease(log_steps(
         "a value of 300,000 is set for its lease, staged",
         some_keys,
         |s| set_for(s, 300_000),

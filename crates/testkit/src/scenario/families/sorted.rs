@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use undercroft_engine::{AddRule, Bounds, PackedLimits, Scored, Store};
 
-use super::{
-    Scenario, copy, delete, full, gradual, key, move_to, quick, rename, set, some_keys, steps,
-    write,
-};
+use crate::scenario::changes::{copy, delete, move_to, rename, set, write};
+use crate::scenario::definition::{Scenario, full, gradual, log_steps, quick};
+use crate::scenario::names::key;
+use crate::scenario::stores::some_keys;
 
 /// Conversion comes early, so that the stores stay small.
 const LIMITS: PackedLimits = PackedLimits {
@@ -57,12 +57,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         add(s, 40..41, 3.5)
     }),
     // Their logs are so long that each word is in them once.
-    steps("ZADD of many members, large", large, |s| {
+    log_steps("ZADD of many members, large", large, |s| {
         add(s, 30..90, 3.5)
     }),
-    steps("ZREM of many members, large", large, |s| remove(s, 2..36)),
-    steps("ZREM of most of many, large", crowd, |s| remove(s, 5..295)),
-    steps("ZREM of all of many, large", crowd, |s| remove(s, 0..300)),
+    log_steps("ZREM of many members, large", large, |s| remove(s, 2..36)),
+    log_steps("ZREM of most of many, large", crowd, |s| remove(s, 5..295)),
+    log_steps("ZREM of all of many, large", crowd, |s| remove(s, 0..300)),
     full("ZADD of the least member, large", large, |s| {
         add(s, 40..41, -1.0)
     }),
@@ -97,7 +97,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| many(s, 7 * LEAF),
         |s| add_one(s, b"x", 1e9),
     ),
-    steps(
+    log_steps(
         "ZADD splitting a node",
         |s| many(s, 127 * LEAF),
         |s| add_one(s, b"x", 1e9),
@@ -146,12 +146,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("RENAME of a large sorted set", large, |s| {
         rename(s, &key(0, 90), &key(0, 91))
     }),
-    steps(
+    log_steps(
         "RENAME of a large sorted set to another shard",
         large,
         |s| rename(s, &key(0, 90), &key(1, 90)),
     ),
-    steps("COPY of a large sorted set", large, |s| {
+    log_steps("COPY of a large sorted set", large, |s| {
         copy(s, (0, &key(0, 90)), (1, &key(1, 90)))
     }),
     gradual(
@@ -165,46 +165,46 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         },
     ),
     // In arenas.
-    steps(
+    log_steps(
         "ZADD that moves a sorted set to an arena",
         |s| fat(s, 15),
         |s| add_one(s, &wide(15), 2.5),
     ),
-    steps(
+    log_steps(
         "ZADD of several, growing to an arena",
         |s| fat(s, 14),
         |s| add_wide(s, 14..18),
     ),
-    steps("ZADD of a new sorted set in an arena", some_keys, |s| {
+    log_steps("ZADD of a new sorted set in an arena", some_keys, |s| {
         add_wide(s, 0..20)
     }),
-    steps(
+    log_steps(
         "ZADD in an arena",
         |s| fat(s, 18),
         |s| add_one(s, &wide(18), 2.5),
     ),
-    steps(
+    log_steps(
         "ZADD of another score in an arena",
         |s| fat(s, 18),
         |s| add_one(s, &wide(3), 12.5),
     ),
-    steps("ZPOPMIN in an arena", |s| fat(s, 18), |s| pop(s, false, 2)),
-    steps(
+    log_steps("ZPOPMIN in an arena", |s| fat(s, 18), |s| pop(s, false, 2)),
+    log_steps(
         "ZREMRANGEBYRANK leaving few in an arena",
         |s| fat(s, 30),
         |s| remove_ranks(s, 2, 28),
     ),
-    steps(
+    log_steps(
         "DEL of a sorted set in an arena",
         |s| fat(s, 18),
         |s| delete(s, &[key(0, 90)]),
     ),
-    steps(
+    log_steps(
         "COPY of a sorted set in an arena",
         |s| fat(s, 18),
         |s| copy(s, (0, &key(0, 90)), (1, &key(1, 90))),
     ),
-    steps(
+    log_steps(
         "RENAME of a sorted set in an arena to another shard",
         |s| fat(s, 18),
         |s| rename(s, &key(0, 90), &key(1, 90)),

@@ -8,7 +8,8 @@ use undercroft_engine::{
 };
 
 use super::blocking::{handed, with_another};
-use super::{Scenario, Steps, full, some_keys, steps};
+use crate::scenario::definition::{Scenario, Steps, full, log_steps};
+use crate::scenario::stores::some_keys;
 
 /// The scenarios of this family.
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -42,8 +43,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         let [_, closed] = jobs().looked_at().map(<[u8]>::to_vec);
         s.set(0, &closed, b"1").expect("room");
     }),
-    steps("a message is taken to be held", filled, hold),
-    steps(
+    log_steps("a message is taken to be held", filled, hold),
+    log_steps(
         "what the dead hold goes back",
         |s| {
             filled(s);

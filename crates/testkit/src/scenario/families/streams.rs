@@ -5,8 +5,11 @@ use undercroft_engine::{
     ValueType,
 };
 
-use super::{Scenario, copy, delete, full, key, quick, rename, some_keys, steps, write};
 use crate::examples::{Items, example};
+use crate::scenario::changes::{copy, delete, rename, write};
+use crate::scenario::definition::{Scenario, full, log_steps, quick};
+use crate::scenario::names::key;
+use crate::scenario::stores::some_keys;
 
 /// Entries that fill a leaf.
 const LEAF: u64 = StreamLimits::DEFAULT.entries;
@@ -141,12 +144,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             });
         },
     ),
-    steps(
+    log_steps(
         "a stream copied that has a leaf without entries",
         |s| emptied(s, 30),
         |s| copy(s, (0, &stream()), (0, &key(1, 91))),
     ),
-    steps(
+    log_steps(
         "a stream removed that has a leaf without entries",
         |s| emptied(s, 30),
         |s| delete(s, &[stream()]),
@@ -203,21 +206,21 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         acknowledge(s, &(0..70).collect::<Vec<_>>())
     }),
     full("XCLAIM", busy, |s| claim(s, &[1, 5, 60])),
-    steps("a stream with groups copied", busy, |s| {
+    log_steps("a stream with groups copied", busy, |s| {
         copy(s, (0, &stream()), (0, &key(1, 91)))
     }),
-    steps("a stream with groups renamed", busy, |s| {
+    log_steps("a stream with groups renamed", busy, |s| {
         rename(s, &stream(), &key(1, 91))
     }),
-    steps("a stream with groups removed", busy, |s| {
+    log_steps("a stream with groups removed", busy, |s| {
         delete(s, &[stream()])
     }),
-    steps(
+    log_steps(
         "a stream with groups in an arena removed",
         busy_in_arena,
         |s| delete(s, &[stream()]),
     ),
-    steps("a stream restored", some_keys, |s| {
+    log_steps("a stream restored", some_keys, |s| {
         let items: Ranges = example(ValueType::Stream, 400, Items::Texts(20));
         write(s, &[&stream()], |writer| {
             let name = stream();

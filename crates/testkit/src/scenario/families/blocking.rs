@@ -8,8 +8,11 @@ use undercroft_engine::{
     AddRule, Begun, End, EntryId, PackedLimits, Store, StreamLimits, Take, Ticket, Waiters, Wanted,
 };
 
-use super::{Scenario, Steps, full, key, quick, some_keys, write};
-use crate::state;
+use crate::fixture;
+use crate::scenario::changes::write;
+use crate::scenario::definition::{Scenario, Steps, full, quick};
+use crate::scenario::names::key;
+use crate::scenario::stores::some_keys;
 
 const LEFT: Take = Take::Items {
     end: End::Left,
@@ -250,7 +253,7 @@ fn add(store: &Store, key: &[u8]) {
 /// something while it lives, and die.
 pub(super) fn with_another(store: &Store, body: impl FnOnce(&Store)) {
     let others = [0; 3].map(|_| {
-        let other = state::open(store.path()).expect("a whole store");
+        let other = fixture::open(store.path()).expect("a whole store");
         other.recover().expect("a whole store");
         other
     });

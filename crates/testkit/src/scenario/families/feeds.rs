@@ -4,7 +4,10 @@ use undercroft_engine::{
     End, FeedType, Filter, FoundItems, Order, Rows, Schema, Seen, Selection, Store, Test,
 };
 
-use super::{Scenario, copy, delete, full, gradual, key, quick, rename, some_keys, steps, write};
+use crate::scenario::changes::{copy, delete, rename, write};
+use crate::scenario::definition::{Scenario, full, gradual, log_steps, quick};
+use crate::scenario::names::key;
+use crate::scenario::stores::some_keys;
 
 /// Items that fill a leaf.
 const LEAF: u32 = 310;
@@ -55,7 +58,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("FEED.ADD at the head, leaves more", tree, |s| {
         add(s, 0, 9000..9700)
     }),
-    steps(
+    log_steps(
         "FEED.ADD, the tree grows higher",
         |s| with(s, LEAF * 73),
         |s| add(s, -1, 0..400),
@@ -185,13 +188,13 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("COPY of a feed", tree, |s| {
         copy(s, (0, &feed()), (2, &key(0, 91)))
     }),
-    steps(
+    log_steps(
         "FEED.ADD that moves a feed to an arena",
         |s| with(s, LEAF * 16),
         |s| add(s, -1, 0..1),
     ),
     quick("FEED.ADD in an arena", in_arena, |s| add(s, -1, 0..1)),
-    steps("FEED.DELWHERE in an arena, made anew", in_arena, |s| {
+    log_steps("FEED.DELWHERE in an arena, made anew", in_arena, |s| {
         remove_where(s, 3)
     }),
     quick("DEL of a feed in an arena", in_arena, |s| {

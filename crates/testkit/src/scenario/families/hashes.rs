@@ -2,10 +2,11 @@
 
 use undercroft_engine::{PackedLimits, Store};
 
-use super::{
-    Scenario, copy, delete, expire, full, key, move_to, quick, rename, set, some_keys, steps, write,
-};
-use crate::state::NOW;
+use crate::fixture::NOW;
+use crate::scenario::changes::{copy, delete, expire, move_to, rename, set, write};
+use crate::scenario::definition::{Scenario, full, log_steps, quick};
+use crate::scenario::names::key;
+use crate::scenario::stores::some_keys;
 
 /// Conversion comes early, so that the stores stay small.
 const LIMITS: PackedLimits = PackedLimits {
@@ -87,12 +88,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| put(s, 0, 3..4, 9),
     ),
     // Their logs are so long that each word is in them once.
-    steps(
+    log_steps(
         "HSET of many fields, large",
         |s| small(s, 12),
         |s| put(s, 0, 3..70, 10),
     ),
-    steps(
+    log_steps(
         "HDEL of many fields, large",
         |s| small(s, 70),
         |s| remove(s, 0, 3..64),
@@ -139,10 +140,10 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| put(s, 0, 12..60, 10),
     ),
     quick("HDEL, large", |s| small(s, 12), |s| remove(s, 0, 5..6)),
-    steps("HDEL of most of many fields, large", crowd, |s| {
+    log_steps("HDEL of most of many fields, large", crowd, |s| {
         remove(s, 0, 0..290)
     }),
-    steps("HDEL of all of many fields, large", crowd, |s| {
+    log_steps("HDEL of all of many fields, large", crowd, |s| {
         remove(s, 0, 0..300)
     }),
     full(
@@ -189,47 +190,47 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("RENAME of a large hash over another", two, |s| {
         rename(s, &key(0, 90), &key(0, 91))
     }),
-    steps(
+    log_steps(
         "RENAME of a large hash to another shard",
         |s| small(s, 20),
         |s| rename(s, &key(0, 90), &key(1, 90)),
     ),
-    steps(
+    log_steps(
         "COPY of a large hash",
         |s| small(s, 20),
         |s| copy(s, (0, &key(0, 90)), (1, &key(1, 90))),
     ),
     // In arenas.
-    steps(
+    log_steps(
         "HSET of a field that moves a hash to an arena",
         |s| fat(s, 15),
         |s| put(s, 0, 15..16, 4000),
     ),
-    steps(
+    log_steps(
         "HSET of a hash in an arena",
         |s| fat(s, 18),
         |s| put(s, 0, 18..19, 4000),
     ),
-    steps("HSET of a new hash in an arena", some_keys, |s| {
+    log_steps("HSET of a new hash in an arena", some_keys, |s| {
         put(s, 0, 0..40, 2000)
     }),
-    steps("HDEL in an arena", |s| fat(s, 18), |s| remove(s, 0, 0..2)),
-    steps(
+    log_steps("HDEL in an arena", |s| fat(s, 18), |s| remove(s, 0, 0..2)),
+    log_steps(
         "HDEL of all fields in an arena",
         |s| fat(s, 18),
         |s| remove(s, 0, 0..18),
     ),
-    steps(
+    log_steps(
         "DEL of a hash in an arena",
         |s| fat(s, 18),
         |s| delete(s, &[key(0, 90)]),
     ),
-    steps(
+    log_steps(
         "COPY of a hash in an arena",
         |s| fat(s, 18),
         |s| copy(s, (0, &key(0, 90)), (1, &key(1, 90))),
     ),
-    steps(
+    log_steps(
         "RENAME of a hash in an arena to another shard",
         |s| fat(s, 18),
         |s| rename(s, &key(0, 90), &key(1, 90)),

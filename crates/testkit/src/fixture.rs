@@ -1,0 +1,52 @@
+//! The store of every scenario: two shards, a hash key that is known, a time that stands still.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use undercroft_engine::{Error, Options, Store};
+use undercroft_memory::layout::header;
+
+/// The time in every scenario, Unix milliseconds.
+pub const NOW: u64 = 1_000_000_000;
+/// No message is kept so long, in milliseconds.
+pub const MESSAGES_KEPT: u64 = 3_600_000;
+
+/// The key of every scenario's hash: runs are alike.
+pub const HASH_KEY: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
+
+/// Makes a store of 4 MiB in two shards whose hash key is [`HASH_KEY`].
+///
+/// # Panics
+/// If it cannot be made there.
+pub fn create(path: &Path) -> Store {
+    let options = Options {
+        capacity: Some(4 << 20),
+        shards: Some(2),
+        ring: Some(64 << 10),
+    };
+    drop(Store::create(path, &options).expect("a new store"));
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .expect("the new store");
+    for (word, value) in HASH_KEY.into_iter().enumerate() {
+        let at = header::HASH_KEY + word as u64 * 8;
+        file.write_all_at(&value.to_le_bytes(), at)
+            .expect("a header");
+    }
+    let mut covered = vec![0; header::CHECKSUM as usize];
+    file.read_exact_at(&mut covered, 0).expect("a header");
+    let checksum = u64::from(crc32fast::hash(&covered));
+    file.write_all_at(&checksum.to_le_bytes(), header::CHECKSUM)
+        .expect("a header");
+    open(path).expect("the new store with another hash key")
+}
+
+/// Opens a store at the scenarios' time.
+pub fn open(path: &Path) -> Result<Store, Error> {
+    let store = Store::open(path, true)?;
+    store.set_time(NOW);
+    Ok(store)
+}

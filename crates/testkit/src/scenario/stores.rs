@@ -1,0 +1,62 @@
+//! Stores that scenarios of several families begin with.
+
+use undercroft_engine::{Expiry, Store};
+
+use super::changes::{append, move_to, set, set_expiring, set_with};
+use super::names::key;
+use crate::fixture::NOW;
+
+/// Three keys of 64 bytes in each shard.
+pub(super) fn some_keys(store: &Store) {
+    for index in 0..3 {
+        set(store, &key(0, index), 64);
+        set(store, &key(1, index), 64);
+    }
+}
+
+/// And another of some length.
+pub(super) fn with(store: &Store, length: usize) {
+    some_keys(store);
+    set(store, &key(0, 90), length);
+}
+
+pub(super) fn large_in_both(store: &Store) {
+    some_keys(store);
+    set(store, &key(0, 90), 100_000);
+    set(store, &key(1, 90), 70_000);
+}
+
+pub(super) fn appended(store: &Store) {
+    with(store, 64);
+    append(store, &key(0, 90), 10);
+}
+
+pub(super) fn expiring_keys(store: &Store) {
+    some_keys(store);
+    for index in 0..3 {
+        set_expiring(store, &key(0, index), 64);
+    }
+}
+
+pub(super) fn expired_keys(store: &Store) {
+    some_keys(store);
+    for index in 0..3 {
+        set_with(store, &key(0, index), 64, Expiry::At(NOW - 1));
+        set_with(store, &key(1, index), 5000, Expiry::At(NOW - 1));
+    }
+    set(store, &key(0, 4), 64);
+}
+
+pub(super) fn two_databases(store: &Store) {
+    some_keys(store);
+    set(store, &key(1, 4), 5000);
+    move_to(store, &key(0, 2), 1);
+    move_to(store, &key(1, 2), 1);
+}
+
+/// Keys of shard 0, one after the other.
+pub(super) fn fill(store: &Store, keys: usize) {
+    for index in 0..keys {
+        set(store, &key(0, index), 64);
+    }
+}

@@ -1,0 +1,165 @@
+//! What a store holds.
+
+use std::collections::BTreeMap;
+
+use undercroft_engine::{DATABASES, Entry, Error, Ranges, Store, Topic, ValueType, View};
+
+/// The database that the check of a store itself writes to.
+pub(super) const PROBE: usize = DATABASES - 1;
+
+/// By database and key: value and expiry.
+pub type Content = BTreeMap<(usize, Vec<u8>), (Vec<u8>, Option<u64>)>;
+
+/// What a store holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    /// Its keys.
+    pub content: Content,
+    /// The texts of scripts and libraries, by their names.
+    pub texts: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// The messages that were published: channel and payload.
+    pub messages: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Who is subscribed, those who died included: by topic and name.
+    pub subscribers: Vec<BTreeMap<Vec<u8>, u64>>,
+    /// Who waits for keys, those who died included, and what they were given.
+    pub waits: Vec<String>,
+    /// The items of all lists and the members of all sorted sets, those that
+    /// were given to who waited included; sorted.
+    pub items: Vec<Vec<u8>>,
+    /// Bytes in allocated blocks.
+    pub used: u64,
+}
+
+impl State {
+    /// Reads everything.
+    pub fn of(store: &Store) -> Result<State, Error> {
+        let (content, mut items) = keys_of(store)?;
+        let texts = store.texts()?.into_iter().collect();
+        let subscribers = Topic::ALL.map(|topic| store.enrolled(topic));
+        let (waits, given): (Vec<String>, Vec<Vec<Vec<u8>>>) = store.waits()?.into_iter().unzip();
+        items.extend(given.into_iter().flatten());
+        items.sort_unstable();
+        Ok(State {
+            content,
+            texts,
+            waits,
+            items,
+            messages: store.messages()?,
+            subscribers: subscribers.into_iter().collect::<Result<_, _>>()?,
+            used: store.used_memory(),
+        })
+    }
+
+    /// The content with values cut short, for messages.
+    pub(super) fn summary(&self) -> String {
+        let keys = self
+            .content
+            .iter()
+            .map(|((database, key), (value, expiry))| {
+                let sum = crc32fast::hash(value);
+                let key = String::from_utf8_lossy(key);
+                let start = String::from_utf8_lossy(&value[..value.len().min(12)]).into_owned();
+                format!(
+                    "{database}/{key}={start:?}*{}#{sum:x} {expiry:?}",
+                    value.len()
+                )
+            });
+        format!(
+            "used {} [{}] {} messages, enrolled {:?}, waits {:?}",
+            self.used,
+            keys.collect::<Vec<_>>().join(", "),
+            self.messages.len(),
+            self.subscribers,
+            self.waits
+        )
+    }
+}
+
+/// Reads all keys.
+pub fn content_of(store: &Store) -> Result<Content, Error> {
+    Ok(keys_of(store)?.0)
+}
+
+/// All keys, and the items of all lists and the members of all sorted sets.
+fn keys_of(store: &Store) -> Result<(Content, Vec<Vec<u8>>), Error> {
+    let mut content = Content::new();
+    let mut items = Vec::new();
+    for database in (0..DATABASES).filter(|&database| database != PROBE) {
+        let mut cursor = 0;
+        loop {
+            cursor = store.scan(
+                database,
+                cursor,
+                1000,
+                |reader, entry| {
+                    let view = reader.view();
+                    let value = (value_of(entry, view)?, entry.expiry(view)?);
+                    Ok(Some((value, items_of(entry, view)?)))
+                },
+                |key, ((mut value, expiry), found)| {
+                    if leased_key(key).is_some() {
+                        hide_holder(&mut value);
+                    }
+                    content.insert((database, key.to_vec()), (value, expiry));
+                    items.extend(found);
+                },
+            )?;
+            if cursor == 0 {
+                break;
+            }
+        }
+    }
+    Ok((content, items))
+}
+
+/// A value as bytes, the same for the same content: a string is itself; of a
+/// collection, type and encoding and all items, those without an order sorted.
+fn value_of(entry: &Entry, view: &View<'_>) -> Result<Vec<u8>, Error> {
+    let mut texts = Ranges::new();
+    entry.append_items(view, &mut texts)?;
+    let value_type = entry.value_type()?;
+    let all: Vec<&[u8]> = texts.iter().collect();
+    if value_type == ValueType::String {
+        return Ok(all.concat());
+    }
+    let description = value_type.description();
+    let mut items: Vec<&[&[u8]]> = all.chunks(description.width).collect();
+    if !description.ordered {
+        items.sort_unstable();
+    }
+    let mut value = format!("{} {}:", value_type.name(), entry.encoding()?.name()).into_bytes();
+    for text in items.concat() {
+        value.extend_from_slice(format!(" {}=", text.len()).as_bytes());
+        value.extend_from_slice(text);
+    }
+    Ok(value)
+}
+
+/// The key whose value a lease is for, if a key is a lease's.
+pub(super) fn leased_key(name: &[u8]) -> Option<&[u8]> {
+    name.strip_prefix(b"undercroft:lease:{")?.strip_suffix(b"}")
+}
+
+/// Leaves a lease its number only: which entry of the process table its holder has differs from run to run, and so does
+/// the time of its end.
+fn hide_holder(lease: &mut [u8]) {
+    if let Some((b'@', rest)) = lease.split_first_mut() {
+        let seat = rest.len().min(16);
+        rest[..seat].fill(b'-');
+        if let Some(over) = rest.get_mut(32..) {
+            over.fill(b'-');
+        }
+    }
+}
+
+/// The items of a list, or the members of a sorted set.
+fn items_of(entry: &Entry, view: &View<'_>) -> Result<Vec<Vec<u8>>, Error> {
+    let value_type = entry.value_type()?;
+    if !matches!(value_type, ValueType::List | ValueType::SortedSet) {
+        return Ok(Vec::new());
+    }
+    let width = value_type.description().width;
+    let mut texts = Ranges::new();
+    entry.append_items(view, &mut texts)?;
+    Ok(texts.iter().step_by(width).map(<[u8]>::to_vec).collect())
+}
