@@ -4,7 +4,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use undercroft_engine::{End, Ranges, Store};
+use undercroft_engine::lists::End;
+use undercroft_engine::{Ranges, Store};
 
 use crate::fresh_store;
 
@@ -71,14 +72,14 @@ pub(crate) fn fill(store: &Store, kind: Items, items: u64) {
         let some = (number..items.min(number + 100)).map(|number| item(kind, number));
         let some: Vec<[u8; 12]> = some.collect();
         let values: Vec<&[u8]> = some.iter().map(<[u8; 12]>::as_slice).collect();
-        number = store.push(0, KEY, End::Right, &values).expect("room");
+        number = store.list_push(0, KEY, End::Right, &values).expect("room");
     }
 }
 
 /// Pushes one item at the tail of the list.
 pub(crate) fn push(store: &Store, number: u64) {
     let item = item(Items::Texts, number);
-    store.push(0, KEY, End::Right, &[&item]).expect("room");
+    store.list_push(0, KEY, End::Right, &[&item]).expect("room");
 }
 
 /// Appends the range from a position on to `out`.
@@ -145,13 +146,13 @@ impl Work {
                 let start = Instant::now();
                 for number in 0..self.count {
                     let item = item(self.kind, number);
-                    store.push(0, KEY, end, &[&item]).expect("room");
+                    store.list_push(0, KEY, end, &[&item]).expect("room");
                 }
                 pushes.push(start.elapsed().as_nanos() as f64 / self.count as f64);
                 let start = Instant::now();
                 for number in (0..self.count).rev() {
                     out.clear();
-                    store.pop(0, KEY, end, 1, &mut out).expect("readable");
+                    store.list_pop(0, KEY, end, 1, &mut out).expect("readable");
                     debug_assert_eq!(out.get(0), item(self.kind, number));
                 }
                 pops.push(start.elapsed().as_nanos() as f64 / self.count as f64);

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use undercroft_engine::{Event, Store, Topic};
+use undercroft_engine::Store;
+use undercroft_engine::messages::{Event, Topic};
 
 /// Bytes of a message, of which the first sixteen are the time, or zeros.
 const PAYLOAD: usize = 64;

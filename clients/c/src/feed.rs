@@ -8,7 +8,9 @@ use std::mem::MaybeUninit;
 use undercroft_commands::Failure;
 use undercroft_commands::arguments::CommandError;
 use undercroft_embedded::{FeedItems, FeedQuery, with_feed_buffer};
-use undercroft_engine::{End, Error, FeedRange, FeedType, FoundItems, Schema, Seen, ShardSet};
+use undercroft_engine::feeds::{FeedRange, FeedType, FoundItems, Schema, Seen};
+use undercroft_engine::lists::End;
+use undercroft_engine::{Error, ShardSet};
 
 use crate::border::{array, bytes, check_place, give, memory, numbers};
 use crate::feed_values::check_attributes;

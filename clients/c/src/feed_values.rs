@@ -4,7 +4,8 @@ use std::ffi::{c_int, c_void};
 
 use undercroft_commands::Failure;
 use undercroft_commands::arguments::CommandError;
-use undercroft_engine::{Key, Schema, Selection, ShardSet, Writer};
+use undercroft_engine::feeds::{Schema, Selection};
+use undercroft_engine::{Key, ShardSet, Writer};
 
 use crate::border::{array, bytes, check_place, give};
 use crate::feed::{other_size, read_flags, values_of};

@@ -4,7 +4,8 @@ use std::ffi::{c_char, c_int, c_void};
 
 use undercroft_commands::reply::Reply;
 use undercroft_embedded::FeedItems;
-use undercroft_engine::{ATTRIBUTES_MAX, Ranges, Seen};
+use undercroft_engine::Ranges;
+use undercroft_engine::feeds::{ATTRIBUTES_MAX, Seen};
 
 use crate::border::{bytes, check_place, give, text};
 use crate::feed::{Query, read_query, values_of};

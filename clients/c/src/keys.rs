@@ -2,7 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use undercroft_engine::{Error, Store, Topic};
+use undercroft_engine::messages::Topic;
+use undercroft_engine::{Error, Store};
 
 use crate::border::{Bytes, bytes, check_place, give, list};
 use crate::status::{Refused, Status};

@@ -5,7 +5,9 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::time::Duration;
 
-use undercroft_engine::{Condition, DATABASES, EvictionPolicy, Terms};
+use undercroft_engine::eviction::EvictionPolicy;
+use undercroft_engine::strings::Condition;
+use undercroft_engine::{DATABASES, Terms};
 
 use crate::border::text;
 use crate::status::{Outcome, Refused};

@@ -5,9 +5,8 @@ use std::mem::MaybeUninit;
 
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::Reply;
-use undercroft_engine::{
-    Condition, Error, Expiry, Held, Scratch, SetOptions as Set, Text, TextBuffer, Values, View,
-};
+use undercroft_engine::strings::{Condition, Held, SetOptions as Set, Text, TextBuffer, Values};
+use undercroft_engine::{Error, Expiry, Scratch, View};
 
 use crate::border::{Bytes, bytes, check_place, give, list, memory};
 use crate::handle::Handle;

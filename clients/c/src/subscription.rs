@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::Reply;
 use undercroft_embedded::{OpenStore, StoreOf};
-use undercroft_engine::{Error, Event, Message, Subscriber, Topic};
+use undercroft_engine::Error;
+use undercroft_engine::messages::{Event, Message, Subscriber, Topic};
 
 use crate::border::{Bytes, call, check_place, give, list};
 use crate::handle::{Handle, Kind, Pool};

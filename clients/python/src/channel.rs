@@ -13,9 +13,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView, PyString, PyTuple};
 use pyo3::{create_exception, import_exception};
 use smallvec::SmallVec;
+use undercroft_engine::channels::{Channel, Received, Sent};
+use undercroft_engine::lists::End;
+use undercroft_engine::waiting::{Answer, Look, Looked, Take, Wanted};
 use undercroft_engine::{
-    Answer, Channel, End, Error, Look, Looked, Ranges, Received, Sent, Store, Take, Wanted,
-    coarse_milliseconds, defer_signals, unlimited_patience,
+    Error, Ranges, Store, coarse_milliseconds, defer_signals, unlimited_patience,
 };
 
 use crate::client::{Client, Use};
@@ -428,7 +430,7 @@ impl ChannelLink {
         // From the left end, where the last one pushed comes to be the first.
         let turned: SmallVec<[&[u8]; 16]> = items.iter().rev().copied().collect();
         let _deferred = defer_signals();
-        unlimited_patience(|| store.push(database, key, End::Left, &turned))
+        unlimited_patience(|| store.list_push(database, key, End::Left, &turned))
             .map(drop)
             .map_err(|error| self.raise(py, store, 0, error))
     }

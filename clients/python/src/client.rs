@@ -12,7 +12,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use undercroft_commands::session::Session;
 use undercroft_embedded::{OnRemoved, OpenStore, Place};
-use undercroft_engine::{DATABASES, EvictionPolicy, PatienceLimited, Terms};
+use undercroft_engine::eviction::EvictionPolicy;
+use undercroft_engine::{DATABASES, PatienceLimited, Terms};
 
 use crate::conversion::codec::Codec;
 use crate::error::{self, Raises};

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use undercroft_commands::Failure;
 use undercroft_embedded::{FeedItems, FeedQuery, OpenStore, with_feed_buffer};
-use undercroft_engine::{FeedRange, FoundItems, Schema, Seen};
+use undercroft_engine::feeds::{FeedRange, FoundItems, Schema, Seen};
 
 use crate::client::Client;
 use crate::conversion::shape::Shape;

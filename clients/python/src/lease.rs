@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use undercroft_engine::{Cached, Error, Expiry, LEASE_SCRIPT, Lease, Leased, Store};
+use undercroft_engine::leases::{Cached, LEASE_SCRIPT, Lease, Leased};
+use undercroft_engine::{Error, Expiry, Store};
 
 use crate::client::Client;
 use crate::error;
@@ -65,7 +66,7 @@ pub(crate) fn close_cached<'py>(
 /// Return the key of the lease of a key's value.
 #[pyfunction]
 pub(crate) fn lease_key<'py>(py: Python<'py>, key: &[u8]) -> Bound<'py, PyBytes> {
-    PyBytes::new(py, &undercroft_engine::lease_key(key))
+    PyBytes::new(py, &undercroft_engine::leases::lease_key(key))
 }
 
 /// Return how a client encodes text, what it does with errors, and whether it decodes.

@@ -14,10 +14,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 use smallvec::SmallVec;
 use undercroft_embedded::{OpenStore, object_letter};
-use undercroft_engine::{
-    Condition, Error, Expiry, PutDown, STRING_MAX, SetOptions, Store, Whole, defer_signals,
-    unlimited_patience,
-};
+use undercroft_engine::strings::{Condition, STRING_MAX, SetOptions, Whole};
+use undercroft_engine::{Error, Expiry, PutDown, Store, defer_signals, unlimited_patience};
 
 use crate::client::{Client, Use};
 use crate::conversion::known;

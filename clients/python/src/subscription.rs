@@ -17,7 +17,8 @@ use pyo3::types::PyTuple;
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::session::Session;
 use undercroft_embedded::{Exclusive, OpenStore, Receiver, StoreOf};
-use undercroft_engine::{Error, Event, Message, Subscriber, Topic};
+use undercroft_engine::Error;
+use undercroft_engine::messages::{Event, Message, Subscriber, Topic};
 
 use crate::client::Client;
 use crate::conversion::reply::{Answer, Objects};

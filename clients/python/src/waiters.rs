@@ -15,9 +15,9 @@ use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::session::wait;
 use undercroft_commands::table::{self, Flag};
 use undercroft_embedded::{Exclusive, OpenStore, Receiver, StoreOf, Taken};
-use undercroft_engine::{
-    self as engine, Access, Answer, Begun, Error, Take, Ticket, Topic, Wanted, defer_signals,
-};
+use undercroft_engine::messages::Topic;
+use undercroft_engine::waiting::{Answer, Take, Ticket, WaitOutcome, Wanted};
+use undercroft_engine::{self as engine, Access, Error, defer_signals};
 
 use crate::channel::ChannelLink;
 use crate::client::Client;
@@ -89,7 +89,7 @@ enum Finished {
 }
 
 /// Where the commands of these tasks wait.
-struct Seated(engine::Waiters<StoreOf>);
+struct Seated(engine::waiting::Waiters<StoreOf>);
 
 impl Receiver for Seated {
     fn take_or_wait(
@@ -97,7 +97,7 @@ impl Receiver for Seated {
         _: Access<'_>,
         wanted: &Wanted<'_>,
         _: Option<Duration>,
-    ) -> Result<Begun, Error> {
+    ) -> Result<WaitOutcome, Error> {
         // The event loop sees to the timeout.
         self.0.begin(wanted)
     }
@@ -114,7 +114,7 @@ impl Receiver for Seated {
 impl State {
     fn new(shared: Arc<OpenStore>) -> State {
         State {
-            seated: Seated(engine::Waiters::new(StoreOf(shared.clone()))),
+            seated: Seated(engine::waiting::Waiters::new(StoreOf(shared.clone()))),
             shared,
             waits: HashMap::new(),
             tended: Instant::now(),
@@ -342,7 +342,7 @@ impl Waiters {
         self.with(py, |state| {
             state.follow(shared.clone())?;
             let ticket = match state.seated.0.begin(&wanted) {
-                Ok(Begun::Waiting(ticket)) => ticket,
+                Ok(WaitOutcome::Waiting(ticket)) => ticket,
                 Err(error) if !shared.store.removed() => {
                     return Err(error::raise(py, owner.codec.raises, &shared.store, error));
                 }

@@ -127,7 +127,7 @@ fn function(code: &str) -> String {
         ""
     };
     format!(
-        "#[allow(unused_imports)]\nuse std::time::Duration;\n#[allow(unused_imports)]\nuse undercroft_engine::{{Answer, End, Event, Take, Topic, Wanted}};\n\
+        "#[allow(unused_imports)]\nuse std::time::Duration;\n#[allow(unused_imports)]\nuse undercroft_engine::{{lists::End, messages::{{Event, Topic}}, waiting::{{Answer, Take, Wanted}}}};\n\
          pub(super) fn sample() -> crate::Outcome {{\n{given}\n{placed}\nOk(())\n}}"
     )
 }

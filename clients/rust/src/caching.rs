@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use undercroft_engine::Cached;
+use undercroft_engine::leases::Cached;
 
 use crate::error::{Error, Result};
 use crate::set_options::{LONGEST, SetOptions};

@@ -115,12 +115,12 @@ impl SetOptions {
     }
 
     /// As the engine has them.
-    pub(crate) fn for_engine(&self, now: u64) -> Result<engine::SetOptions> {
-        Ok(engine::SetOptions {
+    pub(crate) fn for_engine(&self, now: u64) -> Result<engine::strings::SetOptions> {
+        Ok(engine::strings::SetOptions {
             condition: match self.condition {
-                Condition::Always => engine::Condition::Always,
-                Condition::IfMissing => engine::Condition::IfMissing,
-                Condition::IfPresent => engine::Condition::IfPresent,
+                Condition::Always => engine::strings::Condition::Always,
+                Condition::IfMissing => engine::strings::Condition::IfMissing,
+                Condition::IfPresent => engine::strings::Condition::IfPresent,
             },
             expiry: match self.milliseconds()? {
                 None => engine::Expiry::Never,

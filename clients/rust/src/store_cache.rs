@@ -13,7 +13,8 @@ use tokio::io::unix::AsyncFd;
 use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, sleep};
 use undercroft_embedded::{OpenStore, StoreOf};
-use undercroft_engine::{self as engine, Subscriber, Topic, limit_patience};
+use undercroft_engine::messages::{Subscriber, Topic};
+use undercroft_engine::{self as engine, limit_patience};
 
 use crate::cache::Cache;
 use crate::error::{Error, Result};
@@ -329,8 +330,8 @@ impl Receiver {
         let event = self.subscriber.try_next_after(rung);
         match event.map_err(|error| Error::engine(&self.open.store, error))? {
             None => Ok(None),
-            Some(engine::Event::Lost(count)) => Ok(Some(Event::Lost(Some(count)))),
-            Some(engine::Event::Message(message)) => {
+            Some(engine::messages::Event::Lost(count)) => Ok(Some(Event::Lost(Some(count)))),
+            Some(engine::messages::Event::Message(message)) => {
                 let told = |pattern: Option<&[u8]>| Message {
                     channel: message.channel.to_vec(),
                     pattern: pattern.map(<[u8]>::to_vec),

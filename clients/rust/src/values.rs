@@ -4,7 +4,7 @@ use std::future::Future;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use undercroft_engine::Cached;
+use undercroft_engine::leases::Cached;
 
 use crate::cache::Cache;
 use crate::error::{Error, Result};

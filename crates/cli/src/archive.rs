@@ -13,7 +13,9 @@ use std::fmt;
 use std::io::{self, Read, Write};
 
 use crc::{CRC_32_ISCSI, Crc, Digest, Table};
-use undercroft_engine::{DATABASES, Item, Ranges, STRING_MAX, ValueType};
+use undercroft_engine::keyspace::Item;
+use undercroft_engine::strings::STRING_MAX;
+use undercroft_engine::{DATABASES, Ranges, ValueType};
 
 /// What an export begins with.
 pub(crate) const MAGIC: [u8; 8] = *b"UNDEREXP";

@@ -2,7 +2,8 @@
 //! of a command or a reply for each.
 
 use undercroft_commands::{Failure, append_feed_between, count_feed_between, feed_selection};
-use undercroft_engine::{Error, FeedRange, FoundItems, Order, Schema, Seen, ShardSet, Untallied};
+use undercroft_engine::feeds::{FeedRange, FoundItems, Order, Schema, Seen, Untallied};
+use undercroft_engine::{Error, ShardSet};
 
 use crate::OpenStore;
 

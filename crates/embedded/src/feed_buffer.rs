@@ -2,7 +2,8 @@
 
 use std::cell::Cell;
 
-use undercroft_engine::{FoundItems, ThreadCached};
+use undercroft_engine::ThreadCached;
+use undercroft_engine::feeds::FoundItems;
 
 /// Buffers up to this many bytes are kept for the next call.
 const KEPT: usize = 64 * 1024;

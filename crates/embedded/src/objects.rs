@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use undercroft_engine::{Condition, Error, Expiry, SetOptions, Whole};
+use undercroft_engine::strings::{Condition, SetOptions, Whole};
+use undercroft_engine::{Error, Expiry};
 
 use crate::open_store::OpenStore;
 

@@ -8,9 +8,9 @@ use undercroft_commands::host::{Connections, Inbox, Process};
 use undercroft_commands::reply::Reply;
 use undercroft_commands::session::Session;
 use undercroft_commands::{Blocked, Context, execute};
-use undercroft_engine::{
-    Access, Begun, Error, Store, Topic, Wanted, is_patience_limited, limit_patience,
-};
+use undercroft_engine::messages::Topic;
+use undercroft_engine::waiting::{WaitOutcome, Wanted};
+use undercroft_engine::{Access, Error, Store, is_patience_limited, limit_patience};
 
 use crate::embedding::Embedding;
 
@@ -165,8 +165,10 @@ pub trait Receiver: Send {
         store: Access<'_>,
         wanted: &Wanted<'_>,
         timeout: Option<Duration>,
-    ) -> Result<Begun, Error> {
-        store.take_or_wait(wanted, timeout).map(Begun::Answered)
+    ) -> Result<WaitOutcome, Error> {
+        store
+            .take_or_wait(wanted, timeout)
+            .map(WaitOutcome::Answered)
     }
 
     /// As [`Inbox::subscribe`].
@@ -204,7 +206,7 @@ impl<R: Receiver> Inbox for Exclusive<'_, R> {
         store: Access<'_>,
         wanted: &Wanted<'_>,
         timeout: Option<Duration>,
-    ) -> Result<Begun, Error> {
+    ) -> Result<WaitOutcome, Error> {
         self.receiver().take_or_wait(store, wanted, timeout)
     }
 

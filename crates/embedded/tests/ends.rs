@@ -3,9 +3,10 @@
 
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_embedded::OpenStore;
-use undercroft_engine::{
-    Condition, End, Error, Event, Expiry, Options, Ranges, SetOptions, Store, Subscriber, Topic,
-};
+use undercroft_engine::lists::End;
+use undercroft_engine::messages::{Event, Subscriber, Topic};
+use undercroft_engine::strings::{Condition, SetOptions};
+use undercroft_engine::{Error, Expiry, Options, Ranges, Store};
 
 const K: &[u8] = b"k";
 /// When the stores' time stands, and how far it is when a key expires: milliseconds.
@@ -56,7 +57,7 @@ fn set_with(store: &Store, condition: Condition, expiry: Expiry) -> Answer {
 
 fn pop(store: &Store, end: End) -> Answer {
     let mut items = Ranges::new();
-    let found = store.pop(0, K, end, 1, &mut items)?;
+    let found = store.list_pop(0, K, end, 1, &mut items)?;
     bulk(found, if found { items.get(0) } else { b"" })
 }
 
@@ -115,10 +116,10 @@ const CALLS: &[Call] = &[
         Some(Some(at)) => integer(at),
     }),
     ("LPUSH k x y", |open| {
-        integer(open.store.push(0, K, End::Left, &[b"x", b"y"])?)
+        integer(open.store.list_push(0, K, End::Left, &[b"x", b"y"])?)
     }),
     ("RPUSH k x", |open| {
-        integer(open.store.push(0, K, End::Right, &[b"x"])?)
+        integer(open.store.list_push(0, K, End::Right, &[b"x"])?)
     }),
     ("LPOP k", |open| pop(&open.store, End::Left)),
     ("RPOP k", |open| pop(&open.store, End::Right)),

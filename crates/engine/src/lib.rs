@@ -9,6 +9,10 @@
 //!
 //! [`Store::publish`] sends messages to the [`Subscriber`]s of all processes.
 //!
+//! Types lie in a module for each subject ([`lists`], [`streams`], [`waiting`], ...). A call on a value begins with the
+//! name of its type and is found in that type's folder: `list_push` in `types/list`, `stream_add` in `types/stream`.
+//! Calls without one are on strings (`types/string`) or on keys whatever they hold (`transaction`, `keyspace`).
+//!
 //! This crate is ordinary safe Rust on top of `undercroft-memory`: it reads
 //! through views that may be torn and writes through logged transactions, and
 //! never sees a pointer.
@@ -36,32 +40,24 @@ mod channel;
 mod error;
 pub mod glob;
 mod handle;
-mod keyspace;
+pub mod keyspace;
 mod lease;
-mod messages;
+pub mod messages;
 mod random;
 mod rdb_form;
-mod scripts;
+pub mod scripts;
 mod store;
 mod structures;
 mod transaction;
 mod types;
 mod upkeep;
-mod waiting;
+pub mod waiting;
 
-pub use channel::{Channel, Received, Sent};
 pub use error::Error;
 pub use handle::clock::Frozen;
-pub use handle::events::{EventClasses, KeyEvent};
-pub use handle::eviction_policy::{Eviction, EvictionChange, EvictionPolicy};
 pub use handle::reader::Reader;
 pub use handle::store::Store;
-pub use keyspace::parts::Gathered;
-pub use keyspace::snapshot::Item;
-pub use lease::{Cached, LEASE_SCRIPT, Lease, Leased, lease_key};
-pub use messages::subscriber::{Event, Message, Subscriber, Waiting};
 pub use random::{Random, chance};
-pub use scripts::{NamedText, RunningScript, SharedMemory, SharedTexts, StoredLibrary};
 pub use store::name::{StoreName, list_stores};
 pub use store::terms::Terms;
 pub use store::upkeep::{Pace, Upkept};
@@ -70,37 +66,12 @@ pub use structures::key::Key;
 pub use structures::ranges::Ranges;
 pub use structures::roots::DATABASES;
 pub use transaction::access::Access;
-pub use transaction::effect::{Change, Effect, Follower};
 pub use transaction::load::Load;
-pub use transaction::message::Topic;
 pub use transaction::running::Running;
 pub use transaction::savepoint::Savepoint;
-pub use transaction::watch::Watch;
 pub use transaction::writer::{Expiry, Writer};
 pub use types::contract::Description;
-pub use types::feed::{
-    ATTRIBUTES_MAX, Feed, FeedInfo, FeedRange, FeedType, Filter, FoundItems, Order, Rows, Schema,
-    Seen, Selection, Test, Untallied,
-};
-pub use types::hash::{Hash, Parts};
 pub use types::limits::{Limits, PackedLimits};
-pub use types::list::{End, Inserted, Positions};
-pub use types::set::{NewMembers, Set, SetOperation};
-pub use types::sorted::{
-    AddRule, Added, Aggregate, Bounds, Limit, ScoreBound, Scored, SortedSet, Source, TextBound,
-    Weighted,
-};
-pub use types::stream::{
-    AddedEntry, Claim, Claimed, ConsumerInfo, Delivery, EntryId, GroupInfo, IdRange, IdText,
-    PendingEntry, PendingInfo, SetId, Stream, StreamEntries, StreamId, StreamLimits, StreamRecord,
-    Trim, TrimTo,
-};
-pub use types::string::bits::{BitOperation, BitString};
-pub use types::string::hot::{Condition, SetOptions, TextBuffer};
-pub use types::string::in_place::Whole;
-pub use types::string::mget::{Held, Values};
-pub use types::string::text::Text;
-pub use types::string::write::STRING_MAX;
 pub use types::value_type::{Encoding, ValueType};
 #[cfg(feature = "races")]
 pub use undercroft_memory::race;
@@ -110,7 +81,82 @@ pub use undercroft_memory::{
     ThreadCached, User, View, WaitHook, coarse_milliseconds, defer_signals, is_patience_limited,
     limit_patience, remove_sockets, removing, thread_time, unlimited_patience,
 };
-pub use waiting::{Answer, Begun, Look, Looked, Take, Taken, Ticket, Waiters, Wanted};
+
+/// Bounded queues of messages between processes: `Store::send`, `Store::receive` and their like.
+pub mod channels {
+    pub use crate::channel::{Channel, Received, Sent};
+}
+
+/// Following what becomes of keys: `Store::follow`, `Access::watch`.
+pub mod changes {
+    pub use crate::transaction::effect::{Change, Effect, Follower};
+    pub use crate::transaction::watch::Watch;
+}
+
+/// Events of keys, and which of them are told.
+pub mod events {
+    pub use crate::handle::events::{EventClasses, KeyEvent};
+}
+
+/// Which keys make room where the memory limit is reached.
+pub mod eviction {
+    pub use crate::handle::eviction_policy::{Eviction, EvictionChange, EvictionPolicy};
+}
+
+/// Feeds. Calls on them begin with `feed_`.
+pub mod feeds {
+    pub use crate::types::feed::{
+        ATTRIBUTES_MAX, Feed, FeedInfo, FeedRange, FeedType, Filter, FoundItems, Order, Rows,
+        Schema, Seen, Selection, Test, Untallied,
+    };
+}
+
+/// Hashes. Calls on them begin with `hash_`.
+pub mod hashes {
+    pub use crate::types::hash::{Hash, Parts};
+}
+
+/// One computation of a cached value in all processes: `Store::take_lease` and its like.
+pub mod leases {
+    pub use crate::lease::{Cached, LEASE_SCRIPT, Lease, Leased, lease_key};
+}
+
+/// Lists. Calls on them begin with `list_`.
+pub mod lists {
+    pub use crate::types::list::{End, Inserted, Positions};
+}
+
+/// Sets. Calls on them begin with `set_`, with an element, or `combine_sets`.
+pub mod sets {
+    pub use crate::types::set::{NewMembers, Set, SetOperation};
+}
+
+/// Sorted sets. Calls on them begin with `sorted_`.
+pub mod sorted_sets {
+    pub use crate::types::sorted::{
+        AddRule, Added, Aggregate, Bounds, Limit, ScoreBound, Scored, SortedSet, Source, TextBound,
+        Weighted,
+    };
+}
+
+/// Streams. Calls on them begin with `stream_`.
+pub mod streams {
+    pub use crate::types::stream::{
+        AddedEntry, Claim, Claimed, ConsumerInfo, Delivery, EntryId, GroupInfo, IdRange, IdText,
+        PendingEntry, PendingInfo, SetId, Stream, StreamEntries, StreamId, StreamLimits,
+        StreamRecord, Trim, TrimTo,
+    };
+}
+
+/// Strings, which calls without the name of a type are on: `Store::get`, `Writer::append`.
+pub mod strings {
+    pub use crate::types::string::bits::{BitOperation, BitString};
+    pub use crate::types::string::hot::{Condition, SetOptions, TextBuffer};
+    pub use crate::types::string::in_place::Whole;
+    pub use crate::types::string::mget::{Held, Values};
+    pub use crate::types::string::text::Text;
+    pub use crate::types::string::write::STRING_MAX;
+}
 
 /// Values in RDB form, as DUMP gives them and RESTORE takes them.
 pub mod rdb {

@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
-use undercroft_engine::{
-    Answer, Begun, Channel, Look, Looked, Ranges, Received, Sent, Store, Take, Waiters, Wanted,
-};
+use undercroft_engine::channels::{Channel, Received, Sent};
+use undercroft_engine::waiting::{Answer, Look, Looked, Take, WaitOutcome, Waiters, Wanted};
+use undercroft_engine::{Ranges, Store};
 use undercroft_testkit::fresh;
 
 /// A wait that ends by itself in a test that fails.
@@ -26,9 +26,13 @@ fn receive(store: &Store, jobs: &Channel) -> Received {
         .expect("room")
 }
 
-fn waits(waiters: &mut Waiters<&Store>, jobs: &Channel, look: Look) -> undercroft_engine::Ticket {
+fn waits(
+    waiters: &mut Waiters<&Store>,
+    jobs: &Channel,
+    look: Look,
+) -> undercroft_engine::waiting::Ticket {
     match waiters.begin(&wanted(&jobs.looked_at(), look)) {
-        Ok(Begun::Waiting(ticket)) => ticket,
+        Ok(WaitOutcome::Waiting(ticket)) => ticket,
         other => panic!("expected to wait, got {other:?}"),
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use undercroft_engine::{Error, Expiry, Lease, Leased, Random, Store, lease_key};
+use undercroft_engine::leases::{Lease, Leased, lease_key};
+use undercroft_engine::{Error, Expiry, Random, Store};
 use undercroft_testkit::fresh;
 
 const TERM: Duration = Duration::from_secs(10);
@@ -178,8 +179,8 @@ fn what_is_no_string_is_an_error_and_stays() {
     let (_directory, store) = fresh::store(2);
     let name = lease_key(b"key");
     for key in [&b"key"[..], &name] {
-        let end = undercroft_engine::End::Left;
-        store.push(0, key, end, &[b"item"]).expect("room");
+        let end = undercroft_engine::lists::End::Left;
+        store.list_push(0, key, end, &[b"item"]).expect("room");
         let refused = store.take_lease(0, b"key", TERM, 1);
         assert!(matches!(refused, Err(Error::WrongType)), "{refused:?}");
         assert_eq!(store.keys(0), 1);

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use undercroft_engine::{Event, Store, Subscriber, Topic};
+use undercroft_engine::Store;
+use undercroft_engine::messages::{Event, Subscriber, Topic};
 use undercroft_testkit::fresh;
 
 fn sound(store: &Store) {

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use undercroft_engine::{Condition, Error, Expiry, Options, SetOptions, Store};
+use undercroft_engine::strings::{Condition, SetOptions};
+use undercroft_engine::{Error, Expiry, Options, Store};
 use undercroft_numbers::parse_integer;
 
 const START: u64 = 1_000_000;

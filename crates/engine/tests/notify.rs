@@ -1,9 +1,11 @@
 //! Keyspace notifications between handles on one store, which are processes to each other.
 
-use undercroft_engine::{
-    Condition, End, Error, Event, EventClasses, Eviction, EvictionPolicy, Expiry, Ranges, Scratch,
-    SetOptions, Store, Subscriber, Topic,
-};
+use undercroft_engine::events::EventClasses;
+use undercroft_engine::eviction::{Eviction, EvictionPolicy};
+use undercroft_engine::lists::End;
+use undercroft_engine::messages::{Event, Subscriber, Topic};
+use undercroft_engine::strings::{Condition, SetOptions};
+use undercroft_engine::{Error, Expiry, Ranges, Scratch, Store};
 use undercroft_testkit::fresh;
 
 /// A store, told to tell, and who listens to it through a handle of its own.
@@ -65,9 +67,9 @@ fn typed_calls_tell_as_commands_do() {
             ["space@3__:k set", "event@3__:set k"].map(str::to_owned)
         );
         store.increment(0, b"n", 1).expect("room");
-        store.push(0, b"l", End::Left, &[b"x"]).expect("room");
+        store.list_push(0, b"l", End::Left, &[b"x"]).expect("room");
         store
-            .pop(0, b"l", End::Right, 5, &mut Ranges::new())
+            .list_pop(0, b"l", End::Right, 5, &mut Ranges::new())
             .expect("room");
         store
             .delete(3, &[b"k", b"none"])

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use undercroft_engine::{Condition, Error, Expiry, Options, SetOptions, Store, ValueType};
+use undercroft_engine::strings::{Condition, SetOptions};
+use undercroft_engine::{Error, Expiry, Options, Store, ValueType};
 
 const START: u64 = 1_000_000;
 

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use undercroft_engine::{
-    AddedEntry, Answer, Begun, Claim, EntryId, Error, IdRange, Key, Limits, Ranges, Store,
-    StreamEntries, StreamId, StreamLimits, Take, Ticket, Trim, TrimTo, ValueType, Waiters, Wanted,
-    Writer, rdb,
+use undercroft_engine::streams::{
+    AddedEntry, Claim, EntryId, IdRange, StreamEntries, StreamId, StreamLimits, Trim, TrimTo,
 };
+use undercroft_engine::waiting::{Answer, Take, Ticket, WaitOutcome, Waiters, Wanted};
+use undercroft_engine::{Error, Key, Limits, Ranges, Store, ValueType, Writer, rdb};
 use undercroft_testkit::fresh;
 
 type Texts = Vec<Vec<u8>>;
@@ -521,8 +521,8 @@ fn wait(waiters: &mut Waiters<&Store>, texts: &[&[u8]], take: Take) -> Ticket {
         take,
     };
     match waiters.begin(&wanted).expect("room") {
-        Begun::Waiting(ticket) => ticket,
-        Begun::Answered(answer) => panic!("expected to wait, got {answer:?}"),
+        WaitOutcome::Waiting(ticket) => ticket,
+        WaitOutcome::Answered(answer) => panic!("expected to wait, got {answer:?}"),
     }
 }
 

@@ -3,10 +3,11 @@
 use std::thread;
 use std::time::Duration;
 
-use undercroft_engine::{
-    AddRule, Answer, Begun, End, Error, PackedLimits, Ranges, Store, Take, Taken, Ticket, Topic,
-    Waiters, Wanted,
-};
+use undercroft_engine::lists::End;
+use undercroft_engine::messages::Topic;
+use undercroft_engine::sorted_sets::AddRule;
+use undercroft_engine::waiting::{Answer, Take, Taken, Ticket, WaitOutcome, Waiters, Wanted};
+use undercroft_engine::{Error, PackedLimits, Ranges, Store};
 use undercroft_testkit::fresh::{self, Place};
 
 const LEFT: Take = Take::Items {
@@ -24,13 +25,13 @@ fn wanted<'w>(keys: &'w [&'w [u8]], take: Take) -> Wanted<'w> {
 
 fn wait(waiters: &mut Waiters<&Store>, keys: &[&[u8]], take: Take) -> Ticket {
     match waiters.begin(&wanted(keys, take)).expect("room") {
-        Begun::Waiting(ticket) => ticket,
-        Begun::Answered(answer) => panic!("expected to wait, got {answer:?}"),
+        WaitOutcome::Waiting(ticket) => ticket,
+        WaitOutcome::Answered(answer) => panic!("expected to wait, got {answer:?}"),
     }
 }
 
 fn push(store: &Store, key: &[u8], items: &[&[u8]]) {
-    store.push(0, key, End::Right, items).expect("room");
+    store.list_push(0, key, End::Right, items).expect("room");
 }
 
 fn items(store: &Store, key: &[u8]) -> Vec<Vec<u8>> {
@@ -106,7 +107,7 @@ fn several_keys_are_tried_in_their_order() {
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         for key in &keys {
             match waiters.begin(&wanted(&keys, LEFT)).expect("room") {
-                Begun::Answered(Answer::Taken(found)) => assert_eq!(found.key, *key),
+                WaitOutcome::Answered(Answer::Taken(found)) => assert_eq!(found.key, *key),
                 other => panic!("{other:?}"),
             }
         }
@@ -276,8 +277,8 @@ fn what_a_dead_client_was_given_goes_back_to_where_it_was() {
         let store = place.open();
         let mut waiters = Waiters::new(&store);
         let answer = match waiters.begin(&wanted(&[b"k"], LEFT)).expect("room") {
-            Begun::Answered(answer) => Some(answer),
-            Begun::Waiting(ticket) => waiters.finish(ticket).expect("answered"),
+            WaitOutcome::Answered(answer) => Some(answer),
+            WaitOutcome::Waiting(ticket) => waiters.finish(ticket).expect("answered"),
         };
         assert_eq!(answer, taken(b"k", &[b"1"]));
         assert_eq!(items(&store, b"k"), [b"2", b"3", b"4"]);
@@ -414,7 +415,7 @@ fn whatever_lets_a_key_hold_a_list_serves_it() {
             database,
             ..wanted(&[b"to"], LEFT)
         };
-        let Begun::Waiting(ticket) = waiters.begin(&wanted).expect("room") else {
+        let WaitOutcome::Waiting(ticket) = waiters.begin(&wanted).expect("room") else {
             panic!("expected to wait");
         };
         push(&store, b"from", &[b"item"]);

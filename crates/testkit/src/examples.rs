@@ -1,6 +1,8 @@
 //! Values of every type, for the tests of what all types have in common.
 
-use undercroft_engine::{Order, Ranges, Schema, StreamId, StreamRecord, ValueType};
+use undercroft_engine::feeds::{Order, Schema};
+use undercroft_engine::streams::{StreamId, StreamRecord};
+use undercroft_engine::{Ranges, ValueType};
 
 /// What the items of an example are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,8 @@
 
 use std::time::{Duration, Instant};
 
-use undercroft_engine::{Options, Store, Topic};
+use undercroft_engine::messages::Topic;
+use undercroft_engine::{Options, Store};
 use undercroft_testkit::fresh::{self, Extent};
 use undercroft_testkit::state::{MESSAGES_KEPT, problems};
 use undercroft_testkit::storm::member::{HANGS_AFTER, Member, wait_for_progress};

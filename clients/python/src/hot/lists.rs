@@ -8,7 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use smallvec::SmallVec;
 use undercroft_commands::reply::Tree;
-use undercroft_engine::{End, Ranges, ThreadCached};
+use undercroft_engine::lists::End;
+use undercroft_engine::{Ranges, ThreadCached};
 
 use crate::conversion::codec;
 use crate::execute::Argument;
@@ -77,7 +78,7 @@ fn push(call: &Call<'_, '_>, end: End) -> Outcome {
     }
     let values: SmallVec<[&[u8]; FEW]> = given.iter().map(Argument::bytes).collect();
     let shared = call.enter()?;
-    match shared.store.push(call.database(), name, end, &values) {
+    match shared.store.list_push(call.database(), name, end, &values) {
         Ok(length) => made(codec::number(call.py, length as i64)),
         Err(error) => Err(call.failed(&shared, error)),
     }
@@ -99,7 +100,10 @@ fn pop<'py>(call: &Call<'_, 'py>, taken: &Bound<'py, PyList>, end: End) -> Outco
     let shared = call.enter()?;
     with_items(|items| {
         let wanted = count.unwrap_or(1);
-        let found = match shared.store.pop(call.database(), name, end, wanted, items) {
+        let found = match shared
+            .store
+            .list_pop(call.database(), name, end, wanted, items)
+        {
             Ok(found) => found,
             Err(error) => return Err(call.failed(&shared, error)),
         };

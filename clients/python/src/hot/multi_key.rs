@@ -4,7 +4,8 @@ use std::ptr;
 
 use pyo3::ffi;
 use smallvec::SmallVec;
-use undercroft_engine::{Held as Value, Key, Values};
+use undercroft_engine::Key;
+use undercroft_engine::strings::{Held as Value, Values};
 
 use super::keys::items;
 use crate::conversion::codec;

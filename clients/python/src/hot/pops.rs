@@ -7,7 +7,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use undercroft_commands::reply::Tree;
-use undercroft_engine::{Error, Ranges, Scored, ThreadCached};
+use undercroft_engine::sorted_sets::Scored;
+use undercroft_engine::{Error, Ranges, ThreadCached};
 
 use crate::client::Use;
 use crate::conversion::codec;

@@ -9,10 +9,11 @@ use pyo3::types::PyList;
 use smallvec::SmallVec;
 use undercroft_commands::session::wait::{MOST_WAITED_FOR, error_of};
 use undercroft_embedded::Taken;
-use undercroft_engine::{
-    AddedEntry, Answer, Delivery, EntryId, IdRange, Scratch, StreamEntries, StreamId, Take,
-    ThreadCached, Trim, TrimTo, Wanted,
+use undercroft_engine::streams::{
+    AddedEntry, Delivery, EntryId, IdRange, StreamEntries, StreamId, Trim, TrimTo,
 };
+use undercroft_engine::waiting::{Answer, Take, Wanted};
+use undercroft_engine::{Scratch, ThreadCached};
 
 use crate::client::Use;
 use crate::conversion::codec;

@@ -6,9 +6,8 @@ use std::ptr;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use undercroft_engine::{
-    Condition, Error, Expiry, Offset, Scratch, SetOptions, Text, TextBuffer, View,
-};
+use undercroft_engine::strings::{Condition, SetOptions, Text, TextBuffer};
+use undercroft_engine::{Error, Expiry, Offset, Scratch, View};
 
 use crate::conversion::codec;
 use crate::hot::Hot;

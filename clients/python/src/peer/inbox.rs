@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use undercroft_embedded::{OpenStore, Receiver, StoreOf};
-use undercroft_engine::{Access, Begun, Error, Event, Message, Subscriber, Topic, Waiters, Wanted};
+use undercroft_engine::messages::{Event, Message, Subscriber, Topic};
+use undercroft_engine::waiting::{WaitOutcome, Waiters, Wanted};
+use undercroft_engine::{Access, Error};
 use undercroft_resp::{Version, encode};
 
 /// Where messages and items reach the connection.
@@ -77,7 +79,7 @@ impl Receiver for Inbox {
         _: Access<'_>,
         wanted: &Wanted<'_>,
         _: Option<Duration>,
-    ) -> Result<Begun, Error> {
+    ) -> Result<WaitOutcome, Error> {
         // Who receives sees to the timeout.
         self.waiters.begin(wanted)
     }

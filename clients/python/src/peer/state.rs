@@ -12,7 +12,8 @@ use undercroft_commands::Blocked;
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::session::Session;
 use undercroft_embedded::{Exclusive, OpenStore};
-use undercroft_engine::{Answer, Error, defer_signals};
+use undercroft_engine::waiting::Answer;
+use undercroft_engine::{Error, defer_signals};
 use undercroft_resp::{Limits, Parsed, RequestParser, Version};
 use undercroft_server::Writer;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use undercroft_engine::{LEASE_SCRIPT, lease_key};
+use undercroft_engine::leases::{LEASE_SCRIPT, lease_key};
 
 use crate::address::Server;
 use crate::error::{Error, Result};

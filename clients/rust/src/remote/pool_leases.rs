@@ -129,7 +129,7 @@ impl Pool {
     /// ```
     pub fn take_lease(&self, key: impl AsRef<[u8]>, term: Duration) -> Result<Option<Lease>> {
         let (key, token) = (key.as_ref(), token());
-        let name = undercroft_engine::lease_key(key);
+        let name = undercroft_engine::leases::lease_key(key);
         let once = SetOptions::new().ttl(term).if_missing();
         let mut words = SetWords::new(&name, &token, once)?;
         let (words, count) = words.words();

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use undercroft_engine::{self as engine, Topic};
+use undercroft_engine as engine;
+use undercroft_engine::messages::Topic;
 
 use crate::error::{Error, Result};
 use crate::store::Store;

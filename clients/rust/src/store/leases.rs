@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use undercroft_engine::{self as engine, Leased, limit_patience};
+use undercroft_engine::leases::Leased;
+use undercroft_engine::{self as engine, limit_patience};
 
 use crate::error::{Error, Result};
 use crate::lease::Lease;
@@ -43,7 +44,7 @@ impl Store {
         };
         let (database, of) = (self.database, open.clone());
         let give_back = move |key: &[u8], token: &[u8]| {
-            let lease = engine::Lease::from_bytes(token);
+            let lease = engine::leases::Lease::from_bytes(token);
             let _limited = limit_patience(MOMENT);
             // Where somebody is stopped with a lock it stays until its term is over.
             let _ = open.store.release_lease(database, key, &lease);
@@ -87,7 +88,7 @@ impl Store {
         options: SetOptions,
     ) -> Result<bool> {
         let expiry = options.for_engine(self.with(engine::Store::now))?.expiry;
-        let (key, token) = (&lease.key, engine::Lease::from_bytes(&lease.token));
+        let (key, token) = (&lease.key, engine::leases::Lease::from_bytes(&lease.token));
         match &lease.of {
             // It ends with the store that it was taken in.
             Some(of) if of.store.path() == self.path() => {

@@ -24,7 +24,7 @@ const OPTIONS: [&str; 6] = [
     "--create",
 ];
 /// Most bytes of a value that is read from standard input: those that a string may have.
-const INPUT_MAX: u64 = undercroft_engine::STRING_MAX;
+const INPUT_MAX: u64 = undercroft_engine::strings::STRING_MAX;
 
 pub(crate) fn run(arguments: &Exec, line: &[OsString]) -> Outcome {
     if arguments.database as usize >= undercroft_engine::DATABASES {

@@ -4,9 +4,8 @@ use std::convert::Infallible;
 use std::fs::File;
 use std::io::{BufReader, Seek};
 
-use undercroft_engine::{
-    Condition, DATABASES, Error, Expiry, Limits, Options, SetOptions, Store, ValueType,
-};
+use undercroft_engine::strings::{Condition, SetOptions};
+use undercroft_engine::{DATABASES, Error, Expiry, Limits, Options, Store, ValueType};
 
 use crate::archive::{self, Counts, Record, Refusal};
 use crate::arguments::Import;

@@ -5,7 +5,8 @@ use std::process::{Child, Stdio};
 use std::thread;
 
 use rustix::process::Signal;
-use undercroft_engine::{End, Ranges, Store};
+use undercroft_engine::lists::End;
+use undercroft_engine::{Ranges, Store};
 
 use crate::support::{Place, Server, command, signal_to, succeed};
 
@@ -37,7 +38,7 @@ fn until_waiting(store: &Store, clients: usize) {
 fn push(store: &Store, key: &str, items: &[&str]) {
     let items: Vec<&[u8]> = items.iter().map(|item| item.as_bytes()).collect();
     store
-        .push(0, key.as_bytes(), End::Right, &items)
+        .list_push(0, key.as_bytes(), End::Right, &items)
         .expect("room");
 }
 

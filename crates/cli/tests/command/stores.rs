@@ -5,7 +5,8 @@ use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use undercroft_engine::{Condition, Expiry, SetOptions, Store};
+use undercroft_engine::strings::{Condition, SetOptions};
+use undercroft_engine::{Expiry, Store};
 
 use crate::support::{Place, command, fail, run, succeed};
 

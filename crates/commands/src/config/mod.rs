@@ -23,7 +23,8 @@ pub use parameters::{Check, Kind, PARAMETERS, Parameter};
 pub(crate) use parse::percentile_text;
 pub use stored::{STORED, store_value, stored_value};
 use undercroft_engine::glob::{Case, matches};
-use undercroft_engine::{ForkMutex, Limits, PackedLimits, StreamLimits};
+use undercroft_engine::streams::StreamLimits;
+use undercroft_engine::{ForkMutex, Limits, PackedLimits};
 pub use value::Value;
 
 use crate::arguments::CommandError;

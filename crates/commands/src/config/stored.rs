@@ -1,6 +1,8 @@
 //! The parameters that belong to the store, where all its processes find them.
 
-use undercroft_engine::{Access, Error, EventClasses, EvictionChange, EvictionPolicy};
+use undercroft_engine::events::EventClasses;
+use undercroft_engine::eviction::{EvictionChange, EvictionPolicy};
+use undercroft_engine::{Access, Error};
 
 use super::Value;
 use super::parse::normal_letters;

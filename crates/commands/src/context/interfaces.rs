@@ -5,7 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use undercroft_engine::{Access, Begun, Error, Topic, Wanted};
+use undercroft_engine::messages::Topic;
+use undercroft_engine::waiting::{WaitOutcome, Wanted};
+use undercroft_engine::{Access, Error};
 
 use crate::config::{Parameter, Value};
 use crate::session::{ClientInfo, KillFilter, Session, ShutdownOptions};
@@ -94,9 +96,11 @@ pub trait Inbox: Send + Sync {
         store: Access<'_>,
         wanted: &Wanted<'_>,
         timeout: Option<Duration>,
-    ) -> Result<Begun, Error> {
+    ) -> Result<WaitOutcome, Error> {
         let _ = session;
-        store.take_or_wait(wanted, timeout).map(Begun::Answered)
+        store
+            .take_or_wait(wanted, timeout)
+            .map(WaitOutcome::Answered)
     }
 
     /// Ends the wait of a connection, as if its time were up or with an error. Returns whether it waited.

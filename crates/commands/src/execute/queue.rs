@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use undercroft_engine::{ShardSet, Topic};
+use undercroft_engine::ShardSet;
+use undercroft_engine::messages::Topic;
 
 use crate::arguments::{CommandError, is_keyword};
 use crate::config::Value;

@@ -15,7 +15,8 @@ mod print;
 pub(crate) mod streams;
 mod tape;
 
-use undercroft_engine::{Ranges, TextBuffer};
+use undercroft_engine::Ranges;
+use undercroft_engine::strings::TextBuffer;
 
 use crate::protocol::Protocol;
 

@@ -1,6 +1,6 @@
 //! How entries of streams are written.
 
-use undercroft_engine::{StreamEntries, StreamId};
+use undercroft_engine::streams::{StreamEntries, StreamId};
 
 use super::Reply;
 

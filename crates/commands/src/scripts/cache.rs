@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use undercroft_engine::{Access, Error, ForkMutex, SharedTexts};
+use undercroft_engine::scripts::SharedTexts;
+use undercroft_engine::{Access, Error, ForkMutex};
 
 use super::script::Script;
 use super::sha::{BySha, Sha};

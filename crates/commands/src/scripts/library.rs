@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use undercroft_engine::{Access, ForkMutex, SharedTexts, StoredLibrary};
+use undercroft_engine::scripts::{SharedTexts, StoredLibrary};
+use undercroft_engine::{Access, ForkMutex};
 
 use super::script::{Script, ScriptFlags};
 use super::shebang;

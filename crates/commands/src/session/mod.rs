@@ -15,7 +15,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use undercroft_engine::{FoundItems, Ranges, Topic, Watch};
+use undercroft_engine::Ranges;
+use undercroft_engine::changes::Watch;
+use undercroft_engine::feeds::FoundItems;
+use undercroft_engine::messages::Topic;
 
 use crate::arguments::{CommandError, is_keyword};
 use crate::protocol::Protocol;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use undercroft_engine::Topic;
+use undercroft_engine::messages::Topic;
 
 /// Names by topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

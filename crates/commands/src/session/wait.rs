@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use undercroft_engine::{Answer, StreamEntries, Taken, Ticket};
+use undercroft_engine::streams::StreamEntries;
+use undercroft_engine::waiting::{Answer, Taken, Ticket};
 
 use crate::algorithms::extended::Extended;
 use crate::arguments::CommandError;

@@ -5,7 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use undercroft_commands::reply::Tree;
-use undercroft_engine::{Event, EventClasses, EvictionChange, EvictionPolicy, Store, Topic};
+use undercroft_engine::Store;
+use undercroft_engine::events::EventClasses;
+use undercroft_engine::eviction::{EvictionChange, EvictionPolicy};
+use undercroft_engine::messages::{Event, Topic};
 
 use super::Client;
 

@@ -4,10 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
 use undercroft_conformance::generate::{FAMILIES, Generator};
-use undercroft_engine::{
-    Begun, Change, Condition, DATABASES, Effect, End, EvictionChange, EvictionPolicy, Expiry, Item,
-    PackedLimits, Ranges, SetOptions, Store, Take, ValueType, Waiters, Wanted,
-};
+use undercroft_engine::changes::{Change, Effect};
+use undercroft_engine::eviction::{EvictionChange, EvictionPolicy};
+use undercroft_engine::keyspace::Item;
+use undercroft_engine::lists::End;
+use undercroft_engine::strings::{Condition, SetOptions};
+use undercroft_engine::waiting::{Take, WaitOutcome, Waiters, Wanted};
+use undercroft_engine::{DATABASES, Expiry, PackedLimits, Ranges, Store, ValueType};
 use undercroft_testkit::{examples, fresh};
 
 use super::{Client, mailboxes};
@@ -301,15 +304,16 @@ fn typed_calls_are_followed() {
             assert!(s.expire_at(0, b"c", 1).expect("room"))
         }),
         ("push", |s| {
-            s.push(0, b"l", End::Right, &[b"x", b"y"]).expect("room");
+            s.list_push(0, b"l", End::Right, &[b"x", b"y"])
+                .expect("room");
         }),
         ("pop", |s| {
             let mut out = Ranges::new();
-            assert!(s.pop(0, b"l", End::Left, 1, &mut out).expect("a list"));
+            assert!(s.list_pop(0, b"l", End::Left, 1, &mut out).expect("a list"));
         }),
         ("pop, the last", |s| {
             let mut out = Ranges::new();
-            assert!(s.pop(0, b"l", End::Left, 1, &mut out).expect("a list"));
+            assert!(s.list_pop(0, b"l", End::Left, 1, &mut out).expect("a list"));
         }),
         ("hash_set", |s| {
             let limits = PackedLimits::HASH;
@@ -360,7 +364,7 @@ fn what_waiting_clients_are_given_is_followed() {
             take,
         };
         let begun = waiters.begin(&wanted).expect("room");
-        assert!(matches!(begun, Begun::Waiting(_)));
+        assert!(matches!(begun, WaitOutcome::Waiting(_)));
         for line in ["RPUSH k one two three", "LPOP k", "DEL k"] {
             client.run(line);
             copy.follow(&client, line);

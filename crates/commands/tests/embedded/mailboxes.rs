@@ -7,7 +7,9 @@ use std::path::Path;
 
 use undercroft_commands::reply::Tree;
 use undercroft_commands::table::with_subcommands;
-use undercroft_engine::{Begun, End, Store, Take, Waiters, Wanted};
+use undercroft_engine::Store;
+use undercroft_engine::lists::End;
+use undercroft_engine::waiting::{Take, WaitOutcome, Waiters, Wanted};
 
 use super::Client;
 
@@ -88,7 +90,7 @@ fn give_to_the_dead(client: &mut Client, take: Take, line: &str) {
         take,
     };
     let begun = waiters.begin(&wanted).expect("room");
-    assert!(matches!(begun, Begun::Waiting(_)));
+    assert!(matches!(begun, WaitOutcome::Waiting(_)));
     client.run(line);
     assert_eq!(client.run("EXISTS k"), Tree::Integer(0), "it was served");
     dying.abandon();

@@ -21,7 +21,8 @@ use undercroft_commands::session::Session;
 use undercroft_commands::statistics::latency::Event as LatencyEvent;
 use undercroft_commands::table::{Flag, all, with_subcommands};
 use undercroft_commands::{Blocked, Context, Pause, execute};
-use undercroft_engine::{Event, Options, Store, Topic};
+use undercroft_engine::messages::{Event, Topic};
+use undercroft_engine::{Options, Store};
 
 /// One embedded client.
 struct Client {

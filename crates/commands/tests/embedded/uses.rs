@@ -1,7 +1,7 @@
 //! Which commands use a key, for eviction and for OBJECT FREQ: all that look at its value or change it, as in Redis.
 
 use undercroft_commands::reply::Tree;
-use undercroft_engine::{EvictionChange, EvictionPolicy};
+use undercroft_engine::eviction::{EvictionChange, EvictionPolicy};
 
 use super::Client;
 

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::{Context, execute};
-use undercroft_engine::{AddRule, End, Options, PackedLimits, Store};
+use undercroft_engine::lists::End;
+use undercroft_engine::sorted_sets::AddRule;
+use undercroft_engine::{Options, PackedLimits, Store};
 use undercroft_memory::race::Moment;
 use undercroft_memory::work;
 
@@ -311,7 +313,9 @@ fn what_is_made_of_many_items_without_a_lock_is_of_the_state_in_which_it_is_stor
 fn change(store: &Store) {
     store.set_add(0, b"a", b"other", 512).expect("room");
     store.set_add(0, b"both", b"other", 512).expect("room");
-    store.push(0, b"la", End::Right, &[b"last"]).expect("room");
+    store
+        .list_push(0, b"la", End::Right, &[b"last"])
+        .expect("room");
     let (b, za) = (store.key(b"b"), store.key(b"za"));
     let done = store.write(store.shards_of([&b, &za]), |writer| {
         writer.set_remove(0, &b, &[b"item5000", b"item9000"])?;

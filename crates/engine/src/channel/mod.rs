@@ -101,7 +101,8 @@ impl Store {
     /// Those of a change; no memory.
     ///
     /// ```
-    /// # use undercroft_engine::{Channel, Options, Ranges, Received, Sent, Store};
+    /// # use undercroft_engine::{Options, Ranges, Store};
+    /// # use undercroft_engine::channels::{Channel, Received, Sent};
     /// # let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     /// # let path = directory.path().join("store");
     /// let store = Store::open_or_create(&path, &Options::default())?;

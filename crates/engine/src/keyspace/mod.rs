@@ -19,3 +19,6 @@ pub(crate) mod snapshot;
 #[cfg(test)]
 mod torn_tests;
 mod warm;
+
+pub use parts::Gathered;
+pub use snapshot::Item;

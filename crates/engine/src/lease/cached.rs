@@ -53,7 +53,7 @@ impl Cached {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use undercroft_engine::Cached;
+    /// use undercroft_engine::leases::Cached;
     /// let stored = Cached::stored(b"value", 1000, Duration::from_millis(20));
     /// let cached = Cached::of(&stored);
     /// assert_eq!(&stored[cached.start..], b"value");

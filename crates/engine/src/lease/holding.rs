@@ -97,7 +97,8 @@ impl Store {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use undercroft_engine::{Expiry, Leased, Options, Store};
+    /// # use undercroft_engine::{Expiry, Options, Store};
+    /// # use undercroft_engine::leases::Leased;
     /// # let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     /// # let path = directory.path().join("store");
     /// let store = Store::open_or_create(&path, &Options::default())?;

@@ -27,7 +27,7 @@ pub use holding::{Lease, Leased};
 /// The key of the lease of a key's value. Both lie in one slot of a Redis Cluster.
 ///
 /// ```
-/// use undercroft_engine::lease_key;
+/// use undercroft_engine::leases::lease_key;
 /// assert_eq!(lease_key(b"page:1"), b"undercroft:lease:{page:1}");
 /// assert_eq!(lease_key(b"{user:7}:page"), b"undercroft:lease:{user:7}:page");
 /// ```

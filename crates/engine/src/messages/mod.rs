@@ -18,3 +18,7 @@ pub(crate) mod seating;
 pub(crate) mod subscriber;
 mod subscriptions;
 pub(crate) mod unsent;
+
+pub use subscriber::{Event, Message, Subscriber, Waiting};
+
+pub use crate::transaction::message::Topic;

@@ -61,7 +61,8 @@ pub enum Event<'m> {
 /// when it is first used there, and tells how many messages it has missed until then.
 ///
 /// ```
-/// # use undercroft_engine::{Event, Options, Store, Topic};
+/// # use undercroft_engine::{Options, Store};
+/// # use undercroft_engine::messages::{Event, Topic};
 /// # let directory = tempfile::tempdir_in("/dev/shm").unwrap();
 /// # let path = directory.path().join("store");
 /// let store = Store::open_or_create(&path, &Options::default())?;

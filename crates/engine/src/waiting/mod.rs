@@ -47,7 +47,7 @@ mod waiters;
 pub use looking::Found as Looked;
 pub use record::Ticket;
 pub(crate) use record::TicketRecord;
-pub use waiters::{Begun, Waiters};
+pub use waiters::{WaitOutcome, Waiters};
 
 use std::path::PathBuf;
 

@@ -10,7 +10,7 @@ use undercroft_memory::{ShardSet, WaitHook};
 use undercroft_testkit::fresh;
 
 use super::record::Ticket;
-use super::{Begun, Take, Waiters, Wanted};
+use super::{Take, WaitOutcome, Waiters, Wanted};
 use crate::error::Error;
 use crate::handle::store::Store;
 use crate::types::limits::PackedLimits;
@@ -43,7 +43,7 @@ fn wait(waiters: &mut Waiters<&Store>, clients: usize) -> (Vec<u8>, usize) {
     };
     for _ in 0..clients {
         let begun = waiters.begin(&wanted).expect("room");
-        assert!(matches!(begun, Begun::Waiting(_)));
+        assert!(matches!(begun, WaitOutcome::Waiting(_)));
     }
     (key, home)
 }
@@ -77,7 +77,9 @@ fn what_a_lock_stands_in_the_way_of_is_noted_once_and_tried_once() {
     let (key, home) = wait(&mut waiters, 3);
     while_held(&place.path, home, |_release| {
         for _ in 0..20 {
-            store.push(0, &key, End::Right, &[b"item"]).expect("room");
+            store
+                .list_push(0, &key, End::Right, &[b"item"])
+                .expect("room");
         }
         assert_eq!(store.tasks(), 1);
         assert!(store.settle_waits().is_some());
@@ -136,7 +138,9 @@ fn those_who_are_answered_meanwhile_hide_nobody_behind_them() {
                 assert!(other.unblock(ticket, false).expect("room"));
             }
         })))));
-        store.push(0, &key, End::Right, &[b"item"]).expect("room");
+        store
+            .list_push(0, &key, End::Right, &[b"item"])
+            .expect("room");
     });
     assert_eq!(plain.list_length(0, &key).expect("a list"), 0);
     let next = waiters.finish(tickets[64]).expect("no lock is held");

@@ -29,7 +29,7 @@ const ANSWERS: usize = 256;
 
 /// What became of a client that began to wait.
 #[derive(Debug)]
-pub enum Begun {
+pub enum WaitOutcome {
     /// It need not wait.
     Answered(Answer),
     /// It waits.
@@ -137,7 +137,9 @@ impl Store {
     /// language runtime wants to run, and then nothing was taken.
     ///
     /// ```
-    /// # use undercroft_engine::{Answer, End, Options, Store, Take, Wanted};
+    /// # use undercroft_engine::lists::End;
+    /// # use undercroft_engine::waiting::{Answer, Take, Wanted};
+    /// # use undercroft_engine::{Options, Store};
     /// # let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     /// # let path = directory.path().join("store");
     /// let store = Store::open_or_create(&path, &Options::default())?;
@@ -160,8 +162,8 @@ impl Store {
         let start = Instant::now();
         let mut waiters = Waiters::new(self);
         let ticket = match waiters.begin(wanted)? {
-            Begun::Answered(answer) => return Ok(answer),
-            Begun::Waiting(ticket) => ticket,
+            WaitOutcome::Answered(answer) => return Ok(answer),
+            WaitOutcome::Waiting(ticket) => ticket,
         };
         let seat = waiters.seated()?;
         let polling = Polling::new(SPIN);
@@ -218,13 +220,13 @@ impl<S: Deref<Target = Store>> Waiters<S> {
     /// [`Error::WrongType`] where a key before the first that has something
     /// holds another type; a read-only store, and 512 seats in use in this
     /// process.
-    pub fn begin(&mut self, wanted: &Wanted<'_>) -> Result<Begun, Error> {
+    pub fn begin(&mut self, wanted: &Wanted<'_>) -> Result<WaitOutcome, Error> {
         self.store.settle_waits();
         // Who wants entries has just looked for them.
         if !wanted.take.is_of_stream()
             && let Some(answer) = self.store.take_at_once(wanted)?
         {
-            return Ok(Begun::Answered(answer));
+            return Ok(WaitOutcome::Answered(answer));
         }
         let seat = self.seated()?;
         let store = &*self.store;
@@ -234,11 +236,11 @@ impl<S: Deref<Target = Store>> Waiters<S> {
         let (begun, behind) = store.write(shards, |writer| {
             let (answer, behind) = writer.take_unless_queued(wanted)?;
             Ok::<_, Error>(match answer {
-                Some(answer) => (Begun::Answered(answer), false),
-                None => (Begun::Waiting(writer.enqueue(seat, wanted)?), behind),
+                Some(answer) => (WaitOutcome::Answered(answer), false),
+                None => (WaitOutcome::Waiting(writer.enqueue(seat, wanted)?), behind),
             })
         })?;
-        let Begun::Waiting(ticket) = begun else {
+        let WaitOutcome::Waiting(ticket) = begun else {
             return Ok(begun);
         };
         let sources = once(wanted.sources().iter().copied());
@@ -253,10 +255,10 @@ impl<S: Deref<Target = Store>> Waiters<S> {
             let _deferred = defer_signals();
             // Where a lock stands in the way, the answer is found later.
             if let Ok(Some(answer)) = self.finish(ticket) {
-                return Ok(Begun::Answered(answer));
+                return Ok(WaitOutcome::Answered(answer));
             }
         }
-        Ok(Begun::Waiting(ticket))
+        Ok(WaitOutcome::Waiting(ticket))
     }
 
     /// The clients whose wait is over, some of them where there are many; to be

@@ -5,7 +5,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use fastrand::Rng;
-use undercroft_engine::{End, Error, FoundItems, Order, Rows, Schema, Seen, Selection};
+use undercroft_engine::Error;
+use undercroft_engine::feeds::{FoundItems, Order, Rows, Schema, Seen, Selection};
+use undercroft_engine::lists::End;
 use undercroft_testkit::fresh;
 
 use crate::pair::Pair;

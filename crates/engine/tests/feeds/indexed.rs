@@ -1,7 +1,8 @@
 //! Feeds with an index where it is hardest: many leaves, many equal values, ever more items at one place.
 
 use fastrand::Rng;
-use undercroft_engine::{End, FoundItems, Order, Rows, Schema, Seen, Selection};
+use undercroft_engine::feeds::{FoundItems, Order, Rows, Schema, Seen, Selection};
+use undercroft_engine::lists::End;
 use undercroft_memory::work::{self, Work};
 use undercroft_testkit::fresh;
 

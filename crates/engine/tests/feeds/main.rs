@@ -8,10 +8,9 @@
 use std::ops::Bound;
 
 use fastrand::Rng;
-use undercroft_engine::{
-    End, Error, FeedRange, FeedType, FoundItems, Limits, Order, Ranges, Rows, Schema, Selection,
-    ValueType, rdb,
-};
+use undercroft_engine::feeds::{FeedRange, FeedType, FoundItems, Order, Rows, Schema, Selection};
+use undercroft_engine::lists::End;
+use undercroft_engine::{Error, Limits, Ranges, ValueType, rdb};
 use undercroft_testkit::fresh;
 
 mod damage;

@@ -3,10 +3,12 @@
 use std::ops::Bound;
 
 use fastrand::Rng;
-use undercroft_engine::{
-    End, Error, Feed, FeedRange, FeedType, Filter, FoundItems, Key, Limits, Order, Ranges, Rows,
-    Schema, Seen, Selection, Store, Test, Untallied, ValueType, View, Writer, rdb,
+use undercroft_engine::feeds::{
+    Feed, FeedRange, FeedType, Filter, FoundItems, Order, Rows, Schema, Seen, Selection, Test,
+    Untallied,
 };
+use undercroft_engine::lists::End;
+use undercroft_engine::{Error, Key, Limits, Ranges, Store, ValueType, View, Writer, rdb};
 use undercroft_testkit::fresh;
 
 pub(crate) type Item = (Vec<u8>, Vec<u32>, bool);

@@ -1,7 +1,7 @@
 //! Tallies: queries that are answered by them, and changes that let go of them.
 
 use fastrand::Rng;
-use undercroft_engine::{Filter, Order, Rows, Schema, Seen, Selection, Test};
+use undercroft_engine::feeds::{Filter, Order, Rows, Schema, Seen, Selection, Test};
 use undercroft_testkit::fresh;
 
 use super::pair::Pair;

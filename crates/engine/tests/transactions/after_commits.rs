@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use undercroft_engine::{
-    Answer, Begun, End, Event, EventClasses, Store, Subscriber, Take, Topic, WaitHook, Waiters,
-    Wanted,
-};
+use undercroft_engine::events::EventClasses;
+use undercroft_engine::lists::End;
+use undercroft_engine::messages::{Event, Subscriber, Topic};
+use undercroft_engine::waiting::{Answer, Take, WaitOutcome, Waiters, Wanted};
+use undercroft_engine::{Store, WaitHook};
 use undercroft_memory::Segment;
 use undercroft_testkit::fresh;
 
@@ -116,12 +117,12 @@ fn a_push_that_is_committed_is_not_interrupted() {
             to: End::Left,
         },
     };
-    let Begun::Waiting(ticket) = waiters.begin(&wanted).expect("room") else {
+    let WaitOutcome::Waiting(ticket) = waiters.begin(&wanted).expect("room") else {
         panic!("expected to wait");
     };
     let (release, holder) = hold_shard(&place.path, to);
     let (store, asked) = signalled(&place.path, release);
-    let length = store.push(0, b"from", End::Left, &[b"item"]);
+    let length = store.list_push(0, b"from", End::Left, &[b"item"]);
     assert_eq!(length.expect("the commit stands"), 1);
     assert_eq!(asked.load(Ordering::Relaxed), 0);
     holder.join().expect("no panic");
@@ -241,7 +242,10 @@ fn a_wait_that_could_not_be_ended_is_ended_before_the_next_change() {
         take: LEFT,
     };
     let mut waiters = Waiters::new(&store);
-    assert!(matches!(waiters.begin(&wanted), Ok(Begun::Waiting(_))));
+    assert!(matches!(
+        waiters.begin(&wanted),
+        Ok(WaitOutcome::Waiting(_))
+    ));
     let (release, holder) = hold_shard(&place.path, b"k");
     drop(waiters);
     assert_eq!(plain.waits().expect("a look").len(), 1);
@@ -249,7 +253,12 @@ fn a_wait_that_could_not_be_ended_is_ended_before_the_next_change() {
     holder.join().expect("no panic");
     store.set(0, b"other", b"").expect("room");
     assert_eq!(plain.waits().expect("a look").len(), 0);
-    assert_eq!(plain.push(0, b"k", End::Left, &[b"item"]).expect("room"), 1);
+    assert_eq!(
+        plain
+            .list_push(0, b"k", End::Left, &[b"item"])
+            .expect("room"),
+        1
+    );
     assert_eq!(plain.list_length(0, b"k").expect("a list"), 1);
 }
 

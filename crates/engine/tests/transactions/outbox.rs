@@ -2,10 +2,13 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use undercroft_engine::{
-    Condition, End, Error, Event, EventClasses, EvictionChange, EvictionPolicy, Expiry, KeyEvent,
-    Ranges, SetOptions, Store, Subscriber, Take, Topic, Waiters, Wanted,
-};
+use undercroft_engine::events::{EventClasses, KeyEvent};
+use undercroft_engine::eviction::{EvictionChange, EvictionPolicy};
+use undercroft_engine::lists::End;
+use undercroft_engine::messages::{Event, Subscriber, Topic};
+use undercroft_engine::strings::{Condition, SetOptions};
+use undercroft_engine::waiting::{Take, Waiters, Wanted};
+use undercroft_engine::{Error, Expiry, Ranges, Store};
 use undercroft_testkit::fresh;
 
 /// What a subscriber finds: `channel payload` each, the constant parts of events left out.
@@ -200,7 +203,9 @@ fn an_expired_key_goes_even_where_the_change_that_met_it_fails() {
 fn silence_ends_with_whoever_wished_for_it_first() {
     listening("El$", |store, subscriber| {
         let (from, to, text) = (store.key(b"from"), store.key(b"to"), store.key(b"text"));
-        store.push(0, b"from", End::Left, &[b"item"]).expect("room");
+        store
+            .list_push(0, b"from", End::Left, &[b"item"])
+            .expect("room");
         heard(subscriber);
         let done = store.write(store.all_shards(), |writer| {
             writer.tell_as(KeyEvent::SortStore, 0, &to, |writer| {

@@ -1,6 +1,8 @@
 //! Warming changes nothing, whatever the keys and the state of the tables.
 
-use undercroft_engine::{AddRule, End, Error, Expiry, PackedLimits};
+use undercroft_engine::lists::End;
+use undercroft_engine::sorted_sets::AddRule;
+use undercroft_engine::{Error, Expiry, PackedLimits};
 use undercroft_testkit::fresh;
 
 #[test]

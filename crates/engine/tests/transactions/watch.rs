@@ -1,6 +1,8 @@
 //! Watched keys, and what changes them.
 
-use undercroft_engine::{Condition, Error, Expiry, SetOptions, Store, Watch};
+use undercroft_engine::changes::Watch;
+use undercroft_engine::strings::{Condition, SetOptions};
+use undercroft_engine::{Error, Expiry, Store};
 use undercroft_testkit::fresh;
 
 fn watch(store: &Store, key: &[u8]) -> Watch {

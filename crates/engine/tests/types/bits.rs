@@ -1,6 +1,7 @@
 //! Bits of strings against a naive model: a vector of bytes.
 
-use undercroft_engine::{BitOperation, Error, Expiry, STRING_MAX};
+use undercroft_engine::strings::{BitOperation, STRING_MAX};
+use undercroft_engine::{Error, Expiry};
 use undercroft_testkit::fresh;
 
 fn bit(model: &[u8], offset: usize) -> bool {

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use undercroft_engine::{Error, PackedLimits, Parts, Random, Ranges, Store};
+use undercroft_engine::hashes::Parts;
+use undercroft_engine::{Error, PackedLimits, Random, Ranges, Store};
 use undercroft_testkit::fresh;
 
 type Model = BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, Vec<u8>>>;

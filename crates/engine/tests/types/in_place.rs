@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use undercroft_engine::{End, Error, Key, Options, Store, Whole, Writer};
+use undercroft_engine::lists::End;
+use undercroft_engine::strings::Whole;
+use undercroft_engine::{Error, Key, Options, Store, Writer};
 
 const LONG: usize = 40_000;
 
@@ -89,7 +91,7 @@ fn a_string_is_taken_by_who_accepts_it() {
         assert!(store.get_in_place(0, b"key").expect("an answer").is_none());
         store.let_go(taken);
     }
-    let pushed = store.push(0, b"list", End::Left, &[b"item"]);
+    let pushed = store.list_push(0, b"list", End::Left, &[b"item"]);
     assert_eq!(pushed.expect("room"), 1);
     let wrong = store
         .take_in_place(0, b"list", |_, _| true)

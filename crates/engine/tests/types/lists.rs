@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 
 use fastrand::Rng;
-use undercroft_engine::{End, Error, Inserted, Options, Positions, Ranges, Store};
+use undercroft_engine::lists::{End, Inserted, Positions};
+use undercroft_engine::{Error, Options, Ranges, Store};
 
 type Model = VecDeque<Vec<u8>>;
 

@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use undercroft_engine::{
-    AddRule, Encoding, End, Error, Limits, NewMembers, PackedLimits, Ranges, Scored, Store, Writer,
-};
+use undercroft_engine::lists::End;
+use undercroft_engine::sets::NewMembers;
+use undercroft_engine::sorted_sets::{AddRule, Scored};
+use undercroft_engine::{Encoding, Error, Limits, PackedLimits, Ranges, Store, Writer};
 use undercroft_memory::fault;
 use undercroft_testkit::fresh;
 

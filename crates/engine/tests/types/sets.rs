@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use undercroft_engine::{Encoding, Error, NewMembers, Random, Ranges, SetOperation, Store};
+use undercroft_engine::sets::{NewMembers, SetOperation};
+use undercroft_engine::{Encoding, Error, Random, Ranges, Store};
 use undercroft_testkit::fresh;
 
 type Members = BTreeSet<Vec<u8>>;

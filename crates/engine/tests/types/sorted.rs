@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use undercroft_engine::{
-    AddRule, Bounds, Error, Limit, PackedLimits, ScoreBound, Scored, Store, TextBound,
-};
+use undercroft_engine::sorted_sets::{AddRule, Bounds, Limit, ScoreBound, Scored, TextBound};
+use undercroft_engine::{Error, PackedLimits, Store};
 use undercroft_testkit::fresh;
 
 /// By key: members with their scores.

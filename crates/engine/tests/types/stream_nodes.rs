@@ -1,10 +1,10 @@
 //! Whole leaves of a stream are trimmed where a node of Redis would be, beside a naive twin that keeps deleted entries in
 //! their nodes, as Redis does; and a leaf may be full to its last byte.
 
-use undercroft_engine::{
-    AddedEntry, EntryId, Error, IdRange, Key, Options, SetId, Store, StreamEntries, StreamId,
-    StreamLimits, Trim, TrimTo, Writer,
+use undercroft_engine::streams::{
+    AddedEntry, EntryId, IdRange, SetId, StreamEntries, StreamId, StreamLimits, Trim, TrimTo,
 };
+use undercroft_engine::{Error, Key, Options, Store, Writer};
 use undercroft_testkit::fresh;
 
 /// So few that most changes are at the end of a node.

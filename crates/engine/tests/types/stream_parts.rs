@@ -3,10 +3,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use undercroft_engine::{
-    Access, Claim, Delivery, EntryId, Error, Key, Store, StreamEntries, StreamId, StreamLimits,
-    Writer,
-};
+use undercroft_engine::streams::{Claim, Delivery, EntryId, StreamEntries, StreamId, StreamLimits};
+use undercroft_engine::{Access, Error, Key, Store, Writer};
 use undercroft_testkit::fresh;
 
 const ENTRIES: u64 = 30_000;

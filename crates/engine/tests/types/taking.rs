@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use undercroft_engine::{
-    AddRule, Aggregate, Error, Limits, Ranges, Scored, SetOperation, Store, Weighted, Writer,
-};
+use undercroft_engine::sets::SetOperation;
+use undercroft_engine::sorted_sets::{AddRule, Aggregate, Scored, Weighted};
+use undercroft_engine::{Error, Limits, Ranges, Store, Writer};
 use undercroft_testkit::fresh;
 
 /// Elements of a collection, on both sides of what is taken at once.

@@ -2,7 +2,9 @@
 //! however large it is (W8).
 
 use fastrand::Rng;
-use undercroft_engine::{AddRule, End, Options, PackedLimits, Ranges, Store};
+use undercroft_engine::lists::End;
+use undercroft_engine::sorted_sets::AddRule;
+use undercroft_engine::{Options, PackedLimits, Ranges, Store};
 use undercroft_memory::fault::steps_taken;
 
 /// Two shards; the names lie in one and in the other.
@@ -41,7 +43,7 @@ impl Two {
         let texts: Vec<String> = numbers.map(|number| format!("text{number:08}")).collect();
         for texts in texts.chunks(500) {
             let values: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
-            let pushed = self.store.push(0, &self.here, End::Right, &values);
+            let pushed = self.store.list_push(0, &self.here, End::Right, &values);
             pushed.expect("room");
         }
     }
@@ -183,7 +185,7 @@ fn a_list_has_an_arena_once_it_is_large() {
         while bytes < 200_000 {
             let value = vec![b'a' + random.u8(..26); length];
             bytes += length;
-            let pushed = two.store.push(0, &two.here, End::Left, &[&value]);
+            let pushed = two.store.list_push(0, &two.here, End::Left, &[&value]);
             pushed.expect("room");
         }
         two.check();

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use undercroft_engine::{Condition, Error, Eviction, EvictionPolicy, Expiry, SetOptions, Store};
+use undercroft_engine::eviction::{Eviction, EvictionPolicy};
+use undercroft_engine::strings::{Condition, SetOptions};
+use undercroft_engine::{Error, Expiry, Store};
 use undercroft_testkit::fresh;
 
 const START: u64 = 1_000_000_000;

@@ -1,9 +1,10 @@
 //! Memory of what was removed comes back before anybody is told that there is
 //! none, and no slower than it is taken.
 
-use undercroft_engine::{
-    AddRule, Bounds, End, Error, Eviction, EvictionPolicy, Options, PackedLimits, Store, Writer,
-};
+use undercroft_engine::eviction::{Eviction, EvictionPolicy};
+use undercroft_engine::lists::End;
+use undercroft_engine::sorted_sets::{AddRule, Bounds};
+use undercroft_engine::{Error, Options, PackedLimits, Store, Writer};
 use undercroft_memory::fault::die_after;
 
 const LIMITS: PackedLimits = PackedLimits {
@@ -54,7 +55,7 @@ fn at_a_limit_that_evicts_nothing_what_was_cut_off_makes_room() {
     let (_directory, store) = new_store();
     let texts = texts(50_000);
     store
-        .push(0, b"k", End::Right, &bytes(&texts))
+        .list_push(0, b"k", End::Right, &bytes(&texts))
         .expect("room");
     store
         .set_max_memory(store.used_memory() - 4096)
@@ -77,7 +78,7 @@ fn in_a_full_store_what_was_removed_makes_room() {
         let name = name(round, number);
         // By itself and as part of a transaction.
         if number % 2 == 0 {
-            return store.push(0, &name, End::Right, &bytes(&all)).is_ok();
+            return store.list_push(0, &name, End::Right, &bytes(&all)).is_ok();
         }
         let pushed = store.transact(store.all_shards(), |running| {
             let key = store.key(&name);
@@ -107,7 +108,9 @@ fn what_was_flushed_makes_room_under_every_policy() {
         match number % 3 {
             0 => store.set(0, &name, &[7; 64]),
             1 => store.set(0, &name, &[7; 20_000]),
-            _ => store.push(0, &name, End::Right, &bytes(&all)).map(drop),
+            _ => store
+                .list_push(0, &name, End::Right, &bytes(&all))
+                .map(drop),
         }
     };
     for policy in EvictionPolicy::ALL {
@@ -160,7 +163,7 @@ fn what_is_removed_is_freed_as_fast_as_more_is_added() {
     let many = texts(1000);
     let capped = used(|store| {
         store
-            .push(0, b"log", End::Right, &bytes(&many))
+            .list_push(0, b"log", End::Right, &bytes(&many))
             .expect("room");
         trim(store, b"log", -100);
     });

@@ -1,10 +1,10 @@
 //! Room for more: what is evicted where the store itself is full, how much of it one command does, and how soon what was
 //! removed can be used.
 
-use undercroft_engine::{
-    Condition, EntryId, EvictionChange, EvictionPolicy, Expiry, Options, SetOptions, Store,
-    StreamLimits,
-};
+use undercroft_engine::eviction::{EvictionChange, EvictionPolicy};
+use undercroft_engine::streams::{EntryId, StreamLimits};
+use undercroft_engine::strings::{Condition, SetOptions};
+use undercroft_engine::{Expiry, Options, Store};
 use undercroft_testkit::fresh;
 
 fn store(capacity: u64, policy: EvictionPolicy) -> (tempfile::TempDir, Store) {
@@ -55,7 +55,7 @@ fn a_store_without_a_limit_evicts_at_the_end_of_its_capacity() {
         }
         let items = vec![&[7_u8; 50][..]; 2000];
         store
-            .push(0, b"list", undercroft_engine::End::Right, &items)
+            .list_push(0, b"list", undercroft_engine::lists::End::Right, &items)
             .expect("keys are evicted");
         sound(&store);
     }

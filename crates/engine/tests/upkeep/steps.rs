@@ -3,7 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use undercroft_engine::{Condition, End, Error, Expiry, Options, SetOptions, Store};
+use undercroft_engine::lists::End;
+use undercroft_engine::strings::{Condition, SetOptions};
+use undercroft_engine::{Error, Expiry, Options, Store};
 
 /// Longer than any of it takes on a machine that does much else.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -190,7 +192,9 @@ fn what_is_set_behind_a_flush_stays() {
             .map(|number| format!("{round} {number}"))
             .collect();
         let items: Vec<&[u8]> = items.iter().map(String::as_bytes).collect();
-        store.push(1, b"list", End::Right, &items).expect("room");
+        store
+            .list_push(1, b"list", End::Right, &items)
+            .expect("room");
         sound(&store);
         if round < 3 {
             store.flush_all(false).expect("room");

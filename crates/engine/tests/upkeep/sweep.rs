@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use undercroft_engine::{Change, Condition, Effect, Expiry, SetOptions};
+use undercroft_engine::Expiry;
+use undercroft_engine::changes::{Change, Effect};
+use undercroft_engine::strings::{Condition, SetOptions};
 use undercroft_testkit::fresh;
 
 #[test]

@@ -11,7 +11,8 @@ use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::script::ScriptLimits;
 use undercroft_commands::session::Session;
 use undercroft_commands::{Context, execute};
-use undercroft_engine::{Event, Options, Store, Subscriber, Topic};
+use undercroft_engine::messages::{Event, Subscriber, Topic};
+use undercroft_engine::{Options, Store};
 
 pub(crate) struct Embedded {
     store: Store,

@@ -9,7 +9,7 @@ use rustix::net::{RecvFlags, recv};
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::session::{Buffers, ReplyMode, Session};
 use undercroft_commands::{Blocked, Context};
-use undercroft_engine::Answer;
+use undercroft_engine::waiting::Answer;
 use undercroft_resp::{Parsed, RequestParser, encode};
 
 use crate::connection::commands::{Batch, Turn, TurnEnd};

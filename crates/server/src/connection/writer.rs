@@ -2,7 +2,8 @@
 
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::Reply;
-use undercroft_engine::{Error, Ranges, Scratch, Text, TextBuffer, View};
+use undercroft_engine::strings::{Text, TextBuffer};
+use undercroft_engine::{Error, Ranges, Scratch, View};
 use undercroft_resp::{Version, encode};
 
 /// Writes replies in the version of the protocol that the connection speaks.

@@ -7,7 +7,9 @@ use std::time::Duration;
 use undercroft_commands::config::{Parameter, Value};
 use undercroft_commands::host::{Connections, Control, Facts, Host, Inbox};
 use undercroft_commands::session::{ClientInfo, KillFilter, Session, ShutdownOptions};
-use undercroft_engine::{Access, Begun, Error, Topic, Wanted};
+use undercroft_engine::messages::Topic;
+use undercroft_engine::waiting::{WaitOutcome, Wanted};
+use undercroft_engine::{Access, Error};
 
 use crate::log::log;
 use crate::shared::limits::make_room_for;
@@ -117,7 +119,7 @@ impl Inbox for Shared {
         _: Access<'_>,
         wanted: &Wanted<'_>,
         _: Option<Duration>,
-    ) -> Result<Begun, Error> {
+    ) -> Result<WaitOutcome, Error> {
         // Its thread sees to the timeout.
         self.waiting(session.route.0).begin(wanted)
     }

@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use undercroft_engine::{Error, Event, Message, Store, Subscriber, Topic};
+use undercroft_engine::messages::{Event, Message, Subscriber, Topic};
+use undercroft_engine::{Error, Store};
 use undercroft_resp::encode;
 
 /// Messages taken out of the ring in one round at most; then connections have their turns.

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use undercroft_commands::session::{ClientInfo, KillFilter, Session};
-use undercroft_engine::{Ticket, Topic};
+use undercroft_engine::messages::Topic;
+use undercroft_engine::waiting::Ticket;
 
 /// What other threads may know of one connection. Its own thread brings it up to date after each batch of commands.
 #[derive(Debug)]

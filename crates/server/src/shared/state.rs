@@ -11,7 +11,8 @@ use undercroft_commands::host::Process;
 use undercroft_commands::script::{Interpreter, ScriptLimits};
 use undercroft_commands::session::Session;
 use undercroft_commands::statistics::latency::Event;
-use undercroft_engine::{Store, Waiters};
+use undercroft_engine::Store;
+use undercroft_engine::waiting::Waiters;
 
 use crate::shared::hub::Hub;
 use crate::shared::limits::make_room_for;

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use undercroft_commands::session::wait::Wait;
-use undercroft_engine::{Answer, Ticket};
+use undercroft_engine::waiting::{Answer, Ticket};
 
 use crate::shared::state::{Shared, Waiting};
 use crate::sockets::poll::{Interest, Poll};

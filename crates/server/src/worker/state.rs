@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use undercroft_commands::Blocked;
 use undercroft_commands::session::Counters;
-use undercroft_engine::Topic;
+use undercroft_engine::messages::Topic;
 
 use crate::connection::state::{Next, Workspace};
 use crate::log::log;

@@ -198,9 +198,9 @@ impl Upkeep {
 mod tests {
     use undercroft_commands::config::Config;
     use undercroft_commands::host::Connections;
-    use undercroft_engine::{
-        Condition, EvictionChange, EvictionPolicy, Expiry, Options, SetOptions, Store,
-    };
+    use undercroft_engine::eviction::{EvictionChange, EvictionPolicy};
+    use undercroft_engine::strings::{Condition, SetOptions};
+    use undercroft_engine::{Expiry, Options, Store};
 
     use super::*;
 

@@ -10,7 +10,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use undercroft_engine::{Error, Eviction, EvictionPolicy, Options, Store};
+use undercroft_engine::eviction::{Eviction, EvictionPolicy};
+use undercroft_engine::{Error, Options, Store};
 use undercroft_resp::Value;
 
 use served::{Connection, Served, request};

@@ -1,6 +1,7 @@
 //! Changes that scenarios of several families make.
 
-use undercroft_engine::{Condition, Error, Expiry, SetOptions, Store, Writer};
+use undercroft_engine::strings::{Condition, SetOptions};
+use undercroft_engine::{Error, Expiry, Store, Writer};
 
 use crate::fixture::NOW;
 

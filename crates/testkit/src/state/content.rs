@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use undercroft_engine::{DATABASES, Entry, Error, Ranges, Store, Topic, ValueType, View};
+use undercroft_engine::messages::Topic;
+use undercroft_engine::{DATABASES, Entry, Error, Ranges, Store, ValueType, View};
 
 /// The database that the check of a store itself writes to.
 pub(super) const PROBE: usize = DATABASES - 1;

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use undercroft_engine::{Error, Expiry, Leased, Store};
+use undercroft_engine::leases::Leased;
+use undercroft_engine::{Error, Expiry, Store};
 
 use super::content::{PROBE, State, leased_key};
 use crate::fixture::{MESSAGES_KEPT, NOW, open};

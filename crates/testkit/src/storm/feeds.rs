@@ -1,9 +1,10 @@
 //! Feeds whose items say what they must be: a checksum of their number, and attributes that follow from it.
 
-use undercroft_engine::{
-    End, Error, FeedType, Filter, FoundItems, Order, Ranges, Rows, Schema, Seen, Selection, Store,
-    Test, Untallied, Writer,
+use undercroft_engine::feeds::{
+    FeedType, Filter, FoundItems, Order, Rows, Schema, Seen, Selection, Test, Untallied,
 };
+use undercroft_engine::lists::End;
+use undercroft_engine::{Error, Ranges, Store, Writer};
 
 /// Feeds: a list, one with an index, and one sorted by value, with each value once.
 pub const FEEDS: u32 = 3;

@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
-use undercroft_engine::{Error, Event, Store, Subscriber, Topic};
+use undercroft_engine::messages::{Event, Subscriber, Topic};
+use undercroft_engine::{Error, Store};
 
 use super::Progress;
 

@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use undercroft_engine::{Error, FeedType, Limits, Order, Ranges, Rows, Schema, Store, ValueType};
+use undercroft_engine::feeds::{FeedType, Order, Rows, Schema};
+use undercroft_engine::{Error, Limits, Ranges, Store, ValueType};
 
 /// The keys whose values change.
 pub const KEYS: [&str; 6] = [

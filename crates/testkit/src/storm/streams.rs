@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use undercroft_engine::{
-    Claim, EntryId, Error, IdRange, Ranges, Store, StreamEntries, StreamId, StreamLimits,
-    StreamRecord, Trim, TrimTo, Writer,
+use undercroft_engine::streams::{
+    Claim, EntryId, IdRange, StreamEntries, StreamId, StreamLimits, StreamRecord, Trim, TrimTo,
 };
+use undercroft_engine::{Error, Ranges, Store, Writer};
 
 /// Streams.
 pub const STREAMS: u32 = 3;

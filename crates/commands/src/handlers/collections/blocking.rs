@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use undercroft_engine::{Access, Answer, Begun, End, Take, Wanted};
+use undercroft_engine::Access;
+use undercroft_engine::lists::End;
+use undercroft_engine::waiting::{Answer, Take, WaitOutcome, Wanted};
 
 use super::lists::{PopRequest, end};
 use super::sorted::pop::Request;
@@ -154,11 +156,13 @@ fn run(
         .inbox
         .take_or_wait(context.session, store, &wanted, time)?
     {
-        Begun::Answered(answer) => {
+        WaitOutcome::Answered(answer) => {
             note_uses(store, &wanted, &answer);
             wait::write(shape, &answer, reply)?;
         }
-        Begun::Waiting(ticket) => context.session.waiting = Some(Wait::new(ticket, time, shape)),
+        WaitOutcome::Waiting(ticket) => {
+            context.session.waiting = Some(Wait::new(ticket, time, shape))
+        }
     }
     Ok(())
 }

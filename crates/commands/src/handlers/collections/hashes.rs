@@ -1,8 +1,8 @@
 //! Hashes.
 
-use undercroft_engine::{
-    Error, Hash, Key, KeyEvent, PackedLimits, Parts, Random, Ranges, Reader, chance,
-};
+use undercroft_engine::events::KeyEvent;
+use undercroft_engine::hashes::{Hash, Parts};
+use undercroft_engine::{Error, Key, PackedLimits, Random, Ranges, Reader, chance};
 use undercroft_numbers::parse_integer;
 
 use crate::algorithms::extended::Extended;

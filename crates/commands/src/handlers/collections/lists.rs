@@ -1,6 +1,6 @@
 //! Lists.
 
-use undercroft_engine::{End, Inserted, Positions};
+use undercroft_engine::lists::{End, Inserted, Positions};
 use undercroft_numbers::parse_integer;
 
 use crate::arguments::{CommandError, integer, is_keyword};

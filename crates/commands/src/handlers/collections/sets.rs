@@ -1,8 +1,8 @@
 //! Sets.
 
-use undercroft_engine::{
-    Error, Key, KeyEvent, NewMembers, Random, Ranges, Reader, Set, SetOperation, chance,
-};
+use undercroft_engine::events::KeyEvent;
+use undercroft_engine::sets::{NewMembers, Set, SetOperation};
+use undercroft_engine::{Error, Key, Random, Ranges, Reader, chance};
 use undercroft_numbers::parse_integer;
 
 use crate::arguments::{CommandError, is_keyword};

@@ -1,7 +1,7 @@
 //! Messages: SUBSCRIBE, PUBLISH, PUBSUB and their like.
 
-use undercroft_engine::Topic;
 use undercroft_engine::glob::{Case, matches};
+use undercroft_engine::messages::Topic;
 
 use crate::arguments::CommandError;
 use crate::context::{Context, HandlerEntry};

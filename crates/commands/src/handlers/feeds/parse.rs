@@ -1,6 +1,8 @@
 //! Attributes, filters and positions as clients write them. An error says what was expected and what came.
 
-use undercroft_engine::{ATTRIBUTES_MAX, FeedType, Filter, Order, Schema, Seen, Selection, Test};
+use undercroft_engine::feeds::{
+    ATTRIBUTES_MAX, FeedType, Filter, Order, Schema, Seen, Selection, Test,
+};
 use undercroft_numbers::parse_integer;
 
 use crate::arguments::{CommandError, is_keyword};

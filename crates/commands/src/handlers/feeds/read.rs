@@ -1,7 +1,8 @@
 //! What reads feeds.
 
-use undercroft_engine::{
-    Feed, FeedInfo, FeedRange, FoundItems, Order, Seen, Selection, Untallied, View,
+use undercroft_engine::View;
+use undercroft_engine::feeds::{
+    Feed, FeedInfo, FeedRange, FoundItems, Order, Seen, Selection, Untallied,
 };
 use undercroft_numbers::parse_integer;
 

@@ -4,7 +4,8 @@
 use std::borrow::Cow;
 use std::ops::Bound;
 
-use undercroft_engine::{FeedType, Order, Ranges, Schema};
+use undercroft_engine::Ranges;
+use undercroft_engine::feeds::{FeedType, Order, Schema};
 
 use super::parse::wrong;
 use crate::algorithms::double::parse_double;

@@ -1,6 +1,7 @@
 //! What changes feeds.
 
-use undercroft_engine::{Feed, Key, Order, Rows, Schema, Seen, Selection, Writer};
+use undercroft_engine::feeds::{Feed, Order, Rows, Schema, Seen, Selection};
+use undercroft_engine::{Key, Writer};
 use undercroft_numbers::parse_integer;
 
 use super::parse::{attributes, check_position, position_of, schema, seen, selection};

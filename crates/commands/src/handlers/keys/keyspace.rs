@@ -1,6 +1,7 @@
 //! Keys of any type: deleting, finding, renaming, copying.
 
-use undercroft_engine::{Access, DATABASES, Key, KeyEvent, Ranges, ValueType, chance};
+use undercroft_engine::events::KeyEvent;
+use undercroft_engine::{Access, DATABASES, Key, Ranges, ValueType, chance};
 
 use crate::arguments::{CommandError, integer, is_keyword};
 use crate::context::{Context, HandlerEntry};

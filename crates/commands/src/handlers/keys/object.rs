@@ -1,6 +1,8 @@
 //! DUMP and RESTORE, OBJECT, MEMORY USAGE and DEBUG OBJECT: values from outside and from inside.
 
-use undercroft_engine::{Entry, Error, KeyEvent, Ranges, STRING_MAX, ValueType, View, rdb};
+use undercroft_engine::events::KeyEvent;
+use undercroft_engine::strings::STRING_MAX;
+use undercroft_engine::{Entry, Error, Ranges, ValueType, View, rdb};
 
 use crate::arguments::{CommandError, integer, is_keyword};
 use crate::context::{Context, HandlerEntry};

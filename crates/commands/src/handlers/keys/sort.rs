@@ -3,7 +3,10 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use undercroft_engine::{Error, Gathered, KeyEvent, Ranges, Reader, Scored, ShardSet, ValueType};
+use undercroft_engine::events::KeyEvent;
+use undercroft_engine::keyspace::Gathered;
+use undercroft_engine::sorted_sets::Scored;
+use undercroft_engine::{Error, Ranges, Reader, ShardSet, ValueType};
 
 use crate::algorithms::double::parse_sortable;
 use crate::algorithms::partial_sort::sort_part_of;

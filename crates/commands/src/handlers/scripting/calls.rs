@@ -6,7 +6,8 @@
 
 use std::time::{Duration, Instant};
 
-use undercroft_engine::{RunningScript, coarse_milliseconds, is_patience_limited, removing};
+use undercroft_engine::scripts::RunningScript;
+use undercroft_engine::{coarse_milliseconds, is_patience_limited, removing};
 
 use crate::arguments::CommandError;
 use crate::config::Parameter;

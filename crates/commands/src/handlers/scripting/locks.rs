@@ -6,7 +6,8 @@
 use std::borrow::Cow;
 
 use sha1_smol::Sha1;
-use undercroft_engine::{Error, Key, KeyEvent, Writer};
+use undercroft_engine::events::KeyEvent;
+use undercroft_engine::{Error, Key, Writer};
 
 use super::call::Call;
 use crate::algorithms::extended::Extended;

@@ -1,7 +1,7 @@
 //! What is pending: asking for it, acknowledging it, giving it to another consumer.
 
 use smallvec::SmallVec;
-use undercroft_engine::{Claim, Claimed, IdRange, StreamId};
+use undercroft_engine::streams::{Claim, Claimed, IdRange, StreamId};
 use undercroft_numbers::parse_integer;
 
 use super::entries::ids;

@@ -1,7 +1,7 @@
 //! Adding, reading and deleting entries.
 
 use smallvec::SmallVec;
-use undercroft_engine::{AddedEntry, EntryId, IdRange, SetId, StreamEntries, StreamId};
+use undercroft_engine::streams::{AddedEntry, EntryId, IdRange, SetId, StreamEntries, StreamId};
 
 use super::parse::{Options, end, start, strict_id};
 use crate::arguments::{CommandError, integer, is_keyword};

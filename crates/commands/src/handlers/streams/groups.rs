@@ -1,6 +1,7 @@
 //! XGROUP: groups and consumers.
 
-use undercroft_engine::{StreamId, Writer};
+use undercroft_engine::Writer;
+use undercroft_engine::streams::StreamId;
 
 use super::parse::{any_id, last_or_id};
 use crate::arguments::{CommandError, integer, is_keyword};

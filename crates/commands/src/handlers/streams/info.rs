@@ -1,7 +1,8 @@
 //! XINFO.
 
-use undercroft_engine::{
-    ConsumerInfo, GroupInfo, IdRange, PendingEntry, StreamEntries, StreamId, View,
+use undercroft_engine::View;
+use undercroft_engine::streams::{
+    ConsumerInfo, GroupInfo, IdRange, PendingEntry, StreamEntries, StreamId,
 };
 
 use crate::arguments::{CommandError, integer, is_keyword};
@@ -144,7 +145,7 @@ fn wanted(arguments: &[&[u8]]) -> Result<Option<u64>, CommandError> {
 }
 
 fn full_group(
-    stream: &undercroft_engine::Stream,
+    stream: &undercroft_engine::streams::Stream,
     view: &View<'_>,
     info: GroupInfo,
     count: u64,

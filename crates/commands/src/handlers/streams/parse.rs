@@ -1,6 +1,6 @@
 //! Ids, ranges and how streams are trimmed, as clients write them.
 
-use undercroft_engine::{EntryId, StreamId, StreamLimits, Trim, TrimTo};
+use undercroft_engine::streams::{EntryId, StreamId, StreamLimits, Trim, TrimTo};
 use undercroft_numbers::parse_integer;
 
 use crate::arguments::{CommandError, integer, is_keyword};

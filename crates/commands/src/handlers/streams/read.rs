@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use undercroft_engine::{Begun, Delivery, IdRange, Key, StreamEntries, StreamId, Take, Wanted};
+use undercroft_engine::Key;
+use undercroft_engine::streams::{Delivery, IdRange, StreamEntries, StreamId};
+use undercroft_engine::waiting::{Take, WaitOutcome, Wanted};
 use undercroft_numbers::parse_integer;
 
 use super::no_group;
@@ -166,8 +168,10 @@ fn finish(
         .inbox
         .take_or_wait(context.session, store, &wanted, time)?;
     match begun {
-        Begun::Answered(answer) => wait::write(shape, &answer, reply)?,
-        Begun::Waiting(ticket) => context.session.waiting = Some(Wait::new(ticket, time, shape)),
+        WaitOutcome::Answered(answer) => wait::write(shape, &answer, reply)?,
+        WaitOutcome::Waiting(ticket) => {
+            context.session.waiting = Some(Wait::new(ticket, time, shape))
+        }
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! BITFIELD: integers of any width at any bit of a string.
 
-use undercroft_engine::{KeyEvent, Text};
+use undercroft_engine::events::KeyEvent;
+use undercroft_engine::strings::Text;
 use undercroft_numbers::parse_integer;
 
 use crate::arguments::{CommandError, integer, is_keyword};

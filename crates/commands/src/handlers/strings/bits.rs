@@ -1,6 +1,8 @@
 //! Strings as arrays of bits: single bits, counts, searches, combinations.
 
-use undercroft_engine::{BitOperation, KeyEvent, Text, View};
+use undercroft_engine::View;
+use undercroft_engine::events::KeyEvent;
+use undercroft_engine::strings::{BitOperation, Text};
 use undercroft_numbers::parse_integer;
 
 use crate::arguments::{CommandError, integer, is_keyword};

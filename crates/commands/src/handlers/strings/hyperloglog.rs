@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use undercroft_engine::{Encoding as TextEncoding, Entry, KeyEvent, View, limit_patience};
+use undercroft_engine::events::KeyEvent;
+use undercroft_engine::{Encoding as TextEncoding, Entry, View, limit_patience};
 
 use crate::algorithms::hyperloglog as hll;
 use crate::algorithms::hyperloglog::{Corrupt, Encoding, REGISTERS};

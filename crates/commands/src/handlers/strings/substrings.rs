@@ -1,6 +1,8 @@
 //! Parts of strings, floating point counters, and LCS.
 
-use undercroft_engine::{Expiry, Key, KeyEvent, STRING_MAX, Writer};
+use undercroft_engine::events::KeyEvent;
+use undercroft_engine::strings::STRING_MAX;
+use undercroft_engine::{Expiry, Key, Writer};
 
 use crate::algorithms::extended::Extended;
 use crate::algorithms::lcs;

@@ -1,6 +1,8 @@
 //! Reading and writing whole strings.
 
-use undercroft_engine::{Entry, Expiry, Held, Key, KeyEvent, Values, Writer};
+use undercroft_engine::events::KeyEvent;
+use undercroft_engine::strings::{Held, Values};
+use undercroft_engine::{Entry, Expiry, Key, Writer};
 use undercroft_numbers::parse_integer;
 
 use crate::arguments::{CommandError, TimeBase, TimeUnit, is_keyword, positive_deadline};

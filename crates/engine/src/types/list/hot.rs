@@ -11,7 +11,7 @@ impl Store {
     /// Adds items at one end of a list, one after the other; a list that is not
     /// there is made. Returns its length. O(items).
     #[inline]
-    pub fn push(
+    pub fn list_push(
         &self,
         database: usize,
         key: &[u8],
@@ -30,7 +30,7 @@ impl Store {
     /// Takes up to `count` items from one end of a list and fills `out` with them.
     /// Returns whether the key was there. O(items).
     #[inline]
-    pub fn pop(
+    pub fn list_pop(
         &self,
         database: usize,
         key: &[u8],

@@ -1,6 +1,7 @@
 //! Changes to the bits of strings.
 
-use undercroft_engine::{BitOperation, Store};
+use undercroft_engine::Store;
+use undercroft_engine::strings::BitOperation;
 
 use crate::scenario::changes::{set_text, value, write};
 use crate::scenario::definition::{Scenario, full, log_steps, quick};

@@ -4,9 +4,11 @@
 
 use std::mem::ManuallyDrop;
 
-use undercroft_engine::{
-    AddRule, Begun, End, EntryId, PackedLimits, Store, StreamLimits, Take, Ticket, Waiters, Wanted,
-};
+use undercroft_engine::lists::End;
+use undercroft_engine::sorted_sets::AddRule;
+use undercroft_engine::streams::{EntryId, StreamLimits};
+use undercroft_engine::waiting::{Take, Ticket, WaitOutcome, Waiters, Wanted};
+use undercroft_engine::{PackedLimits, Store};
 
 use crate::fixture;
 use crate::scenario::changes::write;
@@ -228,8 +230,8 @@ fn begin(waiters: &mut Waiters<&Store>, keys: &[Vec<u8>], take: Take) -> Ticket 
         take,
     };
     match waiters.begin(&wanted).expect("room") {
-        Begun::Waiting(ticket) => ticket,
-        Begun::Answered(answer) => panic!("expected to wait, got {answer:?}"),
+        WaitOutcome::Waiting(ticket) => ticket,
+        WaitOutcome::Answered(answer) => panic!("expected to wait, got {answer:?}"),
     }
 }
 
@@ -239,7 +241,7 @@ fn wait(store: &Store, keys: &[Vec<u8>], take: Take) -> Ticket {
 }
 
 fn push(store: &Store, key: &[u8], items: &[&[u8]]) {
-    store.push(0, key, End::Right, items).expect("room");
+    store.list_push(0, key, End::Right, items).expect("room");
 }
 
 fn add(store: &Store, key: &[u8]) {

@@ -3,9 +3,9 @@
 
 use std::mem::ManuallyDrop;
 
-use undercroft_engine::{
-    Begun, Channel, Look, Ranges, Received, Sent, Store, Take, Waiters, Wanted,
-};
+use undercroft_engine::channels::{Channel, Received, Sent};
+use undercroft_engine::waiting::{Look, Take, WaitOutcome, Waiters, Wanted};
+use undercroft_engine::{Ranges, Store};
 
 use super::blocking::{handed, with_another};
 use crate::scenario::definition::{Scenario, Steps, full, log_steps};
@@ -80,5 +80,8 @@ fn look(store: &Store, look: Look) {
         take: Take::Look(look),
     };
     let mut waiters = ManuallyDrop::new(Waiters::new(store));
-    assert!(matches!(waiters.begin(&wanted), Ok(Begun::Waiting(_))));
+    assert!(matches!(
+        waiters.begin(&wanted),
+        Ok(WaitOutcome::Waiting(_))
+    ));
 }

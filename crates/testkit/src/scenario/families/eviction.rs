@@ -1,6 +1,7 @@
 //! Keys that are evicted to make room.
 
-use undercroft_engine::{Eviction, EvictionPolicy, Store};
+use undercroft_engine::Store;
+use undercroft_engine::eviction::{Eviction, EvictionPolicy};
 
 use crate::scenario::changes::set;
 use crate::scenario::definition::{Scenario, full, gradual, quick};

@@ -1,8 +1,10 @@
 //! Changes to feeds.
 
-use undercroft_engine::{
-    End, FeedType, Filter, FoundItems, Order, Rows, Schema, Seen, Selection, Store, Test,
+use undercroft_engine::Store;
+use undercroft_engine::feeds::{
+    FeedType, Filter, FoundItems, Order, Rows, Schema, Seen, Selection, Test,
 };
+use undercroft_engine::lists::End;
 
 use crate::scenario::changes::{copy, delete, rename, write};
 use crate::scenario::definition::{Scenario, full, gradual, log_steps, quick};

@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use undercroft_engine::{Expiry, Lease, Leased, Store, lease_key};
+use undercroft_engine::leases::{Lease, Leased, lease_key};
+use undercroft_engine::{Expiry, Store};
 
 use crate::fixture::NOW;
 use crate::scenario::changes::{set_expiring, set_with, value};

@@ -1,6 +1,7 @@
 //! Changes to lists.
 
-use undercroft_engine::{End, Limits, Ranges, Store, ValueType};
+use undercroft_engine::lists::End;
+use undercroft_engine::{Limits, Ranges, Store, ValueType};
 
 use crate::fixture::NOW;
 use crate::scenario::changes::{self, copy, delete, expire, move_to, rename, write};

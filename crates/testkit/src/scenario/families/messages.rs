@@ -3,7 +3,8 @@
 
 use std::mem::ManuallyDrop;
 
-use undercroft_engine::{Store, Topic};
+use undercroft_engine::Store;
+use undercroft_engine::messages::Topic;
 
 use crate::fixture;
 use crate::scenario::changes::value;

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use undercroft_engine::{NewMembers, Random, Ranges, SetOperation, Store};
+use undercroft_engine::sets::{NewMembers, SetOperation};
+use undercroft_engine::{Random, Ranges, Store};
 
 use crate::scenario::changes::{delete, rename, write};
 use crate::scenario::definition::{Scenario, full, log_steps, quick};

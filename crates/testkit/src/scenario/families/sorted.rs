@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use undercroft_engine::{AddRule, Bounds, PackedLimits, Scored, Store};
+use undercroft_engine::sorted_sets::{AddRule, Bounds, Scored};
+use undercroft_engine::{PackedLimits, Store};
 
 use crate::scenario::changes::{copy, delete, move_to, rename, set, write};
 use crate::scenario::definition::{Scenario, full, gradual, log_steps, quick};

@@ -1,9 +1,9 @@
 //! Changes to streams.
 
-use undercroft_engine::{
-    Claim, EntryId, Limits, Ranges, Store, StreamEntries, StreamId, StreamLimits, Trim, TrimTo,
-    ValueType,
+use undercroft_engine::streams::{
+    Claim, EntryId, StreamEntries, StreamId, StreamLimits, Trim, TrimTo,
 };
+use undercroft_engine::{Limits, Ranges, Store, ValueType};
 
 use crate::examples::{Items, example};
 use crate::scenario::changes::{copy, delete, rename, write};

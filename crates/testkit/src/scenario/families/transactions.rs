@@ -1,6 +1,7 @@
 //! Many commands as one transaction, some of them undone by themselves.
 
-use undercroft_engine::{Access, AddRule, Error, PackedLimits, Store};
+use undercroft_engine::sorted_sets::AddRule;
+use undercroft_engine::{Access, Error, PackedLimits, Store};
 
 use crate::fixture::NOW;
 use crate::scenario::changes::{value, write};

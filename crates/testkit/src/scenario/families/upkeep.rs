@@ -1,6 +1,7 @@
 //! Steps of upkeep, and what a flush leaves to them.
 
-use undercroft_engine::{End, Store};
+use undercroft_engine::Store;
+use undercroft_engine::lists::End;
 
 use crate::scenario::changes::set;
 use crate::scenario::definition::{Scenario, full, gradual, quick};
@@ -75,7 +76,7 @@ fn arenas(store: &Store) {
     let items: Vec<&[u8]> = items.iter().map(String::as_bytes).collect();
     for name in [7, 8] {
         let name = key(0, name);
-        store.push(0, &name, End::Right, &items).expect("room");
+        store.list_push(0, &name, End::Right, &items).expect("room");
     }
     store.flush_all(false).expect("room");
     set(store, &key(0, 1), 64);

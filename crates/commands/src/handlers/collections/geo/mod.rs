@@ -6,7 +6,7 @@
 mod request;
 pub(crate) mod search;
 
-use undercroft_engine::AddRule;
+use undercroft_engine::sorted_sets::AddRule;
 
 use self::request::{position, unit};
 use super::sorted::limits;

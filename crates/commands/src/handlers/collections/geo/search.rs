@@ -2,7 +2,9 @@
 
 use std::cmp::Ordering;
 
-use undercroft_engine::{Bounds, Error, Key, KeyEvent, Limit, ScoreBound, Scored, SortedSet, View};
+use undercroft_engine::events::KeyEvent;
+use undercroft_engine::sorted_sets::{Bounds, Limit, ScoreBound, Scored, SortedSet};
+use undercroft_engine::{Error, Key, View};
 
 use super::request::{GeoCommand, Order, Request};
 use super::{write_distance, write_position};

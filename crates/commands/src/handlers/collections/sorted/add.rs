@@ -1,6 +1,6 @@
 //! ZADD, ZINCRBY, ZREM.
 
-use undercroft_engine::AddRule;
+use undercroft_engine::sorted_sets::AddRule;
 
 use super::limits;
 use crate::algorithms::double::parse_double;

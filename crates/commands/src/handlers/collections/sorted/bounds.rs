@@ -1,6 +1,6 @@
 //! The ends of ranges by score and by text.
 
-use undercroft_engine::{Bounds, ScoreBound, TextBound};
+use undercroft_engine::sorted_sets::{Bounds, ScoreBound, TextBound};
 
 use crate::algorithms::double::parse_bound;
 use crate::arguments::{CommandError, integer};

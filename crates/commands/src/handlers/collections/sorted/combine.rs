@@ -1,6 +1,9 @@
 //! Unions, intersections and differences of sorted sets and sets.
 
-use undercroft_engine::{Aggregate, Error, Key, KeyEvent, Scored, SetOperation, Source, Weighted};
+use undercroft_engine::events::KeyEvent;
+use undercroft_engine::sets::SetOperation;
+use undercroft_engine::sorted_sets::{Aggregate, Scored, Source, Weighted};
+use undercroft_engine::{Error, Key};
 use undercroft_numbers::parse_integer;
 
 use super::{limits, write_scored};

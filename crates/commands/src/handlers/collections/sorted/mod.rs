@@ -14,7 +14,8 @@ pub(crate) mod pop;
 pub(crate) mod range;
 pub(crate) mod read;
 
-use undercroft_engine::{PackedLimits, Scored};
+use undercroft_engine::PackedLimits;
+use undercroft_engine::sorted_sets::Scored;
 
 use crate::context::Context;
 use crate::protocol::Protocol;

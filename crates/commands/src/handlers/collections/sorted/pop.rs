@@ -1,6 +1,7 @@
 //! ZPOPMIN, ZPOPMAX, ZMPOP.
 
-use undercroft_engine::{Scored, ShardSet};
+use undercroft_engine::ShardSet;
+use undercroft_engine::sorted_sets::Scored;
 use undercroft_numbers::parse_integer;
 
 use super::write_scored;

@@ -1,6 +1,7 @@
 //! ZRANGE in all its forms: what it reads, stores and removes.
 
-use undercroft_engine::{Bounds, KeyEvent, Limit, Scored};
+use undercroft_engine::events::KeyEvent;
+use undercroft_engine::sorted_sets::{Bounds, Limit, Scored};
 
 use super::read::read;
 use super::{bounds, limits, write_scored};

@@ -1,6 +1,7 @@
 //! Reading single members, and counting them.
 
-use undercroft_engine::{Bounds, Error, Key, Random, Reader, Scored, SortedSet, chance};
+use undercroft_engine::sorted_sets::{Bounds, Scored, SortedSet};
+use undercroft_engine::{Error, Key, Random, Reader, chance};
 use undercroft_numbers::double_text;
 
 use super::add::only_option;

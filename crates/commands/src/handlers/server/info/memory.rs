@@ -1,6 +1,7 @@
 //! The memory of the store, as INFO tells it.
 
-use undercroft_engine::{DATABASES, SharedMemory, SharedTexts, Statistics};
+use undercroft_engine::scripts::{SharedMemory, SharedTexts};
+use undercroft_engine::{DATABASES, Statistics};
 
 use super::fields::{line, title, zeros};
 use crate::context::Context;

@@ -13,7 +13,8 @@ mod fields;
 pub(crate) mod memory;
 mod pins;
 
-use undercroft_engine::{DATABASES, Topic};
+use undercroft_engine::DATABASES;
+use undercroft_engine::messages::Topic;
 
 use self::fields::{line, title, zeros};
 use crate::arguments::is_keyword;
