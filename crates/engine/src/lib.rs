@@ -7,7 +7,7 @@
 //! an [`Access`], which is the store, or a transaction over many commands
 //! ([`Store::transact`]).
 //!
-//! [`Store::publish`] sends messages to the [`Subscriber`]s of all processes.
+//! [`Store::publish`] sends messages to the [`Subscriber`](messages::Subscriber)s of all processes.
 //!
 //! Types lie in a module for each subject ([`lists`], [`streams`], [`waiting`], ...). A call on a value begins with the
 //! name of its type and is found in that type's folder: `list_push` in `types/list`, `stream_add` in `types/stream`.

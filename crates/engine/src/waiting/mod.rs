@@ -25,7 +25,7 @@
 //! look of whoever waits behind.
 //!
 //! - `looking`: whether there is what somebody looks for.
-//! - `mailbox`: mailboxes whose owners died.
+//! - `items_of_the_dead`: what was given to clients that died goes back.
 //! - `postponed`: tasks that a lock stood in the way of.
 //! - `record`: what is stored of one waiting client.
 //! - `serve`: serving queues: giving those who wait what came for them.
@@ -33,8 +33,8 @@
 //! - `table`: changing the queues, the records and the lists of answers.
 //! - `waiters`: the side of those who wait.
 
+mod items_of_the_dead;
 mod looking;
-mod mailbox;
 pub(crate) mod postponed;
 mod record;
 mod serve;

@@ -12,9 +12,8 @@ use crate::structures::ranges::Ranges;
 use crate::structures::roots::{ANSWERED, QUEUES, TICKETS, WAITERS};
 use crate::transaction::notice::Queue;
 use crate::transaction::writer::{Expiry, Writer};
-use crate::types::limits::PackedLimits;
 use crate::types::list::End;
-use crate::types::sorted::{AddRule, Scored};
+use crate::types::sorted::Scored;
 
 /// What a key has for a client.
 pub(super) enum Offer {
@@ -278,52 +277,5 @@ impl Writer<'_, '_> {
         self.leave_answered(ticket, record)?;
         self.disown_mailbox(ticket, record)?;
         self.put_waiter(ticket, &record.disowned().encode())
-    }
-
-    /// Puts what was taken for a client back to where it was, unless it was
-    /// flushed since. Returns false where that cannot be, as the key holds
-    /// another type now.
-    pub(super) fn put_back(
-        &mut self,
-        ticket: Ticket,
-        record: &TicketRecord,
-    ) -> Result<bool, Error> {
-        let Some(Answer::Taken(taken)) = record.answer() else {
-            return Ok(true);
-        };
-        if self.mailbox(ticket, record)?.is_none() {
-            return Ok(true);
-        }
-        let key = self.store.key(&taken.key);
-        let result = match record.take {
-            // What was moved is where it was to go, who looks was given nothing, and entries stay in their stream.
-            Take::Move { .. } | Take::Look(_) | Take::Entries { .. } | Take::Deliver { .. } => {
-                return Ok(true);
-            }
-            Take::Items { end, .. } => {
-                // The item that was taken last goes back first.
-                let mut items: Vec<&[u8]> = taken.items.iter().collect();
-                items.reverse();
-                self.list_push(record.database, &key, end, &items, false)
-                    .map(drop)
-            }
-            Take::Scored { .. } => {
-                let scores = taken.scores.iter().copied();
-                let members: Vec<(&[u8], f64)> = taken.items.iter().zip(scores).collect();
-                // A member that was added meanwhile is the newer one.
-                let rule = AddRule {
-                    only_new: true,
-                    ..AddRule::default()
-                };
-                let limits = PackedLimits::SORTED_SET;
-                self.sorted_add(record.database, &key, &members, rule, &limits)
-                    .map(drop)
-            }
-        };
-        match result {
-            Ok(()) => Ok(true),
-            Err(Error::WrongType) => Ok(false),
-            Err(error) => Err(error),
-        }
     }
 }

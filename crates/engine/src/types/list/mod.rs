@@ -12,6 +12,7 @@
 //! - `hot`: the calls that embedded clients make most.
 //! - `items`: items outside the store, as leaves are taken apart into and made from.
 //! - `leaf`: a leaf: its layouts, and reading it.
+//! - `leaf_split`: a leaf that gets other items: joined with its neighbour, or split.
 //! - `pack`: small lists in one byte string.
 //! - `read`: reading lists, optimistically or under a lock.
 //! - `remove`: taking items out: from the ends, by value, whole ranges.
@@ -25,6 +26,7 @@ mod fill;
 mod hot;
 mod items;
 mod leaf;
+mod leaf_split;
 mod object;
 mod pack;
 mod read;

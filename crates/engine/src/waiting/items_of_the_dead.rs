@@ -1,5 +1,5 @@
-//! Mailboxes whose owners died: until a living client has taken an item, it
-//! belongs to its key (M5).
+//! Items in the mailboxes of clients that died are put back: until a living client
+//! has taken an item, it belongs to its key (M5).
 //!
 //! For each database each shard has a list of the mailboxes that hold something
 //! of its keys, in the order in which they were filled: a ticket and the seat of
@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use undercroft_memory::{SeatName, ShardSet, coarse_milliseconds};
 
 use super::record::{Ticket, TicketRecord};
+use super::{Answer, Take};
 use crate::error::Error;
 use crate::handle::reader::Reader;
 use crate::handle::store::Store;
@@ -20,7 +21,9 @@ use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
 use crate::structures::roots::{DATABASES, QUEUES};
 use crate::transaction::writer::Writer;
+use crate::types::limits::PackedLimits;
 use crate::types::list::End;
+use crate::types::sorted::AddRule;
 
 /// In a name among those of the queues, beside the database: a list of
 /// mailboxes.
@@ -252,5 +255,54 @@ impl Store {
         self.segment.looked_after(shard, began);
         self.serve(served);
         Ok(())
+    }
+}
+
+impl Writer<'_, '_> {
+    /// Puts what was taken for a client back to where it was, unless it was
+    /// flushed since. Returns false where that cannot be, as the key holds
+    /// another type now.
+    pub(super) fn put_back(
+        &mut self,
+        ticket: Ticket,
+        record: &TicketRecord,
+    ) -> Result<bool, Error> {
+        let Some(Answer::Taken(taken)) = record.answer() else {
+            return Ok(true);
+        };
+        if self.mailbox(ticket, record)?.is_none() {
+            return Ok(true);
+        }
+        let key = self.store.key(&taken.key);
+        let result = match record.take {
+            // What was moved is where it was to go, who looks was given nothing, and entries stay in their stream.
+            Take::Move { .. } | Take::Look(_) | Take::Entries { .. } | Take::Deliver { .. } => {
+                return Ok(true);
+            }
+            Take::Items { end, .. } => {
+                // The item that was taken last goes back first.
+                let mut items: Vec<&[u8]> = taken.items.iter().collect();
+                items.reverse();
+                self.list_push(record.database, &key, end, &items, false)
+                    .map(drop)
+            }
+            Take::Scored { .. } => {
+                let scores = taken.scores.iter().copied();
+                let members: Vec<(&[u8], f64)> = taken.items.iter().zip(scores).collect();
+                // A member that was added meanwhile is the newer one.
+                let rule = AddRule {
+                    only_new: true,
+                    ..AddRule::default()
+                };
+                let limits = PackedLimits::SORTED_SET;
+                self.sorted_add(record.database, &key, &members, rule, &limits)
+                    .map(drop)
+            }
+        };
+        match result {
+            Ok(()) => Ok(true),
+            Err(Error::WrongType) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }
