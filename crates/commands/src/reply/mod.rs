@@ -9,7 +9,7 @@
 //!
 //! - `print`: prints a reply as redis-cli does on a terminal.
 //! - `streams`: how entries of streams are written.
-//! - `tape`: a reply kept for later: EXEC tells what its commands answer once it is committed.
+//! - `tape`: a recorded reply, which is played later or made into values of another language.
 
 mod print;
 pub(crate) mod streams;
@@ -22,7 +22,8 @@ use crate::protocol::Protocol;
 
 pub use print::print;
 pub(crate) use print::quote;
-pub(crate) use tape::{Mark, Tape};
+pub(crate) use tape::TapePosition;
+pub use tape::{Tape, TapeEvent, TapeText};
 
 /// The receiver of one command's reply.
 ///

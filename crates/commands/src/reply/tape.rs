@@ -1,99 +1,162 @@
-//! A reply kept for later: what EXEC's commands answer is told only once their transaction is committed.
-
-use std::ops::Range;
+//! A recorded reply. EXEC and scripts play it once their transaction is committed; an interpreter makes values of its
+//! language of it.
 
 use crate::protocol::Protocol;
 use crate::reply::Reply;
 
-/// A [`Reply`] that keeps what is written to it, and can play it to another one. Unlike
-/// [`Recorder`](crate::reply::Recorder) it keeps every byte, is cut back in one step, and allocates next to nothing.
+/// A [`Reply`] that keeps what is written to it. Unlike [`Recorder`](crate::reply::Recorder) it keeps every byte, is cut
+/// back in one step, can be used again, and allocates next to nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Tape {
-    events: Vec<Event>,
+pub struct Tape {
+    events: Vec<TapeEvent>,
     /// The bytes of all texts.
     bytes: Vec<u8>,
 }
 
-/// One call of a method of [`Reply`]. Texts are ranges of the tape's bytes.
-#[derive(Debug)]
-enum Event {
-    Simple(Range<usize>),
-    Error(Range<usize>),
+/// A text on a tape.
+#[derive(Clone, Copy, Debug)]
+pub struct TapeText {
+    start: usize,
+    length: usize,
+}
+
+/// One call of a method of [`Reply`]. Collections announce how many replies follow.
+#[derive(Clone, Copy, Debug)]
+pub enum TapeEvent {
+    /// A status.
+    Simple(TapeText),
+    /// An error.
+    Error(TapeText),
+    /// An integer.
     Integer(i64),
-    Bulk(Range<usize>),
+    /// A string.
+    Bulk(TapeText),
+    /// No value.
     Null,
+    /// No array.
     NullArray,
+    /// An array.
     Array(usize),
+    /// A map, with the number of its pairs.
     Map(usize),
+    /// A set.
     Set(usize),
+    /// Data out of band.
     Push(usize),
+    /// A floating point number.
     Double(f64),
-    Decimal(Range<usize>),
+    /// A floating point number whose digits are given.
+    Decimal(TapeText),
+    /// A truth value.
     Boolean(bool),
-    BigNumber(Range<usize>),
-    Verbatim(Range<usize>, Range<usize>),
+    /// An integer of any size.
+    BigNumber(TapeText),
+    /// A text with its format in front.
+    Verbatim(TapeText, TapeText),
+    /// The protocol of what follows.
     Protocol(Protocol),
 }
 
 /// A place on a tape.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Mark {
+pub(crate) struct TapePosition {
     events: usize,
     bytes: usize,
 }
 
 impl Tape {
+    /// What was written, in order.
+    #[inline]
+    pub fn events(&self) -> &[TapeEvent] {
+        &self.events
+    }
+
+    /// The bytes of a text.
+    #[inline]
+    pub fn text(&self, text: TapeText) -> &[u8] {
+        &self.bytes[text.start..text.start + text.length]
+    }
+
+    /// Whether the first reply is an error.
+    #[inline]
+    pub fn is_error(&self) -> bool {
+        matches!(self.events.first(), Some(TapeEvent::Error(_)))
+    }
+
+    /// Forgets everything.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.events.clear();
+        self.bytes.clear();
+    }
+
+    /// Forgets everything, and gives back what one long reply has taken.
+    pub fn trim(&mut self) {
+        const KEPT: usize = 64 * 1024;
+        self.clear();
+        self.bytes.shrink_to(KEPT);
+        self.events.shrink_to(KEPT / size_of::<TapeEvent>());
+    }
+
     /// Where it ends now.
-    pub(crate) fn mark(&self) -> Mark {
-        Mark {
+    pub(crate) fn position(&self) -> TapePosition {
+        TapePosition {
             events: self.events.len(),
             bytes: self.bytes.len(),
         }
     }
 
-    /// Forgets what was written since a mark.
-    pub(crate) fn cut(&mut self, mark: Mark) {
-        self.events.truncate(mark.events);
-        self.bytes.truncate(mark.bytes);
+    /// Forgets what was written since a position.
+    pub(crate) fn cut(&mut self, position: TapePosition) {
+        self.events.truncate(position.events);
+        self.bytes.truncate(position.bytes);
     }
 
-    /// Writes what is between two marks to another reply.
-    pub(crate) fn play(&self, from: Mark, to: Mark, reply: &mut dyn Reply) {
-        let bytes = |range: &Range<usize>| &self.bytes[range.clone()];
+    /// Writes everything to another reply.
+    pub(crate) fn play_all(&self, reply: &mut dyn Reply) {
+        self.play(TapePosition::default(), self.position(), reply);
+    }
+
+    /// Writes what is between two positions to another reply.
+    pub(crate) fn play(&self, from: TapePosition, to: TapePosition, reply: &mut dyn Reply) {
+        let bytes = |text: &TapeText| self.text(*text);
         // The handler that wrote them wrote text.
-        let text = |range: &Range<usize>| str::from_utf8(bytes(range)).unwrap_or_default();
+        let text = |text: &TapeText| str::from_utf8(self.text(*text)).unwrap_or_default();
         for event in &self.events[from.events..to.events] {
             match event {
-                Event::Simple(range) => match str::from_utf8(bytes(range)) {
-                    Ok(text) => reply.simple(text),
-                    Err(_) => reply.simple_bytes(bytes(range)),
+                TapeEvent::Simple(status) => match str::from_utf8(bytes(status)) {
+                    Ok(status) => reply.simple(status),
+                    Err(_) => reply.simple_bytes(bytes(status)),
                 },
-                Event::Error(range) => match str::from_utf8(bytes(range)) {
-                    Ok(text) => reply.error(text),
-                    Err(_) => reply.error_bytes(bytes(range)),
+                TapeEvent::Error(error) => match str::from_utf8(bytes(error)) {
+                    Ok(error) => reply.error(error),
+                    Err(_) => reply.error_bytes(bytes(error)),
                 },
-                Event::Integer(value) => reply.integer(*value),
-                Event::Bulk(range) => reply.bulk(bytes(range)),
-                Event::Null => reply.null(),
-                Event::NullArray => reply.null_array(),
-                Event::Array(length) => reply.array(*length),
-                Event::Map(pairs) => reply.map(*pairs),
-                Event::Set(length) => reply.set(*length),
-                Event::Push(length) => reply.push(*length),
-                Event::Double(value) => reply.double(*value),
-                Event::Decimal(range) => reply.decimal(text(range)),
-                Event::Boolean(value) => reply.boolean(*value),
-                Event::BigNumber(range) => reply.big_number(text(range)),
-                Event::Verbatim(format, range) => reply.verbatim(text(format), bytes(range)),
-                Event::Protocol(version) => reply.protocol(*version),
+                TapeEvent::Integer(value) => reply.integer(*value),
+                TapeEvent::Bulk(string) => reply.bulk(bytes(string)),
+                TapeEvent::Null => reply.null(),
+                TapeEvent::NullArray => reply.null_array(),
+                TapeEvent::Array(length) => reply.array(*length),
+                TapeEvent::Map(pairs) => reply.map(*pairs),
+                TapeEvent::Set(length) => reply.set(*length),
+                TapeEvent::Push(length) => reply.push(*length),
+                TapeEvent::Double(value) => reply.double(*value),
+                TapeEvent::Decimal(digits) => reply.decimal(text(digits)),
+                TapeEvent::Boolean(value) => reply.boolean(*value),
+                TapeEvent::BigNumber(digits) => reply.big_number(text(digits)),
+                TapeEvent::Verbatim(format, shown) => reply.verbatim(text(format), bytes(shown)),
+                TapeEvent::Protocol(version) => reply.protocol(*version),
             }
         }
     }
 
-    fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
+    fn keep(&mut self, bytes: &[u8]) -> TapeText {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
-        start..self.bytes.len()
+        TapeText {
+            start,
+            length: bytes.len(),
+        }
     }
 }
 
@@ -102,62 +165,62 @@ impl Reply for Tape {
         self.simple_bytes(text.as_bytes());
     }
     fn simple_bytes(&mut self, text: &[u8]) {
-        let range = self.keep(text);
-        self.events.push(Event::Simple(range));
+        let text = self.keep(text);
+        self.events.push(TapeEvent::Simple(text));
     }
     fn error(&mut self, text: &str) {
         self.error_bytes(text.as_bytes());
     }
     fn error_bytes(&mut self, text: &[u8]) {
-        let range = self.keep(text);
-        self.events.push(Event::Error(range));
+        let text = self.keep(text);
+        self.events.push(TapeEvent::Error(text));
     }
     fn integer(&mut self, value: i64) {
-        self.events.push(Event::Integer(value));
+        self.events.push(TapeEvent::Integer(value));
     }
     fn bulk(&mut self, bytes: &[u8]) {
-        let range = self.keep(bytes);
-        self.events.push(Event::Bulk(range));
+        let text = self.keep(bytes);
+        self.events.push(TapeEvent::Bulk(text));
     }
     fn null(&mut self) {
-        self.events.push(Event::Null);
+        self.events.push(TapeEvent::Null);
     }
     fn null_array(&mut self) {
-        self.events.push(Event::NullArray);
+        self.events.push(TapeEvent::NullArray);
     }
     fn array(&mut self, length: usize) {
-        self.events.push(Event::Array(length));
+        self.events.push(TapeEvent::Array(length));
     }
     fn map(&mut self, pairs: usize) {
-        self.events.push(Event::Map(pairs));
+        self.events.push(TapeEvent::Map(pairs));
     }
     fn set(&mut self, length: usize) {
-        self.events.push(Event::Set(length));
+        self.events.push(TapeEvent::Set(length));
     }
     fn push(&mut self, length: usize) {
-        self.events.push(Event::Push(length));
+        self.events.push(TapeEvent::Push(length));
     }
     fn double(&mut self, value: f64) {
-        self.events.push(Event::Double(value));
+        self.events.push(TapeEvent::Double(value));
     }
     fn decimal(&mut self, digits: &str) {
-        let range = self.keep(digits.as_bytes());
-        self.events.push(Event::Decimal(range));
+        let text = self.keep(digits.as_bytes());
+        self.events.push(TapeEvent::Decimal(text));
     }
     fn boolean(&mut self, value: bool) {
-        self.events.push(Event::Boolean(value));
+        self.events.push(TapeEvent::Boolean(value));
     }
     fn big_number(&mut self, digits: &str) {
-        let range = self.keep(digits.as_bytes());
-        self.events.push(Event::BigNumber(range));
+        let text = self.keep(digits.as_bytes());
+        self.events.push(TapeEvent::BigNumber(text));
     }
     fn verbatim(&mut self, format: &str, text: &[u8]) {
         let format = self.keep(format.as_bytes());
-        let range = self.keep(text);
-        self.events.push(Event::Verbatim(format, range));
+        let text = self.keep(text);
+        self.events.push(TapeEvent::Verbatim(format, text));
     }
     fn protocol(&mut self, version: Protocol) {
-        self.events.push(Event::Protocol(version));
+        self.events.push(TapeEvent::Protocol(version));
     }
 }
 
@@ -185,13 +248,13 @@ mod tests {
         ]);
         let mut tape = Tape::default();
         tape.integer(1);
-        let from = tape.mark();
+        let from = tape.position();
         tree.write(&mut tape);
-        let to = tape.mark();
+        let to = tape.position();
         tape.simple("not this");
         tape.cut(to);
         let mut recorder = Recorder::new();
-        tape.play(from, tape.mark(), &mut recorder);
+        tape.play(from, tape.position(), &mut recorder);
         assert_eq!(recorder.finish(), Ok(vec![tree]));
     }
 }

@@ -3,11 +3,12 @@
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 
+use undercroft_commands::reply::Tape;
+
 use super::cjson::settings::Settings;
 use super::proxies::Proxies;
 use super::redis::registrations::Registrations;
 use crate::state::{Context, HoldsContext, State};
-use crate::values::reply_tape::ReplyTape;
 
 /// Where `math.random` begins.
 const RANDOM: u64 = 0x1234_abcd_330e;
@@ -37,7 +38,7 @@ pub(crate) struct Command {
     pub(crate) arguments: Vec<&'static [u8]>,
     /// Numbers among them.
     pub(crate) digits: Vec<u8>,
-    pub(crate) reply: ReplyTape,
+    pub(crate) reply: Tape,
 }
 
 // SAFETY: it is `repr(C)`, and the context is the first field.

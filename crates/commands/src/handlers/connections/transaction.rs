@@ -11,7 +11,7 @@ use crate::context::reporting::{
 };
 use crate::context::{Context, HandlerEntry, SessionScratch};
 use crate::failure::{Failure, Outcome};
-use crate::reply::{Mark, Reply, Tape};
+use crate::reply::{Reply, Tape, TapePosition};
 use crate::session::{CommandQueue, ReplyMode};
 use crate::statistics::Lap;
 
@@ -120,7 +120,7 @@ struct CommittedTransaction {
 /// A command that was run within the transaction.
 struct ExecutedCommand {
     /// Where its reply is.
-    reply: (Mark, Mark),
+    reply: (TapePosition, TapePosition),
     /// How long it took.
     time: Duration,
     /// The error that it answered.
@@ -179,7 +179,7 @@ impl CommittedTransaction {
             return Ok(());
         }
         let arguments = multi.arguments(queued);
-        let from = self.tape.mark();
+        let from = self.tape.position();
         running.renew(&mut self.savepoint);
         let start = self.ended.unwrap_or_else(Instant::now);
         let mut inner = context.nested(running.access());
@@ -213,7 +213,7 @@ impl CommittedTransaction {
             *database = inner.session.database;
         }
         self.ran.push(Some(ExecutedCommand {
-            reply: (from, self.tape.mark()),
+            reply: (from, self.tape.position()),
             time: now.duration_since(start),
             error,
             lap: inner.lap,
@@ -276,7 +276,7 @@ impl CommittedTransaction {
             }
             if silent && context.session.confirms {
                 confirms = true;
-                unsent.play(Mark::default(), unsent.mark(), reply);
+                unsent.play_all(reply);
             }
             note_latency(context, queued.command, time);
             note_slow(context, queued.command, &arguments, time);

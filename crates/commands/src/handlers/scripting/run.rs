@@ -9,7 +9,7 @@ use crate::arguments::{CommandError, is_keyword};
 use crate::context::{Calls, Context, Interpreter, SessionScratch};
 use crate::failure::{Failure, Outcome};
 use crate::protocol::Protocol;
-use crate::reply::{Mark, Reply, Tape};
+use crate::reply::{Reply, Tape};
 use crate::scripts::{Called, Script, ScriptFlags, Sha, Stop, Terms, busy};
 use crate::statistics::Lap;
 
@@ -87,7 +87,7 @@ pub(super) fn run_with(
         // Within MULTI and EXEC: the transaction is theirs.
         let mut tape = Tape::default();
         match run.run_in_transaction(context, &mut tape)? {
-            None => tape.play(Mark::default(), tape.mark(), reply),
+            None => tape.play_all(reply),
             // What the script did before it stays, which an error of a command would undo.
             Some(error) => {
                 context.lap.add_error(error.text());
@@ -120,7 +120,7 @@ pub(super) fn run_with(
     match error {
         Some(error) => Err(error.into()),
         None => {
-            tape.play(Mark::default(), tape.mark(), reply);
+            tape.play_all(reply);
             Ok(())
         }
     }

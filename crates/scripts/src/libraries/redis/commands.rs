@@ -10,6 +10,7 @@ use undercroft_commands::script::Refused;
 use crate::libraries::workspace::{Command, Workspace};
 use crate::state::{HoldsContext, Kind, State};
 use crate::values::numbers::append_general;
+use crate::values::tape_player::push_reply;
 
 /// How a command ended.
 #[derive(Clone, Copy)]
@@ -44,7 +45,7 @@ fn call_command(state: &mut State<'_>, raises: bool) -> c_int {
                 state.stop();
             };
             state.set_top(0);
-            command.reply.push(state, as_resp3);
+            push_reply(&command.reply, state, as_resp3);
             if raises && command.reply.is_error() {
                 state.raise_top();
             }
