@@ -27,6 +27,8 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 ENVIRONMENTS = ROOT / "target" / "programs"
+# What programs in Python import: the package, and `place`.
+PYTHON_PATH = (ROOT / "clients" / "python", HERE / "python")
 SERVER = ROOT / "target" / "debug" / "undercroft"
 PAGE = ROOT / "docs" / "programs.md"
 BEGIN, END = "<!-- programs: begin -->", "<!-- programs: end -->"
@@ -58,7 +60,7 @@ class Program:
 
     @property
     def language(self) -> str:
-        """Return the directory that its file is in."""
+        """Return its language, which has a directory."""
         return self.file.partition("/")[0]
 
     def versions(self) -> list[str]:
@@ -234,7 +236,7 @@ class Lane:
     def result(self, program: Program, url: str) -> tuple[int | None, str]:
         """Return a program's exit status, or none where it did not end in time, and its output."""
         env = environment() | {
-            "PYTHONPATH": str(ROOT / "clients" / "python"),
+            "PYTHONPATH": os.pathsep.join(map(str, PYTHON_PATH)),
             "NODE_PATH": str(ENVIRONMENTS / program.environment / "node_modules"),
         }
         with tempfile.TemporaryFile() as output:

@@ -1,7 +1,7 @@
-"""Where the data of a program is: what all programs of this directory begin with.
+"""Where the data of a program is: what all programs below this directory begin with.
 
-`python PROGRAM.py URL` runs one, with the URL of a Redis server or of a store
-(`undercroft://NAME`), which redis-py learns here. What a program starts beside itself, its
+`PYTHONPATH=. python FOLDER/PROGRAM.py URL` runs one here, with the URL of a Redis server or of a
+store (`undercroft://NAME`), which redis-py learns here. What a program starts beside itself, its
 workers, finds the same place in the environment.
 """
 
