@@ -65,10 +65,10 @@ miri: ## Run reader and writer of the wire format under miri
 	@scripts/miri.sh
 
 dist: ## Build a wheel for Linux on x86-64 and a source distribution in target/dist/
-	@scripts/dist.sh
+	@scripts/packaging/dist.sh
 
 install: ## Install the C library and its header: make install PREFIX=/usr/local
-	@scripts/install.sh
+	@scripts/packaging/install.sh
 
 clean: ## Remove target/ and .venv/
 	@rm -rf target .venv

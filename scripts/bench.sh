@@ -9,13 +9,13 @@ source "$(dirname "$0")/lib.sh"
 table=${1:?which table: core, types, feeds, python, php, everyday, server, cache, objects, streams, scripts or growth}
 shift
 [[ -z ${QUICK:-} ]] || set -- --quick "$@"
-scripts/setup.sh scripts/requirements-dev.txt scripts/requirements-bench.txt
-scripts/packages.sh bench
+scripts/setup/environment.sh scripts/setup/requirements-dev.txt scripts/setup/requirements-bench.txt
+scripts/setup/packages.sh bench
 scripts/build.sh
 say "building target/release/undercroft-bench and the C library"
 cargo build --release --locked --package undercroft-bench --package undercroft-c
 if [[ $table == php ]]; then
-    scripts/packages.sh php
+    scripts/setup/packages.sh php
     scripts/php-extension.sh build
 fi
 if [[ $table == cache ]]; then

@@ -7,10 +7,10 @@
 source "$(dirname "$0")/lib.sh"
 
 profile=${1:-release}
-scripts/setup.sh
+scripts/setup/environment.sh
 
 say "building target/$profile/undercroft and the Python package"
 cargo build --profile "$profile" --locked \
     --package undercroft-cli --package undercroft-demo --package undercroft-python
-.venv/bin/python scripts/editable.py "target/$profile/libundercroft_python.so"
+.venv/bin/python scripts/setup/editable.py "target/$profile/libundercroft_python.so"
 imports_undercroft || fail "the Python package was built, but .venv/bin/python cannot import undercroft"

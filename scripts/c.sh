@@ -15,7 +15,7 @@ stores=$(mktemp -d /dev/shm/undercroft-c-XXXXXX)
 trap 'rm -rf "$stores"' EXIT
 
 built
-PREFIX=/usr BUILT=target/debug DESTDIR=$place scripts/install.sh
+PREFIX=/usr BUILT=target/debug DESTDIR=$place scripts/packaging/install.sh
 export PKG_CONFIG_SYSROOT_DIR=$place PKG_CONFIG_PATH=$place/usr/lib/pkgconfig
 export PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
 export LD_LIBRARY_PATH=$place/usr/lib

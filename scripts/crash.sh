@@ -8,7 +8,7 @@ source "$(dirname "$0")/lib.sh"
 shopt -s nullglob
 tests=(crates/*/tests/{crash,races}*)
 ((${#tests[@]})) || fail "there is no kill test yet: no crates/*/tests/crash*"
-scripts/setup.sh
+scripts/setup/environment.sh
 export UNDERCROFT_CRASH=full
 # A package at a time: the fail points that one's tests ask for must not be in
 # the code that another's step through.

@@ -4,7 +4,7 @@
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
 
-scripts/setup.sh scripts/requirements-dev.txt
+scripts/setup/environment.sh scripts/setup/requirements-dev.txt
 cargo fmt --all
 cargo fmt --manifest-path bench/cache/Cargo.toml
 .venv/bin/ruff check --fix

@@ -9,8 +9,8 @@
 source "$(dirname "$0")/lib.sh"
 
 seconds=${FUZZ_SECONDS:-60}
-scripts/setup.sh
-scripts/packages.sh fuzz
+scripts/setup/environment.sh
+scripts/setup/packages.sh fuzz
 
 if ! have c++; then
     say "no C++ compiler for libFuzzer: random inputs instead"

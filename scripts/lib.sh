@@ -1,4 +1,4 @@
-# What the scripts beside this file share. It is sourced, never run.
+# What the scripts beside this file, and in folders below, share. It is sourced, never run.
 # shellcheck shell=bash
 
 set -euo pipefail

@@ -4,8 +4,8 @@
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
 
-scripts/setup.sh scripts/requirements-dev.txt scripts/requirements-frameworks.txt
-scripts/packages.sh lint
+scripts/setup/environment.sh scripts/setup/requirements-dev.txt scripts/setup/requirements-frameworks.txt
+scripts/setup/packages.sh lint
 
 say "rustfmt"
 cargo fmt --all --check
@@ -22,7 +22,7 @@ RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-it
 
 say "shellcheck"
 if have shellcheck; then
-    shellcheck --external-sources scripts/*.sh .ci/run
+    shellcheck --external-sources scripts/*.sh scripts/*/*.sh .ci/run
 else
     skip "shellcheck: not installed"
 fi

@@ -6,7 +6,7 @@
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
 
-scripts/setup.sh
+scripts/setup/environment.sh
 # The flag reaches every crate, so this build keeps to a directory of its own.
 export RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$root/target/loom"
 exec cargo test --release --locked --package undercroft-memory --lib models -- --show-output

@@ -9,7 +9,7 @@
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
 
-scripts/packages.sh php
+scripts/setup/packages.sh php
 for program in php phpunit; do
     if ! have "$program"; then
         skip "the PHP client: no $program here"

@@ -7,7 +7,7 @@
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
 
-scripts/packages.sh test
+scripts/setup/packages.sh test
 if ! have redis-server; then
     skip "programs: no redis-server here"
     exit 0

@@ -69,7 +69,7 @@ def main() -> int:
     print("== compiling the workspace, once for all tests (5 minutes at first)", flush=True)
     messages = jobs.compiled()
     module = ROOT / "target/debug/libundercroft_python.so"
-    subprocess.run([sys.executable, ROOT / "scripts/editable.py", module], check=True)
+    subprocess.run([sys.executable, ROOT / "scripts/setup/editable.py", module], check=True)
     compiling = time.monotonic() - started
     if arguments.build:
         return 0

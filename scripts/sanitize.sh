@@ -5,8 +5,8 @@
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
 
-scripts/setup.sh
-scripts/packages.sh fuzz
+scripts/setup/environment.sh
+scripts/setup/packages.sh fuzz
 runtime=$(cc -print-file-name=libasan.so)
 if [[ $runtime != /* ]]; then
     skip "sanitize: cc has no libasan"

@@ -6,5 +6,5 @@
 source "$(dirname "$0")/lib.sh"
 
 built
-scripts/packages.sh fuzz
+scripts/setup/packages.sh fuzz
 exec .venv/bin/python scripts/soak.py "$@"

@@ -7,7 +7,7 @@ source "$(dirname "$0")/lib.sh"
 
 mkdir -p target/test
 : >target/test/skipped.log
-scripts/setup.sh scripts/requirements-dev.txt scripts/requirements-frameworks.txt
-scripts/packages.sh test
-scripts/packages.sh php
+scripts/setup/environment.sh scripts/setup/requirements-dev.txt scripts/setup/requirements-frameworks.txt
+scripts/setup/packages.sh test
+scripts/setup/packages.sh php
 exec .venv/bin/python scripts/run_tests.py "$@"

@@ -2,5 +2,7 @@
 
 - `jobs`: which jobs there are.
 - `lanes`: running several at a time.
+- `oldest`: the job of the oldest redis-py.
+- `readme`: the job that runs the samples in Python of all pages, each twice.
 - `summary`: the report at the end.
 """

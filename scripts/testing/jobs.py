@@ -174,7 +174,13 @@ def python() -> list[Job]:
     pytest = [PYTHON, "-m", "pytest"]
     again = [*pytest, "-p", "no:cacheprovider"]
     again += [file_of(test) for test in RERUN_IN_PYTHON]
-    stubtest = [PYTHON, "-m", "mypy.stubtest", "--allowlist", str(ROOT / "scripts/stubs.allow")]
+    stubtest = [
+        PYTHON,
+        "-m",
+        "mypy.stubtest",
+        "--allowlist",
+        str(ROOT / "scripts/testing/stubs.allow"),
+    ]
     stubs = [*stubtest, "undercroft"]
     # Parts, so that the other jobs do not end long before.
     found = sorted((ROOT / PYTHON_TESTS).rglob("test_*.py"))
@@ -188,9 +194,14 @@ def python() -> list[Job]:
         Job("reruns", "python", again, variables={"UNDERCROFT_RERUN": "1"}, sources=(client,)),
         # Outside of the root, whose mypy settings are for checking sources.
         Job("stubs", "stubs", stubs, ROOT / "target/test", {"MYPYPATH": ""}, (client,)),
-        Job("readme", "readme", [PYTHON, "scripts/readme.py"], sources=("docs/", "README.md")),
+        Job(
+            "readme",
+            "readme",
+            [PYTHON, "scripts/testing/readme.py"],
+            sources=("docs/", "README.md"),
+        ),
         Job("forum", "forum", [*pytest, "examples/forum"], sources=("examples/",)),
-        script("oldest", client),
+        Job("oldest", "oldest", ["scripts/testing/oldest.sh"], sources=(client,)),
     ]
 
 
@@ -221,7 +232,7 @@ def soak(messages: Iterable[dict[str, Any]]) -> list[Job]:
         command = [PYTHON, "-m", "pytest", "-rA", "--timeout=0"]
         command += ["-p", "no:cacheprovider", file_of(test)]
         tests.append(Job("soak", f"python/{Path(test).name}", command, variables=long))
-    scripts = (("wheel.sh",), ("c.sh", "storm"), ("php.sh", "storm"), ("sanitize.sh",))
+    scripts = (("packaging/wheel.sh",), ("c.sh", "storm"), ("php.sh", "storm"), ("sanitize.sh",))
     tests += [
         Job("soak", Path(name).stem, [f"scripts/{name}", *arguments], variables=long)
         for name, *arguments in scripts

@@ -10,9 +10,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[4]
 SERVER = ROOT / "target/debug/undercroft"
-README = ROOT / "scripts/readme.py"
-# The languages of fenced blocks. scripts/readme.py runs Python's and the console's, the tests of
-# the other clients theirs.
+README = ROOT / "scripts/testing/readme.py"
+# The languages of fenced blocks. scripts/testing/readme.py runs those of Python and of the console,
+# the tests of the other clients theirs.
 MARKS = {
     "c",
     "console",

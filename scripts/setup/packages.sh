@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Usage: scripts/packages.sh GROUP
+# Usage: scripts/setup/packages.sh GROUP
 # Sees to it that the Debian packages of a group are there. As root it installs
 # what is missing; otherwise, or where apt-get fails, it says what to type and
 # returns normally: whatever needs the package is skipped with a word.
 
 # shellcheck source=scripts/lib.sh
-source "$(dirname "$0")/lib.sh"
+source "$(dirname "$0")/../lib.sh"
 
 # Each line: the command or the file that must be there, and the package that brings it.
 case "${1:?which group of packages: test, demo, php, lint, fuzz or bench}" in

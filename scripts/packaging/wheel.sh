@@ -3,12 +3,12 @@
 # it in an empty environment. `make dist` makes the one for others.
 
 # shellcheck source=scripts/lib.sh
-source "$(dirname "$0")/lib.sh"
+source "$(dirname "$0")/../lib.sh"
 
 rm -rf target/test/wheel
 .venv/bin/maturin build --profile quick --locked --quiet --compatibility linux \
     --manifest-path clients/python/Cargo.toml --out target/test/wheel
-scripts/installed.sh target/test/wheel/*.whl
+scripts/packaging/installed.sh target/test/wheel/*.whl
 
 say "installing the checkout without cargo, which takes the wheel that was built"
 .venv/bin/python clients/python/backend/undercroft_backend.py target/test/wheel/*.whl

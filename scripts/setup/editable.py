@@ -14,7 +14,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 CLIENT = ROOT / "clients/python"
 
 
@@ -51,7 +51,7 @@ def main() -> int:
     """Install what the command line names."""
     parser = argparse.ArgumentParser(
         description=__doc__,
-        epilog="example: scripts/editable.py target/release/libundercroft_python.so",
+        epilog="example: scripts/setup/editable.py target/release/libundercroft_python.so",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("module", type=Path, metavar="MODULE")

@@ -4,9 +4,9 @@
 # that such a system lacks; then both are installed and tried.
 
 # shellcheck source=scripts/lib.sh
-source "$(dirname "$0")/lib.sh"
+source "$(dirname "$0")/../lib.sh"
 
-scripts/setup.sh scripts/requirements-dist.txt
+scripts/setup/environment.sh scripts/setup/requirements-dist.txt
 rm -rf target/dist
 # Maturin looks for zig as a module of the first Python on the path.
 export PATH="$VIRTUAL_ENV/bin:$PATH"
@@ -20,6 +20,6 @@ say "building the source distribution"
 .venv/bin/maturin sdist --manifest-path clients/python/Cargo.toml --out target/dist
 
 for made in target/dist/*; do
-    scripts/installed.sh "$made"
+    scripts/packaging/installed.sh "$made"
 done
 ls -l target/dist

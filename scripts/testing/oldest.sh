@@ -3,9 +3,9 @@
 # redis-py that it works with; with the newest they run in .venv.
 
 # shellcheck source=scripts/lib.sh
-source "$(dirname "$0")/lib.sh"
+source "$(dirname "$0")/../lib.sh"
 
-requirements=scripts/requirements-oldest.txt
+requirements=scripts/setup/requirements-oldest.txt
 venv=target/redis-oldest
 # It is made anew with other requirements, with another Python, and where its Python is gone.
 stamp() { cat "$requirements" && .venv/bin/python --version; }

@@ -4,7 +4,7 @@
 # of a build that is there already.
 
 # shellcheck source=scripts/lib.sh
-source "$(dirname "$0")/lib.sh"
+source "$(dirname "$0")/../lib.sh"
 
 prefix=${PREFIX:-/usr/local}
 [[ $prefix == /* ]] || fail "expected PREFIX to begin with a slash, got $prefix"

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Usage: scripts/installed.sh WHEEL
+# Usage: scripts/packaging/installed.sh WHEEL
 # Installs a wheel, or a source distribution, in an empty virtual environment and runs there
 # what README.md shows first, in Python and with the command.
 
 # shellcheck source=scripts/lib.sh
-source "$(dirname "$0")/lib.sh"
+source "$(dirname "$0")/../lib.sh"
 
 wheel=$(realpath "${1:?which wheel}")
-scripts/setup.sh
+scripts/setup/environment.sh
 
 say "installing $(basename "$wheel") in an empty environment"
 venv=target/test/installed
 .venv/bin/python -m venv --clear "$venv"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$wheel" </dev/null
 
-"$venv/bin/python" scripts/readme.py README.md
+"$venv/bin/python" scripts/testing/readme.py README.md
 
 # The command, the module and the distribution are of one version.
 python=$root/$venv/bin/python

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Usage: scripts/setup.sh [REQUIREMENTS...]
+# Usage: scripts/setup/environment.sh [REQUIREMENTS...]
 # Checks the tools that nothing works without, and makes .venv/ with the pinned
-# Python packages of scripts/requirements-build.txt and of the files named.
+# Python packages of scripts/setup/requirements-build.txt and of the files named.
 # Does nothing, quickly, where all of it is there.
 
 # shellcheck source=scripts/lib.sh
-source "$(dirname "$0")/lib.sh"
+source "$(dirname "$0")/../lib.sh"
 
 have cargo || fail "cargo is missing: install a Rust toolchain (https://rustup.rs), then run this again"
 have cc || fail "a C compiler is missing; type: apt-get install build-essential"
@@ -31,7 +31,7 @@ if [[ ! -x .venv/bin/python ]] || ! .venv/bin/python -c '' 2>/dev/null; then
     fi
 fi
 
-for requirements in scripts/requirements-build.txt "$@"; do
+for requirements in scripts/setup/requirements-build.txt "$@"; do
     stamp=.venv/stamp-$(basename "$requirements")
     cmp --silent "$requirements" "$stamp" && continue
     say "installing $requirements"
