@@ -14,7 +14,7 @@
 - `servers`: what asyncio clients of servers are made of.
 - `store`: the asyncio client of a store that needs no redis-py.
 - `store_connection`: redis-py's asyncio connections to a store in this process.
-- `waiting`: tasks that wait for keys, locks and releases of a store in this process.
+- `waiting`: tasks that wait for keys, for locks and to try again.
 """
 
 import importlib

@@ -14,8 +14,8 @@ from undercroft.asyncio.base import Redis
 from undercroft.asyncio.connection import HINTING
 from undercroft.asyncio.multiplexing.link import execute_command
 from undercroft.asyncio.multiplexing.share import Share, know
-from undercroft.asyncio.servers.lock import RemoteLock
-from undercroft.asyncio.servers.releases import RemoteReleases
+from undercroft.asyncio.waiting.remote_lock import RemoteLock
+from undercroft.asyncio.waiting.remote_releases import RemoteReleases
 from undercroft.connection import fatal
 from undercroft.extensions.feed import PipelineFeeds
 from undercroft.extensions.lock import Locks

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from undercroft._native import Locked
-from undercroft.asyncio.servers.lock import Woken
+from undercroft.asyncio.waiting.remote_lock import Woken
 from undercroft.asyncio.waiting.retries import parked
 from undercroft.extensions.lock import EXTEND, REACQUIRE, RELEASE, channel
 
