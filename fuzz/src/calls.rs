@@ -5,7 +5,7 @@
 use std::fs;
 use std::time::Duration;
 
-use undercroft_commands::script::ScriptLimits;
+use undercroft_commands::scripts::ScriptLimits;
 use undercroft_engine::thread_time;
 
 use crate::lua::run_within;
@@ -146,8 +146,8 @@ fn ends(script: &str) {
     let limits = ScriptLimits {
         memory: MEMORY,
         time: Some(TIME),
-        brief: None,
-        hurried: None,
+        shared_thread_time: None,
+        impatient_time: None,
     };
     // The peak is counted from here, where the system lets a process do so.
     let resets = fs::write("/proc/self/clear_refs", "5").is_ok();

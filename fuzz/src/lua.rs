@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use undercroft_commands::config::Config;
-use undercroft_commands::host::{Connections, Control, Host, Inbox, Process};
+use undercroft_commands::context::{Connections, Control, Host, Inbox, Process};
 use undercroft_commands::reply::{Recorder, Tree};
-use undercroft_commands::script::ScriptLimits;
+use undercroft_commands::scripts::ScriptLimits;
 use undercroft_commands::session::Session;
 use undercroft_commands::{Context, execute};
 use undercroft_engine::Store;
@@ -29,8 +29,8 @@ fn process() -> Process {
     process_of(ScriptLimits {
         memory: MEMORY,
         time: Some(TIME),
-        brief: None,
-        hurried: None,
+        shared_thread_time: None,
+        impatient_time: None,
     })
 }
 

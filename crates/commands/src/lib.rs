@@ -2,7 +2,7 @@
 //!
 //! [`table`] names every command once and says how it is called; a handler parses its [`arguments`], works on the
 //! store, and writes to a [`reply::Reply`], whoever reads it. [`session`] holds what a connection remembers, and
-//! [`host`] is how commands reach the process around them.
+//! [`context`] is how commands reach the process around them.
 //!
 //! - `algorithms`: geohashes, HyperLogLogs, numbers, LCS and sorting, which know nothing of commands.
 //! - `arguments`: strict parsing of arguments, with Redis' rules and error texts.
@@ -21,32 +21,18 @@
 pub mod algorithms;
 pub mod arguments;
 pub mod config;
-mod context;
+pub mod context;
 mod execute;
 mod failure;
 mod handlers;
 pub mod protocol;
 pub mod reply;
-mod scripts;
+pub mod scripts;
 pub mod session;
 pub mod statistics;
 pub mod table;
 
-/// The process that runs commands, as these see it: a server, or a program that embeds the store.
-pub mod host {
-    pub use crate::context::{Connections, Control, Facts, Host, Inbox, Process};
-}
-
-/// Scripts: their texts, what runs them, and what they do to the store.
-pub mod script {
-    pub use crate::context::{Calls, Interpreter};
-    pub use crate::scripts::{
-        BySha, Called, FunctionFlags, Hashing, LibraryFunction, Refused, Script, ScriptFlags,
-        ScriptLimits, Sha, ShaHasher, ShaHashing, Stop, is_name,
-    };
-}
-
-pub use context::{Context, Pause};
+pub use context::Context;
 pub use execute::{busy_with_script, execute, execute_staged_set, is_plain};
 pub use failure::{Blocked, Failure};
 pub use handlers::feeds::{

@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use undercroft_commands::config::{Config, Parameter, STORED, Value};
-use undercroft_commands::host::{Connections, Control, Host, Inbox, Process};
-use undercroft_commands::script::{Interpreter, ScriptLimits};
+use undercroft_commands::context::{Connections, Control, Host, Inbox, Interpreter, Process};
+use undercroft_commands::scripts::ScriptLimits;
 
 /// A script that runs longer would have others give up who wait behind it: it is ended, and undone.
 const SCRIPT_TIME: Duration = Duration::from_secs(5);
 /// A script of an event loop that runs longer is started anew beside the loop.
-const HURRIED: Duration = Duration::from_millis(5);
+const IMPATIENT_TIME: Duration = Duration::from_millis(5);
 const LIMITS: ScriptLimits = ScriptLimits {
     memory: 256 << 20,
     time: Some(SCRIPT_TIME),
-    brief: None,
-    hurried: Some(HURRIED),
+    shared_thread_time: None,
+    impatient_time: Some(IMPATIENT_TIME),
 };
 
 /// What runs scripts, where the build has it.

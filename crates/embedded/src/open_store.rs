@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use undercroft_commands::host::{Connections, Inbox, Process};
+use undercroft_commands::context::{Connections, Inbox, Process};
 use undercroft_commands::reply::Reply;
 use undercroft_commands::session::Session;
 use undercroft_commands::{Blocked, Context, execute};

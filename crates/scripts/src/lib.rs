@@ -27,9 +27,10 @@ mod values;
 use std::cell::RefCell;
 
 use undercroft_commands::arguments::CommandError;
+use undercroft_commands::context::{Calls, Interpreter};
 use undercroft_commands::reply::Reply;
-use undercroft_commands::script::{
-    Called, Calls, Interpreter, LibraryFunction, Script, ScriptLimits, Stop,
+use undercroft_commands::scripts::{
+    LibraryFunction, Script, ScriptArguments, ScriptError, ScriptLimits,
 };
 
 use libraries::catalog;
@@ -49,8 +50,8 @@ struct Lua;
 ///
 /// ```
 /// use undercroft_commands::config::Config;
-/// use undercroft_commands::host::Process;
-/// use undercroft_commands::script::ScriptLimits;
+/// use undercroft_commands::context::Process;
+/// use undercroft_commands::scripts::ScriptLimits;
 /// let process = Process::new(Config::new(), 1);
 /// let _process = process.with_interpreter(Some(undercroft_scripts::interpreter()), ScriptLimits::default());
 /// ```
@@ -106,11 +107,12 @@ impl Interpreter for Lua {
     fn run(
         &self,
         script: &Script,
-        called: &Called<'_>,
+        called: &ScriptArguments<'_>,
         calls: &mut Calls<'_, '_>,
         reply: &mut dyn Reply,
-    ) -> Result<(), Stop> {
-        with_machine(|machine| machine.run(script, called, calls, reply)).map_err(Stop::Error)?
+    ) -> Result<(), ScriptError> {
+        with_machine(|machine| machine.run(script, called, calls, reply))
+            .map_err(ScriptError::Error)?
     }
 
     fn memory(&self) -> u64 {

@@ -26,8 +26,8 @@ use crate::config::Config;
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 use crate::scripts::{
-    Called, LibraryCache, LibraryFunction, RunningFunctions, Script, ScriptCache, ScriptLimits,
-    ScriptRun, Stop,
+    LibraryCache, LibraryFunction, RunningFunctions, Script, ScriptArguments, ScriptCache,
+    ScriptError, ScriptLimits, ScriptRun,
 };
 use crate::session::Session;
 use crate::statistics::latency::Latency;
@@ -366,15 +366,15 @@ pub trait Interpreter: Send + Sync {
     /// Runs a script, or a function of a library, to its end and writes one reply: what it returns.
     ///
     /// # Errors
-    /// The error that ended it; what it did before stays. Or that it was [stopped](Stop::Stopped): then the transaction
+    /// The error that ended it; what it did before stays. Or that it was [stopped](ScriptError::Stopped): then the transaction
     /// is rolled back.
     fn run(
         &self,
         script: &Script,
-        called: &Called<'_>,
+        called: &ScriptArguments<'_>,
         calls: &mut Calls<'_, '_>,
         reply: &mut dyn Reply,
-    ) -> Result<(), Stop>;
+    ) -> Result<(), ScriptError>;
 
     /// Bytes of memory that the interpreters of all threads of this process take.
     fn memory(&self) -> u64;

@@ -7,7 +7,7 @@ use undercroft_engine::scripts::SharedTexts;
 use undercroft_engine::{Access, Error, ForkMutex};
 
 use super::script::Script;
-use super::sha::{BySha, Sha};
+use super::sha::{Sha, ShaMap};
 use crate::arguments::CommandError;
 use crate::failure::Failure;
 
@@ -17,7 +17,7 @@ const KNOWN_MAX: usize = 4096;
 /// Scripts by their SHA-1.
 #[derive(Default)]
 pub(crate) struct ScriptCache {
-    scripts: ForkMutex<BySha<CachedScript>>,
+    scripts: ForkMutex<ShaMap<CachedScript>>,
 }
 
 struct CachedScript {

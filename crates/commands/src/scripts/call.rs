@@ -6,7 +6,7 @@ use crate::arguments::CommandError;
 
 /// Why a script did not come to its end.
 #[derive(Debug)]
-pub enum Stop {
+pub enum ScriptError {
     /// By an error of its own.
     Error(CommandError),
     /// It has to end, whatever it would do about it; [`Calls`] knows why.
@@ -15,7 +15,7 @@ pub enum Stop {
 
 /// What a script is called with.
 #[derive(Clone, Copy, Debug)]
-pub struct Called<'a> {
+pub struct ScriptArguments<'a> {
     /// The keys that it says it uses.
     pub keys: &'a [&'a [u8]],
     /// Everything else.
@@ -35,10 +35,10 @@ pub struct ScriptLimits {
     pub time: Option<Duration>,
     /// How long a script may run on a thread that serves others, where it is such. One that runs longer is undone and
     /// [`Blocked::Long`](crate::Blocked::Long): it starts anew on a thread of its own.
-    pub brief: Option<Duration>,
+    pub shared_thread_time: Option<Duration>,
     /// The same for a call whose patience is [limited](undercroft_engine::limit_patience): the caller starts it anew
     /// without.
-    pub hurried: Option<Duration>,
+    pub impatient_time: Option<Duration>,
 }
 
 impl Default for ScriptLimits {
@@ -46,15 +46,15 @@ impl Default for ScriptLimits {
         ScriptLimits {
             memory: 256 << 20,
             time: None,
-            brief: None,
-            hurried: None,
+            shared_thread_time: None,
+            impatient_time: None,
         }
     }
 }
 
 /// Why a command of a script was not run, or failed.
 #[derive(Debug)]
-pub enum Refused {
+pub enum CallError {
     /// The script may go on.
     Error(CommandError),
     /// It has to end.

@@ -26,10 +26,10 @@ mod shebang;
 
 pub(crate) use cache::ScriptCache;
 pub(crate) use call::busy;
-pub use call::{Called, Refused, ScriptLimits, Stop};
+pub use call::{CallError, ScriptArguments, ScriptError, ScriptLimits};
 pub use library::{FunctionFlags, LibraryFunction, is_name};
 pub(crate) use library::{Libraries, Library, LibraryCache, name_and_start, new_mark};
-pub(crate) use progress::{RunClock, ScriptRun, Terms};
+pub(crate) use progress::{Permissions, RunClock, ScriptRun};
 pub(crate) use running::RunningFunctions;
 pub use script::{Script, ScriptFlags};
-pub use sha::{BySha, Hashing, Sha, ShaHasher, ShaHashing};
+pub use sha::{IncrementalSha, Sha, ShaBuildHasher, ShaHasher, ShaMap};

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use undercroft_engine::thread_time;
 
-use super::call::{Called, ScriptLimits};
+use super::call::{ScriptArguments, ScriptLimits};
 use crate::failure::Failure;
 
 /// What a script may do.
 #[derive(Clone, Copy)]
-pub(crate) struct Terms {
+pub(crate) struct Permissions {
     pub(crate) is_full: bool,
     pub(crate) lacks_replicas: bool,
     pub(crate) is_read_only: bool,
@@ -18,9 +18,9 @@ pub(crate) struct Terms {
 
 /// One run of a script.
 pub(crate) struct ScriptRun<'c> {
-    pub(crate) called: &'c Called<'c>,
+    pub(crate) called: &'c ScriptArguments<'c>,
     pub(crate) limits: ScriptLimits,
-    pub(crate) terms: Terms,
+    pub(crate) terms: Permissions,
     pub(crate) has_written: bool,
     /// When it began, by the coarse clock.
     pub(crate) began: u64,
@@ -28,7 +28,7 @@ pub(crate) struct ScriptRun<'c> {
     pub(crate) started: Option<Instant>,
     pub(crate) clock: RunClock,
     /// How long it may run on this thread.
-    pub(crate) brief: Option<Duration>,
+    pub(crate) thread_limit: Option<Duration>,
     /// When it is reported next that the script runs.
     pub(crate) next_report: Duration,
     /// Whether that was reported.

@@ -19,19 +19,19 @@ impl Hash for Sha {
 }
 
 /// A map by SHA-1s.
-pub type BySha<T> = HashMap<Sha, T, ShaHashing>;
+pub type ShaMap<T> = HashMap<Sha, T, ShaBuildHasher>;
 
 /// Hashes SHA-1s for a table, and nothing else: they need only be spread, in a way that is another one in each process.
 #[derive(Clone)]
-pub struct ShaHashing(u64);
+pub struct ShaBuildHasher(u64);
 
-impl Default for ShaHashing {
-    fn default() -> ShaHashing {
-        ShaHashing(RandomState::new().hash_one(()))
+impl Default for ShaBuildHasher {
+    fn default() -> ShaBuildHasher {
+        ShaBuildHasher(RandomState::new().hash_one(()))
     }
 }
 
-impl BuildHasher for ShaHashing {
+impl BuildHasher for ShaBuildHasher {
     type Hasher = ShaHasher;
 
     fn build_hasher(&self) -> ShaHasher {
@@ -39,7 +39,7 @@ impl BuildHasher for ShaHashing {
     }
 }
 
-/// See [`ShaHashing`].
+/// See [`ShaBuildHasher`].
 pub struct ShaHasher(u64);
 
 impl Hasher for ShaHasher {
@@ -96,9 +96,9 @@ impl fmt::Display for Sha {
 
 /// The SHA-1 of a text that comes in pieces.
 #[derive(Default)]
-pub struct Hashing(Sha1);
+pub struct IncrementalSha(Sha1);
 
-impl Hashing {
+impl IncrementalSha {
     /// Adds a piece.
     pub fn add(&mut self, piece: &[u8]) {
         self.0.update(piece);

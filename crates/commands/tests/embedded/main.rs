@@ -16,11 +16,12 @@ use std::time::Duration;
 
 use alone::Alone;
 use tempfile::TempDir;
+use undercroft_commands::context::Pause;
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::session::Session;
 use undercroft_commands::statistics::latency::Event as LatencyEvent;
 use undercroft_commands::table::{Flag, all, with_subcommands};
-use undercroft_commands::{Blocked, Context, Pause, execute};
+use undercroft_commands::{Blocked, Context, execute};
 use undercroft_engine::messages::{Event, Topic};
 use undercroft_engine::{Options, Store};
 

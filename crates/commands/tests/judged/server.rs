@@ -9,7 +9,7 @@ use std::thread;
 
 use tempfile::TempDir;
 use undercroft_commands::config::Config;
-use undercroft_commands::host::{Connections, Control, Facts, Host, Inbox, Process};
+use undercroft_commands::context::{Connections, Control, Facts, Host, Inbox, Process};
 use undercroft_commands::session::{ClientInfo, KillFilter, Session};
 use undercroft_commands::{Context, execute};
 use undercroft_conformance::client::Address;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use undercroft_commands::config::Config;
-use undercroft_commands::host::{Connections, Control, Host, Inbox, Process};
+use undercroft_commands::context::{Connections, Control, Host, Inbox, Process};
 use undercroft_commands::session::Session;
 
 pub(crate) struct Alone {

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::Reply;
-use undercroft_commands::script::{Called, Script};
+use undercroft_commands::scripts::{Script, ScriptArguments};
 
 use super::error_handler::handle_error;
 use crate::functions::{self, LibraryGlobals, LoadError};
@@ -38,7 +38,7 @@ pub(super) struct RunKeys {
 pub(super) struct Job<'a> {
     pub(super) keys: &'a mut RunKeys,
     pub(super) script: &'a Script,
-    pub(super) called: Option<&'a Called<'a>>,
+    pub(super) called: Option<&'a ScriptArguments<'a>>,
     /// The script to run, or the one that was compiled.
     pub(super) compiled: Option<Compiled>,
     pub(super) reply: Option<&'a mut dyn Reply>,
@@ -130,7 +130,7 @@ fn push_called(
     state: &mut State<'_>,
     keys: &mut RunKeys,
     Compiled { function, reads }: Compiled,
-    called: &Called<'_>,
+    called: &ScriptArguments<'_>,
 ) -> c_int {
     if let Some(reads) = reads {
         let globals = &mut keys.unguarded;

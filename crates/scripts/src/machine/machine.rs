@@ -3,9 +3,10 @@
 use std::ffi::c_int;
 
 use undercroft_commands::arguments::CommandError;
+use undercroft_commands::context::Calls;
 use undercroft_commands::reply::Reply;
-use undercroft_commands::script::{
-    BySha, Called, Calls, LibraryFunction, Script, ScriptLimits, Stop,
+use undercroft_commands::scripts::{
+    LibraryFunction, Script, ScriptArguments, ScriptError, ScriptLimits, ShaMap,
 };
 
 use super::job::{self, Compiled, Job, Outcome, RunKeys};
@@ -33,9 +34,9 @@ pub(crate) struct Machine {
     pub(super) interpreter: Interpreter<Workspace>,
     keys: RunKeys,
     /// The compiled scripts.
-    compiled: BySha<Compiled>,
+    compiled: ShaMap<Compiled>,
     /// The functions of libraries.
-    libraries: BySha<Vec<RegisteredFunction>>,
+    libraries: ShaMap<Vec<RegisteredFunction>>,
     /// Bytes that it may keep between runs, garbage and all.
     bytes_kept: usize,
     is_broken: bool,
@@ -51,8 +52,8 @@ impl Machine {
             Box::new(Machine {
                 interpreter,
                 keys,
-                compiled: BySha::default(),
-                libraries: BySha::default(),
+                compiled: ShaMap::default(),
+                libraries: ShaMap::default(),
                 bytes_kept: KEPT_MAX,
                 is_broken: false,
             })
@@ -173,9 +174,9 @@ impl Machine {
     fn compile_to_run(
         &mut self,
         script: &Script,
-        called: &Called<'_>,
+        called: &ScriptArguments<'_>,
         calls: &mut Calls<'_, '_>,
-    ) -> Result<Option<Compiled>, Stop> {
+    ) -> Result<Option<Compiled>, ScriptError> {
         if let Some(function) = self.function(script, called) {
             return Ok(Some(function));
         }
@@ -185,10 +186,10 @@ impl Machine {
             Some(_) => self.load_library(script, limits).map(drop),
         };
         match self.context().status.replace(RunStatus::Running) {
-            RunStatus::Stopped => Err(Stop::Stopped),
-            RunStatus::Killed => Err(Stop::Error(self.last_error(b""))),
+            RunStatus::Stopped => Err(ScriptError::Stopped),
+            RunStatus::Killed => Err(ScriptError::Error(self.last_error(b""))),
             RunStatus::Running | RunStatus::OutOfMemory => {
-                compiled.map_err(Stop::Error)?;
+                compiled.map_err(ScriptError::Error)?;
                 Ok(self.function(script, called))
             }
         }
@@ -251,7 +252,7 @@ impl Machine {
     }
 
     /// The function to call, if it is compiled.
-    fn function(&self, script: &Script, called: &Called<'_>) -> Option<Compiled> {
+    fn function(&self, script: &Script, called: &ScriptArguments<'_>) -> Option<Compiled> {
         let Some(name) = called.function else {
             return self.compiled.get(script.sha()).copied();
         };
@@ -270,10 +271,10 @@ impl Machine {
     pub(crate) fn run(
         &mut self,
         script: &Script,
-        called: &Called<'_>,
+        called: &ScriptArguments<'_>,
         calls: &mut Calls<'_, '_>,
         reply: &mut dyn Reply,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ScriptError> {
         self.context().status.set(RunStatus::Running);
         let compiled = self.compile_to_run(script, called, calls)?;
         self.limit(calls.limits());
@@ -305,12 +306,12 @@ impl Machine {
         }
         self.clear();
         match (run_status, status, outcome) {
-            (RunStatus::Stopped, ..) => Err(Stop::Stopped),
+            (RunStatus::Stopped, ..) => Err(ScriptError::Stopped),
             (_, Status::DONE, Outcome::Done) => Ok(()),
-            (_, Status::DONE, Outcome::Error) => Err(Stop::Error(self.last_error(b""))),
+            (_, Status::DONE, Outcome::Error) => Err(ScriptError::Error(self.last_error(b""))),
             (_, Status::DONE, Outcome::Failed) => Err(self.error_in(script, called)),
             // Raised while the arguments were pushed, or the reply was written.
-            (RunStatus::Killed, ..) => Err(Stop::Error(self.last_error(b""))),
+            (RunStatus::Killed, ..) => Err(ScriptError::Error(self.last_error(b""))),
             _ => {
                 self.context().set_error(OUT_OF_MEMORY);
                 Err(self.error_in(script, called))
@@ -319,11 +320,11 @@ impl Machine {
     }
 
     /// The error of a run that did not end with an error of the script's own.
-    fn error_in(&self, script: &Script, called: &Called<'_>) -> Stop {
+    fn error_in(&self, script: &Script, called: &ScriptArguments<'_>) -> ScriptError {
         let name = called.function.unwrap_or(script.sha().as_bytes());
         let error = self.context().read_error(|text| {
             CommandError::from_parts(&[b"ERR Error running script ", name, b", ", text])
         });
-        Stop::Error(error)
+        ScriptError::Error(error)
     }
 }

@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 use std::time::Duration;
 
 use mlua_sys::lua_State;
-use undercroft_commands::script::Calls;
+use undercroft_commands::context::Calls;
 
 use super::deadline::Deadline;
 use super::pool::Pool;

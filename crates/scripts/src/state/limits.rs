@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::time::Duration;
 
-use undercroft_commands::script::Refused;
+use undercroft_commands::scripts::CallError;
 
 use super::calls::{Collection, Coroutine, Status};
 use super::context::{Context, Pace, RunStatus};
@@ -42,12 +42,12 @@ impl Context {
                 self.adjust_pace(state, elapsed);
                 true
             }
-            Some(Err(Refused::Error(error))) => {
+            Some(Err(CallError::Error(error))) => {
                 self.set_error(error.text().as_bytes());
                 self.end(RunStatus::Killed, state);
                 false
             }
-            Some(Err(Refused::Stopped)) => {
+            Some(Err(CallError::Stopped)) => {
                 self.end(RunStatus::Stopped, state);
                 false
             }

@@ -1,9 +1,9 @@
 //! The process that runs a script dies at each step of it: what the script did is there as a whole or not at all.
 
 use undercroft_commands::config::Config;
-use undercroft_commands::host::{Connections, Control, Host, Inbox, Process};
+use undercroft_commands::context::{Connections, Control, Host, Inbox, Process};
 use undercroft_commands::reply::{Recorder, Tree};
-use undercroft_commands::script::{ScriptLimits, Sha};
+use undercroft_commands::scripts::{ScriptLimits, Sha};
 use undercroft_commands::session::Session;
 use undercroft_commands::{Context, execute};
 use undercroft_engine::Store;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use undercroft_commands::config::Config;
-use undercroft_commands::host::{Connections, Control, Host, Inbox, Process};
+use undercroft_commands::context::{Connections, Control, Host, Inbox, Process};
 use undercroft_commands::reply::{Recorder, Tree};
-use undercroft_commands::script::ScriptLimits;
+use undercroft_commands::scripts::ScriptLimits;
 use undercroft_commands::session::Session;
 use undercroft_commands::{Context, execute};
 use undercroft_engine::messages::{Event, Subscriber, Topic};
@@ -33,8 +33,8 @@ fn process(time: Duration) -> Process {
     let limits = ScriptLimits {
         memory: 16 << 20,
         time: Some(time),
-        brief: None,
-        hurried: None,
+        shared_thread_time: None,
+        impatient_time: None,
     };
     Process::new(Config::new(), 1).with_interpreter(Some(undercroft_scripts::interpreter()), limits)
 }

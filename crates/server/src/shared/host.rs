@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use undercroft_commands::config::{Parameter, Value};
-use undercroft_commands::host::{Connections, Control, Facts, Host, Inbox};
+use undercroft_commands::context::{Connections, Control, Facts, Host, Inbox};
 use undercroft_commands::session::{ClientInfo, KillFilter, Session, ShutdownOptions};
 use undercroft_engine::messages::Topic;
 use undercroft_engine::waiting::{WaitOutcome, Wanted};

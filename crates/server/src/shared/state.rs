@@ -5,10 +5,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
-use undercroft_commands::Pause;
 use undercroft_commands::config::Config;
-use undercroft_commands::host::Process;
-use undercroft_commands::script::{Interpreter, ScriptLimits};
+use undercroft_commands::context::{Interpreter, Pause, Process};
+use undercroft_commands::scripts::ScriptLimits;
 use undercroft_commands::session::Session;
 use undercroft_commands::statistics::latency::Event;
 use undercroft_engine::Store;
@@ -116,8 +115,8 @@ pub(crate) struct Shared {
 const SCRIPT_LIMITS: ScriptLimits = ScriptLimits {
     memory: 256 << 20,
     time: Some(Duration::from_secs(30)),
-    brief: Some(Duration::from_millis(5)),
-    hurried: None,
+    shared_thread_time: Some(Duration::from_millis(5)),
+    impatient_time: None,
 };
 /// Scripts that run on threads of their own at the same time, at most.
 const OWN_THREADS_MAX: usize = 16;

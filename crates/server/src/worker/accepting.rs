@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rustix::net::{SendFlags, send};
-use undercroft_commands::host::Connections;
+use undercroft_commands::context::Connections;
 use undercroft_commands::session::Session;
 
 use crate::connection::state::Connection;

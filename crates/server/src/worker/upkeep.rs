@@ -197,7 +197,7 @@ impl Upkeep {
 #[cfg(test)]
 mod tests {
     use undercroft_commands::config::Config;
-    use undercroft_commands::host::Connections;
+    use undercroft_commands::context::Connections;
     use undercroft_engine::eviction::{EvictionChange, EvictionPolicy};
     use undercroft_engine::strings::{Condition, SetOptions};
     use undercroft_engine::{Expiry, Options, Store};

@@ -1,7 +1,7 @@
 //! The keys and arguments that a script is called with.
 
 use crate::arguments::{CommandError, integer};
-use crate::scripts::Called;
+use crate::scripts::ScriptArguments;
 
 /// What a script is called with.
 pub(super) struct Call<'a> {
@@ -23,8 +23,8 @@ impl<'a> Call<'a> {
         Ok(Call { keys, arguments })
     }
 
-    pub(super) fn called(&self) -> Called<'a> {
-        Called {
+    pub(super) fn called(&self) -> ScriptArguments<'a> {
+        ScriptArguments {
             keys: self.keys,
             arguments: self.arguments,
             function: None,

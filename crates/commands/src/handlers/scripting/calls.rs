@@ -16,7 +16,7 @@ use crate::context::{Calls, Context};
 use crate::failure::{Blocked, Failure};
 use crate::protocol::Protocol;
 use crate::reply::Reply;
-use crate::scripts::{Called, Refused, RunClock, ScriptLimits, ScriptRun, Terms};
+use crate::scripts::{CallError, Permissions, RunClock, ScriptArguments, ScriptLimits, ScriptRun};
 use crate::table::{Command, Flag, find, resolve_name};
 
 /// A script that may run only so many times as long as this says that it runs after it.
@@ -29,8 +29,8 @@ impl<'c, 'a> Calls<'c, 'a> {
     pub(crate) fn new(
         context: &'c mut Context<'a>,
         limits: ScriptLimits,
-        terms: Terms,
-        called: &'c Called<'c>,
+        terms: Permissions,
+        called: &'c ScriptArguments<'c>,
     ) -> Calls<'c, 'a> {
         const THRESHOLD: usize = Parameter::place("busy-reply-threshold");
         context.scripted = true;
@@ -52,9 +52,9 @@ impl<'c, 'a> Calls<'c, 'a> {
             began: coarse_milliseconds(),
             started: None,
             clock: RunClock::after(context.session.script_ran),
-            brief: match limits.hurried {
-                Some(hurried) if is_patience_limited() => Some(hurried),
-                _ => limits.brief.filter(|_| !context.session.apart),
+            thread_limit: match limits.impatient_time {
+                Some(time) if is_patience_limited() => Some(time),
+                _ => limits.shared_thread_time.filter(|_| !context.session.apart),
             },
             next_report,
             is_reported: false,
@@ -73,7 +73,7 @@ impl<'c, 'a> Calls<'c, 'a> {
     ///
     /// # Errors
     /// Why it was not run, and the error that it answers.
-    pub fn call(&mut self, arguments: &[&[u8]], reply: &mut dyn Reply) -> Result<(), Refused> {
+    pub fn call(&mut self, arguments: &[&[u8]], reply: &mut dyn Reply) -> Result<(), CallError> {
         const UNKNOWN: CommandError =
             CommandError::fixed("ERR Unknown Redis command called from script");
         let Some(command) = command_of(arguments) else {
@@ -140,9 +140,9 @@ impl<'c, 'a> Calls<'c, 'a> {
 
     /// An error that a command answers, which is counted.
     #[cold]
-    fn refuse(&mut self, error: CommandError) -> Refused {
+    fn refuse(&mut self, error: CommandError) -> CallError {
         self.context.lap.add_error(error.text());
-        Refused::Error(error)
+        CallError::Error(error)
     }
 
     fn admit(&self, command: &Command, arguments: &[&[u8]]) -> Result<(), CommandError> {
@@ -211,9 +211,9 @@ impl<'c, 'a> Calls<'c, 'a> {
     /// To be asked every few thousand instructions: whether the script may go on.
     ///
     /// # Errors
-    /// The error for the script's caller where it was told to end; [`Refused::Stopped`] where it ran too long, and is
+    /// The error for the script's caller where it was told to end; [`CallError::Stopped`] where it ran too long, and is
     /// undone.
-    pub fn tick(&mut self) -> Result<Duration, Refused> {
+    pub fn tick(&mut self) -> Result<Duration, CallError> {
         let started = self.started();
         let elapsed = self.run.clock.until(started, Instant::now());
         if self.run.limits.time.is_some_and(|limit| elapsed > limit) {
@@ -223,7 +223,7 @@ impl<'c, 'a> Calls<'c, 'a> {
             );
             return Err(self.stop(CommandError::new(text).into()));
         }
-        if self.run.brief.is_some_and(|brief| elapsed > brief) {
+        if self.run.thread_limit.is_some_and(|limit| elapsed > limit) {
             return Err(self.stop(Failure::Blocked(Blocked::Long)));
         }
         let store = self.context.store.store();
@@ -248,7 +248,7 @@ impl<'c, 'a> Calls<'c, 'a> {
             is_function: self.run.terms.is_function,
         });
         if !self.run.has_written && store.killed_scripts() != self.run.killed {
-            return Err(Refused::Error(CommandError::fixed(
+            return Err(CallError::Error(CommandError::fixed(
                 match self.run.terms.is_function {
                     true => "ERR Script killed by user with FUNCTION KILL...",
                     false => "ERR Script killed by user with SCRIPT KILL...",
@@ -272,9 +272,9 @@ impl<'c, 'a> Calls<'c, 'a> {
         })
     }
 
-    fn stop(&mut self, failure: Failure) -> Refused {
+    fn stop(&mut self, failure: Failure) -> CallError {
         self.run.stopped = Some(failure);
-        Refused::Stopped
+        CallError::Stopped
     }
 
     /// Whether the error that ends it has been counted.

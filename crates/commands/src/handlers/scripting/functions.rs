@@ -13,8 +13,8 @@ use crate::context::{Context, HandlerEntry, Interpreter};
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 use crate::scripts::{
-    Called, Libraries, Library, LibraryFunction, Script, ScriptFlags, busy, name_and_start,
-    new_mark,
+    Libraries, Library, LibraryFunction, Script, ScriptArguments, ScriptFlags, busy,
+    name_and_start, new_mark,
 };
 
 /// The commands of this file.
@@ -105,7 +105,7 @@ fn call(
         Ok(count) => count,
     };
     let (keys, rest) = rest.split_at(count);
-    let called = Called {
+    let called = ScriptArguments {
         keys,
         arguments: rest,
         function: Some(&function.name),

@@ -10,7 +10,7 @@ use crate::context::{Calls, Context, Interpreter, SessionScratch};
 use crate::failure::{Failure, Outcome};
 use crate::protocol::Protocol;
 use crate::reply::{Reply, Tape};
-use crate::scripts::{Called, Script, ScriptFlags, Sha, Stop, Terms, busy};
+use crate::scripts::{Permissions, Script, ScriptArguments, ScriptError, ScriptFlags, Sha, busy};
 use crate::statistics::Lap;
 
 /// What a client names a script by.
@@ -28,7 +28,7 @@ pub(super) fn run(
     context: &mut Context<'_>,
     interpreter: &'static dyn Interpreter,
     named: ScriptName<'_>,
-    called: &Called<'_>,
+    called: &ScriptArguments<'_>,
     is_read_only: bool,
     reply: &mut dyn Reply,
 ) -> Outcome {
@@ -49,7 +49,7 @@ pub(super) fn run_with(
     context: &mut Context<'_>,
     interpreter: &'static dyn Interpreter,
     (script, flags): (&Arc<Script>, ScriptFlags),
-    called: &Called<'_>,
+    called: &ScriptArguments<'_>,
     is_read_only: bool,
     reply: &mut dyn Reply,
 ) -> Outcome {
@@ -71,7 +71,7 @@ pub(super) fn run_with(
         )
         .into());
     }
-    let terms = Terms {
+    let terms = Permissions {
         is_full: is_full && !flags.allow_oom,
         lacks_replicas,
         is_read_only: is_read_only || flags.no_writes,
@@ -130,8 +130,8 @@ pub(super) fn run_with(
 struct Evaluation<'a> {
     interpreter: &'static dyn Interpreter,
     script: &'a Arc<Script>,
-    called: &'a Called<'a>,
-    terms: Terms,
+    called: &'a ScriptArguments<'a>,
+    terms: Permissions,
 }
 
 impl Evaluation<'_> {
@@ -150,7 +150,7 @@ impl Evaluation<'_> {
         let limits = context.host.process.script_limits;
         let store = context.store.store();
         let mut calls = Calls::new(context, limits, self.terms, self.called);
-        let mut ended = Err(Stop::Stopped);
+        let mut ended = Err(ScriptError::Stopped);
         store.run_script(&mut || {
             ended = self
                 .interpreter
@@ -160,13 +160,13 @@ impl Evaluation<'_> {
         let stopped = calls.end();
         let failure = match ended {
             Ok(()) => Ok(None),
-            Err(Stop::Error(error)) => {
+            Err(ScriptError::Error(error)) => {
                 if is_counted {
                     context.lap.forget_error(error.text());
                 }
                 Ok(Some(error))
             }
-            Err(Stop::Stopped) => Err(stopped),
+            Err(ScriptError::Stopped) => Err(stopped),
         };
         // What a script selects is its own.
         context.session.database = database;

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use smallvec::SmallVec;
 use undercroft_commands::protocol::Protocol;
-use undercroft_commands::script::Refused;
+use undercroft_commands::scripts::CallError;
 
 use crate::libraries::workspace::{Command, Workspace};
 use crate::state::{HoldsContext, Kind, State};
@@ -115,12 +115,12 @@ fn execute_command(workspace: &Workspace, command: &mut Command) -> CommandOutco
             let as_resp3 = host.protocol() == Protocol::Resp3;
             match host.call(arguments, reply) {
                 Ok(()) => CommandOutcome::Replied { as_resp3 },
-                Err(Refused::Error(error)) => {
+                Err(CallError::Error(error)) => {
                     reply.clear();
                     error.write(reply);
                     CommandOutcome::Replied { as_resp3 }
                 }
-                Err(Refused::Stopped) => CommandOutcome::Stopped,
+                Err(CallError::Stopped) => CommandOutcome::Stopped,
             }
         }))
     });

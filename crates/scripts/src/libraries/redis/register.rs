@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use undercroft_commands::script::{FunctionFlags, LibraryFunction, is_name};
+use undercroft_commands::scripts::{FunctionFlags, LibraryFunction, is_name};
 
 use super::run::log;
 use crate::libraries::function::{Function, Memory, asked};

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use undercroft_commands::script::LibraryFunction;
+use undercroft_commands::scripts::LibraryFunction;
 
 use crate::state::RegistryKey;
 

@@ -2,18 +2,18 @@
 
 use std::ffi::c_int;
 
-use undercroft_commands::script::Hashing;
+use undercroft_commands::scripts::IncrementalSha;
 
 use crate::state::{Kind, State};
 
 /// `redis.sha1hex`.
 pub(super) fn sha1hex(state: &mut State<'_>) -> c_int {
     const PIECE: usize = 64 << 10;
-    const { assert!(!std::mem::needs_drop::<Hashing>()) }
+    const { assert!(!std::mem::needs_drop::<IncrementalSha>()) }
     if state.top() != 1 {
         state.raise(b"ERR wrong number of arguments");
     }
-    let mut hashing = Hashing::default();
+    let mut hashing = IncrementalSha::default();
     for piece in state.bytes(1).chunks(PIECE) {
         // A byte takes some nanoseconds.
         state.spend(piece.len());
