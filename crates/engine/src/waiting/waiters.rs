@@ -147,7 +147,7 @@ impl Store {
     /// let wanted = Wanted { database: 0, keys: &[b"jobs"], take };
     /// let answer = std::thread::scope(|scope| {
     ///     let waiter = scope.spawn(|| store.take_or_wait(&wanted, None));
-    ///     store.push(0, b"jobs", End::Right, &[b"one"])?;
+    ///     store.list_push(0, b"jobs", End::Right, &[b"one"])?;
     ///     waiter.join().unwrap()
     /// })?;
     /// let Answer::Taken(taken) = answer else { panic!() };
