@@ -9,7 +9,7 @@ use crate::arguments::CommandError;
 pub enum ScriptError {
     /// By an error of its own.
     Error(CommandError),
-    /// It has to end, whatever it would do about it; [`Calls`] knows why.
+    /// It has to end, whatever it would do about it; [`Calls`](crate::context::Calls) knows why.
     Stopped,
 }
 

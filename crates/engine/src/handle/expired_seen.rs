@@ -52,7 +52,7 @@ pub(crate) fn has_any() -> bool {
     HAS_MET.get()
 }
 
-/// Takes those that this thread met, to be given back with [`give_back`], which forgets them.
+/// Takes those that this thread met.
 pub(crate) fn take() -> Vec<(usize, Vec<u8>)> {
     HAS_MET.set(false);
     MET.take_cached()

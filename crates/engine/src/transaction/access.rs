@@ -34,7 +34,7 @@ pub struct Access<'a> {
 pub(crate) trait Within {
     /// Whether it holds the locks of these shards. Where it does not, it starts again with all of them.
     fn holds(&self, shards: ShardSet) -> bool;
-    /// See [`Running::starts_again`].
+    /// See [`Running::starts_again`](crate::Running::starts_again).
     fn starts_again(&self) -> bool;
     /// The shards that it has locked.
     fn shards(&self) -> ShardSet;
@@ -46,9 +46,9 @@ pub(crate) trait Within {
     fn post(&self, post: Post);
     /// Tells of an event behind the commit.
     fn tell(&self, event: KeyEvent, database: usize, key: &[u8]);
-    /// See [`Running::savepoint`]; in its place.
+    /// See [`Running::savepoint`](crate::Running::savepoint); in its place.
     fn save_to(&self, savepoint: &mut Savepoint);
-    /// See [`Running::roll_back_to`].
+    /// See [`Running::roll_back_to`](crate::Running::roll_back_to).
     fn roll_back_to(&self, savepoint: &Savepoint) -> Result<(), Error>;
 }
 
@@ -224,7 +224,7 @@ impl<'a> Access<'a> {
     /// does that anyway.
     ///
     /// # Errors
-    /// Those of [`Running::roll_back_to`]; those of `body` are within the result.
+    /// Those of [`Running::roll_back_to`](crate::Running::roll_back_to); those of `body` are within the result.
     pub fn attempt<R, E>(
         &self,
         body: impl FnOnce() -> Result<R, E>,
@@ -241,7 +241,7 @@ impl<'a> Access<'a> {
         Ok(result)
     }
 
-    /// Whether the transaction that this is within has to start again; see [`Running::starts_again`].
+    /// Whether the transaction that this is within has to start again; see [`Running::starts_again`](crate::Running::starts_again).
     pub fn starts_again(&self) -> bool {
         self.running.is_some_and(Within::starts_again)
     }

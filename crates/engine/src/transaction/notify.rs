@@ -8,12 +8,12 @@ use crate::transaction::access::Access;
 use crate::transaction::writer::{Writer, outbox_of, root};
 
 impl Access<'_> {
-    /// The classes of events that are told; see [`Store::told_events`].
+    /// The classes of events that are told; see [`Store::told_events`](crate::Store::told_events).
     pub fn told_events(&self) -> EventClasses {
         self.store.told_events()
     }
 
-    /// Sets which events all processes tell of; see [`Store::tell_events`].
+    /// Sets which events all processes tell of; see [`Store::tell_events`](crate::Store::tell_events).
     pub fn tell_events(&self, classes: EventClasses) -> Result<(), Error> {
         self.store.tell_events(classes)
     }

@@ -11,7 +11,7 @@
 //! A waiter sets its bit, looks once more for what it waits for, and sleeps; a
 //! waker makes its change, then looks at the word, and pays for a system call
 //! only where a bit is set. As a waker can die between the two, nobody sleeps
-//! for longer than [`LONGEST_SLEEP`] without looking again.
+//! for longer than [`LONGEST_SLEEP`](super::waiters) without looking again.
 
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 

@@ -14,7 +14,7 @@ use mlua_sys::lua_State;
 /// # Why the methods are safe
 ///
 /// The types guarantee two rules:
-/// - The state outlives every reference to it. Only Lua's calls of functions ([`entry`](super::entry)) and
+/// - The state outlives every reference to it. Only Lua's calls of functions ([`entry`](super::entry())) and
 ///   [`Interpreter`](super::Interpreter) make references, for the time of a call.
 /// - The bytes of a string outlive their use. They borrow the state, and a method that removes or replaces values on the
 ///   stack takes `&mut`.

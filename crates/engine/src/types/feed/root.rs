@@ -185,7 +185,7 @@ impl Feed {
     }
 
     /// Bytes that it takes beside its entry: its arena, where it has one; else its leaves and inner nodes. O(1) with
-    /// an arena, and O([`OUTGROWN`]) without.
+    /// an arena, and O([`OUTGROWN`](crate::structures::elements::OUTGROWN)) without.
     pub(super) fn memory_usage(&self, view: &View<'_>) -> Result<u64, Error> {
         if self.pool.arena() != 0 {
             return Ok(view.arena_bytes(self.pool.arena())?);
