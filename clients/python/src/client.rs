@@ -75,7 +75,7 @@ impl State {
             known: Known {
                 name: session.name.clone(),
                 user: session.user.clone(),
-                created: session.created,
+                created: session.peer.created,
             },
             session: Some(Box::new(session)),
         }

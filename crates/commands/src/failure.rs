@@ -14,8 +14,9 @@ pub enum Blocked {
     Lock(Error),
     /// CLIENT PAUSE holds it back.
     Paused,
-    /// It is a script that takes long. Where others wait for its thread, it is to be run by a thread of its own
-    /// ([`Session::apart`](crate::session::Session::apart)); else a signal has come, whose handlers are to be run.
+    /// It is a script that takes long. Where other connections wait for its thread, it is to be run by a thread of its own
+    /// ([`ScriptState::has_own_thread`](crate::session::ScriptState::has_own_thread)); else a signal has come, whose
+    /// handlers are to be run.
     Long,
 }
 

@@ -144,7 +144,7 @@ impl State {
             self.out.append(&mut self.inbox.messages);
             self.out.extend_from_slice(&reply);
         }
-        self.ended |= self.session.close_after_reply || self.inbox.lost;
+        self.ended |= self.session.replies.close_after || self.inbox.lost;
         if self.out.get(before) == Some(&b'-') && self.shared.store.removed() {
             let text = String::from_utf8_lossy(&self.out[before + 1..]).into_owned();
             let reason = text.split_once(' ').map_or(&*text, |(_, reason)| reason);

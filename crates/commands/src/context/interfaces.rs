@@ -10,7 +10,7 @@ use undercroft_engine::waiting::{WaitOutcome, Wanted};
 use undercroft_engine::{Access, Error};
 
 use crate::config::{Parameter, Value};
-use crate::session::{ClientInfo, KillFilter, Session, ShutdownOptions};
+use crate::session::{ClientInfo, KillFilter, Session};
 
 /// The clients that are connected to a process, and who may become one. What is not overridden is that of a process
 /// that nobody connects to.
@@ -175,6 +175,19 @@ pub struct Facts {
     pub misses: u64,
     /// Replies that were errors.
     pub errors: u64,
+}
+
+/// How SHUTDOWN ends the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShutdownOptions {
+    /// SAVE (true) or NOSAVE (false), where given.
+    pub save: Option<bool>,
+    /// NOW: do not wait for replicas.
+    pub now: bool,
+    /// FORCE: errors in saving do not matter.
+    pub force: bool,
+    /// ABORT: stop a shutdown that is under way.
+    pub abort: bool,
 }
 
 /// What commands ask of the process itself. What is not overridden is that of a process that embeds the store.

@@ -35,7 +35,7 @@ use crate::statistics::slowlog::SlowLog;
 use crate::statistics::{Lap, Statistics};
 use crate::table::{self, Command};
 
-pub use interfaces::{Connections, Control, Facts, Inbox};
+pub use interfaces::{Connections, Control, Facts, Inbox, ShutdownOptions};
 pub use pause::Pause;
 pub(crate) use scratch::SessionScratch;
 pub(crate) use timing::Timing;
@@ -127,14 +127,14 @@ impl<'a> Context<'a> {
         self.shows = self.host.connections.is_monitored();
         self.direct = !self.timed
             && !self.shows
-            && self.session.multi.is_none()
+            && self.session.transaction.queue.is_none()
             && !self.host.config().lacks_replicas();
     }
 
     /// Forgets the commands that were queued since MULTI, and the watched keys.
     pub(crate) fn discard(&mut self) {
-        self.session.multi = None;
-        self.session.watches.clear();
+        self.session.transaction.queue = None;
+        self.session.transaction.watches.clear();
         self.choose_way();
     }
 
@@ -148,9 +148,9 @@ impl<'a> Context<'a> {
     #[inline(always)]
     pub(crate) fn count_lookup(&mut self, found: bool) {
         if found {
-            self.session.counters.hits += 1;
+            self.session.activity.counters.hits += 1;
         } else {
-            self.session.counters.misses += 1;
+            self.session.activity.counters.misses += 1;
         }
     }
 

@@ -62,7 +62,7 @@ pub(crate) fn note_slow(
             &redacted(command, arguments),
             seconds,
             microseconds(time),
-            &session.address,
+            &session.peer.address,
             &session.name,
         );
     }
@@ -96,11 +96,11 @@ pub(crate) fn show_to_monitors(
     let _ = write!(line, "+{seconds}.{rest:06} [{database} ");
     match sender {
         Sender::Script => line.extend(b"lua"),
-        Sender::Client if session.unix_socket => {
+        Sender::Client if session.peer.unix_socket => {
             line.extend(b"unix:");
             line.extend(host.config().value("unixsocket").text());
         }
-        Sender::Client => line.extend(session.address.as_bytes()),
+        Sender::Client => line.extend(session.peer.address.as_bytes()),
     }
     line.push(b']');
     for word in redacted(command, arguments) {

@@ -65,7 +65,13 @@ impl Context<'_> {
     pub(crate) fn start_fast(&self) -> Timing {
         match self.lap.since {
             Some(_) => Timing::Together,
-            None if self.session.counters.commands.is_multiple_of(TIMED) => {
+            None if self
+                .session
+                .activity
+                .counters
+                .commands
+                .is_multiple_of(TIMED) =>
+            {
                 Timing::Since(Instant::now())
             }
             None => Timing::Not,
@@ -87,7 +93,7 @@ impl Context<'_> {
             Timing::Together => self.lap.add(command, outcome.is_err()),
             Timing::Since(start) => self.count_one(command, start.elapsed(), outcome.is_err()),
             Timing::Not => {
-                let (statistics, thread) = (self.host.statistics(), self.session.route.0);
+                let (statistics, thread) = (self.host.statistics(), self.session.peer.route.0);
                 statistics.count_untimed(thread, &[CallCount::one(command, outcome.is_err())]);
             }
         }
@@ -151,12 +157,13 @@ impl Context<'_> {
 
     /// Counts what a script has run, in a transaction that is committed. Its commands' times are part of the script's.
     pub(crate) fn count_ran(&mut self, lap: &Lap) {
-        let (statistics, thread) = (self.host.statistics(), self.session.route.0);
+        let (statistics, thread) = (self.host.statistics(), self.session.peer.route.0);
         statistics.count_untimed(thread, &lap.calls);
-        self.session.counters.commands += lap.calls.iter().map(|count| count.calls).sum::<u64>();
+        self.session.activity.counters.commands +=
+            lap.calls.iter().map(|count| count.calls).sum::<u64>();
         for (code, count) in &lap.errors {
             statistics.count_errors(thread, code, *count);
-            self.session.counters.errors += count;
+            self.session.activity.counters.errors += count;
         }
     }
 
@@ -165,22 +172,22 @@ impl Context<'_> {
         let tracks = self.host.config().number_at(TRACKING) != 0;
         let statistics = self.host.statistics();
         let nanoseconds = time.as_secs() * 1_000_000_000 + u64::from(time.subsec_nanos());
-        statistics.count(self.session.route.0, calls, nanoseconds, tracks);
+        statistics.count(self.session.peer.route.0, calls, nanoseconds, tracks);
     }
 
     /// Counts a command that was refused before it was run.
     #[cold]
     pub(crate) fn count_rejected(&self, command: &'static Command) {
         let statistics = self.host.statistics();
-        statistics.count_rejected(self.session.route.0, command);
+        statistics.count_rejected(self.session.peer.route.0, command);
     }
 
     /// Counts an error reply.
     #[cold]
     pub(crate) fn count_error(&mut self, text: &str) {
-        self.session.counters.errors += 1;
+        self.session.activity.counters.errors += 1;
         self.host
             .statistics()
-            .count_error(self.session.route.0, text);
+            .count_error(self.session.peer.route.0, text);
     }
 }

@@ -62,14 +62,14 @@ pub fn execute<R: Reply>(
     {
         match ([first | 0x20, second | 0x20], rest) {
             ([b'g', b'e'], []) => {
-                context.session.last_command = Some(GET);
+                context.session.activity.last_command = Some(GET);
                 let timing = context.start_fast();
                 let outcome = values::plain_get(context, key, reply);
                 context.end_fast(GET, timing, &outcome);
                 return finish(context, outcome, reply);
             }
             ([b's', b'e'], [value]) => {
-                context.session.last_command = Some(SET);
+                context.session.activity.last_command = Some(SET);
                 let timing = context.start_fast();
                 let outcome = values::plain_set(context, key, value, reply);
                 context.end_fast(SET, timing, &outcome);
@@ -98,7 +98,7 @@ pub fn execute_staged_set<'s, R: Reply>(
     value: Staged<'s>,
     reply: &mut R,
 ) -> Result<(), (Blocked, Staged<'s>)> {
-    context.session.last_command = Some(SET);
+    context.session.activity.last_command = Some(SET);
     let timing = context.start_fast();
     let (store, database) = (context.store, context.database());
     let (outcome, value) = match store.set_staged(database, &store.key(key), value) {
@@ -120,12 +120,12 @@ fn execute_any(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Result<(), Blocked> {
-    let before = context.session.counters;
+    let before = context.session.activity.counters;
     let outcome = run(context, arguments, reply);
     if let Err(Failure::Blocked(_)) = outcome {
         // It will look its keys up again.
-        context.session.counters.hits = before.hits;
-        context.session.counters.misses = before.misses;
+        context.session.activity.counters.hits = before.hits;
+        context.session.activity.counters.misses = before.misses;
     }
     finish(context, outcome, reply)
 }
@@ -139,7 +139,7 @@ fn run(
         Ok(admitted) => admitted,
         Err(error) => return Err(refuse(context, arguments, error).into()),
     };
-    if context.session.multi.is_some() && !queue::runs_at_once(command) {
+    if context.session.transaction.queue.is_some() && !queue::runs_at_once(command) {
         queue::add(context, command, arguments)?;
         reply.simple("QUEUED");
         return Ok(());
@@ -200,7 +200,7 @@ fn admit(context: &mut Context<'_>, arguments: &[&[u8]]) -> Result<&'static Comm
     if context.session.user.is_none() && !command.flags.has(Flag::NoAuth) {
         return Err(CommandError::fixed("NOAUTH Authentication required."));
     }
-    context.session.last_command = Some(command);
+    context.session.activity.last_command = Some(command);
     if std::ptr::eq(command, DEBUG) {
         admit_debug(context)?;
     }
@@ -213,7 +213,7 @@ fn admit(context: &mut Context<'_>, arguments: &[&[u8]]) -> Result<&'static Comm
         may_need_memory |= script.declares_memory();
         writes |= script.declares_writes();
     }
-    if let Some(multi) = &context.session.multi {
+    if let Some(multi) = &context.session.transaction.queue {
         if command.flags.has(Flag::NoMulti) {
             return Err(CommandError::fixed(
                 "ERR Command not allowed inside a transaction",
@@ -262,8 +262,8 @@ fn make_room(context: &Context<'_>, arguments: &[&[u8]]) -> Result<(), Error> {
 fn refuse_other_protocols(context: &mut Context<'_>, arguments: &[&[u8]]) {
     let is = |word| arguments.first().is_some_and(|name| is_keyword(name, word));
     if is("POST") || is("HOST:") {
-        context.session.close_after_reply = true;
-        context.session.reply_mode = ReplyMode::Off;
+        context.session.replies.close_after = true;
+        context.session.replies.mode = ReplyMode::Off;
         context.host.connections.suspect(context.session);
     }
 }
@@ -281,7 +281,7 @@ fn refuse(context: &mut Context<'_>, arguments: &[&[u8]], error: CommandError) -
         context.discard();
         return error.aborts_exec();
     }
-    if let Some(multi) = &mut context.session.multi {
+    if let Some(multi) = &mut context.session.transaction.queue {
         Arc::make_mut(multi).failed = true;
     }
     error
@@ -304,7 +304,7 @@ fn behind_script(context: &mut Context<'_>, blocked: &Blocked) -> Option<Command
         return None;
     };
     let error = busy_with_script(context.store.store(), error)?;
-    if context.session.multi.is_none() {
+    if context.session.transaction.queue.is_none() {
         return Some(error);
     }
     // Of a transaction only EXEC runs: what it was to run is over.
@@ -318,7 +318,7 @@ fn finish<R: Reply + ?Sized>(
     outcome: Result<(), Failure>,
     reply: &mut R,
 ) -> Result<(), Blocked> {
-    context.session.trim_buffers();
+    context.session.read_buffers.trim();
     match outcome {
         Ok(()) => {}
         Err(Failure::Reply(error)) => {
@@ -334,7 +334,7 @@ fn finish<R: Reply + ?Sized>(
             }
         },
     }
-    context.session.counters.commands += 1;
+    context.session.activity.counters.commands += 1;
     context.store.end_command();
     Ok(())
 }

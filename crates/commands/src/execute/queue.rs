@@ -29,7 +29,7 @@ pub(super) fn add(
     command: &'static Command,
     arguments: &[&[u8]],
 ) -> Result<(), CommandError> {
-    let Some(mut queue) = context.session.multi.take() else {
+    let Some(mut queue) = context.session.transaction.queue.take() else {
         return Ok(());
     };
     let now = Arc::make_mut(&mut queue);
@@ -41,7 +41,7 @@ pub(super) fn add(
     if too_long {
         *now = CommandQueue::refused();
     }
-    context.session.multi = Some(queue);
+    context.session.transaction.queue = Some(queue);
     if too_long {
         return Err(CommandError::fixed(
             "ERR the queued commands are longer than client-query-buffer-limit allows",

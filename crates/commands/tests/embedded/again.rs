@@ -64,7 +64,7 @@ fn a_command_that_waits_counts_its_look_up_once() {
     let mut client = Client::new(None);
     client.store.set_patience(Duration::from_millis(1));
     client.run("PFADD k a");
-    let before = client.session.counters;
+    let before = client.session.activity.counters;
     let path = client.directory.path().join("store");
     let (held, wait_held) = mpsc::channel();
     let (go_on, wait_go_on) = mpsc::channel::<()>();
@@ -85,7 +85,7 @@ fn a_command_that_waits_counts_its_look_up_once() {
     let held = holder.join().expect("the holder ends");
     held.expect("its transaction does nothing");
     client.run("GETEX k PERSIST");
-    assert_eq!(client.session.counters.hits, before.hits + 2);
+    assert_eq!(client.session.activity.counters.hits, before.hits + 2);
 }
 
 #[test]

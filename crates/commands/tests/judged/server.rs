@@ -121,7 +121,7 @@ fn serve(shared: &Shared, socket: TcpStream) {
         shared.initial_user(),
         shared.process.now_microseconds() / 1000,
     );
-    session.address = socket
+    session.peer.address = socket
         .peer_addr()
         .map_or(String::new(), |at| at.to_string());
     let mut reader = BufReader::new(socket.try_clone().expect("a second handle"));
@@ -145,10 +145,10 @@ fn serve(shared: &Shared, socket: TcpStream) {
         if let Some((info, _)) = shared.clients().get_mut(&id) {
             *info = session.info(shared.process.now_microseconds() / 1000);
         }
-        if reader.buffer().is_empty() || session.close_after_reply {
+        if reader.buffer().is_empty() || session.replies.close_after {
             let sent = writer.write_all(&wire.out);
             wire.out.clear();
-            if sent.is_err() || session.close_after_reply {
+            if sent.is_err() || session.replies.close_after {
                 break;
             }
         }

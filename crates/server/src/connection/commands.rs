@@ -232,7 +232,7 @@ impl Turn<'_> {
     fn goes_on(&self) -> bool {
         self.writer.out.len() <= OUTPUT_A_TURN
             && !self.shared.stopping()
-            && !self.context.session.apart
+            && !self.context.session.scripts.has_own_thread
     }
 
     /// Where the command that ends at `end` starts.
@@ -390,10 +390,10 @@ impl Turn<'_> {
     fn script(&mut self, arguments: &[&[u8]]) -> Result<CommandEnd, Blocked> {
         let long = &self.shared.long;
         let session = &mut *self.context.session;
-        let is_apart = session.apart;
+        let is_apart = session.scripts.has_own_thread;
         if !is_apart && session.user.is_some() {
-            let was_long = session.long_scripts > 0;
-            session.long_scripts = session.long_scripts.saturating_sub(1);
+            let was_long = session.scripts.long_scripts > 0;
+            session.scripts.long_scripts = session.scripts.long_scripts.saturating_sub(1);
             if was_long || long.holds(arguments) {
                 return Err(Blocked::Long);
             }
@@ -404,10 +404,10 @@ impl Turn<'_> {
         });
         if let Err(Blocked::Long) = &ran {
             self.shared.long.note(self.shared.long.mark(arguments));
-            self.context.session.long_scripts = long_scripts::NEXT;
+            self.context.session.scripts.long_scripts = long_scripts::NEXT;
         } else if is_apart && began.elapsed() < long_scripts::SHORT {
             self.shared.long.forget(self.shared.long.mark(arguments));
-            self.context.session.long_scripts = 0;
+            self.context.session.scripts.long_scripts = 0;
         }
         ran
     }
@@ -438,17 +438,17 @@ impl Turn<'_> {
             self.writer.out.truncate(before);
         }
         if was_subscribed {
-            let (thread, token) = session.route;
+            let (thread, token) = session.peer.route;
             let version = session.protocol;
             self.put_messages(before, thread, token, version == Protocol::Resp3);
         }
         let session = &*self.context.session;
-        if session.monitors && session.reply_mode != ReplyMode::Off {
+        if session.monitors && session.replies.mode != ReplyMode::Off {
             let monitors = &self.shared.monitors;
-            monitors.take_for(session.route, &mut self.writer.out);
+            monitors.take_for(session.peer.route, &mut self.writer.out);
         }
         let session = &*self.context.session;
-        Ok(if session.close_after_reply {
+        Ok(if session.replies.close_after {
             CommandEnd::Closing
         } else if was_logged_in != session.user.is_some() {
             CommandEnd::Again

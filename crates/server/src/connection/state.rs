@@ -176,7 +176,7 @@ impl Connection {
         space: &mut Workspace,
     ) -> Next {
         // One that ends is not kept by what others do.
-        if self.session.reply_mode == ReplyMode::Off || self.closing {
+        if self.session.replies.mode == ReplyMode::Off || self.closing {
             return Next::Wait;
         }
         self.output
@@ -207,7 +207,7 @@ impl Connection {
         log(format_args!(
             "client {} at {} is closed: {} bytes wait to be sent to it, {reason} (client-output-buffer-limit)",
             self.session.id,
-            self.session.address,
+            self.session.peer.address,
             self.output.pending()
         ));
     }
@@ -304,9 +304,9 @@ impl Connection {
         if is_error {
             let text = String::from_utf8_lossy(&out[before + 1..]);
             shared.count_error(&mut self.session, &text);
-            if let Some(command) = self.session.last_command {
+            if let Some(command) = self.session.activity.last_command {
                 let statistics = &shared.process.statistics;
-                statistics.count_failed(self.session.route.0, command);
+                statistics.count_failed(self.session.peer.route.0, command);
             }
         }
         if !self.session.finish_command() {
@@ -386,8 +386,8 @@ impl Connection {
         limits: &Limits,
         space: &mut Workspace,
     ) -> (usize, Next) {
-        self.session.buffers.input = input.len();
-        self.session.buffers.input_free = 0;
+        self.session.activity.buffers.input = input.len();
+        self.session.activity.buffers.input_free = 0;
         let is_behind = self.has_output();
         let out = self.output.take(&mut space.spares);
         let store = shared.store();
@@ -408,7 +408,12 @@ impl Connection {
             TurnEnd::More | TurnEnd::Blocked(_) | TurnEnd::Waiting => {}
         }
         // A client that has read a reply finds what the command has changed.
-        let output_peak = self.session.buffers.output_peak.max(self.output.pending());
+        let output_peak = self
+            .session
+            .activity
+            .buffers
+            .output_peak
+            .max(self.output.pending());
         self.show(Shown {
             buffers: Buffers {
                 output_peak,
@@ -529,7 +534,7 @@ impl Connection {
                     encode::error(out, text.as_bytes());
                 });
             }
-            self.session.counters.commands += 1;
+            self.session.activity.counters.commands += 1;
             shared.count_error(&mut self.session, &text);
             self.start += length;
         }
@@ -538,8 +543,8 @@ impl Connection {
     /// Whether the connection must be closed for having been idle, or for not reading, for too long. Gives back
     /// buffers that it does not need for now.
     pub(crate) fn look_after(&mut self, limits: &Limits, now: i64) -> bool {
-        let idle = now - self.session.last_command_at;
-        self.session.buffers.output_peak = self.output.pending();
+        let idle = now - self.session.activity.last_command_at;
+        self.session.activity.buffers.output_peak = self.output.pending();
         if idle > 2_000 && self.input.is_empty() {
             self.input = Vec::new();
         }
@@ -577,7 +582,7 @@ impl Connection {
                 input: self.input.len() - self.start + received,
                 input_free: self.input.capacity() - self.input.len() + missing,
                 output: self.output.memory(),
-                output_peak: self.session.buffers.output_peak,
+                output_peak: self.session.activity.buffers.output_peak,
                 output_pending: self.output.pending(),
                 state: size_of::<Connection>(),
             },
@@ -591,7 +596,7 @@ impl Connection {
 
     fn show(&mut self, shown: Shown) {
         self.shown = shown;
-        self.session.buffers = shown.buffers;
+        self.session.activity.buffers = shown.buffers;
         self.card.update(&self.session, shown.parked);
     }
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use undercroft_commands::config::{Parameter, Value};
-use undercroft_commands::context::{Connections, Control, Facts, Host, Inbox};
-use undercroft_commands::session::{ClientInfo, KillFilter, Session, ShutdownOptions};
+use undercroft_commands::context::{Connections, Control, Facts, Host, Inbox, ShutdownOptions};
+use undercroft_commands::session::{ClientInfo, KillFilter, Session};
 use undercroft_engine::messages::Topic;
 use undercroft_engine::waiting::{WaitOutcome, Wanted};
 use undercroft_engine::{Access, Error};
@@ -84,7 +84,7 @@ impl Connections for Shared {
             log(format_args!(
                 "{} was cut off: it sent POST or Host: as a command. Somebody may be trying Cross Protocol Scripting, \
                  which sends commands to this server from a page in a browser",
-                session.address
+                session.peer.address
             ));
         }
     }
@@ -94,18 +94,18 @@ impl Connections for Shared {
     }
 
     fn monitor(&self, session: &Session) -> Result<(), String> {
-        self.monitors.begin(session.route);
+        self.monitors.begin(session.peer.route);
         Ok(())
     }
 
     fn end_monitor(&self, session: &Session) {
-        self.monitors.end(session.route);
+        self.monitors.end(session.peer.route);
     }
 
     fn show(&self, session: &Session, line: &[u8]) {
         self.monitors.show(line, |thread| {
             // The thread that runs the command looks before it sleeps.
-            if thread != session.route.0 {
+            if thread != session.peer.route.0 {
                 self.threads[thread].waker.wake();
             }
         });
@@ -121,7 +121,7 @@ impl Inbox for Shared {
         _: Option<Duration>,
     ) -> Result<WaitOutcome, Error> {
         // Its thread sees to the timeout.
-        self.waiting(session.route.0).begin(wanted)
+        self.waiting(session.peer.route.0).begin(wanted)
     }
 
     fn unblock(&self, id: u64, with_error: bool) -> Result<bool, Error> {
@@ -132,12 +132,12 @@ impl Inbox for Shared {
     }
 
     fn subscribe(&self, session: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
-        let (thread, token) = session.route;
+        let (thread, token) = session.peer.route;
         self.hub(thread).subscribe(token, topic, names)
     }
 
     fn unsubscribe(&self, session: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
-        let (thread, token) = session.route;
+        let (thread, token) = session.peer.route;
         self.hub(thread).unsubscribe(token, topic, names);
         Ok(())
     }

@@ -36,10 +36,10 @@ impl Card {
             worker,
             killed: AtomicBool::new(false),
             state: Mutex::new(State {
-                info: session.info(session.created),
+                info: session.info(session.peer.created),
                 ticket: None,
-                created: session.created,
-                last_command_at: session.last_command_at,
+                created: session.peer.created,
+                last_command_at: session.activity.last_command_at,
             }),
         }
     }
@@ -48,20 +48,20 @@ impl Card {
     /// few nanoseconds where names are as before.
     pub(crate) fn update(&self, session: &Session, parked: bool) {
         let mut state = lock(&self.state);
-        state.last_command_at = session.last_command_at;
+        state.last_command_at = session.activity.last_command_at;
         state.ticket = session.waiting.map(|wait| wait.ticket);
         let info = &mut state.info;
         info.database = session.database;
         info.protocol = session.protocol;
         info.subscribed = Topic::ALL.map(|topic| session.subscriptions.count(topic));
-        info.closing = session.close_after_reply;
+        info.closing = session.replies.close_after;
         info.no_evict = session.no_evict;
         info.no_touch = session.no_touch;
         info.monitors = session.monitors;
         info.blocked = parked || session.waiting.is_some();
         info.queued = session.queued();
-        info.buffers = session.buffers;
-        if let Some(command) = session.last_command {
+        info.buffers = session.activity.buffers;
+        if let Some(command) = session.activity.last_command {
             info.command = command.name;
         }
         if info.name.as_bytes() != session.name {
@@ -167,8 +167,8 @@ mod tests {
         registry.add(card.clone());
         session.name = b"worker".to_vec();
         session.database = 3;
-        session.last_command_at = 4_000;
-        session.buffers.input = 7;
+        session.activity.last_command_at = 4_000;
+        session.activity.buffers.input = 7;
         card.update(&session, true);
         let [client] = registry.clients(9_500)[..]
             .to_vec()

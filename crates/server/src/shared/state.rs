@@ -300,8 +300,10 @@ impl Shared {
 
     /// Counts an error reply that no command wrote.
     pub(crate) fn count_error(&self, session: &mut Session, text: &str) {
-        session.counters.errors += 1;
-        self.process.statistics.count_error(session.route.0, text);
+        session.activity.counters.errors += 1;
+        self.process
+            .statistics
+            .count_error(session.peer.route.0, text);
     }
 
     pub(crate) fn password(&self) -> Vec<u8> {

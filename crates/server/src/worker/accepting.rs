@@ -78,10 +78,13 @@ impl Worker {
             .min_by_key(|(_, load)| *load)
             .map_or(0, |(w, _)| w);
         let mut session = Session::new(shared.registry.next_id(), shared.initial_user(), now);
-        session.address.clone_from(&accepted.address);
-        session.local_address.clone_from(&accepted.local_address);
-        session.unix_socket = accepted.unix;
-        session.descriptor = std::os::fd::AsRawFd::as_raw_fd(&accepted.socket);
+        session.peer.address.clone_from(&accepted.address);
+        session
+            .peer
+            .local_address
+            .clone_from(&accepted.local_address);
+        session.peer.unix_socket = accepted.unix;
+        session.peer.descriptor = std::os::fd::AsRawFd::as_raw_fd(&accepted.socket);
         let card = Arc::new(Card::new(&session, worker));
         shared.registry.add(card.clone());
         shared.connected.fetch_add(1, Ordering::Relaxed);
@@ -103,7 +106,7 @@ impl Worker {
         let Some(connection) = self.connections.get(token) else {
             return;
         };
-        connection.session.route = (self.index, token);
+        connection.session.peer.route = (self.index, token);
         connection.registered = Some(Interest::READ);
         if let Err(error) = self.poll.add(&connection.socket, token, Interest::READ) {
             log(format_args!("a connection cannot be served: {error}"));

@@ -102,7 +102,7 @@ impl Worker {
         };
         let reads = connection.registered.is_some_and(|interest| interest.read);
         let next = if ready.readable && reads {
-            connection.session.last_command_at = now;
+            connection.session.activity.last_command_at = now;
             let (shared, limits) = (&*self.shared, &self.limits);
             if connection.session.waiting.is_some() {
                 let next = connection.read_ahead(limits, &mut self.space);

@@ -48,11 +48,11 @@ fn serve(
     // Threads that serve others go first. Where that is refused it goes without.
     let _ = rustix::process::setpriority_process(None, PRIORITY);
     let mut space = Workspace::new();
-    connection.session.apart = true;
+    connection.session.scripts.has_own_thread = true;
     let next = connection.run_rest(shared, limits, &mut space);
-    connection.session.apart = false;
+    connection.session.scripts.has_own_thread = false;
     std::mem::forget(guard);
-    let thread = connection.session.route.0;
+    let thread = connection.session.peer.route.0;
     let returned = Returned {
         connection,
         next,

@@ -99,7 +99,7 @@ impl Worker {
             Next::OwnThread if !self.shared.take_own_thread() => Next::Park(Blocked::Long),
             next => next,
         };
-        let counters = std::mem::take(&mut connection.session.counters);
+        let counters = std::mem::take(&mut connection.session.activity.counters);
         self.counters.commands += counters.commands;
         self.counters.hits += counters.hits;
         self.counters.misses += counters.misses;
@@ -172,7 +172,7 @@ impl Worker {
             traffic,
         } = returned;
         self.shared.return_own_thread();
-        let token = connection.session.route.1;
+        let token = connection.session.peer.route.1;
         let is_killed = connection.card.killed.load(Ordering::Acquire);
         let messages = self.shared.hub(self.index).release(token);
         let is_added = self

@@ -89,12 +89,12 @@ fn hsetnx(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
 fn hget(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let (key, field) = (store.key(arguments[1]), store.key(arguments[2]));
-    let scratch = &mut context.session.scratch;
+    let scratch = &mut context.session.read_buffers.text;
     let found = store.read_into(store.shards_of([&key]), scratch, |reader, scratch| {
         reader.hash_get(database, &key, &field, scratch)
     })?;
     context.looked_up(&key, found.is_some());
-    reply.bulk_or_null((found == Some(true)).then_some(&context.session.scratch));
+    reply.bulk_or_null((found == Some(true)).then_some(&context.session.read_buffers.text));
     Ok(())
 }
 
@@ -252,7 +252,7 @@ fn change_value<R>(
 ) -> Result<R, Failure> {
     let (store, database, limits) = (context.store, context.database(), limits(context));
     let (key, field) = (store.key(arguments[1]), store.key(arguments[2]));
-    let scratch = &mut context.session.scratch;
+    let scratch = &mut context.session.read_buffers.text;
     let result = store.write_into(store.shards_of([&key]), scratch, |writer, scratch| {
         let there = match writer.hash(database, &key)? {
             Some(hash) => hash.get(writer.view(), &field, scratch)?,

@@ -93,12 +93,12 @@ fn pop(
     };
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
-    let items = &mut context.session.items;
+    let items = &mut context.session.read_buffers.items;
     let found = store.write_into(store.shards_of([&key]), items, |writer, items| {
         Ok::<_, Failure>(writer.list_pop(database, &key, end, count.unwrap_or(1), items)?)
     })?;
     store.note_use(&key);
-    let items = &context.session.items;
+    let items = &context.session.read_buffers.items;
     match count {
         None if items.is_empty() => reply.null(),
         None => reply.bulk(items.get(0)),
@@ -134,12 +134,12 @@ fn lrange(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     let range = (integer(arguments[2])?, integer(arguments[3])?);
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
-    let items = &mut context.session.items;
+    let items = &mut context.session.read_buffers.items;
     let found = store.read_into(store.shards_of([&key]), items, |reader, items| {
         Ok::<_, Failure>(reader.list_range(database, &key, range, items)?)
     })?;
     context.looked_up(&key, found);
-    let items = &context.session.items;
+    let items = &context.session.read_buffers.items;
     reply.array(items.len());
     reply.bulks(items);
     Ok(())
@@ -150,7 +150,7 @@ fn lindex(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let index = integer(arguments[2]);
-    let items = &mut context.session.items;
+    let items = &mut context.session.read_buffers.items;
     let (found, there) = store.read_into(store.shards_of([&key]), items, |reader, items| {
         let index = index.as_ref().copied().unwrap_or(0);
         Ok::<_, Failure>(reader.list_index(database, &key, index, items)?)
@@ -161,7 +161,7 @@ fn lindex(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
         index?;
     }
     if there {
-        reply.bulk(context.session.items.get(0));
+        reply.bulk(context.session.read_buffers.items.get(0));
     } else {
         reply.null();
     }
@@ -326,14 +326,14 @@ fn move_item(
 ) -> Outcome {
     let (store, database) = (context.store, context.database());
     let (from, to) = (store.key(arguments[1]), store.key(arguments[2]));
-    let items = &mut context.session.items;
+    let items = &mut context.session.read_buffers.items;
     let moved = store.write_into(store.shards_of([&from, &to]), items, |writer, items| {
         Ok::<_, Failure>(writer.list_move(database, (&from, from_end), (&to, to_end), items)?)
     })?;
     if moved {
         store.note_use(&from);
         store.note_use(&to);
-        reply.bulk(context.session.items.get(0));
+        reply.bulk(context.session.read_buffers.items.get(0));
     } else {
         reply.null();
     }
@@ -380,7 +380,7 @@ fn lmpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     let request = PopRequest::parse(&arguments[1..])?;
     let (store, database) = (context.store, context.database());
     let keys = context.keys(request.keys);
-    let items = &mut context.session.items;
+    let items = &mut context.session.read_buffers.items;
     let found = store.write_into(store.shards_of(&keys), items, |writer, items| {
         for (index, key) in keys.iter().enumerate() {
             if writer.list_pop(database, key, request.end, request.count, items)? {
@@ -393,7 +393,7 @@ fn lmpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
         None => reply.null_array(),
         Some(index) => {
             store.note_use(&keys[index]);
-            let items = &context.session.items;
+            let items = &context.session.read_buffers.items;
             reply.array(2);
             reply.bulk(request.keys[index]);
             reply.array(items.len());

@@ -72,7 +72,7 @@ fn own_info(context: &Context<'_>, arguments: &[&[u8]]) -> ClientInfo {
     info.arguments = arguments.iter().map(|argument| argument.len()).sum();
     // Where the store cannot tell now, EXEC will.
     let changed = |watch| !context.store.is_unchanged(watch).unwrap_or(true);
-    info.dirty = context.session.watches.iter().any(changed);
+    info.dirty = context.session.transaction.watches.iter().any(changed);
     info
 }
 
@@ -106,9 +106,9 @@ fn processes(context: &Context<'_>) -> Vec<ClientInfo> {
             Some("default".into()),
             joined.unwrap_or(now),
         );
-        session.last_command_at = now;
-        session.address = format!("{path}:{}", user.pid);
-        session.local_address = format!("{path}:0");
+        session.activity.last_command_at = now;
+        session.peer.address = format!("{path}:{}", user.pid);
+        session.peer.local_address = format!("{path}:0");
         if let Some(name) = user.here.then(|| program(user.pid)).flatten() {
             // A name that CLIENT LIST could not show is none.
             let _ = session.set_name(name.trim().as_bytes());
@@ -191,7 +191,7 @@ fn kill(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     };
     let killed = context.host.connections.kill(&others) + usize::from(suicide);
     if suicide {
-        context.session.close_after_reply = true;
+        context.session.replies.close_after = true;
     }
     if arguments.len() > 3 {
         reply.integer(killed as i64);
@@ -241,7 +241,7 @@ fn kill_filter(mut rest: &[&[u8]]) -> Result<(KillFilter, bool), CommandError> {
 
 /// CLIENT REPLY. OFF and SKIP are not answered.
 fn reply_mode(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    let mode = &mut context.session.reply_mode;
+    let mode = &mut context.session.replies.mode;
     match arguments[2].to_ascii_uppercase().as_slice() {
         b"ON" => {
             *mode = ReplyMode::On;

@@ -164,7 +164,7 @@ fn hello(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
 
 /// QUIT.
 fn quit(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    context.session.close_after_reply = true;
+    context.session.replies.close_after = true;
     reply.ok();
     Ok(())
 }
@@ -195,7 +195,7 @@ fn time(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcom
 
 /// MONITOR.
 fn monitor(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    if context.session.multi.is_some() {
+    if context.session.transaction.queue.is_some() {
         return Err(
             CommandError::fixed("ERR MONITOR isn't allowed for DENY BLOCKING client").into(),
         );

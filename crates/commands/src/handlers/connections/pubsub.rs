@@ -60,7 +60,7 @@ fn confirm(
     name: Option<&[u8]>,
     reply: &mut dyn Reply,
 ) {
-    context.session.confirms = context.session.reply_mode != ReplyMode::On;
+    context.session.replies.confirms = context.session.replies.mode != ReplyMode::On;
     reply.push(3);
     reply.bulk(kind);
     reply.bulk_or_null(name);

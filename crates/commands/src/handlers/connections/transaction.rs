@@ -26,10 +26,10 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
 
 /// MULTI.
 fn multi(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    if context.session.multi.is_some() {
+    if context.session.transaction.queue.is_some() {
         return Err(CommandError::fixed("ERR MULTI calls can not be nested").into());
     }
-    context.session.multi = Some(Arc::default());
+    context.session.transaction.queue = Some(Arc::default());
     context.choose_way();
     reply.ok();
     Ok(())
@@ -37,7 +37,7 @@ fn multi(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outco
 
 /// DISCARD.
 fn discard(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    if context.session.multi.is_none() {
+    if context.session.transaction.queue.is_none() {
         return Err(CommandError::fixed("ERR DISCARD without MULTI").into());
     }
     context.discard();
@@ -47,29 +47,29 @@ fn discard(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Out
 
 /// WATCH.
 fn watch(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    if context.session.multi.is_some() {
+    if context.session.transaction.queue.is_some() {
         return Err(CommandError::fixed("ERR WATCH inside MULTI is not allowed").into());
     }
     let database = context.database();
-    let watches = &context.session.watches;
+    let watches = &context.session.transaction.watches;
     let new = arguments[1..].iter().copied();
     let new = new.filter(|key| !watches.iter().any(|watch| watch.is_of(database, key)));
     let new = context.store.watch(database, new)?;
-    context.session.watches.extend(new);
+    context.session.transaction.watches.extend(new);
     reply.ok();
     Ok(())
 }
 
 /// UNWATCH.
 fn unwatch(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    context.session.watches.clear();
+    context.session.transaction.watches.clear();
     reply.ok();
     Ok(())
 }
 
 /// EXEC.
 fn exec(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    let Some(multi) = context.session.multi.clone() else {
+    let Some(multi) = context.session.transaction.queue.clone() else {
         return Err(CommandError::fixed("ERR EXEC without MULTI").into());
     };
     if multi.failed {
@@ -94,7 +94,7 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcom
         }
     };
     // The commands behind the commit still see the transaction, and no watched keys.
-    context.session.watches.clear();
+    context.session.transaction.watches.clear();
     match done {
         None => reply.null_array(),
         Some(done) => done.tell(context, &multi, reply),
@@ -135,14 +135,15 @@ impl CommittedTransaction {
         context: &mut Context<'_>,
         multi: &CommandQueue,
     ) -> Result<Option<CommittedTransaction>, Failure> {
-        context.session.was_full = multi.runs_scripts && context.is_full()?;
-        let watches = std::mem::take(&mut context.session.watches);
+        context.session.scripts.was_full = multi.runs_scripts && context.is_full()?;
+        let watches = std::mem::take(&mut context.session.transaction.watches);
         let shards = watches.iter().map(|watch| watch.shard()).collect();
         let mut store = context.store;
         store.expect(multi.load());
         context
             .session
-            .begin_scripts(store.store().killed_scripts());
+            .scripts
+            .begin(store.store().killed_scripts());
         let mut scratch = SessionScratch::<CommittedTransaction>::new(context);
         let shards = multi.shards.union(shards);
         let result = store.transact_into(shards, &mut scratch, |running, scratch| {
@@ -157,8 +158,8 @@ impl CommittedTransaction {
             Ok::<_, Failure>(true)
         });
         let SessionScratch { context, made, .. } = scratch;
-        context.session.watches = watches;
-        context.session.scripts_killed = None;
+        context.session.transaction.watches = watches;
+        context.session.scripts.killed = None;
         Ok(result?.then_some(made))
     }
 
@@ -208,7 +209,7 @@ impl CommittedTransaction {
         }
         let now = Instant::now();
         self.ended = Some(now);
-        inner.session.counters.commands += 1;
+        inner.session.activity.counters.commands += 1;
         if let Some(database) = self.databases.get_mut(at) {
             *database = inner.session.database;
         }
@@ -224,7 +225,7 @@ impl CommittedTransaction {
     /// Writes the replies, and runs the commands that are not part of the transaction.
     fn tell(self, context: &mut Context<'_>, multi: &CommandQueue, reply: &mut dyn Reply) {
         // Where replies are not sent, confirmations of subscriptions are, without the array around them.
-        let (silent, mut confirms) = (context.session.reply_mode != ReplyMode::On, false);
+        let (silent, mut confirms) = (context.session.replies.mode != ReplyMode::On, false);
         if !silent {
             reply.array(multi.commands.len());
         }
@@ -260,11 +261,11 @@ impl CommittedTransaction {
             let start = Instant::now();
             let mut unsent = Tape::default();
             let told: &mut dyn Reply = if silent { &mut unsent } else { reply };
-            context.session.confirms = false;
+            context.session.replies.confirms = false;
             let outcome = context.handler_of(queued.command)(context, &arguments, told);
             let time = start.elapsed();
             context.count_one(queued.command, time, outcome.is_err());
-            context.session.counters.commands += 1;
+            context.session.activity.counters.commands += 1;
             match outcome {
                 Ok(()) => {}
                 Err(failure) => {
@@ -274,7 +275,7 @@ impl CommittedTransaction {
                     error.write(told);
                 }
             }
-            if silent && context.session.confirms {
+            if silent && context.session.replies.confirms {
                 confirms = true;
                 unsent.play_all(reply);
             }
@@ -291,6 +292,6 @@ impl CommittedTransaction {
                 );
             }
         }
-        context.session.confirms = confirms;
+        context.session.replies.confirms = confirms;
     }
 }

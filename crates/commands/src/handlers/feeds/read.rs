@@ -178,7 +178,7 @@ fn reply_with_found(
     reply: &mut dyn Reply,
 ) -> Outcome {
     let database = context.database();
-    let mut items = std::mem::take(&mut context.session.found);
+    let mut items = std::mem::take(&mut context.session.read_buffers.feed_items);
     let found = context.look_into(key, &mut items, |reader, key, items| {
         let Some(feed) = reader.feed(database, key)? else {
             return Ok(None);
@@ -188,14 +188,14 @@ fn reply_with_found(
         Ok(Some(feed.schema().order()))
     });
     if let Ok(order) = found {
-        let texts = &mut context.session.items;
+        let texts = &mut context.session.read_buffers.items;
         texts.clear();
         items.append_to(query.attributes, texts);
         reply_with(order.unwrap_or(Order::List), texts, query.attributes, reply);
         make_tallies(context, key, items.untallied());
     }
     // The buffer is used again.
-    context.session.found = items;
+    context.session.read_buffers.feed_items = items;
     found.map(drop)
 }
 

@@ -11,7 +11,7 @@ use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::handlers::collections::lists::end;
 use crate::reply::Reply;
-use crate::session::Session;
+use crate::session::ReadBuffers;
 
 /// The commands of this file.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
@@ -239,7 +239,7 @@ fn pop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) ->
     };
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
-    let items = &mut context.session.found;
+    let items = &mut context.session.read_buffers.feed_items;
     let order = store.write_into(store.shards_of([&key]), items, |writer, items| {
         let order = writer
             .feed(database, &key)?
@@ -248,7 +248,11 @@ fn pop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) ->
         Ok::<_, Failure>(order)
     })?;
     store.note_use(&key);
-    let Session { items, found, .. } = &mut *context.session;
+    let ReadBuffers {
+        items,
+        feed_items: found,
+        ..
+    } = &mut context.session.read_buffers;
     items.clear();
     found.append_to(false, items);
     match (count, order) {

@@ -51,17 +51,20 @@ impl<'c, 'a> Calls<'c, 'a> {
             has_written: false,
             began: coarse_milliseconds(),
             started: None,
-            clock: RunClock::after(context.session.script_ran),
+            clock: RunClock::after(context.session.scripts.time),
             thread_limit: match limits.impatient_time {
                 Some(time) if is_patience_limited() => Some(time),
-                _ => limits.shared_thread_time.filter(|_| !context.session.apart),
+                _ => limits
+                    .shared_thread_time
+                    .filter(|_| !context.session.scripts.has_own_thread),
             },
             next_report,
             is_reported: false,
             running: None,
             killed: context
                 .session
-                .scripts_killed
+                .scripts
+                .killed
                 .unwrap_or_else(|| store.killed_scripts()),
             stopped: None,
             is_counted: false,
@@ -294,7 +297,7 @@ impl Drop for Calls<'_, '_> {
         self.context.scripted = false;
         if self.context.store.starts_again() {
             let started = self.started();
-            self.context.session.script_ran = self.run.clock.until(started, Instant::now());
+            self.context.session.scripts.time = self.run.clock.until(started, Instant::now());
         }
         if let Some(number) = self.run.running {
             self.context.host.process.running.end(number);

@@ -147,6 +147,6 @@ fn debug(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
         [_, _, mode] if is_keyword(mode, "YES") || is_keyword(mode, "SYNC") => {}
         _ => return Err(CommandError::fixed("ERR Use SCRIPT DEBUG YES/SYNC/NO").into()),
     }
-    context.session.close_after_reply = true;
+    context.session.replies.close_after = true;
     Err(CommandError::fixed("ERR scripts cannot be debugged: there is no debugger").into())
 }

@@ -55,7 +55,7 @@ pub(super) fn run_with(
 ) -> Outcome {
     let store = context.store;
     let is_full = match store.is_running() {
-        true => context.session.was_full,
+        true => context.session.scripts.was_full,
         false => context.is_full()?,
     };
     let lacks_replicas = context.host.config().lacks_replicas();
@@ -98,7 +98,8 @@ pub(super) fn run_with(
     }
     context
         .session
-        .begin_scripts(store.store().killed_scripts());
+        .scripts
+        .begin(store.store().killed_scripts());
     let shards = called.keys.iter().map(|key| store.key(key).shard());
     let mut scratch = SessionScratch::<(Tape, Lap)>::new(context);
     let ended = store.transact_into(shards.collect(), &mut scratch, |running, scratch| {
@@ -113,7 +114,7 @@ pub(super) fn run_with(
         made: (tape, mut lap),
         ..
     } = scratch;
-    context.session.scripts_killed = None;
+    context.session.scripts.killed = None;
     let error = ended?;
     context.count_ran(&lap);
     context.lap.trace = std::mem::take(&mut lap.trace);

@@ -6,13 +6,12 @@ use undercroft_numbers::parse_integer;
 
 use crate::arguments::{CommandError, is_keyword};
 use crate::config::{Value, store_value, stored_value};
-use crate::context::{Context, HandlerEntry};
+use crate::context::{Context, HandlerEntry, ShutdownOptions};
 use crate::failure::{Failure, Outcome};
 use crate::handlers::keys::keyspace::check_database;
 use crate::handlers::keys::object;
 use crate::handlers::server::info;
 use crate::reply::Reply;
-use crate::session::ShutdownOptions;
 
 /// The commands of this file.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
@@ -155,7 +154,7 @@ fn config_set(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Re
 
 /// CONFIG RESETSTAT.
 fn config_resetstat(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    context.session.counters = Default::default();
+    context.session.activity.counters = Default::default();
     context.store.reset_counted_keys();
     context.host.statistics().reset();
     context.host.control.reset_statistics();

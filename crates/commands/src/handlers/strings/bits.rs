@@ -219,7 +219,7 @@ fn bitop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     let (length, found) = store.write(shards, |writer| {
         writer.combine_bits(database, operation, &target, &sources)
     })?;
-    let counters = &mut context.session.counters;
+    let counters = &mut context.session.activity.counters;
     counters.hits += found;
     counters.misses += sources.len() as u64 - found;
     sources.iter().for_each(|key| store.note_use(key));

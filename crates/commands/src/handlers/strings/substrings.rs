@@ -95,7 +95,7 @@ fn getrange(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Repl
     let (start, end) = (integer(arguments[2])?, integer(arguments[3])?);
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
-    let scratch = &mut context.session.scratch;
+    let scratch = &mut context.session.read_buffers.text;
     let found = store.read_into(store.shards_of([&key]), scratch, |reader, scratch| {
         let Some(entry) = reader.find(database, &key)? else {
             return Ok(false);
@@ -107,7 +107,7 @@ fn getrange(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Repl
         Ok::<_, Failure>(true)
     })?;
     context.looked_up(&key, found);
-    reply.bulk(&context.session.scratch);
+    reply.bulk(&context.session.read_buffers.text);
     Ok(())
 }
 
@@ -154,7 +154,7 @@ fn setrange(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Repl
 fn incrbyfloat(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
-    let scratch = &mut context.session.scratch;
+    let scratch = &mut context.session.read_buffers.text;
     let sum = store.write_into(store.shards_of([&key]), scratch, |writer, scratch| {
         let old = match writer.find(database, &key)? {
             None => Extended::from_integer(0),

@@ -40,9 +40,9 @@ pub(crate) fn plain_get<R: Reply + ?Sized>(
     let found = match reply.text() {
         Some(mut text) => store.get(database, key, &mut text)?,
         None => {
-            let found = store.get(database, key, &mut context.session.scratch)?;
+            let found = store.get(database, key, &mut context.session.read_buffers.text)?;
             if found {
-                reply.bulk(&context.session.scratch);
+                reply.bulk(&context.session.read_buffers.text);
             }
             found
         }
@@ -149,7 +149,7 @@ fn copy_text(
 }
 
 fn write_scratch(context: &Context<'_>, found: bool, reply: &mut dyn Reply) {
-    reply.bulk_or_null(found.then_some(&context.session.scratch));
+    reply.bulk_or_null(found.then_some(&context.session.read_buffers.text));
 }
 
 /// SET.
@@ -163,7 +163,7 @@ fn set(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) ->
     };
     let (store, database) = (context.store, context.database());
     let (key, value) = (store.key(arguments[1]), arguments[2]);
-    let scratch = &mut context.session.scratch;
+    let scratch = &mut context.session.read_buffers.text;
     let (found, set) = store.write_into(store.shards_of([&key]), scratch, |writer, scratch| {
         let old = writer.find(database, &key)?;
         let found = old.is_some();
@@ -240,7 +240,7 @@ fn set_for(
 /// GETSET.
 fn getset(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
-    let scratch = &mut context.session.scratch;
+    let scratch = &mut context.session.read_buffers.text;
     let found = store.exchange_string(database, arguments[1], arguments[2], scratch)?;
     context.count_lookup(found.is_some());
     write_scratch(context, found.is_some(), reply);
@@ -250,7 +250,11 @@ fn getset(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
 /// GETDEL.
 fn getdel(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
-    let found = store.take_string(database, arguments[1], &mut context.session.scratch)?;
+    let found = store.take_string(
+        database,
+        arguments[1],
+        &mut context.session.read_buffers.text,
+    )?;
     context.count_lookup(found.is_some());
     write_scratch(context, found.is_some(), reply);
     Ok(())
@@ -293,7 +297,7 @@ fn get_and(
 ) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(key);
-    let scratch = &mut context.session.scratch;
+    let scratch = &mut context.session.read_buffers.text;
     let found = store.write_into(store.shards_of([&key]), scratch, |writer, scratch| {
         let old = writer.find(database, &key)?;
         let found = copy_text(writer, old.as_ref(), scratch)?;
@@ -313,7 +317,7 @@ fn get_and(
 fn mget(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let keys = context.keys(&arguments[1..]);
-    let mut values = Values::in_memory(std::mem::take(&mut context.session.scratch));
+    let mut values = Values::in_memory(std::mem::take(&mut context.session.read_buffers.text));
     store.read_values(database, &keys, &mut values)?;
     reply.array(keys.len());
     for (key, held) in keys.iter().zip(values.iter()) {
@@ -323,7 +327,7 @@ fn mget(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
             Held::Missing | Held::Other => reply.null(),
         }
     }
-    context.session.scratch = values.into_memory();
+    context.session.read_buffers.text = values.into_memory();
     Ok(())
 }
 

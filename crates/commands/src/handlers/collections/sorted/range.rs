@@ -129,7 +129,7 @@ fn answer(
         return Ok(());
     }
     let database = context.database();
-    let mut members = std::mem::take(&mut context.session.items);
+    let mut members = std::mem::take(&mut context.session.read_buffers.items);
     let found = context.look_into(arguments[1], &mut members, |reader, key, members| {
         let Some(set) = reader.sorted_set(database, key)? else {
             return Ok(None);
@@ -142,7 +142,7 @@ fn answer(
         reply.bulks(&members);
     }
     // Its memory is used again.
-    context.session.items = members;
+    context.session.read_buffers.items = members;
     found.map(drop)
 }
 

@@ -221,7 +221,7 @@ fn kilobytes(bytes: u64) -> String {
 
 fn statistics(context: &Context<'_>, facts: &Facts, out: &mut String) {
     // What this connection did since its figures were last collected.
-    let own = &context.session.counters;
+    let own = &context.session.activity.counters;
     title("Stats", out);
     line("total_connections_received", facts.connections, out);
     line(
