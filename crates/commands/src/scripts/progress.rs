@@ -20,7 +20,7 @@ pub(crate) struct Permissions {
 pub(crate) struct ScriptRun<'c> {
     pub(crate) called: &'c ScriptArguments<'c>,
     pub(crate) limits: ScriptLimits,
-    pub(crate) terms: Permissions,
+    pub(crate) permissions: Permissions,
     pub(crate) has_written: bool,
     /// When it began, by the coarse clock.
     pub(crate) began: u64,

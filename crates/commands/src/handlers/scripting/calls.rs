@@ -29,7 +29,7 @@ impl<'c, 'a> Calls<'c, 'a> {
     pub(crate) fn new(
         context: &'c mut Context<'a>,
         limits: ScriptLimits,
-        terms: Permissions,
+        permissions: Permissions,
         called: &'c ScriptArguments<'c>,
     ) -> Calls<'c, 'a> {
         const THRESHOLD: usize = Parameter::place("busy-reply-threshold");
@@ -47,7 +47,7 @@ impl<'c, 'a> Calls<'c, 'a> {
         let run = ScriptRun {
             called,
             limits,
-            terms,
+            permissions,
             has_written: false,
             began: coarse_milliseconds(),
             started: None,
@@ -161,16 +161,17 @@ impl<'c, 'a> Calls<'c, 'a> {
         }
         let writes = command.flags.has(Flag::Write);
         let is_told = matches!(command.name, "publish" | "spublish" | "pfcount");
-        if self.run.terms.is_read_only && (writes || is_told) {
+        if self.run.permissions.is_read_only && (writes || is_told) {
             return Err(CommandError::fixed(
                 "ERR Write commands are not allowed from read-only scripts.",
             ));
         }
         // A script that has written may go on, as in Redis: there is no way back.
-        if self.run.terms.lacks_replicas && !self.run.has_written && writes {
+        if self.run.permissions.lacks_replicas && !self.run.has_written && writes {
             return Err(CommandError::NO_REPLICAS);
         }
-        if self.run.terms.is_full && !self.run.has_written && command.flags.has(Flag::DenyOom) {
+        if self.run.permissions.is_full && !self.run.has_written && command.flags.has(Flag::DenyOom)
+        {
             return Err(CommandError::OUT_OF_MEMORY);
         }
         Ok(())
@@ -248,11 +249,11 @@ impl<'c, 'a> Calls<'c, 'a> {
         // Where this cannot be said, others only wait longer.
         let _ = store.see_script(RunningScript {
             has_written: self.run.has_written,
-            is_function: self.run.terms.is_function,
+            is_function: self.run.permissions.is_function,
         });
         if !self.run.has_written && store.killed_scripts() != self.run.killed {
             return Err(CallError::Error(CommandError::fixed(
-                match self.run.terms.is_function {
+                match self.run.permissions.is_function {
                     true => "ERR Script killed by user with FUNCTION KILL...",
                     false => "ERR Script killed by user with SCRIPT KILL...",
                 },

@@ -53,8 +53,27 @@ pub(super) fn run_with(
     is_read_only: bool,
     reply: &mut dyn Reply,
 ) -> Outcome {
-    let store = context.store;
-    let is_full = match store.is_running() {
+    let mut permissions = permit(context, flags, is_read_only)?;
+    permissions.is_function = called.function.is_some();
+    let evaluation = Evaluation {
+        interpreter,
+        script,
+        called,
+        permissions,
+    };
+    if context.store.is_running() {
+        return evaluation.join_transaction(context, reply);
+    }
+    evaluation.transact(context, reply)
+}
+
+/// What a script may do, by its flags and by the command that calls it; an error where it may not even start.
+fn permit(
+    context: &Context<'_>,
+    flags: ScriptFlags,
+    is_read_only: bool,
+) -> Result<Permissions, Failure> {
+    let is_full = match context.store.is_running() {
         true => context.session.scripts.was_full,
         false => context.is_full()?,
     };
@@ -71,60 +90,12 @@ pub(super) fn run_with(
         )
         .into());
     }
-    let terms = Permissions {
+    Ok(Permissions {
         is_full: is_full && !flags.allow_oom,
         lacks_replicas,
         is_read_only: is_read_only || flags.no_writes,
-        is_function: called.function.is_some(),
-    };
-    let run = Evaluation {
-        interpreter,
-        script,
-        called,
-        terms,
-    };
-    if store.is_running() {
-        // Within MULTI and EXEC: the transaction is theirs.
-        let mut tape = Tape::default();
-        match run.run_in_transaction(context, &mut tape)? {
-            None => tape.play_all(reply),
-            // What the script did before it stays, which an error of a command would undo.
-            Some(error) => {
-                context.lap.add_error(error.text());
-                error.write(reply);
-            }
-        }
-        return Ok(());
-    }
-    context
-        .session
-        .scripts
-        .begin(store.store().killed_scripts());
-    let shards = called.keys.iter().map(|key| store.key(key).shard());
-    let mut scratch = SessionScratch::<(Tape, Lap)>::new(context);
-    let ended = store.transact_into(shards.collect(), &mut scratch, |running, scratch| {
-        let (context, (tape, lap)) = (&mut *scratch.context, &mut scratch.made);
-        let mut inner = context.nested(running.access());
-        let ended = run.run_in_transaction(&mut inner, tape);
-        *lap = inner.lap;
-        ended
-    });
-    let SessionScratch {
-        context,
-        made: (tape, mut lap),
-        ..
-    } = scratch;
-    context.session.scripts.killed = None;
-    let error = ended?;
-    context.count_ran(&lap);
-    context.lap.trace = std::mem::take(&mut lap.trace);
-    match error {
-        Some(error) => Err(error.into()),
-        None => {
-            tape.play_all(reply);
-            Ok(())
-        }
-    }
+        is_function: false,
+    })
 }
 
 /// One run of a script.
@@ -132,10 +103,57 @@ struct Evaluation<'a> {
     interpreter: &'static dyn Interpreter,
     script: &'a Arc<Script>,
     called: &'a ScriptArguments<'a>,
-    terms: Permissions,
+    permissions: Permissions,
 }
 
 impl Evaluation<'_> {
+    /// Runs it within MULTI and EXEC: the transaction is theirs.
+    fn join_transaction(&self, context: &mut Context<'_>, reply: &mut dyn Reply) -> Outcome {
+        let mut tape = Tape::default();
+        match self.run_in_transaction(context, &mut tape)? {
+            None => tape.play_all(reply),
+            // What the script did before it stays, which an error of a command would undo.
+            Some(error) => {
+                context.lap.add_error(error.text());
+                error.write(reply);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs it as a transaction of its own.
+    fn transact(&self, context: &mut Context<'_>, reply: &mut dyn Reply) -> Outcome {
+        let store = context.store;
+        let killed = store.store().killed_scripts();
+        context.session.scripts.begin(killed);
+        let keys = self.called.keys.iter();
+        let shards = keys.map(|key| store.key(key).shard()).collect();
+        let mut scratch = SessionScratch::<(Tape, Lap)>::new(context);
+        let ended = store.transact_into(shards, &mut scratch, |running, scratch| {
+            let (context, (tape, lap)) = (&mut *scratch.context, &mut scratch.made);
+            let mut inner = context.nested(running.access());
+            let ended = self.run_in_transaction(&mut inner, tape);
+            *lap = inner.lap;
+            ended
+        });
+        let SessionScratch {
+            context,
+            made: (tape, mut lap),
+            ..
+        } = scratch;
+        context.session.scripts.killed = None;
+        let error = ended?;
+        context.count_ran(&lap);
+        context.lap.trace = std::mem::take(&mut lap.trace);
+        match error {
+            Some(error) => Err(error.into()),
+            None => {
+                tape.play_all(reply);
+                Ok(())
+            }
+        }
+    }
+
     /// Runs it within a transaction: the error that ended it, if one did.
     ///
     /// # Errors
@@ -150,7 +168,7 @@ impl Evaluation<'_> {
         session.protocol = Protocol::Resp2;
         let limits = context.host.process.script_limits;
         let store = context.store.store();
-        let mut calls = Calls::new(context, limits, self.terms, self.called);
+        let mut calls = Calls::new(context, limits, self.permissions, self.called);
         let mut ended = Err(ScriptError::Stopped);
         store.run_script(&mut || {
             ended = self

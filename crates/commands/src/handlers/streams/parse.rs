@@ -132,7 +132,7 @@ impl Options {
         limits: &StreamLimits,
     ) -> Result<Options, CommandError> {
         let mut options = Options::default();
-        let (mut to, mut about, mut limit) = (None, false, None);
+        let mut trimming = Trimming::default();
         let mut place = 2;
         while let Some(&option) = arguments.get(place) {
             let more = arguments.len() - 1 - place;
@@ -141,32 +141,9 @@ impl Options {
                 options.id = Some(EntryId::Now);
                 break;
             } else if is_trim && more > 0 {
-                if to.is_some() {
-                    return Err(CommandError::fixed(
-                        "ERR syntax error, MAXLEN and MINID options at the same time are not compatible",
-                    ));
-                }
-                about = false;
-                let next = arguments[place + 1];
-                if more >= 2 && (next == b"~" || next == b"=") {
-                    about = next == b"~";
-                    place += 1;
-                }
-                let threshold = arguments[place + 1];
-                to = Some(if is_keyword(option, "maxlen") {
-                    let length = u64::try_from(integer(threshold)?).map_err(|_| {
-                        CommandError::fixed("ERR The MAXLEN argument must be >= 0.")
-                    })?;
-                    TrimTo::Length(length)
-                } else {
-                    TrimTo::From(strict_id(threshold)?)
-                });
-                place += 1;
+                place += trimming.read_strategy(option, &arguments[place + 1..])?;
             } else if is_keyword(option, "limit") && more > 0 {
-                let most = integer(arguments[place + 1])?;
-                let most = u64::try_from(most)
-                    .map_err(|_| CommandError::fixed("ERR The LIMIT argument must be >= 0."))?;
-                limit = Some(most);
+                trimming.read_limit(arguments[place + 1])?;
                 place += 1;
             } else if adds && is_keyword(option, "nomkstream") {
                 options.keep_missing = true;
@@ -183,8 +160,55 @@ impl Options {
             place += 1;
         }
         options.id_at = place;
-        let Some(to) = to else {
-            if limit.is_some_and(|limit| limit > 0) {
+        options.trim = trimming.finish(adds, limits)?;
+        Ok(options)
+    }
+}
+
+/// How a stream is to be trimmed, as far as it was read.
+#[derive(Default)]
+struct Trimming {
+    to: Option<TrimTo>,
+    /// Whole leaves only.
+    is_approximate: bool,
+    /// Entries removed at most.
+    limit: Option<u64>,
+}
+
+impl Trimming {
+    /// Reads what follows MAXLEN or MINID. Returns how many words that is.
+    fn read_strategy(&mut self, option: &[u8], words: &[&[u8]]) -> Result<usize, CommandError> {
+        if self.to.is_some() {
+            return Err(CommandError::fixed(
+                "ERR syntax error, MAXLEN and MINID options at the same time are not compatible",
+            ));
+        }
+        let (operator, threshold, length) = match words {
+            [operator @ (b"~" | b"="), threshold, ..] => (*operator, *threshold, 2),
+            [threshold, ..] => (&b"="[..], *threshold, 1),
+            [] => return Err(CommandError::SYNTAX),
+        };
+        self.is_approximate = operator == b"~";
+        self.to = Some(if is_keyword(option, "maxlen") {
+            let length = u64::try_from(integer(threshold)?)
+                .map_err(|_| CommandError::fixed("ERR The MAXLEN argument must be >= 0."))?;
+            TrimTo::Length(length)
+        } else {
+            TrimTo::From(strict_id(threshold)?)
+        });
+        Ok(length)
+    }
+
+    fn read_limit(&mut self, argument: &[u8]) -> Result<(), CommandError> {
+        let most = u64::try_from(integer(argument)?)
+            .map_err(|_| CommandError::fixed("ERR The LIMIT argument must be >= 0."))?;
+        self.limit = Some(most);
+        Ok(())
+    }
+
+    fn finish(self, adds: bool, limits: &StreamLimits) -> Result<Option<Trim>, CommandError> {
+        let Some(to) = self.to else {
+            if self.limit.is_some_and(|limit| limit > 0) {
                 return Err(CommandError::fixed(
                     "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy",
                 ));
@@ -194,21 +218,20 @@ impl Options {
                     "ERR syntax error, XTRIM must be called with a trimming strategy",
                 ));
             }
-            return Ok(options);
+            return Ok(None);
         };
-        if limit.is_some() && !about {
+        if self.limit.is_some() && !self.is_approximate {
             return Err(CommandError::fixed(
                 "ERR syntax error, LIMIT cannot be used without the special ~ option",
             ));
         }
-        let most = match limit {
+        let most = match self.limit {
             Some(0) => u64::MAX,
             Some(limit) => limit,
             None => limits.trimmed_at_once(),
         };
-        let about = about.then_some(most);
-        options.trim = Some(Trim { to, about });
-        Ok(options)
+        let about = self.is_approximate.then_some(most);
+        Ok(Some(Trim { to, about }))
     }
 }
 

@@ -123,105 +123,172 @@ impl<'a> Request<'a> {
     /// is not there, which is not an error then. Errors come in Redis' order, those of `find` among them.
     pub(super) fn parse<E: From<CommandError>>(
         arguments: &[&'a [u8]],
-        form: GeoCommand,
+        command: GeoCommand,
         is_there: bool,
-        mut find: impl FnMut(&[u8]) -> Result<Option<Position>, E>,
+        find: impl FnMut(&[u8]) -> Result<Option<Position>, E>,
     ) -> Result<Request<'a>, E> {
-        const NO_MEMBER: CommandError =
-            CommandError::fixed("ERR could not decode requested zset member");
-        let mut request = Request {
-            center: None,
-            shape: None,
-            meters: 1.0,
-            order: Order::None,
-            count: 0,
-            any: false,
-            with_distance: false,
-            with_score: false,
-            with_position: false,
-            target: None,
+        let mut parser = Parser {
+            request: Request {
+                center: None,
+                shape: None,
+                meters: 1.0,
+                order: Order::None,
+                count: 0,
+                any: false,
+                with_distance: false,
+                with_score: false,
+                with_position: false,
+                target: None,
+            },
+            command,
+            is_there,
+            find,
+            from_member: false,
+            from_position: false,
+            by_radius: false,
+            by_box: false,
         };
-        let set_shape = |request: &mut Request<'a>, (shape, meters)| {
-            (request.shape, request.meters) = (Some(shape), meters);
-        };
-        let mut rest = match form {
+        let mut rest = parser.read_fixed(arguments)?;
+        while let [option, behind @ ..] = rest {
+            rest = parser.read_option(option, behind)?;
+        }
+        parser.finish(arguments[0])
+    }
+}
+
+/// A request as far as it was read.
+struct Parser<'a, F> {
+    request: Request<'a>,
+    command: GeoCommand,
+    /// Whether the key is there.
+    is_there: bool,
+    /// Looks a member's position up.
+    find: F,
+    from_member: bool,
+    from_position: bool,
+    by_radius: bool,
+    by_box: bool,
+}
+
+impl<'a, F, E> Parser<'a, F>
+where
+    F: FnMut(&[u8]) -> Result<Option<Position>, E>,
+    E: From<CommandError>,
+{
+    /// Reads what stands at fixed places. Returns the options.
+    fn read_fixed<'r>(&mut self, arguments: &'r [&'a [u8]]) -> Result<&'r [&'a [u8]], E> {
+        Ok(match self.command {
             GeoCommand::Radius { .. } => {
-                request.center = Some(position(arguments[2], arguments[3])?);
-                set_shape(&mut request, circle(arguments[4], arguments[5])?);
+                self.request.center = Some(position(arguments[2], arguments[3])?);
+                self.set_shape(circle(arguments[4], arguments[5])?);
                 &arguments[6..]
             }
             GeoCommand::Member { .. } => {
-                if is_there {
-                    request.center = Some(find(arguments[2])?.ok_or(NO_MEMBER)?);
-                    set_shape(&mut request, circle(arguments[3], arguments[4])?);
+                if self.is_there {
+                    self.set_center(arguments[2])?;
+                    self.set_shape(circle(arguments[3], arguments[4])?);
                 }
                 &arguments[5..]
             }
             GeoCommand::Search => &arguments[2..],
             GeoCommand::SearchStore => {
                 let (key, distances) = (arguments[1], false);
-                request.target = Some(Target { key, distances });
+                self.request.target = Some(Target { key, distances });
                 &arguments[3..]
             }
-        };
-        let (mut from_member, mut from_position) = (false, false);
-        let (mut by_radius, mut by_box) = (false, false);
-        while let [option, behind @ ..] = rest {
-            let searches = form.searches();
-            rest = behind;
-            match (option.to_ascii_uppercase().as_slice(), behind) {
-                (b"WITHDIST", _) => request.with_distance = true,
-                (b"WITHHASH", _) => request.with_score = true,
-                (b"WITHCOORD", _) => request.with_position = true,
-                (b"ANY", _) => request.any = true,
-                (b"ASC", _) => request.order = Order::Nearest,
-                (b"DESC", _) => request.order = Order::Farthest,
-                (b"COUNT", [count, behind @ ..]) => {
-                    let count = u64::try_from(integer(count)?).unwrap_or(0);
-                    if count == 0 {
-                        return Err(CommandError::fixed("ERR COUNT must be > 0").into());
-                    }
-                    request.count = count;
-                    rest = behind;
+        })
+    }
+
+    /// Reads an option with the words that belong to it. Returns those that follow.
+    fn read_option<'r>(
+        &mut self,
+        option: &[u8],
+        behind: &'r [&'a [u8]],
+    ) -> Result<&'r [&'a [u8]], E> {
+        let searches = self.command.searches();
+        let request = &mut self.request;
+        match (option.to_ascii_uppercase().as_slice(), behind) {
+            (b"WITHDIST", _) => request.with_distance = true,
+            (b"WITHHASH", _) => request.with_score = true,
+            (b"WITHCOORD", _) => request.with_position = true,
+            (b"ANY", _) => request.any = true,
+            (b"ASC", _) => request.order = Order::Nearest,
+            (b"DESC", _) => request.order = Order::Farthest,
+            (b"COUNT", [count, rest @ ..]) => {
+                let count = u64::try_from(integer(count)?).unwrap_or(0);
+                if count == 0 {
+                    return Err(CommandError::fixed("ERR COUNT must be > 0").into());
                 }
-                (b"STORE" | b"STOREDIST", [key, behind @ ..]) if form.may_store() => {
-                    let distances = is_keyword(option, "STOREDIST");
-                    request.target = Some(Target { key, distances });
-                    rest = behind;
-                }
-                (b"STOREDIST", _) if form == GeoCommand::SearchStore => {
-                    if let Some(target) = &mut request.target {
-                        target.distances = true;
-                    }
-                }
-                (b"FROMMEMBER", [member, behind @ ..]) if searches && !from_position => {
-                    if is_there {
-                        request.center = Some(find(member)?.ok_or(NO_MEMBER)?);
-                    }
-                    from_member = true;
-                    rest = behind;
-                }
-                (b"FROMLONLAT", [longitude, latitude, behind @ ..]) if searches && !from_member => {
-                    request.center = Some(position(longitude, latitude)?);
-                    from_position = true;
-                    rest = behind;
-                }
-                (b"BYRADIUS", [radius, name, behind @ ..]) if searches && !by_box => {
-                    set_shape(&mut request, circle(radius, name)?);
-                    by_radius = true;
-                    rest = behind;
-                }
-                (b"BYBOX", [width, height, name, behind @ ..]) if searches && !by_radius => {
-                    set_shape(&mut request, rectangle(width, height, name)?);
-                    by_box = true;
-                    rest = behind;
-                }
-                _ => return Err(CommandError::SYNTAX.into()),
+                request.count = count;
+                return Ok(rest);
             }
+            (b"STORE" | b"STOREDIST", [key, rest @ ..]) if self.command.may_store() => {
+                let distances = is_keyword(option, "STOREDIST");
+                request.target = Some(Target { key, distances });
+                return Ok(rest);
+            }
+            (b"STOREDIST", _) if self.command == GeoCommand::SearchStore => {
+                if let Some(target) = &mut request.target {
+                    target.distances = true;
+                }
+            }
+            _ if searches => return self.read_search_option(option, behind),
+            _ => return Err(CommandError::SYNTAX.into()),
         }
+        Ok(behind)
+    }
+
+    /// Reads an option that only GEOSEARCH and GEOSEARCHSTORE have: where they search.
+    fn read_search_option<'r>(
+        &mut self,
+        option: &[u8],
+        behind: &'r [&'a [u8]],
+    ) -> Result<&'r [&'a [u8]], E> {
+        match (option.to_ascii_uppercase().as_slice(), behind) {
+            (b"FROMMEMBER", [member, rest @ ..]) if !self.from_position => {
+                if self.is_there {
+                    self.set_center(member)?;
+                }
+                self.from_member = true;
+                Ok(rest)
+            }
+            (b"FROMLONLAT", [longitude, latitude, rest @ ..]) if !self.from_member => {
+                self.request.center = Some(position(longitude, latitude)?);
+                self.from_position = true;
+                Ok(rest)
+            }
+            (b"BYRADIUS", [radius, name, rest @ ..]) if !self.by_box => {
+                self.set_shape(circle(radius, name)?);
+                self.by_radius = true;
+                Ok(rest)
+            }
+            (b"BYBOX", [width, height, name, rest @ ..]) if !self.by_radius => {
+                self.set_shape(rectangle(width, height, name)?);
+                self.by_box = true;
+                Ok(rest)
+            }
+            _ => Err(CommandError::SYNTAX.into()),
+        }
+    }
+
+    /// Has the search begin at a member.
+    fn set_center(&mut self, member: &[u8]) -> Result<(), E> {
+        const NO_MEMBER: CommandError =
+            CommandError::fixed("ERR could not decode requested zset member");
+        self.request.center = Some((self.find)(member)?.ok_or(NO_MEMBER)?);
+        Ok(())
+    }
+
+    fn set_shape(&mut self, (shape, meters): (Shape, f64)) {
+        (self.request.shape, self.request.meters) = (Some(shape), meters);
+    }
+
+    /// Checks that the options go together. `name` is the command's.
+    fn finish(self, name: &[u8]) -> Result<Request<'a>, E> {
+        let mut request = self.request;
         let shows = request.with_distance || request.with_score || request.with_position;
         if request.target.is_some() && shows {
-            let what = match form {
+            let what = match self.command {
                 GeoCommand::SearchStore => "GEOSEARCHSTORE",
                 _ => "STORE option in GEORADIUS",
             };
@@ -232,12 +299,13 @@ impl<'a> Request<'a> {
         }
         let missing = |what: &str| {
             let before = format!("ERR exactly one of {what} can be specified for ");
-            Err(CommandError::from_parts(&[before.as_bytes(), arguments[0]]).into())
+            Err(CommandError::from_parts(&[before.as_bytes(), name]).into())
         };
-        if form.searches() && !(from_member || from_position) {
+        let searches = self.command.searches();
+        if searches && !(self.from_member || self.from_position) {
             return missing("FROMMEMBER or FROMLONLAT");
         }
-        if form.searches() && !(by_radius || by_box) {
+        if searches && !(self.by_radius || self.by_box) {
             return missing("BYRADIUS and BYBOX");
         }
         if request.any && request.count == 0 {

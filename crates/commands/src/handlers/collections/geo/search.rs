@@ -110,17 +110,17 @@ enum SearchResult<'a> {
 fn run(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
-    form: GeoCommand,
+    command: GeoCommand,
     reply: &mut dyn Reply,
 ) -> Outcome {
-    if form == GeoCommand::SearchStore {
-        return store_hits(context, arguments, form, reply);
+    if command == GeoCommand::SearchStore {
+        return store_hits(context, arguments, command, reply);
     }
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let found = store.read(store.shards_of([&key]), |reader| {
         let (view, set) = (reader.view(), reader.sorted_set(database, &key)?);
-        let request = Request::parse(arguments, form, set.is_some(), |member| {
+        let request = Request::parse(arguments, command, set.is_some(), |member| {
             find(view, set.as_ref(), &reader.key(member))
         })?;
         if request.target.is_some() {
@@ -133,7 +133,7 @@ fn run(
         Ok::<_, Failure>(SearchResult::Hits(request, hits, set.is_some()))
     })?;
     let SearchResult::Hits(request, hits, is_there) = found else {
-        return store_hits(context, arguments, form, reply);
+        return store_hits(context, arguments, command, reply);
     };
     context.looked_up(&key, is_there);
     let shown = [
@@ -164,21 +164,21 @@ fn run(
 fn store_hits(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
-    form: GeoCommand,
+    command: GeoCommand,
     reply: &mut dyn Reply,
 ) -> Outcome {
     let (store, database, limits) = (context.store, context.database(), limits(context));
-    let source = if form == GeoCommand::SearchStore {
+    let source = if command == GeoCommand::SearchStore {
         2
     } else {
         1
     };
     let source = store.key(arguments[source]);
-    let targets = context.keys(possible_targets(arguments, form));
+    let targets = context.keys(possible_targets(arguments, command));
     let shards = store.shards_of(targets.iter().chain([&source]));
     let (stored, is_there) = store.write(shards, |writer| {
         let set = writer.sorted_set(database, &source)?;
-        let request = Request::parse(arguments, form, set.is_some(), |member| {
+        let request = Request::parse(arguments, command, set.is_some(), |member| {
             find(writer.view(), set.as_ref(), &writer.key(member))
         })?;
         let hits = match &set {
@@ -197,7 +197,7 @@ fn store_hits(
                 scored.push(&hit.member, score);
             }
             let target = writer.key(target.key);
-            let event = if form == GeoCommand::SearchStore {
+            let event = if command == GeoCommand::SearchStore {
                 KeyEvent::GeoSearchStore
             } else {
                 KeyEvent::GeoRadiusStore
@@ -220,8 +220,8 @@ fn store_hits(
 }
 
 /// The keys that the results may go to: which it is, is known only once everything is parsed.
-fn possible_targets<'a>(arguments: &'a [&'a [u8]], form: GeoCommand) -> Vec<&'a &'a [u8]> {
-    if form == GeoCommand::SearchStore {
+fn possible_targets<'a>(arguments: &'a [&'a [u8]], command: GeoCommand) -> Vec<&'a &'a [u8]> {
+    if command == GeoCommand::SearchStore {
         return vec![&arguments[1]];
     }
     let stores = |option: &[u8]| is_keyword(option, "STORE") || is_keyword(option, "STOREDIST");

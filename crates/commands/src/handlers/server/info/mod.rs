@@ -230,40 +230,10 @@ fn statistics(context: &Context<'_>, facts: &Facts, out: &mut String) {
         out,
     );
     line("instantaneous_ops_per_sec", facts.commands_per_second, out);
-    line("total_net_input_bytes", facts.input_bytes, out);
-    line("total_net_output_bytes", facts.output_bytes, out);
-    zeros(
-        &["total_net_repl_input_bytes", "total_net_repl_output_bytes"],
-        out,
-    );
-    for (name, bytes) in [
-        ("instantaneous_input_kbps", facts.input_per_second),
-        ("instantaneous_output_kbps", facts.output_per_second),
-        ("instantaneous_input_repl_kbps", 0),
-        ("instantaneous_output_repl_kbps", 0),
-    ] {
-        line(name, kilobytes(bytes), out);
-    }
+    traffic(facts, out);
     line("rejected_connections", facts.rejected_connections, out);
     zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"], out);
-    line("expired_keys", context.store.expired_keys(), out);
-    line("expired_stale_perc", "0.00", out);
-    zeros(
-        &[
-            "expired_time_cap_reached_count",
-            "expire_cycle_cpu_milliseconds",
-        ],
-        out,
-    );
-    line("evicted_keys", context.store.evicted_keys(), out);
-    zeros(
-        &[
-            "evicted_clients",
-            "total_eviction_exceeded_time",
-            "current_eviction_exceeded_time",
-        ],
-        out,
-    );
+    removals(context, out);
     line("keyspace_hits", facts.hits + own.hits, out);
     line("keyspace_misses", facts.misses + own.misses, out);
     let [channels, patterns, shards] = Topic::ALL.map(|topic| context.store.topic_count(topic));
@@ -299,6 +269,46 @@ fn statistics(context: &Context<'_>, facts: &Facts, out: &mut String) {
             "io_threaded_writes_processed",
             "reply_buffer_shrinks",
             "reply_buffer_expands",
+        ],
+        out,
+    );
+}
+
+/// Bytes read and written.
+fn traffic(facts: &Facts, out: &mut String) {
+    line("total_net_input_bytes", facts.input_bytes, out);
+    line("total_net_output_bytes", facts.output_bytes, out);
+    zeros(
+        &["total_net_repl_input_bytes", "total_net_repl_output_bytes"],
+        out,
+    );
+    for (name, bytes) in [
+        ("instantaneous_input_kbps", facts.input_per_second),
+        ("instantaneous_output_kbps", facts.output_per_second),
+        ("instantaneous_input_repl_kbps", 0),
+        ("instantaneous_output_repl_kbps", 0),
+    ] {
+        line(name, kilobytes(bytes), out);
+    }
+}
+
+/// Keys that the store removed by itself.
+fn removals(context: &Context<'_>, out: &mut String) {
+    line("expired_keys", context.store.expired_keys(), out);
+    line("expired_stale_perc", "0.00", out);
+    zeros(
+        &[
+            "expired_time_cap_reached_count",
+            "expire_cycle_cpu_milliseconds",
+        ],
+        out,
+    );
+    line("evicted_keys", context.store.evicted_keys(), out);
+    zeros(
+        &[
+            "evicted_clients",
+            "total_eviction_exceeded_time",
+            "current_eviction_exceeded_time",
         ],
         out,
     );
