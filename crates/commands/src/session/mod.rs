@@ -26,7 +26,7 @@ pub use client_info::{ClientInfo, ClientKind, KillFilter, Library};
 pub(crate) use parts::ReadBuffers;
 use parts::TransactionState;
 pub use parts::{Activity, Buffers, Counters, Peer, ReplyControl, ReplyMode, ScriptState};
-pub(crate) use queue::CommandQueue;
+pub(crate) use queue::{CommandQueue, QueuedCommand};
 pub use subscriptions::Subscriptions;
 use wait::Wait;
 

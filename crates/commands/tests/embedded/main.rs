@@ -1,12 +1,12 @@
 //! Every command over an embedded store: each has a handler, each keeps its promise to write one reply or none, and
 //! each can be run again after it was blocked.
 
-mod again;
 #[path = "../support/alone.rs"]
 mod alone;
 mod batches;
 mod followed;
 mod mailboxes;
+mod retries;
 mod usage;
 mod uses;
 

@@ -12,8 +12,9 @@ use crate::context::reporting::{
 use crate::context::{Context, HandlerEntry, SessionScratch};
 use crate::failure::{Failure, Outcome};
 use crate::reply::{Reply, Tape, TapePosition};
-use crate::session::{CommandQueue, ReplyMode};
+use crate::session::{CommandQueue, QueuedCommand, ReplyMode};
 use crate::statistics::Lap;
+use crate::table::Command;
 
 /// The commands of this file.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
@@ -69,17 +70,17 @@ fn unwatch(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Out
 
 /// EXEC.
 fn exec(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    let Some(multi) = context.session.transaction.queue.clone() else {
+    let Some(queue) = context.session.transaction.queue.clone() else {
         return Err(CommandError::fixed("ERR EXEC without MULTI").into());
     };
-    if multi.failed {
+    if queue.failed {
         context.discard();
         return Err(CommandError::fixed(
             "EXECABORT Transaction discarded because of previous errors.",
         )
         .into());
     }
-    let done = match CommittedTransaction::commit(context, &multi) {
+    let done = match CommittedTransaction::commit(context, &queue) {
         Ok(done) => done,
         // It runs again, with the same queue and the same watched keys.
         Err(Failure::Blocked(blocked)) => return Err(Failure::Blocked(blocked)),
@@ -97,7 +98,7 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcom
     context.session.transaction.watches.clear();
     match done {
         None => reply.null_array(),
-        Some(done) => done.tell(context, &multi, reply),
+        Some(done) => done.write_replies(context, &queue, reply),
     }
     context.discard();
     Ok(())
@@ -108,7 +109,7 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcom
 struct CommittedTransaction {
     tape: Tape,
     /// Each command; none where it is still to run.
-    ran: Vec<Option<ExecutedCommand>>,
+    executed: Vec<Option<ExecutedCommand>>,
     /// The database behind each command, where they are shown.
     databases: Vec<u32>,
     /// When the last command ended.
@@ -133,27 +134,27 @@ impl CommittedTransaction {
     /// Runs all commands that work on keys, as one transaction. None where a watched key was changed.
     fn commit(
         context: &mut Context<'_>,
-        multi: &CommandQueue,
+        queue: &CommandQueue,
     ) -> Result<Option<CommittedTransaction>, Failure> {
-        context.session.scripts.was_full = multi.runs_scripts && context.is_full()?;
+        context.session.scripts.was_full = queue.runs_scripts && context.is_full()?;
         let watches = std::mem::take(&mut context.session.transaction.watches);
         let shards = watches.iter().map(|watch| watch.shard()).collect();
         let mut store = context.store;
-        store.expect(multi.load());
+        store.expect(queue.load());
         context
             .session
             .scripts
             .begin(store.store().killed_scripts());
         let mut scratch = SessionScratch::<CommittedTransaction>::new(context);
-        let shards = multi.shards.union(shards);
+        let shards = queue.shards.union(shards);
         let result = store.transact_into(shards, &mut scratch, |running, scratch| {
             for watch in &watches {
                 if !running.is_unchanged(watch)? {
                     return Ok(false);
                 }
             }
-            for at in 0..multi.commands.len() {
-                scratch.made.run(scratch.context, multi, at, running)?;
+            for at in 0..queue.commands.len() {
+                scratch.made.run(scratch.context, queue, at, running)?;
             }
             Ok::<_, Failure>(true)
         });
@@ -167,19 +168,19 @@ impl CommittedTransaction {
     fn run(
         &mut self,
         context: &mut Context<'_>,
-        multi: &CommandQueue,
+        queue: &CommandQueue,
         at: usize,
         running: &Running<'_, '_>,
     ) -> Result<(), Failure> {
-        let queued = &multi.commands[at];
+        let queued = &queue.commands[at];
         if context.shows {
             self.databases.push(context.session.database);
         }
         if !queued.inside {
-            self.ran.push(None);
+            self.executed.push(None);
             return Ok(());
         }
-        let arguments = multi.arguments(queued);
+        let arguments = queue.arguments(queued);
         let from = self.tape.position();
         running.renew(&mut self.savepoint);
         let start = self.ended.unwrap_or_else(Instant::now);
@@ -213,7 +214,7 @@ impl CommittedTransaction {
         if let Some(database) = self.databases.get_mut(at) {
             *database = inner.session.database;
         }
-        self.ran.push(Some(ExecutedCommand {
+        self.executed.push(Some(ExecutedCommand {
             reply: (from, self.tape.position()),
             time: now.duration_since(start),
             error,
@@ -223,75 +224,90 @@ impl CommittedTransaction {
     }
 
     /// Writes the replies, and runs the commands that are not part of the transaction.
-    fn tell(self, context: &mut Context<'_>, multi: &CommandQueue, reply: &mut dyn Reply) {
+    fn write_replies(self, context: &mut Context<'_>, queue: &CommandQueue, reply: &mut dyn Reply) {
         // Where replies are not sent, confirmations of subscriptions are, without the array around them.
         let (silent, mut confirms) = (context.session.replies.mode != ReplyMode::On, false);
         if !silent {
-            reply.array(multi.commands.len());
+            reply.array(queue.commands.len());
         }
-        for (at, (queued, ran)) in multi.commands.iter().zip(self.ran).enumerate() {
-            if let Some(ran) = ran {
+        for (at, (queued, executed)) in queue.commands.iter().zip(self.executed).enumerate() {
+            if let Some(executed) = executed {
                 if !silent {
-                    self.tape.play(ran.reply.0, ran.reply.1, reply);
+                    let (from, to) = executed.reply;
+                    self.tape.play(from, to, reply);
                 }
-                context.count_one(queued.command, ran.time, ran.error.is_some());
-                context.count_ran(&ran.lap);
-                if let Some(error) = ran.error {
-                    context.count_error(error.text());
-                }
-                note_latency(context, queued.command, ran.time);
-                note_slow_trace(context, &ran.lap.trace);
-                if is_slow(context, ran.time) {
-                    note_slow(context, queued.command, &multi.arguments(queued), ran.time);
-                }
-                if let Some(database) = self.databases.get(at) {
-                    let arguments = multi.arguments(queued);
-                    show_to_monitors(
-                        context,
-                        Sender::Client,
-                        *database,
-                        queued.command,
-                        &arguments,
-                    );
-                    show_trace(context, &ran.lap.trace);
-                }
+                let database = self.databases.get(at).copied();
+                executed.report(context, queue, queued, database);
                 continue;
             }
-            let arguments = multi.arguments(queued);
-            let start = Instant::now();
+            let arguments = queue.arguments(queued);
             let mut unsent = Tape::default();
-            let told: &mut dyn Reply = if silent { &mut unsent } else { reply };
+            let written: &mut dyn Reply = if silent { &mut unsent } else { reply };
             context.session.replies.confirms = false;
-            let outcome = context.handler_of(queued.command)(context, &arguments, told);
-            let time = start.elapsed();
-            context.count_one(queued.command, time, outcome.is_err());
-            context.session.activity.counters.commands += 1;
-            match outcome {
-                Ok(()) => {}
-                Err(failure) => {
-                    // A transaction that is committed cannot wait any more.
-                    let error = failure.into_error();
-                    context.count_error(error.text());
-                    error.write(told);
-                }
-            }
+            run_after_commit(context, queued.command, &arguments, written);
             if silent && context.session.replies.confirms {
                 confirms = true;
                 unsent.play_all(reply);
             }
-            note_latency(context, queued.command, time);
-            note_slow(context, queued.command, &arguments, time);
-            if context.shows {
-                let database = context.session.database;
-                show_to_monitors(
-                    context,
-                    Sender::Client,
-                    database,
-                    queued.command,
-                    &arguments,
-                );
-            }
         }
         context.session.replies.confirms = confirms;
+    }
+}
+
+impl ExecutedCommand {
+    /// Counts it, and reports it where it took long or is to be shown, with the database that was chosen after it.
+    fn report(
+        self,
+        context: &mut Context<'_>,
+        queue: &CommandQueue,
+        queued: &QueuedCommand,
+        shown: Option<u32>,
+    ) {
+        let command = queued.command;
+        context.count_one(command, self.time, self.error.is_some());
+        context.count_ran(&self.lap);
+        if let Some(error) = self.error {
+            context.count_error(error.text());
+        }
+        note_latency(context, command, self.time);
+        note_slow_trace(context, &self.lap.trace);
+        let took_long = is_slow(context, self.time);
+        if !took_long && shown.is_none() {
+            return;
+        }
+        let arguments = queue.arguments(queued);
+        if took_long {
+            note_slow(context, command, &arguments, self.time);
+        }
+        if let Some(database) = shown {
+            show_to_monitors(context, Sender::Client, database, command, &arguments);
+            show_trace(context, &self.lap.trace);
+        }
+    }
+}
+
+/// Runs a command that is no part of the transaction.
+fn run_after_commit(
+    context: &mut Context<'_>,
+    command: &'static Command,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) {
+    let start = Instant::now();
+    let outcome = context.handler_of(command)(context, arguments, reply);
+    let time = start.elapsed();
+    context.count_one(command, time, outcome.is_err());
+    context.session.activity.counters.commands += 1;
+    if let Err(failure) = outcome {
+        // A transaction that is committed cannot wait any more.
+        let error = failure.into_error();
+        context.count_error(error.text());
+        error.write(reply);
+    }
+    note_latency(context, command, time);
+    note_slow(context, command, arguments, time);
+    if context.shows {
+        let database = context.session.database;
+        show_to_monitors(context, Sender::Client, database, command, arguments);
     }
 }
