@@ -109,10 +109,12 @@ pub fn resolve_name(arguments: &[&[u8]]) -> Result<&'static Command, CommandErro
 
 /// A container's subcommand, in any case.
 fn subcommand(container: &Command, name: &[u8]) -> Option<&'static Command> {
-    container
-        .subcommands
-        .iter()
-        .find(|command| command.short_name().as_bytes().eq_ignore_ascii_case(name))
+    // Its full name is the container's, a bar, and its own.
+    let own = container.name.len() + 1;
+    container.subcommands.iter().find(|command| {
+        let own_name = command.name.as_bytes().get(own..);
+        own_name.is_some_and(|own_name| own_name.eq_ignore_ascii_case(name))
+    })
 }
 
 const fn named(name: &str) -> &'static Command {
