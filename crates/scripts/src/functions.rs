@@ -170,9 +170,14 @@ pub(crate) fn load(
 }
 
 /// Pushes a function of a library, which is then about to be called.
-pub(crate) fn push(state: &mut State<'_>, globals: LibraryGlobals, function: RegistryKey) {
+pub(crate) fn push(
+    state: &mut State<'_>,
+    workspace: &Workspace,
+    globals: LibraryGlobals,
+    function: RegistryKey,
+) {
     show_globals(state, globals, globals.while_running);
-    Workspace::of(state).proxies.push_globals(state);
+    workspace.proxies.push_globals(state);
     for name in [b"KEYS", b"ARGV"] {
         state.push_bytes(name);
         state.push_nil();

@@ -2,12 +2,12 @@
 
 use std::ffi::CStr;
 
-use crate::state::{Body, State, entry, lua_CFunction};
+use crate::state::{Body, Entry, State, entry};
 
 /// A function, and the bounds of one call of it.
 pub(crate) struct Function {
     pub(crate) name: &'static CStr,
-    pub(crate) function: lua_CFunction,
+    pub(crate) entry: Entry,
     pub(crate) bounds: Bounds,
 }
 
@@ -45,7 +45,7 @@ pub(crate) enum Memory {
 pub(crate) const fn constant<F: Body>(name: &'static CStr, function: F) -> Function {
     Function {
         name,
-        function: entry(function),
+        entry: entry(function),
         bounds: Bounds {
             cost: "constant",
             interruption: Interruption::EndsAtOnce,
@@ -63,7 +63,7 @@ pub(crate) const fn asked<F: Body>(
 ) -> Function {
     Function {
         name,
-        function: entry(function),
+        entry: entry(function),
         bounds: Bounds {
             cost,
             interruption: Interruption::Asked,
@@ -81,7 +81,7 @@ pub(crate) const fn bounded<F: Body>(
 ) -> Function {
     Function {
         name,
-        function: entry(function),
+        entry: entry(function),
         bounds: Bounds {
             cost,
             interruption: Interruption::Bounded,
@@ -92,8 +92,8 @@ pub(crate) const fn bounded<F: Body>(
 
 /// Adds functions to the table on top.
 pub(crate) fn add(state: &mut State<'_>, functions: &[Function]) {
-    for Function { name, function, .. } in functions {
-        state.push_native(*function);
+    for Function { name, entry, .. } in functions {
+        state.push_entry(*entry);
         state.set_field(-2, name);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
+use std::ops::Range;
 
 use undercroft_commands::reply::Tape;
 
@@ -36,8 +37,10 @@ pub(crate) struct Workspace {
 pub(crate) struct Command {
     /// Its arguments, which lie in values on Lua's stack and in `digits`.
     pub(crate) arguments: Vec<&'static [u8]>,
-    /// Numbers among them.
+    /// The digits of numbers among them.
     pub(crate) digits: Vec<u8>,
+    /// Which arguments these are, and where their digits are.
+    pub(crate) numbers: Vec<(usize, Range<usize>)>,
     pub(crate) reply: Tape,
 }
 

@@ -12,7 +12,9 @@ use crate::libraries::parser;
 use crate::libraries::workspace::Workspace;
 use crate::sandbox::unguarded::{self, UnguardedGlobals};
 use crate::sandbox::{self, GlobalReads};
-use crate::state::{COUNTED, GLOBALS, OUT_OF_MEMORY, RegistryKey, RunStatus, State, Status};
+use crate::state::{
+    COUNTED, GLOBALS, HoldsContext, OUT_OF_MEMORY, RegistryKey, RunStatus, State, Status,
+};
 use crate::values::reply_writer::ReplyWriter;
 
 /// A compiled script, or a function of a library.
@@ -36,6 +38,7 @@ pub(super) struct RunKeys {
 
 /// A task, and its outcome. Nothing in it needs to be dropped.
 pub(super) struct Job<'a> {
+    pub(super) workspace: &'a Workspace,
     pub(super) keys: &'a mut RunKeys,
     pub(super) script: &'a Script,
     pub(super) called: Option<&'a ScriptArguments<'a>>,
@@ -73,7 +76,7 @@ pub(super) fn prepare(state: &mut State<'_>, keys: &mut RunKeys) {
 
 /// Compiles a job's script.
 pub(super) fn compile(state: &mut State<'_>, job: &mut Job<'_>) {
-    sandbox::use_globals(state);
+    sandbox::use_globals(state, job.workspace);
     state.push_bytes(b"@user_script");
     if parser::load_program(state, job.script.program(), parser::PROGRAM_MAX) != Status::DONE {
         state.keep_error();
@@ -98,8 +101,9 @@ pub(super) fn load(state: &mut State<'_>, job: &mut Job<'_>) {
 }
 
 /// Runs a job's script, and writes its reply.
+#[inline]
 pub(super) fn run(state: &mut State<'_>, job: &mut Job<'_>) {
-    let context = state.context();
+    let context = job.workspace.context();
     let (Some(called), Some(compiled)) = (job.called, job.compiled) else {
         context.set_error(b"it is not compiled");
         job.outcome = Outcome::Failed;
@@ -107,7 +111,7 @@ pub(super) fn run(state: &mut State<'_>, job: &mut Job<'_>) {
     };
     state.push_kept(job.keys.handler);
     let handler = state.top();
-    let arguments = push_called(state, job.keys, compiled, called);
+    let arguments = push_called(state, job, compiled, called);
     if state.call_protected(arguments, 1, handler) != Status::DONE {
         let name = called.function.unwrap_or(job.script.sha().as_bytes());
         job.outcome = keep_raised(state, name);
@@ -126,27 +130,28 @@ pub(super) fn run(state: &mut State<'_>, job: &mut Job<'_>) {
 }
 
 /// Pushes the function to call and its arguments. Returns the number of arguments.
+#[inline]
 fn push_called(
     state: &mut State<'_>,
-    keys: &mut RunKeys,
+    job: &mut Job<'_>,
     Compiled { function, reads }: Compiled,
     called: &ScriptArguments<'_>,
 ) -> c_int {
     if let Some(reads) = reads {
-        let globals = &mut keys.unguarded;
+        let globals = &mut job.keys.unguarded;
         unguarded::set_texts(state, globals, reads, called.keys, called.arguments);
         state.push_kept(function);
         return 0;
     }
-    sandbox::use_globals(state);
+    sandbox::use_globals(state, job.workspace);
     if called.function.is_some() {
-        functions::push(state, keys.functions, function);
+        functions::push(state, job.workspace, job.keys.functions, function);
         push_texts(state, called.keys);
         push_texts(state, called.arguments);
         return 2;
     }
-    set_texts(state, b"KEYS", called.keys);
-    set_texts(state, b"ARGV", called.arguments);
+    set_texts(state, job.workspace, b"KEYS", called.keys);
+    set_texts(state, job.workspace, b"ARGV", called.arguments);
     state.push_kept(function);
     // An earlier run may have set another environment.
     state.push_value(GLOBALS);
@@ -155,6 +160,7 @@ fn push_called(
 }
 
 /// Keeps the text of the error on top, which a script has raised.
+#[cold]
 fn keep_raised(state: &mut State<'_>, name: &[u8]) -> Outcome {
     let context = state.context();
     if context.status.get() == RunStatus::OutOfMemory {
@@ -192,8 +198,8 @@ fn keep_raised(state: &mut State<'_>, name: &[u8]) -> Outcome {
 }
 
 /// Sets a global to a table of texts.
-fn set_texts(state: &mut State<'_>, name: &[u8], texts: &[&[u8]]) {
-    Workspace::of(state).proxies.push_globals(state);
+fn set_texts(state: &mut State<'_>, workspace: &Workspace, name: &[u8], texts: &[&[u8]]) {
+    workspace.proxies.push_globals(state);
     state.push_bytes(name);
     push_texts(state, texts);
     state.raw_set(-3);

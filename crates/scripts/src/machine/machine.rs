@@ -91,6 +91,7 @@ impl Machine {
     }
 
     /// The last error, after some words.
+    #[cold]
     fn last_error(&self, words: &[u8]) -> CommandError {
         self.context()
             .read_error(|text| CommandError::from_parts(&[words, text]))
@@ -103,7 +104,8 @@ impl Machine {
         unsafe { &mut *workspace.command() }.reply.trim();
         workspace.context().clear_scratch();
         self.interpreter.clear_stack();
-        if workspace.is_tuned.replace(false) {
+        if workspace.is_tuned.get() {
+            workspace.is_tuned.set(false);
             self.interpreter.collect(Collection::Restart, 0);
             self.interpreter.collect(Collection::SetPause, PAUSE);
             self.interpreter
@@ -131,11 +133,13 @@ impl Machine {
             return Ok(());
         }
         self.limit(limits);
-        let (interpreter, context) = (&self.interpreter, self.interpreter.workspace().context());
+        let (interpreter, workspace) = (&self.interpreter, self.interpreter.workspace());
+        let context = workspace.context();
         let deadline = limits.time.map(Deadline::after);
         let too_late = &b"it takes longer than a script may run"[..];
         context.deadline.set(deadline.map(|at| (at, too_late)));
         let mut job = Job {
+            workspace,
             keys: &mut self.keys,
             script,
             called: None,
@@ -171,6 +175,7 @@ impl Machine {
     }
 
     /// Compiles the function to call, unless it is compiled already, and asks the host meanwhile whether to go on.
+    #[inline]
     fn compile_to_run(
         &mut self,
         script: &Script,
@@ -212,12 +217,14 @@ impl Machine {
             return Ok(copied(registered));
         }
         self.limit(limits);
-        let context = self.interpreter.workspace().context();
+        let workspace = self.interpreter.workspace();
+        let context = workspace.context();
         let deadline = Deadline::after(functions::LOAD_TIME);
         let too_late = &b"ERR FUNCTION LOAD timeout"[..];
         context.deadline.set(Some((deadline, too_late)));
         context.stack_start.set((&raw const library).addr());
         let mut job = Job {
+            workspace,
             keys: &mut self.keys,
             script: library,
             called: None,
@@ -230,7 +237,7 @@ impl Machine {
         let outcome = job.outcome;
         context.memory.limit.set(usize::MAX);
         context.deadline.set(None);
-        let registered = self.interpreter.workspace().registrations.end();
+        let registered = workspace.registrations.end();
         self.clear();
         let words: &[u8] = match outcome {
             _ if status != Status::DONE => {
@@ -267,7 +274,8 @@ impl Machine {
 
 /// Running.
 impl Machine {
-    /// Runs a script and writes what it returns.
+    /// Runs a script and writes its result.
+    #[inline]
     pub(crate) fn run(
         &mut self,
         script: &Script,
@@ -285,6 +293,7 @@ impl Machine {
         workspace.json.reset();
         let run = self.keys.run;
         let mut job = Job {
+            workspace,
             keys: &mut self.keys,
             script,
             called: Some(called),
@@ -320,6 +329,7 @@ impl Machine {
     }
 
     /// The error of a run that did not end with an error of the script's own.
+    #[cold]
     fn error_in(&self, script: &Script, called: &ScriptArguments<'_>) -> ScriptError {
         let name = called.function.unwrap_or(script.sha().as_bytes());
         let error = self.context().read_error(|text| {

@@ -38,9 +38,7 @@ fn walk(state: &mut State<'_>, walked: &mut Walk) {
         }
     }
     if kind == Kind::FUNCTION {
-        if let Some(function) = state.native(-1) {
-            walked.functions.insert(function as usize);
-        }
+        walked.functions.extend(state.native_address(-1));
         assert!(state.is_native(-1), "no library is written in Lua");
         for number in 1.. {
             if !state.push_upvalue(-1, number) {
@@ -84,7 +82,7 @@ fn no_function_is_reached_that_is_not_in_the_table() {
             functions.map(move |function| (library.name, function))
         })
     };
-    let known: BTreeSet<usize> = all().map(|(_, known)| known.function as usize).collect();
+    let known: BTreeSet<usize> = all().map(|(_, known)| known.entry.address()).collect();
     let unknown: Vec<_> = walked.functions.difference(&known).collect();
     assert!(
         unknown.is_empty(),
@@ -93,7 +91,7 @@ fn no_function_is_reached_that_is_not_in_the_table() {
     // The walk came to every function that has a name.
     let named = LIBRARIES.iter().flat_map(|library| library.functions);
     for function in named {
-        let address = function.function as usize;
+        let address = function.entry.address();
         assert!(walked.functions.contains(&address), "{:?}", function.name);
     }
 }

@@ -21,8 +21,8 @@ use crate::state::{GLOBALS, RegistryKey, State};
 
 /// Sets the globals to those of all scripts: the last one may have set others.
 #[inline]
-pub(crate) fn use_globals(state: &mut State<'_>) {
-    state.push_kept(Workspace::of(state).proxies.globals());
+pub(crate) fn use_globals(state: &mut State<'_>, workspace: &Workspace) {
+    state.push_kept(workspace.proxies.globals());
     state.set_globals();
 }
 

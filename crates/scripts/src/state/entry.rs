@@ -13,12 +13,23 @@ pub(crate) trait Body: Fn(&mut State<'_>) -> c_int + Copy {}
 
 impl<F: Fn(&mut State<'_>) -> c_int + Copy> Body for F {}
 
-/// The function of C by which Lua calls a function.
-pub(crate) const fn entry<F: Body>(_body: F) -> lua_CFunction {
+/// The function of C by which Lua calls a function of this crate.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry(pub(super) lua_CFunction);
+
+/// Returns the entry of a function.
+pub(crate) const fn entry<F: Body>(_body: F) -> Entry {
     const {
         assert!(size_of::<F>() == 0, "captures nothing");
     }
-    enter::<F>
+    Entry(enter::<F>)
+}
+
+#[cfg(test)]
+impl Entry {
+    pub(crate) fn address(self) -> usize {
+        self.0 as usize
+    }
 }
 
 /// Calls a function of no size. It is not inlined, so that it has one address, by which a test knows the function.
@@ -36,16 +47,16 @@ unsafe extern "C-unwind" fn enter<F: Body>(lua: *mut lua_State) -> c_int {
 impl State<'_> {
     /// Pushes a function.
     pub(crate) fn push_function<F: Body>(&self, body: F) {
-        self.push_native(entry(body));
+        self.push_entry(entry(body));
     }
 
     /// Pushes a function whose upvalues are the values on top, which are taken off.
     pub(crate) fn push_closure<F: Body>(&mut self, body: F, upvalues: c_int) {
-        lua!(self, lua_pushcclosure, entry(body), upvalues);
+        lua!(self, lua_pushcclosure, entry(body).0, upvalues);
     }
 
-    /// Pushes what [`entry`] has made of a function.
-    pub(crate) fn push_native(&self, function: lua_CFunction) {
-        lua!(self, lua_pushcclosure, function, 0);
+    /// Pushes the function that an entry calls.
+    pub(crate) fn push_entry(&self, entry: Entry) {
+        lua!(self, lua_pushcclosure, entry.0, 0);
     }
 }

@@ -7,6 +7,7 @@ use mlua_sys::{lua_State, lua_close, lua_newstate};
 
 use super::calls::{Collection, Status};
 use super::context::Context;
+use super::entry::Entry;
 use super::stack::{RegistryKey, State, lua};
 
 /// What an interpreter is made with.
@@ -68,7 +69,7 @@ impl State<'_> {
         const {
             assert!(size_of::<F>() == 0, "captures nothing");
         }
-        self.push_native(enter_with::<T, F>);
+        self.push_entry(Entry(enter_with::<T, F>));
         self.keep()
     }
 }

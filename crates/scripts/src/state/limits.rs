@@ -92,7 +92,9 @@ fn hook(state: &State<'_>) {
 
 /// Time.
 impl State<'_> {
-    /// Raises an error where the script has to end: for functions that may take long by themselves.
+    /// Raises an error where the script has to end: for functions that may take long by themselves. They call it rarely.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn check_time(&self) {
         hook(self);
     }
@@ -143,24 +145,38 @@ const STEPS: usize = 65_536;
 /// Bytes that are copied or looked at in a step.
 const STEP_BYTES: usize = 16;
 
-/// Steps.
-impl State<'_> {
-    /// Counts steps of a function, whatever it does. Raises an error where the script has to end.
+/// Steps, for functions that have the context at hand.
+impl Context {
+    /// Counts steps of a function. Raises an error where the script has to end.
     #[inline]
-    pub(crate) fn spend(&self, steps: usize) {
-        let context = self.context();
-        let spent = context.spent.get().saturating_add(steps);
-        context.spent.set(spent);
+    pub(crate) fn spend(&self, state: &State<'_>, steps: usize) {
+        let spent = self.spent.get().saturating_add(steps);
+        self.spent.set(spent);
         if spent >= STEPS {
-            context.spent.set(0);
-            self.check_time();
+            self.spent.set(0);
+            state.check_time();
         }
     }
 
     /// The same for bytes.
     #[inline]
+    pub(crate) fn spend_bytes(&self, state: &State<'_>, bytes: usize) {
+        self.spend(state, 1 + bytes / STEP_BYTES);
+    }
+}
+
+/// Steps.
+impl State<'_> {
+    /// Counts steps of a function, whatever it does. Raises an error where the script has to end.
+    #[inline]
+    pub(crate) fn spend(&self, steps: usize) {
+        self.context().spend(self, steps);
+    }
+
+    /// The same for bytes.
+    #[inline]
     pub(crate) fn spend_bytes(&self, bytes: usize) {
-        self.spend(1 + bytes / STEP_BYTES);
+        self.context().spend_bytes(self, bytes);
     }
 
     /// Raises an error where functions of C that call one another, by way of scripts, take too much of the thread's

@@ -88,6 +88,7 @@ impl Pool {
     ///
     /// # Safety
     /// `place` is null, or a block of this pool of `old` bytes.
+    #[inline]
     pub(super) unsafe fn resize(&self, place: *mut u8, old: usize, new: usize) -> *mut u8 {
         if new == 0 {
             if !place.is_null() {
@@ -97,36 +98,48 @@ impl Pool {
             }
             return null_mut();
         }
-        let old = if place.is_null() { 0 } else { old };
-        let used = self.used.get() - old + new;
-        if new > old && used.saturating_add(self.extra.get()) > self.limit.get()
-            || new > isize::MAX as usize - GRAIN
-        {
+        if !place.is_null() {
+            // SAFETY: as the caller says.
+            return unsafe { self.move_block(place, old, new) };
+        }
+        if new > BLOCK_MAX || !self.has_room(new) {
             return null_mut();
         }
-        let found = match old {
-            0 => self.take(new),
-            _ if old <= SMALL_MAX && new <= SMALL_MAX && size_class(old) == size_class(new) => {
-                place
-            }
-            _ if old > SMALL_MAX && new > SMALL_MAX => {
-                // SAFETY: `take` has it from `alloc`, with this layout; `new` is not 0 and not too large.
-                unsafe { realloc(place, large_layout(old), new) }
-            }
-            _ => {
-                let found = self.take(new);
-                if !found.is_null() {
-                    // SAFETY: the blocks are of these sizes at least, and are not the same.
-                    unsafe {
-                        place.copy_to_nonoverlapping(found, old.min(new));
-                        self.give_back(place, old);
-                    }
+        let found = self.take(new);
+        if !found.is_null() {
+            self.used.set(self.used.get() + new);
+        }
+        found
+    }
+
+    /// Resizes a block.
+    ///
+    /// # Safety
+    /// `place` is a block of this pool of `old` bytes, and `new` is not 0.
+    #[inline(never)]
+    unsafe fn move_block(&self, place: *mut u8, old: usize, new: usize) -> *mut u8 {
+        if new > BLOCK_MAX || new > old && !self.has_room(new - old) {
+            return null_mut();
+        }
+        let (was_small, is_small) = (old <= SMALL_MAX, new <= SMALL_MAX);
+        let found = if was_small && is_small && size_class(old) == size_class(new) {
+            place
+        } else if !was_small && !is_small {
+            // SAFETY: `take` has it from `alloc`, with this layout; `new` is not 0 and not too large.
+            unsafe { realloc(place, large_layout(old), new) }
+        } else {
+            let found = self.take(new);
+            if !found.is_null() {
+                // SAFETY: the blocks are of these sizes at least, and are not the same.
+                unsafe {
+                    place.copy_to_nonoverlapping(found, old.min(new));
+                    self.give_back(place, old);
                 }
-                found
             }
+            found
         };
         if !found.is_null() {
-            self.used.set(used);
+            self.used.set(self.used.get() - old + new);
         }
         found
     }
@@ -135,17 +148,22 @@ impl Pool {
     #[inline]
     fn take(&self, size: usize) -> *mut u8 {
         if size > SMALL_MAX {
-            // SAFETY: the layout is not empty.
-            return unsafe { alloc(large_layout(size)) };
+            return take_large(size);
         }
-        let class = size_class(size);
-        let first = self.free[class].get();
-        if !first.is_null() {
-            // SAFETY: in the first word of a free block is the next one.
-            self.free[class].set(unsafe { first.cast::<*mut u8>().read() });
-            return first;
+        let free = &self.free[size_class(size)];
+        let first = free.get();
+        if first.is_null() {
+            return self.cut(size);
         }
-        let size = (class + 1) * GRAIN;
+        // SAFETY: in the first word of a free block is the next one.
+        free.set(unsafe { first.cast::<*mut u8>().read() });
+        first
+    }
+
+    /// Cuts a small block from the last chunk, or a new one.
+    #[inline(never)]
+    fn cut(&self, size: usize) -> *mut u8 {
+        let size = (size_class(size) + 1) * GRAIN;
         if self.left.get() < size && !self.add_chunk() {
             return null_mut();
         }
@@ -163,8 +181,8 @@ impl Pool {
     #[inline]
     unsafe fn give_back(&self, place: *mut u8, size: usize) {
         if size > SMALL_MAX {
-            // SAFETY: `take` has it from `alloc`, with this layout.
-            return unsafe { dealloc(place, large_layout(size)) };
+            // SAFETY: as the caller says.
+            return unsafe { give_back_large(place, size) };
         }
         let free = &self.free[size_class(size)];
         // SAFETY: a block has room for a pointer, and is aligned for it.
@@ -188,12 +206,31 @@ impl Pool {
     }
 }
 
-/// The layout of a block that is not small. `resize` gives none that is larger than a layout can be.
+/// The largest block: the layout of a larger one could not be rounded up.
+const BLOCK_MAX: usize = isize::MAX as usize - GRAIN;
+
+/// The layout of a block that is not small, of [`BLOCK_MAX`] bytes at most.
 fn large_layout(size: usize) -> Layout {
     match Layout::from_size_align(size, GRAIN) {
         Ok(layout) => layout,
         Err(_) => unreachable!("refused"),
     }
+}
+
+#[inline(never)]
+fn take_large(size: usize) -> *mut u8 {
+    // SAFETY: the layout is not empty.
+    unsafe { alloc(large_layout(size)) }
+}
+
+/// Gives a block back to the system.
+///
+/// # Safety
+/// [`take_large`] has given it, with this size, and nothing uses it any more.
+#[inline(never)]
+unsafe fn give_back_large(place: *mut u8, size: usize) {
+    // SAFETY: as the caller says.
+    unsafe { dealloc(place, large_layout(size)) };
 }
 
 impl Drop for Pool {

@@ -26,6 +26,7 @@ impl State<'_> {
     }
 
     /// Raises an error table.
+    #[cold]
     pub(crate) fn raise(&self, text: &[u8]) -> ! {
         self.push_error(text);
         self.raise_top()
@@ -35,22 +36,26 @@ impl State<'_> {
 /// Errors that are texts, as those of Lua's own libraries.
 impl State<'_> {
     /// Raises the value on top.
+    #[cold]
     pub(crate) fn raise_top(&self) -> ! {
         lua!(self, lua_error)
     }
 
     /// Raises a text as it is.
+    #[cold]
     pub(crate) fn raise_text(&self, text: &[u8]) -> ! {
         self.push_bytes(text);
         self.raise_top()
     }
 
     /// Raises a text with the place of the line that called in front.
+    #[cold]
     pub(crate) fn raise_here(&self, text: &[u8]) -> ! {
         self.raise_joined(&[text])
     }
 
     /// Raises the parts of a text, with the place in front.
+    #[cold]
     pub(crate) fn raise_joined(&self, parts: &[&[u8]]) -> ! {
         self.push_location(1);
         for part in parts {
@@ -67,12 +72,14 @@ impl State<'_> {
     }
 
     /// Raises an error that names an argument.
+    #[cold]
     pub(crate) fn raise_argument(&self, index: c_int, problem: &CStr) -> ! {
         lua!(self, luaL_argerror, index, problem.as_ptr());
         unreachable!("raised");
     }
 
     /// The same, with a text of which so many parts are on top.
+    #[cold]
     pub(crate) fn raise_argument_joined(&self, index: c_int, parts: c_int) -> ! {
         lua!(self, lua_concat, parts);
         let problem = lua!(self, lua_tolstring, -1, std::ptr::null_mut());

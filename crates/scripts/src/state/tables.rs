@@ -125,8 +125,8 @@ impl State<'_> {
         lua!(self, lua_getfenv, index);
     }
 
-    /// The function of Rust or C at an index.
-    pub(crate) fn native(&self, index: c_int) -> Option<mlua_sys::lua_CFunction> {
-        lua!(self, lua_tocfunction, index)
+    /// The address of the function of Rust or C at an index.
+    pub(crate) fn native_address(&self, index: c_int) -> Option<usize> {
+        lua!(self, lua_tocfunction, index).map(|function| function as usize)
     }
 }

@@ -7,7 +7,7 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
-use crate::state::State;
+use crate::state::{Context, State};
 
 /// Bytes that lie on the stack.
 const SMALL: usize = 256;
@@ -17,6 +17,7 @@ const PIECE: usize = 1 << 20;
 /// A text. While it borrows the state, the place on Lua's stack that keeps its memory stays where it is.
 pub(crate) struct Buffer<'s> {
     state: &'s State<'s>,
+    context: &'s Context,
     /// Where on Lua's stack the memory is kept.
     slot: c_int,
     /// Null while the text is in `small`.
@@ -32,6 +33,7 @@ impl<'s> Buffer<'s> {
         state.push_nil();
         Buffer {
             state,
+            context: state.context(),
             slot: state.top(),
             large: null_mut(),
             length: 0,
@@ -73,7 +75,7 @@ impl<'s> Buffer<'s> {
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         self.reserve(bytes.len());
         for piece in bytes.chunks(PIECE) {
-            self.state.spend_bytes(piece.len());
+            self.context.spend_bytes(self.state, piece.len());
             // SAFETY: there is room for all pieces.
             unsafe { self.put(piece) };
         }
@@ -104,7 +106,7 @@ impl<'s> Buffer<'s> {
     pub(crate) fn add_mapped(
         &mut self,
         bytes: impl ExactSizeIterator<Item = u8>,
-        map: fn(u8) -> u8,
+        map: impl Fn(u8) -> u8,
     ) {
         const PART: usize = 4096;
         self.reserve(bytes.len());
@@ -118,7 +120,7 @@ impl<'s> Buffer<'s> {
             if length == 0 {
                 return;
             }
-            self.state.spend_bytes(length);
+            self.context.spend_bytes(self.state, length);
             self.reserve(length);
             // SAFETY: there is room.
             unsafe { self.put(&part[..length]) };
@@ -151,7 +153,7 @@ impl<'s> Buffer<'s> {
             let whole = there - there % text.len();
             let most = PIECE - PIECE % text.len();
             let piece = whole.min(most).min(end - self.length);
-            self.state.spend_bytes(piece);
+            self.context.spend_bytes(self.state, piece);
             let start = self.start();
             // SAFETY: there is room up to `end`, and the piece ends where the copy begins, or before.
             unsafe {

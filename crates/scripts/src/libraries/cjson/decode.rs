@@ -5,7 +5,7 @@ use std::ptr::null_mut;
 
 use super::settings::{LEVELS_MAX, Settings};
 use crate::libraries::workspace::Workspace;
-use crate::state::State;
+use crate::state::{Context, State};
 
 unsafe extern "C" {
     fn strtod(text: *const c_char, end: *mut *mut c_char) -> f64;
@@ -66,8 +66,10 @@ pub(super) fn decode(state: &mut State<'_>) -> c_int {
     if text.len() > 2 && (text[0] == 0 || text[1] == 0) {
         state.raise_here(b"JSON parser does not support UTF-16 or UTF-32");
     }
-    state.context().clear_scratch();
+    let context = state.context();
+    context.clear_scratch();
     let mut decoder = Decoder {
+        context,
         text,
         at: 0,
         depth: 0,
@@ -91,6 +93,7 @@ fn raise_expected(state: &State<'_>, wanted: &str, found: Lexeme) -> ! {
 /// A text that is being read.
 #[derive(Clone, Copy)]
 struct Decoder<'t> {
+    context: &'t Context,
     /// With a zero at its end.
     text: &'t [u8],
     at: usize,
@@ -118,9 +121,9 @@ impl Decoder<'_> {
 
     /// Reads a token.
     fn next_token(&mut self, state: &State<'_>) -> Lexeme {
-        state.spend(1);
+        self.context.spend(state, 1);
         while matches!(self.byte(0), b' ' | b'\t' | b'\n' | b'\r') {
-            state.spend(1);
+            self.context.spend(state, 1);
             self.at += 1;
         }
         let single = match self.byte(0) {
@@ -202,7 +205,7 @@ impl Decoder<'_> {
             let value = strtod(here, &mut end);
             (value, end.cast_const().offset_from(here) as usize)
         };
-        state.spend(length);
+        self.context.spend(state, length);
         let token = match length {
             0 => Token::Error("invalid number"),
             _ => Token::Number,
@@ -219,10 +222,9 @@ impl Decoder<'_> {
     fn read_string(&mut self, state: &State<'_>) -> Lexeme {
         /// Bytes between two checks of the memory that the text takes.
         const PIECE: usize = 4096;
-        let context = state.context();
-        context.clear_scratch();
+        self.context.clear_scratch();
         // SAFETY: no function that is called here uses it.
-        let out = unsafe { &mut *context.scratch() };
+        let out = unsafe { &mut *self.context.scratch() };
         let at = self.at;
         self.at += 1;
         let mut looked_at = 0;
@@ -230,7 +232,7 @@ impl Decoder<'_> {
             if out.len() >= looked_at + PIECE {
                 looked_at = out.len();
                 state.check_scratch(looked_at + 2 * PIECE);
-                state.spend(PIECE);
+                self.context.spend(state, PIECE);
             }
             let rest = &self.text[self.at..];
             let part = &rest[..rest.len().min(PIECE)];

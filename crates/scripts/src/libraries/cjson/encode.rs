@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use super::settings::{LEVELS_MAX, Settings};
 use crate::libraries::workspace::Workspace;
-use crate::state::{Kind, State, TABLE_WALK};
+use crate::state::{Context, Kind, State, TABLE_WALK};
 use crate::values::numbers::append_general;
 
 /// Bytes that a number, a word or a bracket takes at most, with the marks around it.
@@ -20,6 +20,7 @@ pub(super) fn encode(state: &mut State<'_>) -> c_int {
     let context = state.context();
     context.clear_scratch();
     let mut encoder = Encoder {
+        context,
         // SAFETY: no function that is called while the encoder is used does so, and no script is called.
         out: unsafe { &mut *context.scratch() },
         settings: &Workspace::of(state).json,
@@ -36,6 +37,7 @@ fn raise_unserializable(state: &State<'_>, index: c_int, why: &str) -> ! {
 
 /// A text that is being written. Nothing in it needs to be dropped.
 struct Encoder<'e> {
+    context: &'e Context,
     out: &'e mut Vec<u8>,
     settings: &'e Settings,
 }
@@ -44,7 +46,7 @@ impl Encoder<'_> {
     /// Appends the value on top, which stays.
     fn append(&mut self, state: &mut State<'_>, level: c_int) {
         state.check_scratch(self.out.len() + ITEM);
-        state.spend(1);
+        self.context.spend(state, 1);
         match state.kind(-1) {
             Kind::STRING => self.append_text(state, state.bytes(-1)),
             Kind::NUMBER => self.append_number(state, -1),
@@ -58,7 +60,7 @@ impl Encoder<'_> {
                     let problem = format_args!("Cannot serialise, excessive nesting ({level})");
                     state.raise_formatted(problem);
                 }
-                state.spend(TABLE_WALK);
+                self.context.spend(state, TABLE_WALK);
                 match self.array_length(state) {
                     0 => self.append_object(state, level),
                     length => self.append_array(state, level, length),
@@ -75,7 +77,7 @@ impl Encoder<'_> {
         for piece in text.chunks(PIECE) {
             // A byte becomes six at most.
             state.check_scratch(self.out.len() + piece.len() * 6 + ITEM);
-            state.spend_bytes(piece.len());
+            self.context.spend_bytes(state, piece.len());
             append_piece(self.out, piece);
         }
         self.out.push(b'"');
@@ -99,7 +101,7 @@ impl Encoder<'_> {
         let (mut most, mut items) = (0_i64, 0_i64);
         state.push_nil();
         while state.next(-2) {
-            state.spend(1);
+            self.context.spend(state, 1);
             let number = match state.kind(-2) {
                 Kind::NUMBER => state.number(-2),
                 _ => 0.0,

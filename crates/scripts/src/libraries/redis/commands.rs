@@ -3,7 +3,6 @@
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use smallvec::SmallVec;
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::scripts::CallError;
 
@@ -71,10 +70,15 @@ enum GatheredArguments {
 
 /// Notes where the arguments on the stack lie, which stay there until the command is done.
 fn gather_arguments(state: &State<'_>, command: &mut Command) -> GatheredArguments {
-    command.arguments.clear();
-    command.digits.clear();
-    // Nothing in here raises an error, as no string has to be made.
-    let mut numbers: SmallVec<[(usize, usize, usize); 4]> = SmallVec::new();
+    let Command {
+        arguments,
+        digits,
+        numbers,
+        ..
+    } = command;
+    arguments.clear();
+    digits.clear();
+    numbers.clear();
     let count = state.top();
     if count == 0 {
         return GatheredArguments::Missing;
@@ -84,22 +88,22 @@ fn gather_arguments(state: &State<'_>, command: &mut Command) -> GatheredArgumen
             Kind::STRING => {
                 // SAFETY: the arguments stay on the stack, and are noted anew for the next command.
                 let text = unsafe { state.anchored() }.bytes(index);
-                command.arguments.push(text);
+                arguments.push(text);
             }
             Kind::NUMBER => {
-                let start = command.digits.len();
-                append_general(&mut command.digits, state.number(index), 17);
-                numbers.push((command.arguments.len(), start, command.digits.len()));
-                command.arguments.push(&[]);
+                let start = digits.len();
+                append_general(digits, state.number(index), 17);
+                numbers.push((arguments.len(), start..digits.len()));
+                arguments.push(&[]);
             }
             _ => return GatheredArguments::WrongType,
         }
     }
     // Where the digits lie is known only when all are there.
-    for (index, start, end) in numbers {
-        let digits = &raw const command.digits[start..end];
+    for (index, part) in numbers.drain(..) {
+        let number = &raw const digits[part];
         // SAFETY: the digits stay as they are, too.
-        command.arguments[index] = unsafe { &*digits };
+        arguments[index] = unsafe { &*number };
     }
     GatheredArguments::Valid
 }

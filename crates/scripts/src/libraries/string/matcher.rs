@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use crate::state::State;
+use crate::state::{Context, State};
 
 const CAPTURES_MAX: usize = 32;
 const LEVELS_MAX: u32 = 200;
@@ -18,6 +18,7 @@ const POSITION: isize = -2;
 #[derive(Clone, Copy)]
 pub(super) struct Matcher<'a> {
     state: &'a State<'a>,
+    context: &'a Context,
     pub(super) text: &'a [u8],
     pattern: &'a [u8],
     /// Where each capture begins, and how long it is.
@@ -37,6 +38,7 @@ impl<'a> Matcher<'a> {
         }
         Matcher {
             state,
+            context: state.context(),
             text,
             pattern,
             captures: [(0, UNFINISHED); CAPTURES_MAX],
@@ -56,7 +58,7 @@ impl<'a> Matcher<'a> {
     }
 
     fn count(&self, steps: usize) {
-        self.state.spend(steps);
+        self.context.spend(self.state, steps);
     }
 
     /// Looks for a match of the whole pattern from a place on.
