@@ -1,27 +1,27 @@
-//! What can go wrong with a store, said so that a person can act on it.
+//! The errors of a store, worded so that a person can act on them.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// A structure in the store that does not hold together, found while reading.
+/// An inconsistency in one of the store's structures, found while reading.
 ///
-/// Small and copyable, because reads produce it on the hot path; it becomes
-/// [`Error::Damaged`] only when the shard's counter shows that the read was not
-/// merely torn (R2).
+/// `Fault` is small and `Copy`, because reads produce it on the hot path. It becomes
+/// [`Error::Damaged`] only if the shard's counter shows that the read was not merely torn (R2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Where in the file, in bytes.
+    /// The offset in the file, in bytes.
     pub at: u64,
-    /// What was expected there.
+    /// The value or structure that was expected at that offset.
     pub what: &'static str,
 }
 
-/// What a [`Fault`] says where this process has no memory for what it reads.
+/// The `what` of a [`Fault`] that reports a failed allocation in this process.
 const MEMORY: &str = "memory of this process";
 
 impl Fault {
-    /// This process has no memory for so many bytes of what it reads; becomes [`Error::NoMemory`].
+    /// Returns the fault for a failure to allocate `bytes` bytes of this process' memory while
+    /// reading; it becomes [`Error::NoMemory`].
     #[cold]
     pub fn no_memory(bytes: usize) -> Fault {
         Fault {
@@ -31,109 +31,110 @@ impl Fault {
     }
 }
 
-/// Who holds a lock that could not be had.
+/// The state of the process that holds a contended lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// The owner runs and writes.
+    /// The owner is running and writing.
     Active,
-    /// The owner is stopped (SIGSTOP or a debugger); it may go on at any time.
+    /// The owner is stopped (SIGSTOP or a debugger) and may resume at any time.
     Stopped,
-    /// The owner is dead; a process that may write will recover the shard.
+    /// The owner is dead; the next process with write access recovers the shard.
     Dead,
-    /// This process cannot find out whether the owner lives.
+    /// This process cannot find out whether the owner is alive.
     Unknown,
 }
 
-/// Every error of this crate.
+/// The error type of this crate.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The file is not a store that this build can use; it was not modified.
     NotAStore {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What was expected and what was found.
+        /// Why the file cannot be used: the expected and the actual content.
         reason: String,
     },
-    /// The system refused a call on the store file.
+    /// A system call on the store file failed.
     Io {
-        /// What was being done.
+        /// The operation that failed, such as "opening".
         doing: &'static str,
-        /// The file.
+        /// The path of the store file.
         path: PathBuf,
-        /// The system's answer.
+        /// The error that the system returned.
         source: io::Error,
     },
-    /// A structure inside the store does not hold together.
+    /// A structure inside the store is inconsistent.
     Damaged(Fault),
     /// The store, its file system, or a transaction's undo log is full.
     OutOfMemory,
-    /// This process could not allocate memory for what it read.
+    /// This process could not allocate memory for the data it read.
     NoMemory {
-        /// For so many bytes.
+        /// The number of bytes that could not be allocated.
         bytes: u64,
     },
-    /// A lock was not free within the caller's patience; nothing was changed.
+    /// A lock did not become free within the caller's patience; nothing was changed.
     Busy {
-        /// State of the process that holds the lock.
+        /// The state of the process that holds the lock.
         holder: Holder,
-        /// Its process id, as it wrote it into the process table; 0 if unknown.
+        /// The holder's process id, as recorded in the process table; 0 if unknown.
         pid: u32,
     },
-    /// Another process copies the store, and did so for longer than the caller's patience.
+    /// Another process was copying the store for longer than the caller's patience.
     Copying {
-        /// Its process id; 0 if unknown.
+        /// The process id of the copier; 0 if unknown.
         pid: u32,
     },
-    /// Others changed more of the store than a copy could save, at each attempt.
+    /// Every attempt to copy the store failed because writers changed more of it than the copy
+    /// could save.
     CopyLost {
-        /// How often it was tried.
+        /// The number of attempts.
         attempts: u32,
-        /// Bytes of old content that the last attempt had room for.
+        /// The bytes of old content for which the last attempt had room.
         room: u64,
     },
-    /// The wait for a lock was interrupted by a signal.
+    /// A signal interrupted the wait for a lock.
     Interrupted,
-    /// Somebody has to look after a shard before it is read or changed; see
+    /// A shard is marked: its items must be settled before it can be read or changed. See
     /// [`Transaction::set_mark`](crate::Transaction::set_mark).
     Marked,
     /// The handle maps the store read-only.
     ReadOnly,
-    /// The path no longer names the mapped file: somebody removed or replaced it.
+    /// The path no longer names the mapped file, which was removed or replaced.
     Removed {
-        /// The path by which the store was opened.
+        /// The path with which the store was opened.
         path: PathBuf,
     },
-    /// The store was changed in another boot, or on another machine, and not
-    /// synced: its pages may be of different moments.
+    /// The store was changed during another boot or on another machine and not synced afterwards,
+    /// so its pages may be from different moments.
     Unclean {
-        /// The file.
+        /// The path of the unsynced file.
         path: PathBuf,
     },
-    /// Others changed the store all the time while it was to be synced.
+    /// The sync failed because other processes kept changing the store.
     Unsynced,
-    /// This process may not open the store file any more, and cannot join the
-    /// store without.
+    /// This process is no longer permitted to open the store file, which it must do to join the
+    /// store.
     Forbidden {
-        /// The path by which the store was opened.
+        /// The path under which the store was opened.
         path: PathBuf,
-        /// The system's answer.
+        /// The error with which the system refused the open.
         source: io::Error,
     },
-    /// A message is longer than the store's ring takes.
+    /// A message is longer than the store's ring accepts.
     MessageTooLong {
-        /// Bytes of its name and body.
+        /// The length of the message's name and body together, in bytes.
         length: u64,
-        /// The most there may be of them.
+        /// The greatest length that the ring accepts, in bytes.
         most: u64,
     },
-    /// This process has all its 512 seats in use.
+    /// All 512 seats of this process are in use.
     TooManyWaiters,
     /// A store cannot be created with this capacity.
     Capacity {
-        /// The capacity that was asked for, in bytes.
+        /// The requested capacity, in bytes.
         asked: u64,
-        /// The least and the most that there can be.
+        /// The smallest and the largest capacity allowed, in bytes.
         allowed: (u64, u64),
     },
     /// All 4,096 entries of the process table belong to living processes.
@@ -242,7 +243,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// Says which process keeps the store busy, and what it is doing.
+/// Writes the id of the process that keeps the store busy, and the state of that process.
 fn busy(f: &mut fmt::Formatter<'_>, holder: Holder, pid: u32) -> fmt::Result {
     match holder {
         Holder::Active => write!(f, "the store is busy: process {pid} is writing"),

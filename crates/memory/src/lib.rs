@@ -1,39 +1,39 @@
-//! Crash-safe shared memory: the mapped store file, its process table, locks,
-//! undo logs and heap.
+//! Crash-safe shared memory: the mapped store file, its process table, locks, undo logs and heap.
 //!
-//! A [`Segment`] is one store file mapped into this process. [`Segment::read`]
-//! gives a consistent [`View`] of some shards without a lock;
-//! [`Segment::write`] runs a [`Transaction`], which survives the death of its
-//! process at any instruction: what it changed is either all there or not at
-//! all, as soon as the next process comes by.
+//! A [`Segment`] is one store file mapped into this process. [`Segment::read`] gives a consistent
+//! [`View`] of some shards without a lock. [`Segment::write`] runs a [`Transaction`], which
+//! survives the death of its process at any instruction: the next process to use the store finds
+//! either all of its changes or none.
 //!
-//! This crate knows nothing of what is stored. Its rules (S, L, W, R, H and D) are
-//! numbered in `docs/rules.md`, and the file is drawn in
-//! `docs/file-format.md`. All `unsafe` code of the engine is here.
+//! This crate does not interpret the stored data. Its rules (S, L, W, R, H and D) are numbered in
+//! `docs/rules.md`, and `docs/file-format.md` shows the layout of the file. All `unsafe` code of
+//! the engine is here.
 //!
-//! Its folders, each of which uses only those below it:
+//! The folders of this crate, each of which uses only those below it:
 //!
-//! - `models`: loom models of the places where the order of stores decides.
-//! - `store_file`: creating, opening and syncing a store's file; recovering what a dead process left.
-//! - `inspection`: a store looked at as a whole: checks and figures.
-//! - `copying`: an image of the store at one moment, which stops no writer.
+//! - `models`: loom models of the code in which the order of stores matters.
+//! - `store_file`: creating, opening and syncing a store's file; recovering from dead processes.
+//! - `inspection`: checks and statistics of the entire store.
+//! - `copying`: an image of the store at one moment, taken without stopping writers.
 //! - `messages`: messages between processes, and waking waiters.
 //! - `objects`: large blocks that are filled before they are published, or read in place.
 //! - `writing`: commits, and running a transaction's body until it is committed.
 //! - `allocator`: blocks of shards and arenas.
 //! - `transactions`: locks, logged changes, publishing and rolling back.
 //! - `views`: reading shards, under their locks or without one.
-//! - `locking`: the locks of shards, and recovering what a dead writer left in one.
+//! - `locking`: the locks of shards, and recovering a shard whose writer died.
 //! - `heap`: extents, and the runs of pages in them.
 //! - `undo`: undo logs.
-//! - `segment`: the handle on a mapped store, waiting for locks, words that processes leave for one another.
+//! - `segment`: the handle on a mapped store, waiting for locks, words that processes leave for one
+//!   another.
 //! - `processes`: the process table, lock words, liveness, patience.
-//! - `mapped`: where things lie in the mapped file, and every access to its words.
-//! - `probes`: what tests see and steer.
-//! - `error`: what can go wrong with a store.
+//! - `mapped`: the layout of the mapped file, and every access to its words.
+//! - `probes`: hooks with which tests observe and control the crate.
+//! - `error`: the errors of a store.
 //!
-//! An operation on a store that only this crate uses is a function of its module, `step::run(segment, ...)`, so that a call
-//! names the file that has it; what the crate exports is a method of [`Segment`], whose documentation lists them by file.
+//! An operation that only this crate uses is a function of its module, such as `step::run`, so that
+//! each call names the file that defines it. The operations that the crate exports are methods of
+//! [`Segment`], whose documentation lists them by file.
 
 #[cfg(not(all(
     target_os = "linux",
@@ -109,5 +109,5 @@ pub use views::scratch::{Body, Scratch};
 pub use views::view::{Block, Roots, View};
 pub use writing::reservation::{Need, Shortfall, shortfall};
 
-/// Words in a shard's roots.
+/// The number of words in a shard's roots.
 pub const ROOT_WORDS: usize = layout::shard::ROOT_WORDS as usize;

@@ -1,11 +1,10 @@
-//! Arenas (H4): the memory of one large object each, so that the object moves
-//! to another shard, and goes, in a step that does not depend on its size.
+//! Arenas (H4): each is the memory of one large object, so that the object can be moved to another
+//! shard or freed in a step that does not depend on its size.
 //!
-//! An arena is a run of one page, which has the words of a shard's own slabs
-//! and the list of all other runs of the arena. That page alone names the shard
-//! that the arena belongs to; its runs name the arena. A buried arena is on its
-//! shard's graveyard as a whole: its runs are returned to the heap from there,
-//! one after the other.
+//! An arena is a run of one page, which holds the words of the arena's slabs and the list of all
+//! its other runs. Only that page names the shard to which the arena belongs; the runs name the
+//! arena. A freed arena goes onto its shard's graveyard in one piece, and upkeep returns its runs
+//! to the heap from there one by one.
 
 use crate::error::{Error, Fault};
 use crate::heap::pages::{PageUse, Run};
@@ -17,20 +16,19 @@ use crate::transactions::Transaction;
 use crate::transactions::moved_runs::MovedRun;
 use crate::views::view::View;
 
-/// Bytes of an arena's first page that are in use.
+/// The number of bytes in use in an arena's first page.
 const HEAD: u64 = shard::CLASSES + classes::COUNT as u64 * 8;
 
 impl View<'_> {
-    /// Bytes of memory that an arena takes, whether its blocks use them or not.
-    /// O(1).
+    /// Returns the bytes of memory that an arena takes, whether or not its blocks use them. O(1).
     pub fn arena_bytes(&self, arena: Offset) -> Result<u64, Fault> {
         self.check(arena, PAGE)?;
         let pages = self.mapping.load(arena + shard::PAGES);
         Ok(pages.saturating_mul(PAGE))
     }
 
-    /// A word that is the arena's user's own, and goes with the arena; 0 at
-    /// first.
+    /// Returns a word that the arena's user may set freely and that moves with the arena; initially
+    /// 0.
     pub fn arena_note(&self, arena: Offset) -> Result<u64, Fault> {
         self.check(arena, PAGE)?;
         Ok(self.mapping.load(arena + arena::NOTE))
@@ -38,9 +36,8 @@ impl View<'_> {
 }
 
 impl Transaction<'_> {
-    /// Makes an arena in a shard: memory of its own for a large object. It
-    /// takes a page, and more as blocks are allocated in it. Keep
-    /// [`Pool::arena`] in the object.
+    /// Creates an arena in a shard: separate memory for one large object. The arena takes one page
+    /// at first, and more as blocks are allocated in it. Keep [`Pool::arena`] in the object.
     pub fn create_arena(&mut self, index: usize) -> Result<Pool, Error> {
         let page = self.grant(index.into(), 1, 1)?;
         let mapping = &self.segment.mapping;
@@ -57,9 +54,9 @@ impl Transaction<'_> {
         Ok(Pool::new(index, at))
     }
 
-    /// Gives an arena, with all blocks in it, to another shard of this
-    /// transaction. Returns it as a pool of that shard. O(1), and its blocks
-    /// may be changed on, before the commit as well.
+    /// Moves an arena, with all blocks in it, to another shard of this transaction. Returns the
+    /// arena as a pool of that shard. O(1). The arena's blocks may still be changed afterwards,
+    /// also before the commit.
     pub fn transfer_arena(&mut self, pool: Pool, to: usize) -> Result<Pool, Error> {
         let mapping = &self.segment.mapping;
         let words = mapping.pool_words(pool)?;
@@ -67,8 +64,8 @@ impl Transaction<'_> {
         if !pool.is_arena() || to == pool.shard() {
             return Ok(moved);
         }
-        // As with a single run: the note of an interrupted return may name any
-        // of the arena's pages, of an earlier time.
+        // An interrupted return of shard `to` may still name a page that is now in this arena.
+        // Finish that return first, or it would free the page.
         self.finish_return(to)?;
         let page = mapping.page_of(words);
         let home = self.home(pool);
@@ -95,15 +92,14 @@ impl Transaction<'_> {
         Ok(moved)
     }
 
-    /// Changes the word that [`View::arena_note`] reads.
+    /// Sets the word that [`View::arena_note`] returns.
     pub fn set_arena_note(&mut self, pool: Pool, note: u64) -> Result<(), Error> {
         let words = self.segment.mapping.pool_words(pool)?;
         self.set(self.home(pool), words + arena::NOTE, note)
     }
 
-    /// Frees an arena with all blocks in it, as the last step of the
-    /// transaction. O(1): its memory goes back to the heap in small steps after
-    /// the commit.
+    /// Frees an arena with all blocks in it, as the last step of the transaction. O(1): its memory
+    /// goes back to the heap in small steps after the commit.
     pub fn bury_arena(&mut self, pool: Pool) {
         self.frees.push((pool, pool.arena()));
     }

@@ -1,4 +1,4 @@
-//! The runs of arenas: which log takes their changes, and how they join an arena and leave it (H4).
+//! The runs of arenas: which log records their changes, and how runs join and leave an arena (H4).
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -9,13 +9,13 @@ use crate::mapped::layout::{PAGE, arena, descriptor, shard};
 use crate::probes::fault;
 use crate::transactions::Transaction;
 
-/// The half of a word that names the next run.
+/// The half of a siblings word that names the next run.
 const LOW: u64 = 0xffff_ffff;
 
 impl Transaction<'_> {
-    /// The shard whose log takes changes of a pool: of an arena that this
-    /// transaction moved, the one that it came from, as only within one log is
-    /// the order of undoing certain.
+    /// Returns the shard whose log records changes of a pool. For an arena that this transaction
+    /// moved, it is the shard that the arena came from, because the order of undoing is certain
+    /// only within one log.
     #[inline(always)]
     pub(crate) fn home(&self, pool: Pool) -> usize {
         if !pool.is_arena() || !self.has_moved() {
@@ -32,8 +32,8 @@ impl Transaction<'_> {
         moved.map_or(pool.shard(), |moved| moved.from)
     }
 
-    /// An arena where it is now: what is to be freed was noted where the arena
-    /// was then. Any other pool stays what it is.
+    /// Returns the arena's pool in the shard where the arena is now. The free was queued before the
+    /// arena moved. Any other pool is returned unchanged.
     #[inline(always)]
     pub(crate) fn where_it_is(&self, pool: Pool) -> Result<Pool, Error> {
         if !pool.is_arena() || !self.has_moved() {
@@ -56,7 +56,7 @@ impl Transaction<'_> {
         shard < self.segment.shards() && self.shards().contains(shard)
     }
 
-    /// Makes runs that were just granted to the shard runs of the arena.
+    /// Turns runs that were just granted to the shard into runs of the arena.
     pub(crate) fn join_arena(
         &mut self,
         pool: Pool,
@@ -94,7 +94,7 @@ impl Transaction<'_> {
         self.add(pool.shard(), shard::USED_BYTES, (pages * PAGE) as i64)
     }
 
-    /// Makes a run of the arena one of the shard's.
+    /// Turns a run of the arena into a run of its shard.
     pub(crate) fn leave_arena(&mut self, pool: Pool, page: u64, pages: u64) -> Result<(), Error> {
         let index = self.home(pool);
         let mapping = &self.segment.mapping;

@@ -1,6 +1,5 @@
-//! Blocks for what is made whole (W10): how many of each size are needed is
-//! known before the first is taken, so that up to 64 of them come from a slab
-//! with one entry in the log.
+//! Blocks for a structure that is built in one piece (W10). The number of blocks of each size is
+//! known beforehand, so up to 64 of them are taken from a slab with one log entry.
 
 use crate::error::Error;
 use crate::heap::pool::Pool;
@@ -9,37 +8,37 @@ use crate::mapped::layout::{Offset, PAGE};
 use crate::transactions::Transaction;
 use crate::transactions::rare_state::Missing;
 
-/// Blocks of a pool that one transaction is about to need. Say of all of them
-/// what they are to [hold](Stock::expect), [take](Stock::take) them, and then
-/// [close](Stock::close) it.
+/// A stock of blocks of one pool that a transaction is about to need. First
+/// [announce](Stock::expect) the size of every block, then [take](Stock::take) the blocks, and
+/// finally [close](Stock::close) the stock.
 pub struct Stock {
     pool: Pool,
     shelves: [Shelf; classes::COUNT],
-    /// Bytes that are still to be taken in blocks that need pages of their own.
+    /// The bytes still to be taken in blocks that need pages of their own.
     large: u64,
 }
 
-/// Blocks of one size.
+/// The blocks of one size class.
 #[derive(Clone, Copy, Default)]
 struct Shelf {
-    /// Those that are still to be taken from slabs.
+    /// The number of blocks still to be taken from slabs.
     wanted: u64,
     ready: TakenBlocks,
 }
 
-/// Blocks of a slab that one word of its bit map stands for.
+/// Blocks taken from one slab, all covered by one word of its bitmap.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct TakenBlocks {
-    /// Where the word's first block lies.
+    /// The offset of the first block that the bitmap word covers.
     pub(crate) first: Offset,
-    /// Bytes of each.
+    /// The size of each block, in bytes.
     pub(crate) size: u64,
-    /// Which of them were taken.
+    /// A bit for each block that was taken.
     pub(crate) bits: u64,
 }
 
 impl TakenBlocks {
-    /// The next of the blocks.
+    /// Removes and returns the next block.
     #[inline]
     fn next(&mut self) -> Option<Offset> {
         if self.bits == 0 {
@@ -52,7 +51,7 @@ impl TakenBlocks {
 }
 
 impl Stock {
-    /// No blocks of a pool yet.
+    /// Creates an empty stock of blocks of a pool.
     pub fn new(pool: impl Into<Pool>) -> Stock {
         Stock {
             pool: pool.into(),
@@ -61,18 +60,18 @@ impl Stock {
         }
     }
 
-    /// The pool that the blocks belong to.
+    /// Returns the pool to which the blocks belong.
     pub fn pool(&self) -> Pool {
         self.pool
     }
 
-    /// Counts on a block of at least so many bytes.
+    /// Announces one block of at least `bytes` bytes.
     #[inline]
     pub fn expect(&mut self, bytes: u64) {
         self.expect_many(bytes, 1);
     }
 
-    /// Counts on so many blocks.
+    /// Announces `blocks` blocks of at least `bytes` bytes each.
     pub fn expect_many(&mut self, bytes: u64, blocks: u64) {
         match classes::class_of(bytes) {
             Some(class) => self.shelves[class].wanted += blocks,
@@ -80,7 +79,7 @@ impl Stock {
         }
     }
 
-    /// Bytes of all that was expected and not taken.
+    /// Returns the total size, in bytes, of all blocks that were announced but not yet taken.
     fn wanted(&self) -> u64 {
         let sizes = classes::SIZES.iter().map(|&size| u64::from(size));
         let slabs = self.shelves.iter().zip(sizes);
@@ -88,8 +87,8 @@ impl Stock {
         slabs.sum::<u64>() + self.large
     }
 
-    /// Has the transaction that ran short run again with room for all that is
-    /// still wanted.
+    /// Tells a transaction that ran short how much room its next run needs for all blocks still
+    /// wanted.
     #[cold]
     fn say_what_is_missing(&self, transaction: &mut Transaction<'_>) {
         transaction.rare().missing = Missing {
@@ -98,8 +97,8 @@ impl Stock {
         };
     }
 
-    /// A block of at least so many bytes. One that was not expected, and one
-    /// that needs pages of its own, is allocated by itself. O(1).
+    /// Takes a block of at least `bytes` bytes. Blocks that were not announced and blocks that need
+    /// pages of their own are allocated individually. O(1).
     #[inline]
     pub fn take(&mut self, transaction: &mut Transaction<'_>, bytes: u64) -> Result<Offset, Error> {
         let Some(class) = classes::class_of(bytes) else {
@@ -129,7 +128,7 @@ impl Stock {
         }
     }
 
-    /// Gives back what was expected and not taken.
+    /// Frees the blocks that were set aside but not taken.
     pub fn close(mut self, transaction: &mut Transaction<'_>) {
         for shelf in &mut self.shelves {
             while let Some(at) = shelf.ready.next() {

@@ -1,5 +1,5 @@
-//! Emptying a shard at once (W8, M8): all the memory of its own is left behind, to be freed later without a look at what
-//! is in it; see `flushed_runs.rs`.
+//! Emptying a shard at once (W8, M8): all its memory is left behind in one step and freed later
+//! without looking at its content; see `flushed_runs.rs`.
 
 use std::time::Duration;
 
@@ -11,12 +11,14 @@ use crate::mapped::layout::{descriptor, shard};
 use crate::transactions::Transaction;
 
 impl Transaction<'_> {
-    /// Leaves all blocks of a shard behind, arenas included, to be freed by
-    /// [`Segment::free_remains`](crate::Segment::free_remains): `objects` of them, as its user counts. The
-    /// caller sees to it that nothing refers to any of them after the commit.
-    /// False where that cannot be done now: this transaction has done something
-    /// else before, somebody fills or reads a block of the shard in place, or there
-    /// are runs of too many ages.
+    /// Leaves all blocks of a shard behind, arenas included, for
+    /// [`Segment::free_remains`](crate::Segment::free_remains) to free. `objects` is the caller's
+    /// count of the objects left behind.
+    ///
+    /// The caller must make sure that nothing refers to any of these blocks after the commit.
+    /// Returns false, leaving nothing behind, if the transaction has already granted, moved or
+    /// freed memory, if a block of the shard is being filled or read in place, or if too many ages
+    /// of runs are left behind.
     pub fn leave_behind(&mut self, index: usize, objects: u64) -> Result<bool, Error> {
         let segment = self.segment;
         let mapping = &segment.mapping;
@@ -29,12 +31,13 @@ impl Transaction<'_> {
                 .rare
                 .as_ref()
                 .is_some_and(|rare| !rare.granted.is_empty() || !rare.moved.is_empty());
-        // A run must not be of the age of others that were left long ago.
+        // The new age must differ from the age of any runs that are still left behind.
         let too_many = place != 0 && mapping.load(base + shard::LEFT_SINCE) == next_age;
         if busy || too_many || self.has_pinned(index)? {
             return Ok(false);
         }
-        // Under the shard's lock nobody begins another step of freeing.
+        // While this transaction holds the shard's lock, no other process can begin a new freeing
+        // step.
         step::run(segment, |heap| heap.finish_return(index))?;
         if place == 0 {
             self.set(index, base + shard::LEFT_SINCE, age)?;
@@ -62,7 +65,7 @@ impl Transaction<'_> {
         Ok(true)
     }
 
-    /// Frees some of what a shard has left behind. Returns whether there is more.
+    /// Frees some of the memory that a shard has left behind. Returns whether any is left.
     pub(crate) fn free_some_flushed(
         &mut self,
         index: usize,
@@ -76,9 +79,9 @@ impl Transaction<'_> {
         Ok(step.more)
     }
 
-    /// Puts an arena that was left behind on the graveyard. The heap's log is
-    /// empty, and no return to the heap is unfinished: this transaction has just
-    /// done a step of the heap for the shard.
+    /// Puts an arena that was left behind onto the graveyard. The heap's log is empty and no return
+    /// to the heap is unfinished, because this transaction has just run a step of the heap for the
+    /// shard.
     fn bury_flushed_arena(&mut self, index: usize, page: u64) -> Result<(), Error> {
         let mapping = &self.segment.mapping;
         let layout = *mapping.layout();

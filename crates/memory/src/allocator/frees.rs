@@ -1,4 +1,4 @@
-//! Freed blocks (W4): collected, and freed as the last step of their transaction.
+//! Freed blocks (W4): collected during a transaction and freed as its last step.
 
 use crate::error::Error;
 use crate::heap::pages::{PageUse, all_free, bitmap_word, bitmap_words};
@@ -7,23 +7,23 @@ use crate::mapped::classes;
 use crate::mapped::layout::{Offset, PAGE, descriptor, shard};
 use crate::transactions::Transaction;
 
-/// Free single pages that a shard keeps for itself, and an arena at most.
+/// The number of free single pages that a shard keeps for reuse; an arena keeps at most as many.
 const KEPT_PAGES: u64 = 16;
-/// An arena keeps at most so small a part of its pages free.
+/// An arena keeps at most one page in this many free for reuse.
 const KEPT_PART: u64 = 16;
 
 impl Transaction<'_> {
     /// Frees a block, as the last step of the transaction (W4).
     #[inline]
     pub fn free(&mut self, pool: impl Into<Pool>, at: Offset) {
-        // The page's descriptor is wanted when the transaction ends, and often lies in no cache.
+        // The commit needs the page's descriptor, which is often in no cache yet.
         let mapping = &self.segment.mapping;
         let page = at.wrapping_sub(mapping.layout().heap) / PAGE;
         mapping.prefetch(mapping.layout().descriptor(page));
         self.frees.push((pool.into(), at));
     }
 
-    /// Makes the frees that were collected.
+    /// Performs the frees collected by this transaction.
     #[inline]
     pub(crate) fn apply_frees(&mut self) -> Result<(), Error> {
         if self.frees.is_empty() {
@@ -82,7 +82,7 @@ impl Transaction<'_> {
         let only = mapping.load(list) == page + 1
             && mapping.load(layout.descriptor(page) + descriptor::NEXT) == 0;
         if pages > 1 {
-            // The last slab of its class stays: the next block may come soon.
+            // Keep the last slab of its class: the next allocation may need it soon.
             if !only {
                 self.unlink(index, list, page)?;
                 self.bury(pool, page, pages)?;
@@ -98,7 +98,7 @@ impl Transaction<'_> {
         let free = mapping.load(pool_words + shard::FREE_COUNT);
         if free >= kept {
             if free > kept {
-                // What an arena may keep falls as it shrinks.
+                // The number of pages that an arena may keep falls as the arena shrinks.
                 let another = self.take_free_page(pool)?;
                 self.bury(pool, another, 1)?;
             }
@@ -110,7 +110,7 @@ impl Transaction<'_> {
         self.add_at(index, pool_words + shard::FREE_COUNT, 1)
     }
 
-    /// Frees a block that was staged or parked, as the last step of the transaction.
+    /// Frees a staged or parked block, as the last step of the transaction.
     pub(crate) fn free_staged(&mut self, index: usize, page: u64) -> Result<(), Error> {
         let layout = *self.segment.mapping.layout();
         self.unlink(index, layout.shard(index) + shard::STAGING, page)?;

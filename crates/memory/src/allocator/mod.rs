@@ -1,5 +1,5 @@
-//! Blocks of shards and arenas: what transactions allocate, free and give to other shards (H3, H4). `writing` and the floors
-//! above may call it.
+//! Blocks of shards and arenas: how transactions allocate and free blocks and move them to other
+//! shards (H3, H4). `writing` and the folders above it may use this one.
 //!
 //! From the lowest file to the highest:
 //!
@@ -8,10 +8,10 @@
 //! - `runs`: runs of pages, granted and buried.
 //! - `pins`: which blocks are read in place.
 //! - `slab`: slabs of equal blocks.
-//! - `arena`: arenas: the memory of one large object each.
+//! - `arena`: arenas, each the memory of one large object.
 //! - `frees`: blocks that are freed with the commit.
-//! - `block_stock`: blocks for what is made whole, many at a time.
-//! - `prepared`: blocks for what can wait.
+//! - `block_stock`: blocks for structures that are built in one piece, many at a time.
+//! - `prepared`: blocks for work that can wait.
 //! - `flush`: emptying a shard at once.
 
 mod arena;

@@ -1,4 +1,4 @@
-//! Counts and lists of pages of a shard or an arena, changed in a transaction.
+//! Page counts and page lists of a shard or an arena, changed within a transaction.
 
 use crate::error::{Error, Fault};
 use crate::heap::step;
@@ -6,14 +6,14 @@ use crate::mapped::layout::{descriptor, shard};
 use crate::transactions::Transaction;
 
 impl Transaction<'_> {
-    /// Adds to a word of a shard.
+    /// Adds `change` to a word of a shard.
     #[inline(always)]
     pub(crate) fn add(&mut self, index: usize, field: u64, change: i64) -> Result<(), Error> {
         let at = self.segment.mapping.layout().shard(index) + field;
         self.add_at(index, at, change)
     }
 
-    /// Adds to a word that our own constants name.
+    /// Adds `change` to the word at `at`, an offset that does not come from the store.
     #[inline(always)]
     pub(crate) fn add_at(&mut self, index: usize, at: u64, change: i64) -> Result<(), Error> {
         let old = self.segment.mapping.load(at);
@@ -26,7 +26,7 @@ impl Transaction<'_> {
         mapping.load(mapping.layout().shard(index) + field)
     }
 
-    /// Puts a page at the front of a list.
+    /// Inserts a page at the front of a list.
     pub(crate) fn link(&mut self, index: usize, list: u64, page: u64) -> Result<(), Error> {
         let mapping = &self.segment.mapping;
         let layout = *mapping.layout();
@@ -41,7 +41,7 @@ impl Transaction<'_> {
         self.set(index, list, page + 1)
     }
 
-    /// Takes a page out of a list.
+    /// Removes a page from a list.
     pub(crate) fn unlink(&mut self, index: usize, list: u64, page: u64) -> Result<(), Error> {
         let mapping = &self.segment.mapping;
         let layout = *mapping.layout();
@@ -66,7 +66,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// The descriptor of a page that a list names by its number plus 1.
+    /// Returns the offset of the descriptor of a list neighbor, which the list names by page number
+    /// plus 1.
     pub(crate) fn neighbour(&self, link: u64) -> Result<u64, Error> {
         let mapping = &self.segment.mapping;
         if mapping.page_reserved(link - 1) {
@@ -79,7 +80,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Finishes a return to the heap that its owner did not live to finish.
+    /// Finishes a return to the heap whose process died before finishing it.
     pub(crate) fn finish_return(&self, index: usize) -> Result<(), Error> {
         if self.shard_word(index, shard::RETURNING) == 0 {
             return Ok(());

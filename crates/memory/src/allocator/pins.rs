@@ -1,12 +1,15 @@
-//! Pins (R7), as writers see them: words that say which blocks are read in place.
+//! Pins (R7), as seen by writers: words that record which blocks are read in place.
 //!
-//! A pin is a word in its process' entry that names a block's first page. A reader in place sets it, and looks only
-//! then whether the block is still referred to; a writer that frees a large block has the shard's counter odd, and looks at
-//! the pins only then. One of the two sees the other. A block that is freed while it is pinned is *parked*: it goes onto
-//! its shard's staging list, in no process' name, and is freed by the reader that takes the last pin off it, or by upkeep,
-//! which also asks whether the readers that pin it still live.
+//! A pin is a word in the reader's process table entry that names a block's first page. A reader
+//! sets the pin first and only then checks whether the block is still referred to. A writer that
+//! frees a large block makes the shard's counter odd first and only then checks the pins. At least
+//! one of the two sees the other.
 //!
-//! The order of stores is generic over the word, so that the loom models run this very code.
+//! A block that is freed while it is pinned is *parked*: it goes onto its shard's staging list
+//! without an owner. The reader that removes the last pin frees it, or upkeep does, after checking
+//! whether the readers that pin it are still alive.
+//!
+//! The order of stores is generic over the word, so that the loom models run exactly this code.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,31 +20,34 @@ use crate::segment::Segment;
 use crate::segment::counter::Version;
 use crate::transactions::Transaction;
 
-/// Stands in a staged block's descriptor for a process where nobody fills the block: it is only still read in place.
+/// Stored in a staged block's descriptor instead of an owner: the block is not being filled, but
+/// freed and still read in place.
 pub(crate) const PARKED: u64 = u64::MAX;
 
-/// Says that a block is read in place. Whoever pins looks behind it whether the block is still referred to.
+/// Marks a block as read in place. After this call, the reader must check whether the block is
+/// still referred to.
 #[inline]
 pub(crate) fn set_pin<V: Version>(pin: &V, value: u64) {
     pin.put(value, Ordering::Relaxed);
     V::fence(Ordering::SeqCst);
 }
 
-/// Says that a block is no longer read in place: all that was read of it comes before. Whoever unpins looks behind it
-/// whether the block waits for that.
+/// Marks a block as no longer read in place, after all reads of it. After this call, the reader
+/// must check whether the block is parked and now free to go.
 #[inline]
 pub(crate) fn clear_pin<V: Version>(pin: &V) {
     pin.put(0, Ordering::Release);
     V::fence(Ordering::SeqCst);
 }
 
-/// Comes between the odd counter of who frees a block and its look at the pins.
+/// The fence between making the counter odd and checking the pins, in a writer that frees a block.
 #[inline]
 pub(crate) fn before_looking_at_pins<V: Version>() {
     V::fence(Ordering::SeqCst);
 }
 
-/// Calls `each` with the pins that are set, until it says that it has seen enough: slot, offset of the pin, value.
+/// Calls `each` with the slot, offset and value of every set pin until `each` returns true. Returns
+/// whether it did.
 pub(crate) fn any(segment: &Segment, mut each: impl FnMut(u64, u64, u64) -> bool) -> bool {
     let mapping = &segment.mapping;
     if mapping.word(control::PINNED).load(Ordering::Relaxed) == 0 {
@@ -59,26 +65,28 @@ pub(crate) fn any(segment: &Segment, mut each: impl FnMut(u64, u64, u64) -> bool
     })
 }
 
-/// Whether anybody pins a page, dead or alive.
+/// Returns whether any process, dead or alive, pins a page.
 pub(crate) fn is_pinned(segment: &Segment, page: u64) -> bool {
     any(segment, |_, _, value| value & 0xffff_ffff == page + 1)
 }
 
 impl Transaction<'_> {
-    /// Whether anybody reads the large block at an offset in place: then it is not changed, only replaced (R7).
+    /// Returns whether any process reads the large block at an offset in place. A pinned block must
+    /// not be changed, only replaced (R7).
     pub fn is_pinned(&mut self, at: Offset) -> Result<bool, Error> {
         self.view().check(at, 8)?;
         self.is_page_pinned(self.segment.mapping.page_of(at))
     }
 
-    /// Whether anybody pins a page. The counters are odd from here on, so that whoever pins it later sees that.
+    /// Returns whether any process pins a page. The call makes the counters odd first, so that a
+    /// reader that pins the page later sees the change.
     pub(crate) fn is_page_pinned(&mut self, page: u64) -> Result<bool, Error> {
         self.open_first()?;
         before_looking_at_pins::<AtomicU64>();
         Ok(is_pinned(self.segment, page))
     }
 
-    /// Whether anybody pins a page of the shard.
+    /// Returns whether any process pins a page of the shard.
     pub(crate) fn has_pinned(&mut self, index: usize) -> Result<bool, Error> {
         self.open_first()?;
         before_looking_at_pins::<AtomicU64>();
@@ -90,13 +98,14 @@ impl Transaction<'_> {
         }))
     }
 
-    /// Puts a block that is freed while it is read in place where it is found once nobody does.
+    /// Parks a block that is freed while it is read in place, to be freed by the last reader or by
+    /// upkeep.
     #[cold]
     pub(crate) fn park(&mut self, index: usize, page: u64) -> Result<(), Error> {
         self.put_on_staging_list(index, page, PARKED)
     }
 
-    /// Puts a large block of the shard on the staging list.
+    /// Puts a large block of the shard onto the staging list.
     pub(crate) fn put_on_staging_list(
         &mut self,
         index: usize,

@@ -1,11 +1,11 @@
-//! What is made ready ahead of need (W9, M8): a bounded part at a time, behind
-//! commits and outside all locks, so that no change waits for much of it.
+//! Memory prepared ahead of need (W9, M8), in bounded parts after commits and outside all locks, so
+//! that no change waits for much of it.
 //!
-//! A long run, such as a table's, is not what a small change may have to wait
-//! for: the system's zeroing of its pages takes milliseconds. Who could use one
-//! and finds none goes on without, and has some extents backed with memory. The
-//! run comes together in this way; nothing notes how far that is but the map
-//! of extents that have memory and are free. Others may use what is there.
+//! A small change must not wait for a long run, such as a table's, because the kernel takes
+//! milliseconds to zero the pages. A transaction that wants a long run and finds none continues
+//! without it, and has a few extents backed with memory. Over several transactions the run comes
+//! together. Its progress is recorded only in the map of extents that are backed and free, and
+//! other transactions may use those extents.
 
 use crate::error::Error;
 use crate::heap::backing;
@@ -16,21 +16,22 @@ use crate::transactions::Transaction;
 use crate::transactions::rare_state::{Preparation, Shortage};
 
 impl Transaction<'_> {
-    /// Allocates a block for what can wait: none where it needs a long run and none is free, or where the store is full.
-    /// Then some memory is backed behind the commit, so that one of the next calls finds one.
+    /// Allocates a block for work that can wait. Returns `None` if the block needs a long run and
+    /// none is free, or if the store is full. Some memory is then backed after the commit, so that
+    /// a later call finds a run.
     pub fn allocate_if_ready(
         &mut self,
         pool: impl Into<Pool>,
         bytes: u64,
     ) -> Result<Option<Offset>, Error> {
         let (pool, pages) = (pool.into(), bytes.div_ceil(PAGE));
-        // A table that can wait takes nothing of what is kept for removals.
+        // A block that can wait must not use the reserve for removals.
         let _adding = not_removing();
         if pages <= EXTENT_PAGES {
             let was_short = self.shortage.is_some();
             return match self.allocate(pool, bytes) {
                 Err(error) if !was_short && matches!(self.shortage, Some(Shortage::Pages(_))) => {
-                    // What is carried out in parts does not run again.
+                    // A removal that is carried out in parts cannot run again.
                     if !self.in_parts && !backing::was_full(self.segment) {
                         self.rare().can_wait = true;
                         return Err(error);
@@ -42,7 +43,7 @@ impl Transaction<'_> {
                 allocated => allocated.map(Some),
             };
         }
-        // An arena that was read from the store is looked at first.
+        // The arena's offset may have been read from the store, so check the arena first.
         self.segment.mapping.pool_words(pool)?;
         let Some(page) = self.try_grant(pool, pages, 1)? else {
             self.rare().preparations.push(Preparation::Run(pages));

@@ -1,4 +1,5 @@
-//! Runs of pages of a shard or an arena: granted by the heap, used as large blocks, given to other shards, and buried.
+//! Runs of pages of a shard or an arena: granted by the heap, used as large blocks, moved to other
+//! shards, and buried.
 
 use crate::error::Error;
 use crate::heap::pages::{PageUse, Run};
@@ -11,13 +12,13 @@ use crate::transactions::rare_state::Shortage;
 
 impl Transaction<'_> {
     pub(crate) fn allocate_run(&mut self, pool: Pool, pages: u64) -> Result<Offset, Error> {
-        // An arena that was read from the store is looked at first.
+        // The offset of the arena may come from the store, so check the arena first.
         self.segment.mapping.pool_words(pool)?;
         let page = self.grant(pool, pages, 1)?;
         self.use_run(pool, page, pages)
     }
 
-    /// Makes a run that was granted a block.
+    /// Turns a granted run into a block.
     pub(crate) fn use_run(&mut self, pool: Pool, page: u64, pages: u64) -> Result<Offset, Error> {
         let mapping = &self.segment.mapping;
         let pool_words = mapping.pool_words(pool)?;
@@ -76,11 +77,11 @@ impl Transaction<'_> {
         Ok(page)
     }
 
-    /// Puts a run on the list of those that go back to the heap after commit.
+    /// Puts a run on the list of runs that go back to the heap after the commit.
     pub(crate) fn bury(&mut self, pool: Pool, page: u64, pages: u64) -> Result<(), Error> {
         let index = self.home(pool);
-        // A return that was interrupted may still have its run at the front of
-        // the list: it must come off before another run hides it there.
+        // The run of an interrupted return may still be at the front of the list. It must come off
+        // before another run hides it there.
         self.finish_return(index)?;
         let layout = *self.segment.mapping.layout();
         let at = layout.descriptor(page);
@@ -92,9 +93,9 @@ impl Transaction<'_> {
         self.link(index, layout.shard(index) + shard::GRAVEYARD, page)
     }
 
-    /// Gives a large block to another shard of this transaction without
-    /// copying it (H4). False where the block is small, or was allocated or
-    /// moved by this very transaction: then the caller copies.
+    /// Moves a large block to another shard of this transaction without copying it (H4). Returns
+    /// false if the block is small, or was allocated or moved by this transaction; the caller must
+    /// then copy it.
     pub fn transfer(&mut self, at: Offset, from: usize, to: usize) -> Result<bool, Error> {
         let BlockPlace::Large(page, pages) = self.segment.mapping.place(from.into(), at)? else {
             return Ok(false);
@@ -103,8 +104,8 @@ impl Transaction<'_> {
         if rare.moved.at(page).is_some() || rare.granted.contains(&page) {
             return Ok(false);
         }
-        // A return that was interrupted may name this very run, of an earlier
-        // time: it would be returned once it is the shard's again.
+        // An interrupted return of shard `to` may still name this run from an earlier time. Finish
+        // that return first, or it would free the run once shard `to` owns it again.
         self.finish_return(to)?;
         self.careful = true;
         self.rare().moved.add(MovedRun {

@@ -1,9 +1,8 @@
-//! The heap's half in each shard (H3, H4): slabs of equal blocks, runs of
-//! pages for large ones, and the lists between them.
+//! The shard's half of the heap (H3, H4): slabs of equal blocks, runs of pages for large blocks,
+//! and the lists that connect them.
 //!
-//! Which blocks of a slab are free stands in its page's descriptor and not in
-//! the blocks, so that filling a fresh block spoils nothing that a rollback
-//! needs (W4).
+//! The map of a slab's free blocks is in its page's descriptor, not in the blocks, so that filling
+//! a fresh block overwrites nothing that a rollback needs (W4).
 
 use crate::allocator::block_stock::TakenBlocks;
 use crate::error::{Error, Fault};
@@ -14,20 +13,20 @@ use crate::mapped::layout::{EXTENT_PAGES, Offset, PAGE, descriptor, shard};
 use crate::transactions::Transaction;
 
 impl Transaction<'_> {
-    /// Allocates a block of at least `bytes` bytes in a shard, or in an arena.
-    /// Its content is whatever was there before. O(1).
+    /// Allocates a block of at least `bytes` bytes in a shard or an arena. The block's initial
+    /// content is unspecified. O(1).
     #[inline]
     pub fn allocate(&mut self, pool: impl Into<Pool>, bytes: u64) -> Result<Offset, Error> {
         let pool = pool.into();
         match classes::class_of(bytes) {
-            // A descriptor in an arena has no room for so many blocks.
+            // The descriptor of an arena's slab has only three bitmap words, too few for class 0.
             Some(0) if pool.is_arena() => self.allocate_block(pool, 1),
             Some(class) => self.allocate_block(pool, class),
             None => self.allocate_run(pool, bytes.div_ceil(PAGE)),
         }
     }
 
-    /// Bytes in the block at an offset, at least what was asked for.
+    /// Returns the size of the block at an offset, which may exceed the requested size.
     #[inline]
     pub fn block_size(&self, pool: impl Into<Pool>, at: Offset) -> Result<u64, Error> {
         Ok(match self.segment.mapping.place(pool.into(), at)? {
@@ -42,11 +41,11 @@ impl Transaction<'_> {
         Ok(taken.first + u64::from(taken.bits.trailing_zeros()) * taken.size)
     }
 
-    /// Allocates one block of at least `bytes` bytes, and up to `wanted` where
-    /// that takes no more entries in the log.
+    /// Allocates between one and `wanted` blocks of at least `bytes` bytes each, as many as one log
+    /// entry covers.
     ///
     /// # Panics
-    /// Where such a block does not lie in a slab.
+    /// Panics if blocks of this size do not fit in a slab.
     pub(crate) fn allocate_some(
         &mut self,
         pool: Pool,
@@ -60,8 +59,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Takes between one and `wanted` blocks that one word of a bit map stands
-    /// for.
+    /// Takes between one and `wanted` blocks covered by one word of a slab's bitmap.
     #[inline(always)]
     fn allocate_blocks(
         &mut self,
@@ -142,7 +140,7 @@ impl Transaction<'_> {
         let layout = *mapping.layout();
         let tag = mapping.tag(pool);
         let at = layout.descriptor(page) + descriptor::KIND;
-        // The last word of an arena's descriptors is not a slab's.
+        // In an arena, the last word of the descriptor links runs and is not part of the bitmap.
         let words = if pool.is_arena() { 3 } else { 4 };
         self.save(index, at, 3 + words)?;
         mapping.store(at, PageUse::Slab(class).pack_tagged(tag));
@@ -168,7 +166,7 @@ impl Transaction<'_> {
         let list = pool_words + shard::FREE_LIST;
         let kind = PageUse::Free.pack_tagged(mapping.tag(pool));
         if mapping.load(list) == 0 {
-            // Small pools ask for little; large ones for an extent at a time.
+            // Small pools request few pages; large pools request an extent at a time.
             let wanted = match mapping.load(pool_words + shard::PAGES) {
                 0..8 => 2,
                 8..64 => 4,
@@ -203,8 +201,8 @@ impl Transaction<'_> {
         Ok(page)
     }
 
-    /// Buries what a shard keeps for its next blocks: free pages, and the last slabs of their classes where they have no
-    /// blocks. Returns how many runs.
+    /// Buries the memory that a shard keeps for its next blocks: free pages, and slabs that are the
+    /// last of their class and empty. Returns the number of runs buried.
     pub(crate) fn bury_kept(&mut self, index: usize) -> Result<u64, Error> {
         let (segment, pool) = (self.segment, Pool::from(index));
         let (mapping, layout) = (&segment.mapping, *segment.mapping.layout());

@@ -1,10 +1,12 @@
-//! The memory that a copy takes of the heap (C3): a table and a stock of pages, in runs that are on a list, and the name
-//! of the process that makes the copy.
+//! The heap memory that a copy takes (C3): a table and a stock of pages, in runs that are on a
+//! list, and the name of the process that makes the copy.
 //!
-//! Name and list change in steps of the heap and in its log, so that whoever dies between two of them leaves a list that
-//! has all of the copy's runs. The living find a dead copier by its name: the next copier, upkeep and `recover` end its
-//! copy as it would have done (C4). First changes no longer save, then each shard's lock is had once, so that nobody who
-//! began before saves any more; then the runs go back, one in each step.
+//! The name and the list change in steps of the heap and in its log, so a process that dies between
+//! two steps leaves a list of all of the copy's runs. Other processes find a dead copier by its
+//! name: the next copier, upkeep and `recover` end its copy as the copier would have done (C4).
+//! First, the copy is switched off, so that new changes no longer save pages. Then each shard's
+//! lock is taken once, so that no writer that began earlier still saves any. Finally the runs are
+//! given back, one in each step.
 
 use std::sync::atomic::Ordering;
 
@@ -22,19 +24,21 @@ use crate::segment::marks::Marks;
 use crate::segment::shard_set::ShardSet;
 use crate::segment::{Segment, membership};
 
-/// Extents of the stock that are taken in one step of the heap.
+/// The number of extents that one step of the heap adds to the stock.
 const STOCK_AT_ONCE: u64 = 64;
-/// Runs that others may snatch away, one after the other, before memory counts as short.
+/// How many times in a row other processes may take the reserved run first before the heap counts
+/// as full.
 const TRIES: u32 = 16;
 
-/// This process' copy, from its claim until it is dropped.
+/// This process' copy, which ends when the value is dropped.
 pub(super) struct Area<'s> {
     pub(super) segment: &'s Segment,
     owner: u64,
 }
 
 impl Segment {
-    /// Ends the copy of a process that died, and gives back what it had taken. Returns whether there was one.
+    /// Ends the copy of a process that died and gives back the memory it had taken. Returns whether
+    /// there was such a copy.
     pub fn free_dead_copy(&self) -> Result<bool, Error> {
         let found = self.mapping.load(control::COPY_OWNER);
         let owner = Owner::from_bits(found as u32);
@@ -66,7 +70,8 @@ impl<'s> Area<'s> {
         Err(Error::OutOfMemory)
     }
 
-    /// Takes the memory for a table of so many extents, and empties it. Nobody looks at it before the copy is on.
+    /// Takes memory for a table of `extents` extents and clears it. No other process reads the
+    /// table before the copy is switched on.
     pub(super) fn take_table(&self, extents: u64) -> Result<CopyTable<'s>, Error> {
         let mapping = &self.segment.mapping;
         let pages = CopyTable::bytes(extents).div_ceil(PAGE);
@@ -91,8 +96,9 @@ impl<'s> Area<'s> {
         Ok(table)
     }
 
-    /// Puts so many extents into the stock, and says how many they were: fewer where memory is short. `free` sees to it
-    /// that the copy has no need of the pages of a run as they are now.
+    /// Adds up to `extents` extents to the stock. Returns how many were added, which is fewer if
+    /// memory is short. `free` is called for each run before it joins the stock, to make sure that
+    /// the copy no longer needs its pages.
     pub(super) fn stock_up(
         &self,
         table: &CopyTable<'_>,
@@ -110,7 +116,7 @@ impl<'s> Area<'s> {
                 break;
             }
             let (first, some) = match self.take(some * EXTENT_PAGES) {
-                // No run is so long.
+                // No free run is that long, so try a single extent.
                 Err(Error::OutOfMemory) if some > 1 => match self.take(EXTENT_PAGES) {
                     Err(Error::OutOfMemory) => break,
                     result => (result?, 1),
@@ -131,7 +137,7 @@ impl<'s> Area<'s> {
         Ok(added)
     }
 
-    /// Pages that the stock still has.
+    /// Returns the number of pages left in the stock.
     pub(super) fn left(&self) -> u64 {
         let mapping = &self.segment.mapping;
         let taken = mapping.load(control::COPY_TAKEN);
@@ -139,7 +145,7 @@ impl<'s> Area<'s> {
     }
 }
 
-/// Has the copy leave out a run that it has taken before its moment.
+/// Excludes a run, which the copy itself took before its moment, from the copy.
 pub(super) fn leave_out(table: &CopyTable<'_>, first: u64, pages: u64) {
     let end = (first + pages).min(table.extents * EXTENT_PAGES);
     for page in first..end {
@@ -152,14 +158,14 @@ impl Drop for Area<'_> {
         if fault::abandoned() {
             return;
         }
-        // What cannot be given back now, as a stopped process holds a lock, is given back by the next copy or upkeep.
+        // If a stopped process holds a lock, the next copy or upkeep gives back the rest.
         let _deferred = defer_signals();
         let _ = end(self.segment, self.owner);
     }
 }
 
 impl Heap<'_> {
-    /// Grants a run to the copy that a process makes; none where none is free.
+    /// Grants a run to the copy of a process. Returns `None` if no free run is long enough.
     fn grant_to_copy(&self, owner: u64, pages: u64) -> Result<Option<u64>, Error> {
         if self.load(control::COPY_OWNER) != owner {
             return Err(Error::Damaged(Fault {
@@ -184,8 +190,8 @@ impl Heap<'_> {
         Ok(Some(page))
     }
 
-    /// Gives back one run of the copy that a process has made, and with the last one its name. Returns whether there
-    /// may be more.
+    /// Gives back one run of a process' copy, or clears the copier's name if no run is left.
+    /// Returns whether to call it again.
     fn free_run_of_copy(&self, owner: u64) -> Result<bool, Error> {
         if self.load(control::COPY_OWNER) != owner {
             return Ok(false);
@@ -221,7 +227,8 @@ impl Heap<'_> {
     }
 }
 
-/// Makes this process the one that copies the store; none where a living one does, whose number is returned.
+/// Claims the copy for this process. If a living process is already copying, returns that process'
+/// id instead.
 pub(super) fn claim(segment: &Segment) -> Result<Result<Area<'_>, u32>, Error> {
     let me = u64::from(segment.process.owner().bits());
     loop {
@@ -243,12 +250,13 @@ pub(super) fn claim(segment: &Segment) -> Result<Result<Area<'_>, u32>, Error> {
                 },
             ));
         }
-        // Of a dead process; or of this one, which could not end it.
+        // The claim belongs to a dead process, or to an earlier copy of this process that could not
+        // be ended.
         end(segment, found)?;
     }
 }
 
-/// Ends the copy of a process, if it is still that one's.
+/// Ends the copy of a process, if the copy still belongs to that process.
 fn end(segment: &Segment, owner: u64) -> Result<(), Error> {
     let is_its = step::run(segment, |heap| {
         let is_its = heap.load(control::COPY_OWNER) == owner;
@@ -271,7 +279,7 @@ fn end(segment: &Segment, owner: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether this process is copying the store now.
+/// Returns whether this process is copying the store now.
 fn is_copying(segment: &Segment) -> bool {
     segment.copying_as.load(Ordering::Acquire) == segment.process.owner().bits()
 }

@@ -1,13 +1,14 @@
 //! An image of the store at one moment, in this process' own memory: the copier's half (C5).
 //!
-//! The locks of all shards are held once, for the moment: while the shards' roots, the map of reserved extents and the
-//! masks of free pages are copied, and the copy is switched on. Then the pages that were in use are copied, one after the
-//! other and without any lock, while others write on; what they change first is saved (`copy_table.rs`). With the last page
-//! the copy is over, whatever is done with the image: it is read by the same code as the store, with nobody who changes
-//! anything, for as long as its owner likes.
+//! The locks of all shards are held once, for the moment at which the copy is switched on. Under
+//! these locks, the shards' roots, the map of reserved extents and the masks of free pages are
+//! copied. Then the pages that were in use are copied one by one without any lock while other
+//! processes write; a page that is about to change is saved first (`copy_table.rs`). The copy ends
+//! with the last page. The image can be kept for as long as its owner likes: the same code that
+//! reads the store reads it, and nothing in it changes.
 //!
-//! Writers never wait for the copier. Where the stock runs out they go on without it, and the copier begins anew with a
-//! larger one, a bounded number of times.
+//! Writers never wait for the copier. If the stock runs out, they continue without saving pages,
+//! and the copier starts again with a larger stock, a bounded number of times.
 
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
@@ -27,23 +28,24 @@ use crate::segment::{Segment, place};
 use crate::views::quiescence::{self, cannot_join};
 use crate::views::view::{Notes, View};
 
-/// Attempts before the copier gives up.
+/// The number of attempts before the copier gives up.
 const ATTEMPTS: u32 = 4;
-/// The first attempt's stock is this part of the memory in use,
+/// The first attempt's stock is the memory in use divided by this.
 const STOCK_PART: u64 = 4;
-/// and each further one's so many times the last one's.
+/// The factor by which each further attempt enlarges the stock.
 const STOCK_GROWTH: u64 = 4;
-/// Extents that are added to a stock at a time, where it is low.
+/// The number of extents added at a time to a stock that runs low.
 const TOP_UP: u64 = 32;
-/// Extents in a stock at least.
+/// The smallest number of extents in a stock.
 const STOCK_LEAST: u64 = 4;
-/// Extents that the table has ahead of those in use: others may reserve some until the moment.
+/// The number of extents that the table covers beyond those in use, because more may be reserved
+/// before the moment.
 const TABLE_AHEAD: u64 = 256;
-/// Extents copied between two looks at the stock.
+/// The number of extents copied between two checks of the stock.
 const EXTENTS_AT_ONCE: u64 = 8;
-/// How long the heap's lock is waited for under those of the shards.
+/// How long the copier waits for the heap's lock while it holds the locks of the shards.
 const HEAP_PATIENCE: Duration = Duration::from_micros(200);
-/// Between two looks whether another copier is done.
+/// The interval between checks whether another copier has finished.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// The store as it was at one moment.
@@ -52,13 +54,13 @@ pub struct Image {
 }
 
 impl Image {
-    /// The image, to be read like the store. Nothing in it changes.
+    /// Returns a view of the image, which reads like the store and never changes.
     pub fn view(&self) -> View<'_> {
         View::new(&self.mapping, Notes::Locked)
     }
 }
 
-/// Marks this process as one that copies, until it is dropped.
+/// A guard that marks this process as a copier until it is dropped.
 struct CopyingThread<'s>(&'s Segment);
 
 impl Drop for CopyingThread<'_> {
@@ -70,21 +72,25 @@ impl Drop for CopyingThread<'_> {
 }
 
 impl Segment {
-    /// Copies the store as it is at one moment, and calls `moment` at that moment, under all locks: what it returns
-    /// belongs to the image. Others read and write meanwhile; the longest that they wait for is the moment itself, some
-    /// 100 microseconds. O(memory in use), and takes as much of this process' own memory.
+    /// Copies the store as it is at one moment. `moment` is called at that moment, under all locks,
+    /// and its result is returned with the image. Other processes read and write meanwhile; they
+    /// wait at most for the moment itself, about 100 microseconds. O(memory in use), and takes as
+    /// much of this process' own memory.
     ///
-    /// The copy takes memory of the store for what others change meanwhile. Where there is none at all, it is made under
-    /// all locks; and so is that of a store that nobody has written to since it was synced, which it stays.
+    /// The copy takes memory of the store to save pages that change meanwhile. A store without any
+    /// free memory is copied under all locks. So is a store that has not been written to since it
+    /// was synced, so that it stays synced.
     ///
-    /// A process that cannot join the store, as its file system is full, takes no lock: it copies again where something
-    /// was written meanwhile.
+    /// A process that cannot join the store because its file system is full takes no lock: it
+    /// copies again if the store was written to meanwhile.
     ///
-    /// `between` is called after every page, with no lock held: tests change the store there.
+    /// `between` is called after every page, with no lock held, so that tests can change the store
+    /// there.
     ///
     /// # Errors
-    /// [`Error::Marked`] where somebody has to look after a shard first. [`Error::Copying`] where another process makes
-    /// one for longer than the patience. [`Error::CopyLost`] where others change more than there is memory for.
+    /// Returns [`Error::Marked`] if a marked shard must be settled first, [`Error::Copying`] if
+    /// another process copies for longer than the patience, and [`Error::CopyLost`] if more of the
+    /// store changes than there is memory to save.
     pub fn image<T>(
         &self,
         mut moment: impl FnMut() -> T,
@@ -96,14 +102,15 @@ impl Segment {
         }
         let _copying = become_copier(self)?;
         if self.is_synced() {
-            // Nobody has written since, and what is taken of the heap would be a change that is not on the disk (D1).
+            // The store has not been written to since it was synced. Taking memory of the heap
+            // would be a change that is not on the disk (D1).
             return under_locks(self, moment);
         }
         let mut wanted = 0;
         for attempt in 1.. {
             let area = claim_when_free(self)?;
             let mut copier = match Copier::new(area, wanted) {
-                // A store without any room.
+                // The store has no memory for a copy.
                 Err(Error::OutOfMemory) => return under_locks(self, moment),
                 result => result?,
             };
@@ -130,18 +137,19 @@ impl Segment {
     }
 }
 
-/// One attempt.
+/// One attempt to copy the store.
 struct Copier<'s> {
     segment: &'s Segment,
     area: Area<'s>,
     table: CopyTable<'s>,
     image: Image,
-    /// Pages that the stock is to have at least.
+    /// The number of pages below which the stock counts as low.
     low: u64,
 }
 
 impl<'s> Copier<'s> {
-    /// Gets ready what is needed, with no lock held; at least so many extents in the stock, if there is room.
+    /// Prepares an attempt, with no lock held. The stock gets at least `wanted` extents if there is
+    /// room.
     fn new(area: Area<'s>, wanted: u64) -> Result<Copier<'s>, Error> {
         let segment = area.segment;
         let layout = segment.mapping.layout();
@@ -151,7 +159,7 @@ impl<'s> Copier<'s> {
         let part = segment.granted_bytes() / EXTENT / STOCK_PART;
         let wanted = wanted.max(part).max(STOCK_LEAST);
         let mut stocked = 0;
-        // What is in use may have grown by the stock, so that it is left out of the copy run by run.
+        // The stock itself counts as memory in use, so leave it out of the copy, run by run.
         stocked += area.stock_up(&table, wanted, |first, pages| {
             leave_out(&table, first, pages);
         })?;
@@ -159,7 +167,7 @@ impl<'s> Copier<'s> {
             return Err(Error::OutOfMemory);
         }
         let image = empty(segment)?;
-        // Twice, so that the moment finds all of this memory there.
+        // Copy the tables here too, so that at the moment all memory for them is already allocated.
         copy_tables(segment, &image, table.extents.min(extents_in_use(segment)));
         Ok(Copier {
             segment,
@@ -170,7 +178,8 @@ impl<'s> Copier<'s> {
         })
     }
 
-    /// The moment: the one time that locks are held. None where the heap has grown beyond the table.
+    /// Runs the moment, the only time that locks are held. Returns `None` if the heap has grown
+    /// beyond the table.
     fn begin<T>(&mut self, moment: &mut impl FnMut() -> T) -> Result<Option<T>, Error> {
         let segment = self.segment;
         let start = Instant::now();
@@ -205,7 +214,7 @@ impl<'s> Copier<'s> {
         }
     }
 
-    /// Copies all pages that were in use, unless the copy is lost on the way.
+    /// Copies all pages that were in use at the moment, and stops early if the copy is lost.
     fn copy(&self, between: &mut dyn FnMut()) {
         for extent in 0..self.table.extents {
             let free = self.table.free_pages(extent);
@@ -219,7 +228,7 @@ impl<'s> Copier<'s> {
         }
     }
 
-    /// Has the image have a page as it was at the moment.
+    /// Puts a page into the image as it was at the moment.
     fn collect(&self, page: u64) {
         let mapping = &self.segment.mapping;
         let at = mapping.layout().page(page);
@@ -227,7 +236,8 @@ impl<'s> Copier<'s> {
         let mut found = entry.load(Ordering::Acquire);
         if found == 0 {
             mapping.copy_page_to(&self.image.mapping, at, at);
-            // Between the page and its word: who sees a change of the page sees the word that came before it (C1).
+            // This fence separates reading the page from reading its word: if the copy contains a
+            // change to the page, the exchange below sees that the page was saved first (C1).
             fence(Ordering::Acquire);
             match entry.compare_exchange(0, DONE, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return,
@@ -239,11 +249,11 @@ impl<'s> Copier<'s> {
         }
     }
 
-    /// Fills the stock up where it is low. False where the copy is lost.
+    /// Adds to the stock if it is low. Returns false if the copy is lost.
     fn go_on(&self) -> bool {
         if self.area.left() < self.low {
-            // A page that was in use at the moment is collected before it becomes one of the stock. Where memory is
-            // short, what is there has to do.
+            // Collect each page that was in use at the moment before it joins the stock. If memory
+            // is short, the copy continues with the stock it has.
             let _ = self.area.stock_up(&self.table, TOP_UP, |first, pages| {
                 let end = (first + pages).min(self.table.extents * EXTENT_PAGES);
                 (first..end).for_each(|page| self.collect(page));
@@ -257,7 +267,8 @@ impl<'s> Copier<'s> {
         self.segment.mapping.load(control::COPY_STATE) == LOST
     }
 
-    /// Whether the image has all that it should: nothing was lost, and nobody has ended the copy.
+    /// Returns whether the image is complete: no page was lost, and no other process has ended the
+    /// copy.
     fn is_whole(&self) -> bool {
         fence(Ordering::Acquire);
         let state = self.segment.mapping.load(control::COPY_STATE);
@@ -266,7 +277,7 @@ impl<'s> Copier<'s> {
     }
 }
 
-/// One thread of a process copies at a time.
+/// Makes the calling thread this process' only copier.
 fn become_copier(segment: &Segment) -> Result<CopyingThread<'_>, Error> {
     let me = segment.process.owner().bits();
     let start = Instant::now();
@@ -284,7 +295,7 @@ fn become_copier(segment: &Segment) -> Result<CopyingThread<'_>, Error> {
     }
 }
 
-/// Claims the copy for this process, after any other process is done.
+/// Claims the copy for this process once no other process is copying.
 fn claim_when_free(segment: &Segment) -> Result<Area<'_>, Error> {
     let start = Instant::now();
     loop {
@@ -295,7 +306,7 @@ fn claim_when_free(segment: &Segment) -> Result<Area<'_>, Error> {
     }
 }
 
-/// Waits a moment for another copier, within the patience.
+/// Waits a moment for another copier. Fails once the patience is used up.
 fn wait_for_copier(segment: &Segment, start: Instant, pid: u32) -> Result<(), Error> {
     if start.elapsed() >= segment.patience() {
         return Err(Error::Copying { pid });
@@ -315,7 +326,7 @@ fn wait_for_copier(segment: &Segment, start: Instant, pid: u32) -> Result<(), Er
     }
 }
 
-/// An empty image.
+/// Creates an empty image.
 fn empty(segment: &Segment) -> Result<Image, Error> {
     let layout = *segment.mapping.layout();
     let map = Map::own(layout.file_length).map_err(|source| Error::Io {
@@ -328,7 +339,7 @@ fn empty(segment: &Segment) -> Result<Image, Error> {
     })
 }
 
-/// Copies what lies outside of the heap and is part of the image. Some 300 KiB.
+/// Copies the part of the image that lies outside the heap, about 300 KiB.
 fn copy_tables(segment: &Segment, image: &Image, extents: u64) {
     let layout = *segment.mapping.layout();
     for index in 0..layout.shards {
@@ -341,12 +352,12 @@ fn copy_tables(segment: &Segment, image: &Image, extents: u64) {
     }
 }
 
-/// The pages of four extents that are free, or have no memory.
+/// Returns the page masks of four extents, in which pages that are free or have no memory are set.
 fn free_masks(segment: &Segment, extent: u64) -> u64 {
     let layout = segment.mapping.layout();
     let reserved = segment.mapping.load(layout.reserved_map + extent / 64 * 8) >> (extent % 64);
     if reserved & 0xf == 0 {
-        // Even the masks may have no memory (S3).
+        // The masks themselves may have no memory (S3).
         return u64::MAX;
     }
     let masks = segment.mapping.load(layout.page_masks + extent / 4 * 8);
@@ -354,13 +365,13 @@ fn free_masks(segment: &Segment, extent: u64) -> u64 {
     missing.fold(masks, |masks, bit| masks | 0xffff << (bit * 16))
 }
 
-/// The extents that were ever reserved.
+/// Returns the number of extents that were ever reserved.
 fn extents_in_use(segment: &Segment) -> u64 {
     let high = segment.mapping.load(control::HEAP_HIGH);
     high.min(segment.mapping.layout().extents)
 }
 
-/// The image of a store that has no memory to save anything in.
+/// Copies the store under all locks, because it has no memory to save pages in or must stay synced.
 fn under_locks<T>(segment: &Segment, mut moment: impl FnMut() -> T) -> Result<(Image, T), Error> {
     let image = empty(segment)?;
     let _locked = shard_locks::lock_all_for_a_moment(segment, Marks::Respected)?;
@@ -371,7 +382,7 @@ fn under_locks<T>(segment: &Segment, mut moment: impl FnMut() -> T) -> Result<(I
     Ok((image, value))
 }
 
-/// The image of a process that can take no lock.
+/// Copies the store for a process that cannot take locks.
 fn while_still<T>(segment: &Segment, mut moment: impl FnMut() -> T) -> Result<(Image, T), Error> {
     let marked = (0..segment.shards()).any(|index| {
         let base = segment.mapping.layout().shard(index);
@@ -387,7 +398,7 @@ fn while_still<T>(segment: &Segment, mut moment: impl FnMut() -> T) -> Result<(I
     })?
 }
 
-/// Copies all of the store that an image has, which nobody changes meanwhile.
+/// Copies everything that belongs to the image, while the store does not change.
 fn copy_all(segment: &Segment, image: &Image) {
     let extents = extents_in_use(segment);
     copy_tables(segment, image, extents);

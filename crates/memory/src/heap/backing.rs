@@ -1,4 +1,5 @@
-//! Memory behind the heap's extents (H2): reserved before a lock is taken, in steps that no transaction waits for.
+//! Backing the heap's extents with memory (H2): reserved before a lock is taken, in steps that no
+//! transaction waits for.
 
 use std::sync::atomic::Ordering;
 
@@ -9,14 +10,15 @@ use crate::mapped::layout::{EXTENT, EXTENT_PAGES, PAGE, control, descriptor};
 use crate::mapped::platform::coarse_milliseconds;
 use crate::segment::{Segment, membership};
 
-/// Extents backed with memory in one step: some 100 us of the kernel's work.
+/// The number of extents backed with memory in one step, which takes the kernel about 100 us.
 pub(crate) const EXTENTS_AT_ONCE: u64 = 4;
 
-/// Milliseconds for which a store that was full counts as full for what can wait.
+/// How long, in milliseconds, a store that ran out of memory counts as full for work that can wait.
 const FULL_FOR: u64 = 1000;
 
-/// Backs more extents with memory, at least so many pages in one run, and what is kept for removals on top of them (H6).
-/// Called without any lock held: the system call may take long (H2, W9).
+/// Backs more extents with memory: enough for a run of `pages` pages, and for the reserve that is
+/// kept for removals (H6). Call it without any lock held, because the system call may take long
+/// (H2, W9).
 pub(crate) fn reserve(segment: &Segment, pages: u64) -> Result<(), Error> {
     reserve_run(segment, pages)?;
     if removal::is_removing() {
@@ -28,14 +30,14 @@ pub(crate) fn reserve(segment: &Segment, pages: u64) -> Result<(), Error> {
         let free = search::free_extents(segment);
         reserve_run(segment, EXTENT_PAGES)?;
         if search::free_extents(segment) <= free {
-            // Others were faster.
+            // Other processes used up the new extents first.
             break;
         }
     }
     Ok(())
 }
 
-/// Backs extents with memory, so that a run of so many pages is free.
+/// Backs extents with memory, so that a run of `pages` pages is free.
 fn reserve_run(segment: &Segment, pages: u64) -> Result<(), Error> {
     let layout = segment.mapping.layout();
     let needed = pages.div_ceil(EXTENT_PAGES);
@@ -46,7 +48,7 @@ fn reserve_run(segment: &Segment, pages: u64) -> Result<(), Error> {
             false => Err(Error::OutOfMemory),
         };
     };
-    // What lies beyond all that was ever reserved, a little ahead of need.
+    // Back the extents that were never reserved before, and a few more ahead of need.
     if end > high {
         let start = first.max(high);
         let ahead = (high / 8).clamp(2, EXTENTS_AT_ONCE);
@@ -60,7 +62,7 @@ fn reserve_run(segment: &Segment, pages: u64) -> Result<(), Error> {
         };
         step::run(segment, |heap| heap.add_if_missing(start, count))?;
     }
-    // What was given back, inside of it.
+    // Back the extents below them that were given back to the system.
     for extent in first..end.min(high) {
         if step::run(segment, |heap| Ok(heap.is_backed(extent)))? {
             continue;
@@ -73,8 +75,7 @@ fn reserve_run(segment: &Segment, pages: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Backs extents with memory and makes them free, unless another process is
-/// faster.
+/// Backs extents with memory and marks them free, unless another process does so first.
 pub(crate) fn back_extents(segment: &Segment, first: u64, count: u64) -> Result<(), Error> {
     if !back_with_memory(segment, first, count) {
         return Err(Error::OutOfMemory);
@@ -82,7 +83,8 @@ pub(crate) fn back_extents(segment: &Segment, first: u64, count: u64) -> Result<
     step::run(segment, |heap| heap.add_if_missing(first, count))
 }
 
-/// Allocates the extents and the parts of the tables that describe them.
+/// Allocates memory for the extents and for the parts of the tables that describe them. Returns
+/// whether all of it could be allocated.
 fn back_with_memory(segment: &Segment, first: u64, count: u64) -> bool {
     let layout = segment.mapping.layout();
     let bits = |map: u64| (map + first / 8, count / 8 + 2);
@@ -103,20 +105,21 @@ fn back_with_memory(segment: &Segment, first: u64, count: u64) -> bool {
         .all(|(start, length)| membership::back_range(segment, start, length).is_ok())
 }
 
-/// Whether a run of so many pages is free.
+/// Returns whether a run of `pages` pages is free.
 pub(crate) fn has_run(segment: &Segment, pages: u64) -> Result<bool, Error> {
     step::run(segment, |heap| Ok(heap.find(pages).is_some()))
 }
 
-/// Backs some memory, where no run of so many pages is free: after some of these steps one is. Returns whether there was
-/// anything to do.
+/// Backs a few extents with memory if no run of `pages` pages is free; repeated calls make such a
+/// run free. Returns false if there was nothing to do.
 pub(crate) fn prepare_run(segment: &Segment, pages: u64) -> Result<bool, Error> {
     let extents = pages.div_ceil(EXTENT_PAGES);
     let missing = step::run(segment, |heap| {
         if heap.find(pages).is_some() {
             return Ok(None);
         }
-        // The run may be there, and what is kept for removals (H6) not yet.
+        // A long enough run may be free already while the reserve for removals (H6) is still
+        // incomplete.
         let wanted = match heap.find_free(extents) {
             Some(_) => removal::reserved_extents(heap.layout()),
             None => extents,
@@ -131,21 +134,23 @@ pub(crate) fn prepare_run(segment: &Segment, pages: u64) -> Result<bool, Error> 
     Ok(true)
 }
 
-/// Notes that no memory could be had.
+/// Records that the store ran out of memory.
 pub(crate) fn note_full(segment: &Segment) {
     segment
         .full_at
         .store(coarse_milliseconds(), Ordering::Relaxed);
 }
 
-/// Whether that was so a moment ago: what can wait need not try again.
+/// Returns whether the store ran out of memory within the last second, so that work that can wait
+/// need not try again.
 pub(crate) fn was_full(segment: &Segment) -> bool {
     let since = coarse_milliseconds().wrapping_sub(segment.full_at.load(Ordering::Relaxed));
     since < FULL_FOR
 }
 
 impl Segment {
-    /// Bytes in pages granted to shards, at least those in allocated blocks.
+    /// Returns the number of bytes in pages granted to shards, an upper bound for the bytes in
+    /// allocated blocks.
     #[inline]
     pub fn granted_bytes(&self) -> u64 {
         let pages = self
@@ -159,9 +164,9 @@ impl Segment {
 }
 
 impl Heap<'_> {
-    /// Marks extents as backed by memory, unless another process was faster:
-    /// what that one reserved serves us as well, and what we populated is still
-    /// there for the next.
+    /// Marks extents as backed with memory, unless another process has marked any of them first. In
+    /// that case the other process' extents serve this one too, and the memory populated here stays
+    /// for the next call.
     fn add_if_missing(&self, first: u64, count: u64) -> Result<(), Error> {
         let high = self.load(control::HEAP_HIGH);
         let missing = |extent| !self.is_backed(extent) && !self.is_retired(extent);

@@ -1,18 +1,16 @@
-//! Runs that a shard left behind when it was emptied at once (W8, M8): they are freed later, without a look at what is in
-//! them.
+//! Runs that a shard left behind when it was emptied at once (W8, M8). They are freed later,
+//! without looking at their content.
 //!
-//! Each run of a shard bears the shard's *age*. A shard that is emptied grows
-//! older: its lists and counts begin anew, and what it had is told from what it
-//! gets by the age of the runs alone. Upkeep goes through the extents, some at
-//! a time, and frees whatever bears another age: a page in some nanoseconds,
-//! whatever lies in it. Where more is left meanwhile it goes on from where it
-//! is, and round to there again, so that however often a shard is emptied no
-//! extent waits for longer than one round.
+//! Each run of a shard bears the shard's *age* at the time of its grant. Emptying a shard raises
+//! its age and resets its lists and counts, so only the age of a run tells whether it was left
+//! behind. Upkeep goes through the extents, some at a time, and frees every run that bears another
+//! age, at a few nanoseconds a page. If the shard is emptied again meanwhile, upkeep continues from
+//! its place and goes round to there once more, so that no extent waits for longer than one round.
 //!
-//! Age and lists change in the shard's transaction (`flush.rs`). Runs are freed in steps of
-//! the heap, under the shard's lock as well; how far that has come, and how many
-//! bytes are left, changes in the heap's log with them. Whoever changes these
-//! words by the shard's log has seen the heap's log empty under the same lock.
+//! The age and the lists change in the shard's transaction (`flush.rs`). Runs are freed in steps of
+//! the heap, while the shard's lock is held. The place reached and the number of bytes left change
+//! in the heap's log, together with the runs. A transaction that changes these words through the
+//! shard's log must have seen the heap's log empty under the same lock.
 
 use smallvec::SmallVec;
 
@@ -23,41 +21,42 @@ use crate::mapped::classes;
 use crate::mapped::layout::{EXTENT_PAGES, PAGE, control, descriptor, shard};
 use crate::mapped::mapping::Mapping;
 
-/// Extents looked at in one step of the heap (W9): some 100 us.
+/// The number of extents examined in one step of the heap (W9), which takes about 100 us.
 const EXTENTS_AT_ONCE: u64 = 64;
-/// A step ends when it has filled so much of the heap's log,
+/// A step ends once it has filled this many bytes of the heap's log.
 const LOG_BYTES: u64 = 40 << 10;
-/// and before a run of several extents, whose entry is long, unless this is all.
+/// A step also ends before a run of several extents, whose log entry is long, if it has already
+/// filled this many bytes of the log.
 const LOG_BYTES_BEFORE_LONG: u64 = 4 << 10;
-/// And with so many arenas.
+/// A step also ends once it has found this many arenas.
 const ARENAS_AT_ONCE: usize = 32;
 
-/// Arenas that were left behind, by their first pages.
+/// Arenas that were left behind, given by their first pages.
 type Arenas = SmallVec<[u64; ARENAS_AT_ONCE]>;
 
-/// What a step of freeing came to.
+/// The result of one freeing step.
 pub(crate) struct Freed {
-    /// Whether anything is left.
+    /// Whether any memory is still left behind.
     pub(crate) more: bool,
-    /// Arenas that it came to, which go by the graveyard.
+    /// The arenas that the step found, which the caller frees through the graveyard.
     pub(crate) arenas: Arenas,
 }
 
-/// How far a step of freeing has come.
+/// How far a freeing step has come.
 struct Progress {
-    /// The extent to go on with.
+    /// The extent to continue with.
     extent: u64,
-    /// Bytes in the blocks that were freed.
+    /// The bytes in the blocks that were freed.
     bytes: u64,
-    /// Pages freed that are not counted as free yet.
+    /// The pages that were freed but are not yet counted as free.
     pages: u64,
     arenas: Arenas,
-    /// The extent of the first of them.
+    /// The extent of the first arena found.
     first_arena: Option<u64>,
 }
 
 impl Mapping {
-    /// Bytes in the blocks of a run that a shard has left behind.
+    /// Returns the bytes in allocated blocks of a run that a shard has left behind.
     pub(crate) fn bytes_left(&self, page: u64, run: Run) -> u64 {
         match self.page_use(page) {
             Some(PageUse::Slab(class)) => {
@@ -76,8 +75,8 @@ impl Mapping {
         }
     }
 
-    /// Whether the round of freeing what a shard has left behind is still to come
-    /// to an extent.
+    /// Returns whether the current round of freeing left-behind runs of a shard has yet to reach an
+    /// extent.
     pub(crate) fn is_to_be_searched(&self, index: usize, extent: u64) -> bool {
         let base = self.layout().shard(index);
         let until = self.load(base + shard::LEFT_UNTIL);
@@ -128,7 +127,8 @@ impl Heap<'_> {
         }
         self.add_free_pages(progress.pages as i64)?;
         let next = match progress {
-            // It is found again should this process die before it is buried.
+            // Stay at the first arena's extent, so that the arena is found again if this process
+            // dies before burying it.
             Progress {
                 first_arena: Some(extent),
                 ..
@@ -156,9 +156,9 @@ impl Heap<'_> {
         })
     }
 
-    /// Frees the runs that start in an extent and were left behind by a shard,
-    /// but for arenas, which it notes. Returns false where it stopped before a
-    /// long run that is another step's.
+    /// Frees the runs that start in the current extent and were left behind by a shard. Arenas are
+    /// only recorded in `progress`. Returns false if it stopped before a long run that needs a
+    /// separate step.
     fn free_flushed_in(&self, index: usize, progress: &mut Progress) -> Result<bool, Error> {
         let mapping = &self.segment().mapping;
         let layout = *self.layout();

@@ -1,22 +1,21 @@
-//! Pages of the heap, as their descriptors say: the runs that they were granted in, and what they are used for.
+//! Page descriptors of the heap: the runs in which pages were granted, and the uses of pages.
 
 use crate::mapped::classes;
 use crate::mapped::layout::{descriptor, shard};
 use crate::mapped::mapping::Mapping;
 
-/// The owner of the runs of arenas, in place of a shard: which arena it is
-/// stands in the use of the run's first page, so that the arena changes hands
-/// without them.
+/// The owner of an arena's runs, in place of a shard. The use of the run's first page names the
+/// arena, so that an arena changes shards without touching its runs.
 pub(crate) const IN_ARENA: usize = 0xfe;
-/// The owner of the runs that a copy of the store has taken, in place of a shard.
+/// The owner of runs taken by a copy of the store, in place of a shard.
 pub(crate) const OF_COPY: usize = 0xfd;
 
-/// The owner and length of a granted run, as in its descriptor.
+/// The owner and length of a granted run, as stored in its descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// The shard, [`IN_ARENA`] or [`OF_COPY`].
+    /// The owning shard, [`IN_ARENA`] or [`OF_COPY`].
     pub(crate) shard: usize,
-    /// The shard's age when it was granted; see `flushed_runs.rs`.
+    /// The shard's age at the time of the grant; see `flushed_runs.rs`.
     pub(crate) age: u64,
     pub(crate) pages: u64,
 }
@@ -36,41 +35,40 @@ impl Run {
     }
 }
 
-/// Ages count up to here and begin anew.
+/// The number of distinct ages, after which they start again from 0.
 const AGES: u64 = 1 << 24;
 
-/// The age that a shard has next.
+/// Returns the age that follows `age`.
 pub(crate) fn next_age(age: u64) -> u64 {
     (age + 1) % AGES
 }
 
 impl Mapping {
-    /// The age of a shard's own runs.
+    /// Returns the current age of a shard, which newly granted runs bear.
     pub(crate) fn age(&self, index: usize) -> u64 {
         self.load(self.layout().shard(index) + shard::AGE) % AGES
     }
 }
 
-/// What a page is used for, as its descriptor says: the use in the low byte,
-/// its argument in the next one, and above them the page of the arena that it
-/// belongs to, plus 1 (its *tag*).
+/// The use of a page, as its descriptor stores it: the use in the low byte, its argument in the
+/// next byte, and above them the *tag*, the page of its arena plus 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageUse {
-    /// On the pool's list of free pages.
+    /// A page on its pool's list of free pages.
     Free,
-    /// First page of a slab of this class.
+    /// The first page of a slab of this class.
     Slab(usize),
-    /// Inside a slab that starts so many pages before.
+    /// A later page of a slab, this many pages after the first one.
     Continued(u64),
-    /// First page of a large block.
+    /// The first page of a large block.
     Large,
-    /// First page of a run on its way to the heap.
+    /// The first page of a run on its way to the heap.
     Buried,
-    /// First page of a large block that is being filled outside the lock.
+    /// The first page of a large block that is being filled outside the lock.
     Staged,
-    /// First page of an arena.
+    /// The first page of an arena.
     Arena,
-    /// First page of an arena on its way to the heap.
+    /// The first page of an arena on its way to the heap.
     BuriedArena,
 }
 
@@ -89,7 +87,7 @@ impl PageUse {
         }
     }
 
-    /// With the tag of an arena, or 0.
+    /// Packs the use together with the tag of an arena; a tag of 0 means no arena.
     #[inline(always)]
     pub(crate) fn pack_tagged(self, tag: u64) -> u64 {
         self.pack() | tag << TAG_SHIFT
@@ -124,15 +122,14 @@ impl Mapping {
         PageUse::unpack(self.load(self.layout().descriptor(page) + descriptor::KIND))
     }
 
-    /// The neighbours of a run in its arena's list: next and previous, plus 1
-    /// each.
+    /// Returns the next and previous runs in an arena's list, each as a page number plus 1.
     pub(crate) fn siblings(&self, page: u64) -> (u64, u64) {
         let word = self.load(self.layout().descriptor(page) + descriptor::SIBLINGS);
         (word & 0xffff_ffff, word >> 32)
     }
 }
 
-/// Words of a descriptor that say which blocks of a slab are free.
+/// Returns the number of descriptor words that record which blocks of a slab are free.
 #[inline(always)]
 pub(crate) fn bitmap_words(class: usize) -> u64 {
     classes::blocks(class).div_ceil(64).into()
@@ -143,7 +140,7 @@ pub(crate) fn bitmap_word(mapping: &Mapping, page: u64, block: u32) -> u64 {
     mapping.layout().descriptor(page) + descriptor::BITMAP + u64::from(block / 64 * 8)
 }
 
-/// The bit maps of a slab of which every block is free.
+/// Returns the bitmap words of a slab whose blocks are all free.
 pub(crate) fn all_free(class: usize) -> [u64; 4] {
     let blocks = classes::blocks(class);
     std::array::from_fn(|word| {

@@ -1,4 +1,5 @@
-//! Pools: where a block comes from, a shard's own slabs or an arena, and which block lies where in them.
+//! Pools: the source of a block, either a shard's own slabs or an arena, and the place of each
+//! block within it.
 
 use crate::error::Fault;
 use crate::heap::pages::{IN_ARENA, PageUse, Run, bitmap_word};
@@ -6,11 +7,11 @@ use crate::mapped::classes;
 use crate::mapped::layout::{Offset, PAGE, descriptor};
 use crate::mapped::mapping::Mapping;
 
-/// Memory that blocks are allocated from: a shard's own slabs, or an arena of
-/// the shard, which is the memory of one large object (H4).
+/// The memory from which blocks are allocated: a shard's own slabs, or an arena of the shard, which
+/// is the memory of one large object (H4).
 ///
-/// A shard's number is its pool. A block must be freed in the pool that it was
-/// allocated from.
+/// A shard number converts to the pool of that shard's slabs. A block must be freed in the pool
+/// from which it was allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pool {
     shard: usize,
@@ -25,21 +26,21 @@ impl From<usize> for Pool {
 }
 
 impl Pool {
-    /// The pool of an arena that lies in a shard; of the shard itself where
-    /// `arena` is 0. Whether there is such an arena shows when it is used.
+    /// Returns the pool of an arena in a shard, or of the shard itself if `arena` is 0. The arena
+    /// is checked when the pool is used.
     #[inline(always)]
     pub fn new(shard: usize, arena: Offset) -> Pool {
         Pool { shard, arena }
     }
 
-    /// The shard whose log takes the pool's changes.
+    /// Returns the shard of the pool.
     #[inline(always)]
     pub fn shard(self) -> usize {
         self.shard
     }
 
-    /// The arena, as it is to be kept in the object whose memory it is; 0 is
-    /// the shard's own slabs.
+    /// Returns the arena's offset, which the object that owns the arena stores; 0 for a shard's own
+    /// slabs.
     #[inline(always)]
     pub fn arena(self) -> Offset {
         self.arena
@@ -52,8 +53,8 @@ impl Pool {
 }
 
 impl Mapping {
-    /// What the uses of a pool's pages are marked with: the page of its arena,
-    /// plus 1, or 0.
+    /// Returns the tag of a pool's pages: the page of its arena plus 1, or 0 for a shard's own
+    /// slabs.
     #[inline(always)]
     pub(crate) fn tag(&self, pool: Pool) -> u64 {
         if pool.is_arena() {
@@ -63,8 +64,8 @@ impl Mapping {
         }
     }
 
-    /// Where the words of a pool start: used bytes, lists and their like. An
-    /// arena that was read from the store is checked.
+    /// Returns the offset of a pool's words, such as its used bytes and its lists. An arena's
+    /// offset may come from the store, so it is checked.
     #[inline(always)]
     pub(crate) fn pool_words(&self, pool: Pool) -> Result<u64, Fault> {
         if pool.is_arena() {
@@ -94,8 +95,8 @@ impl Mapping {
         }
     }
 
-    /// The page of the arena that a run belongs to, by the run's first page,
-    /// which must be backed by memory.
+    /// Returns the page of the arena to which a run belongs. `page` is the run's first page and
+    /// must be backed with memory.
     pub(crate) fn arena_of_run(&self, page: u64) -> Option<u64> {
         let descriptor = self.layout().descriptor(page);
         let run = Run::unpack(self.load(descriptor + descriptor::RUN))?;
@@ -104,16 +105,16 @@ impl Mapping {
     }
 }
 
-/// Where a block lies.
+/// The place of a block.
 pub(crate) enum BlockPlace {
-    /// In a slab: its first page, class, and index of the block.
+    /// In a slab: the slab's first page, its class, and the index of the block.
     Slab(u64, usize, u32),
-    /// A run of so many pages.
+    /// A run: its first page and its number of pages.
     Large(u64, u64),
 }
 
 impl Mapping {
-    /// Bytes of the allocated block at an offset, whichever pool it is of.
+    /// Returns the size of the allocated block at an offset, whatever its pool.
     pub(crate) fn block_bytes(&self, at: Offset) -> Result<u64, Fault> {
         let fault = Fault {
             at,

@@ -1,23 +1,24 @@
-//! The reserve for removals (H6): a full store can always let go of what is in it.
+//! The reserve for removals (H6), with which everything in a full store can be removed.
 //!
-//! Some pages of the heap, and the first bytes of every undo log, are backed by memory that only removals use. A thread
-//! says that it removes by a guard. A removal whose log cannot grow is carried out in parts, each of which is committed by
-//! itself.
+//! Some extents of the heap and the first bytes of every undo log are backed with memory that only
+//! removals may use. A thread holds a guard while it removes data. A removal whose log cannot grow
+//! is carried out in parts, each committed separately.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 
 use crate::mapped::layout::Layout;
 
-/// The most extents that are kept for removals. Whole ones, as a removal may want a run of several pages.
+/// The largest number of extents reserved for removals. Whole extents are reserved because a
+/// removal may need a run of several pages.
 const RESERVED_EXTENTS: u64 = 2;
-/// At most such a part of the store is kept, and one extent at least.
+/// At most one extent in this many is reserved for removals, but always at least one.
 const RESERVED_PART: u64 = 32;
 
 thread_local! {
-    /// What this thread is doing.
+    /// Whether this thread is removing data.
     static MODE: Cell<Mode> = const { Cell::new(Mode::Ordinary) };
-    /// Parts that this thread has committed since it began to remove.
+    /// The number of parts that this thread has committed since its removal began.
     static PARTS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -28,12 +29,12 @@ enum Mode {
     Removing,
 }
 
-/// Ends what [`removing`] or `not_removing` began, when it is dropped.
+/// A guard that restores the mode before [`removing`] or `not_removing` when it is dropped.
 #[must_use]
 #[derive(Debug)]
 pub struct Removing {
     before: Mode,
-    /// It belongs to its thread.
+    /// Makes the guard `!Send`, because the mode belongs to its thread.
     thread: PhantomData<*const ()>,
 }
 
@@ -54,8 +55,8 @@ impl Drop for Removing {
     }
 }
 
-/// Says that this thread removes data until the guard is dropped: its transactions may use the reserve (H6), and one that
-/// runs out of log is carried out in parts.
+/// Declares that this thread removes data until the guard is dropped. Its transactions may use the
+/// reserve (H6), and a transaction that runs out of log is carried out in parts.
 #[inline]
 pub fn removing() -> Removing {
     let guard = Removing::begin(Mode::Removing);
@@ -65,35 +66,37 @@ pub fn removing() -> Removing {
     guard
 }
 
-/// Says that this thread adds data until the guard is dropped, although it is [removing].
+/// Declares that this thread adds data until the guard is dropped, even inside a [`removing`]
+/// guard.
 #[inline]
 pub(crate) fn not_removing() -> Removing {
     Removing::begin(Mode::Ordinary)
 }
 
-/// Whether this thread removes data.
+/// Returns whether this thread is removing data.
 #[inline]
 pub fn is_removing() -> bool {
     MODE.get() == Mode::Removing
 }
 
-/// Whether a removal of this thread was committed in part since it began: it must not run again.
+/// Returns whether the current removal of this thread has committed a part, in which case it must
+/// not run again.
 #[inline]
 pub fn has_removed_in_part() -> bool {
     is_removing() && PARTS.get() > 0
 }
 
-/// Notes that this thread begins to commit a removal in parts.
+/// Records that this thread starts to commit a removal in parts.
 pub(crate) fn begin_parts() {
     PARTS.set(0);
 }
 
-/// Notes that this thread has committed a part of a removal.
+/// Records that this thread has committed a part of a removal.
 pub(crate) fn count_part() {
     PARTS.set(PARTS.get() + 1);
 }
 
-/// Extents of a store that only removals break.
+/// Returns the number of extents of a store that only removals may use.
 pub(crate) fn reserved_extents(layout: &Layout) -> u64 {
     (layout.extents / RESERVED_PART).clamp(1, RESERVED_EXTENTS)
 }

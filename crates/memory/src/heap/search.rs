@@ -1,4 +1,5 @@
-//! Where a free run of pages is, or could be; nothing here changes the heap.
+//! Searches for a free run of pages, or for a place where memory could make one; nothing here
+//! changes the heap.
 
 use std::sync::atomic::Ordering;
 
@@ -7,15 +8,17 @@ use crate::heap::step::Heap;
 use crate::mapped::layout::{EXTENT_PAGES, control};
 use crate::segment::Segment;
 
-/// Partly used extents looked at for a run of several pages before a free extent is broken: the lowest ones, so that the
-/// heap's end becomes free, and those behind where the last search came to, so that none is never looked at.
+/// How many partly used extents are searched for a run before a free extent is broken up. The
+/// lowest extents are tried first, so that the heap's end becomes free. `NEXT_TRIES` more are tried
+/// where the last search stopped, so that every extent is searched in turn.
 const LOWEST_TRIES: usize = 16;
 const NEXT_TRIES: usize = 48;
 
 /// The mask of an extent whose pages are all free.
 const ALL_FREE: u64 = 0xffff;
 
-/// Whether so many extents are free and have memory; without a lock a guess.
+/// Returns whether at least `count` extents are free and backed with memory. Without a lock the
+/// result is a guess.
 pub(crate) fn has_free_extents(segment: &Segment, count: u64) -> bool {
     let layout = segment.mapping.layout();
     let high = segment.mapping.load(control::HEAP_HIGH).min(layout.extents);
@@ -27,7 +30,7 @@ pub(crate) fn has_free_extents(segment: &Segment, count: u64) -> bool {
     })
 }
 
-/// How many extents are free and have memory.
+/// Returns the number of extents that are free and backed with memory.
 pub(crate) fn free_extents(segment: &Segment) -> u64 {
     let layout = segment.mapping.layout();
     let high = segment.mapping.load(control::HEAP_HIGH).min(layout.extents);
@@ -42,17 +45,17 @@ pub(crate) fn free_extents(segment: &Segment) -> u64 {
 }
 
 impl Heap<'_> {
-    /// A run of so many extents of which some are still to be backed with
-    /// memory, and the rest is free: first and end. One without any memory
-    /// comes first: the transaction that is short of memory may itself have
-    /// used what is free now. O(extents ever reserved).
+    /// Finds `wanted` adjacent extents of which some still need memory and the rest are free;
+    /// returns the first extent and the end. A run without any memory is preferred, because the
+    /// transaction that is short of memory may itself have used the extents that are free now.
+    /// O(extents ever reserved).
     pub(crate) fn backable_run(&self, wanted: u64) -> Option<(u64, u64)> {
         self.lowest_run(wanted, false)
             .or_else(|| self.lowest_run(wanted, true))
     }
 
-    /// The first extents without memory, `most` of them, of the lowest place where
-    /// there can be a free run of so many: first and number.
+    /// Finds up to `most` extents without memory in the lowest place where `wanted` adjacent
+    /// extents could become free. Returns the first of them and their number.
     pub(crate) fn missing_part(&self, wanted: u64, most: u64) -> Option<(u64, u64)> {
         let (start, end) = self.lowest_run(wanted, true)?;
         let high = self.load(control::HEAP_HIGH).min(self.layout().extents);
@@ -62,8 +65,8 @@ impl Heap<'_> {
         Some((first, count as u64))
     }
 
-    /// The lowest run of so many extents, each without memory and not retired,
-    /// or, where `may_be_free`, backed and free, but not all of the latter kind.
+    /// Finds the lowest run of `wanted` extents that could become free. Each extent is unbacked and
+    /// not retired or, if `may_be_free`, backed and free. At least one extent is unbacked.
     fn lowest_run(&self, wanted: u64, may_be_free: bool) -> Option<(u64, u64)> {
         let layout = *self.layout();
         let high = self.load(control::HEAP_HIGH).min(layout.extents);
@@ -97,13 +100,13 @@ impl Heap<'_> {
             }
             extent += 1;
         }
-        // Onwards into what was never reserved: one extent of it at least.
+        // Extend the run into extents that were never reserved, at least one of them.
         let start = (high + 1).saturating_sub(wanted).max(first);
         let end = start.checked_add(wanted)?;
         (end > high && end <= layout.extents).then_some((start, end))
     }
 
-    /// The first set bit of a map at or after `from`.
+    /// Returns the first set bit of a map at or after `from`.
     fn next_bit(&self, map: u64, from: u64) -> Option<u64> {
         let end = self.load(control::HEAP_HIGH).min(self.layout().extents);
         let mut bit = from;
@@ -118,8 +121,8 @@ impl Heap<'_> {
         None
     }
 
-    /// Finds a free run that this thread may take: what is kept for removals only they find (H6). O(1) mostly, and
-    /// O(extents ever reserved) before none is found.
+    /// Finds a free run of `pages` pages that this thread may take. Only removals may break into
+    /// their reserve (H6). Usually O(1); O(extents ever reserved) before it returns `None`.
     pub(crate) fn find(&self, pages: u64) -> Option<u64> {
         let kept = removal::reserved_extents(self.layout());
         let extents = pages.div_ceil(EXTENT_PAGES);
@@ -143,13 +146,15 @@ impl Heap<'_> {
         found.or_else(|| self.find_within(pages, 0, usize::MAX, breaks).0)
     }
 
-    /// Whether so many extents are free and have memory. They lie at the end, mostly.
+    /// Returns whether at least `count` extents are free and backed with memory. Free extents lie
+    /// mostly at the end of the heap.
     pub(crate) fn has_free_extents(&self, count: u64) -> bool {
         has_free_extents(self.segment(), count)
     }
 
-    /// A run within one of so many partly used extents, or, where it `breaks` those, free ones, from one on; and the
-    /// extent to go on with, 0 behind the last one.
+    /// Searches up to `tries` extents with free pages, starting at `from`, for a run of `pages`
+    /// pages. Completely free extents count only if `breaks` is set. Also returns the extent at
+    /// which to continue, which is 0 after the last one.
     fn find_within(&self, pages: u64, from: u64, tries: usize, breaks: bool) -> (Option<u64>, u64) {
         let mut from = from;
         for _ in 0..tries {
@@ -167,7 +172,7 @@ impl Heap<'_> {
         (None, from)
     }
 
-    /// The first page of so many free extents, one after the other.
+    /// Returns the first page of `count` adjacent free extents.
     pub(crate) fn find_free(&self, count: u64) -> Option<u64> {
         let map = self.layout().all_free_map;
         let mut start = self.next_bit(map, 0)?;
@@ -183,7 +188,7 @@ impl Heap<'_> {
     }
 }
 
-/// First of `length` adjacent set bits among the low 16, if there are any.
+/// Returns the position of the first `length` adjacent set bits among the low 16 bits.
 fn first_run(mask: u64, length: u64) -> Option<u64> {
     let mut starts = mask & 0xffff;
     for shift in 1..length {

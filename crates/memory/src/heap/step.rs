@@ -1,12 +1,11 @@
-//! The heap's global half (H1, H2): which extents are backed by memory, and
+//! Steps of the heap's global half (H1, H2), which records which extents are backed with memory and
 //! which runs of pages are granted to which shard.
 //!
-//! All of it changes under the heap's lock and in the heap's own undo log. A
-//! step of the heap commits when its log is emptied, independent of the shard's
-//! transaction that asked for it: before a grant the shard's log notes it, so
-//! that rolling the shard back returns the run; a run that goes back is first
-//! named in the shard's `RETURNING` word, so that whoever has the heap's lock
-//! next for this shard finishes the return.
+//! All of it changes under the heap's lock and in the heap's own undo log. A step of the heap
+//! commits when its log is emptied, independently of the shard's transaction that asked for it.
+//! Before a grant, the shard's log records the run, so that rolling the shard back returns it.
+//! Before a return, the shard's `RETURNING` word names the run, so that the next process with the
+//! heap's lock for this shard finishes the return.
 
 use std::time::Duration;
 
@@ -19,13 +18,13 @@ use crate::segment::waiting::{Waiter, Which};
 use crate::segment::{Segment, durability};
 use crate::undo::log::Log;
 
-/// Write access to the heap's tables, with the heap's lock held.
+/// Write access to the heap's tables, while the heap's lock is held.
 pub(crate) struct Heap<'a> {
     segment: &'a Segment,
 }
 
-/// Runs one step of the heap under its lock. What it changed stays if it
-/// returns `Ok`, and is undone otherwise.
+/// Runs one step of the heap under its lock. The step's changes are committed if it returns `Ok`
+/// and undone otherwise.
 pub(crate) fn run<R>(
     segment: &Segment,
     step: impl FnOnce(&Heap<'_>) -> Result<R, Error>,
@@ -33,7 +32,7 @@ pub(crate) fn run<R>(
     run_within(segment, segment.patience(), step)
 }
 
-/// [`run`] with a patience of its own.
+/// Like [`run`], but with the given patience.
 pub(crate) fn run_within<R>(
     segment: &Segment,
     patience: Duration,
@@ -47,7 +46,7 @@ pub(crate) fn run_within<R>(
     }
     let guard = HeapGuard { segment };
     fault::step();
-    // W3: whoever died in a step of the heap left its log.
+    // W3: a process that died in a step of the heap left its log to be rolled back.
     roll_back(segment)?;
     let result = step(&Heap { segment })?;
     log(segment).clear();
@@ -56,7 +55,7 @@ pub(crate) fn run_within<R>(
     Ok(result)
 }
 
-/// The undo log of the heap.
+/// Returns the undo log of the heap.
 pub(crate) fn log(segment: &Segment) -> Log<'_> {
     Log {
         mapping: &segment.mapping,
@@ -86,7 +85,7 @@ fn roll_back(segment: &Segment) -> Result<(), Error> {
     )
 }
 
-/// Frees the lock of the heap, and wakes a waiter.
+/// Releases the heap's lock and wakes a waiter.
 fn unlock(segment: &Segment) {
     let lock = segment.mapping.lock(control::HEAP_LOCK);
     if lock::release(lock) {
@@ -95,7 +94,7 @@ fn unlock(segment: &Segment) {
     fault::step();
 }
 
-/// The lock of the heap, for one step.
+/// A guard that holds the heap's lock for one step.
 struct HeapGuard<'a> {
     segment: &'a Segment,
 }
@@ -105,7 +104,7 @@ impl Drop for HeapGuard<'_> {
         if fault::abandoned() {
             return;
         }
-        // An error on the way: undo; a damaged log stays for `check` to find.
+        // The step failed, so undo it. A damaged log stays for `check` to find.
         let _ = roll_back(self.segment);
         unlock(self.segment);
     }
@@ -120,7 +119,7 @@ impl Heap<'_> {
         self.segment.mapping.layout()
     }
 
-    /// A bit of a map with a bit for each extent.
+    /// Returns the bit for an extent in a map that has one bit for each extent.
     pub(crate) fn bit(&self, map: u64, extent: u64) -> bool {
         self.load(map + extent / 64 * 8) >> (extent % 64) & 1 == 1
     }
@@ -144,7 +143,7 @@ impl Heap<'_> {
         self.segment.mapping.load(at)
     }
 
-    /// Sets or clears bits `first..first + count` of a bit map.
+    /// Sets or clears bits `first..first + count` of a bitmap.
     pub(crate) fn set_bits(&self, map: u64, first: u64, count: u64, on: bool) -> Result<(), Error> {
         let end = first + count;
         let mut bit = first;
@@ -167,8 +166,7 @@ impl Heap<'_> {
         self.load(at) >> (extent % 4 * 16) & 0xffff
     }
 
-    /// Changes an extent's mask of free pages, and the two maps that follow
-    /// from it.
+    /// Sets an extent's mask of free pages, and updates the two maps that depend on it.
     pub(crate) fn set_page_mask(&self, extent: u64, mask: u64) -> Result<(), Error> {
         let layout = *self.segment.mapping.layout();
         let at = layout.page_masks + extent / 4 * 8;
@@ -183,8 +181,8 @@ impl Heap<'_> {
         self.set(control::HEAP_FREE_PAGES, free.wrapping_add_signed(change))
     }
 
-    /// Marks whole extents as free or used, in the masks and both maps; one log
-    /// entry for all masks.
+    /// Marks whole extents as free or used, in their page masks and in both maps. All masks share
+    /// one log entry.
     pub(crate) fn set_extents(&self, first: u64, count: u64, free: bool) -> Result<(), Error> {
         let layout = *self.segment.mapping.layout();
         let end = first + count;
@@ -201,17 +199,18 @@ impl Heap<'_> {
         self.set_bits(layout.all_free_map, first, count, free)
     }
 
-    /// Whether an extent is backed by memory.
+    /// Returns whether an extent is backed with memory.
     pub(crate) fn is_backed(&self, extent: u64) -> bool {
         self.bit(self.layout().reserved_map, extent)
     }
 
-    /// Whether an extent is on its way back to the system.
+    /// Returns whether an extent is on its way back to the system.
     pub(crate) fn is_retired(&self, extent: u64) -> bool {
         self.bit(self.layout().retired_map, extent)
     }
 
-    /// Marks a run as free or used. It starts at an extent, or lies in one.
+    /// Marks a run as free or used. The run must start at an extent boundary or lie within one
+    /// extent.
     pub(crate) fn mark(&self, page: u64, pages: u64, free: bool) -> Result<(), Error> {
         let (mut extent, start) = (page / EXTENT_PAGES, page % EXTENT_PAGES);
         let mut left = pages;
@@ -237,7 +236,7 @@ impl Heap<'_> {
     }
 }
 
-/// Whether words are among those that say what a shard has left behind.
+/// Returns whether a range of words is among those that describe a shard's left-behind memory.
 fn is_of_flushed_runs(layout: &Layout, at: u64, end: u64) -> bool {
     let Some(behind) = at.checked_sub(layout.shard_start) else {
         return false;

@@ -1,10 +1,10 @@
-//! Where runs of pages could come free: a survey of the heap for a writer that finds no run that is long enough, although
-//! data may go.
+//! A survey of the heap: where eviction could free a run of pages, for a writer that finds no run
+//! that is long enough.
 //!
-//! Keys that are evicted by age lie anywhere, so that a store can be half empty and have no two free pages side by side.
-//! The caller names all blocks that it could let go of; a stretch of extents in which nothing else is in use comes free if
-//! those in it go. Everything here is looked at without a lock, and so is a guess: a stretch that others have begun to use
-//! meanwhile stays in use.
+//! Keys evicted by age are scattered over the heap, so that a store can be half empty and have no
+//! two adjacent free pages. The caller names all blocks that it could remove. A stretch of extents
+//! becomes free if it contains only such blocks and all of them are removed. The survey takes no
+//! lock, so its result is a guess: a stretch that other processes have used meanwhile stays in use.
 
 use std::collections::HashMap;
 
@@ -16,28 +16,30 @@ use crate::segment::Segment;
 /// The mask of an extent whose pages are all free.
 const ALL_FREE: u64 = 0xffff;
 
-/// The blocks that may go, by page. Takes two bytes a page of the heap.
+/// The removable blocks, counted by page. Takes two bytes for each page of the heap.
 pub struct Survey<'a> {
     segment: &'a Segment,
-    /// Blocks that may go, at the first page of their slab or run; at an arena's first page 1 where all of it may.
+    /// The number of removable blocks, stored at the first page of their slab or run. At an arena's
+    /// first page, nonzero means that the entire arena may be removed.
     removable: Vec<u16>,
 }
 
-/// Stretches of the heap, all of the same length, that come free where all that lies in them goes.
+/// Stretches of the heap, all of the same length, that become free if everything in them is
+/// removed.
 #[derive(Debug, Default)]
 pub struct Stretches {
     heap: Offset,
-    /// Extents of the heap that were looked at.
+    /// The number of extents of the heap that were examined.
     extents: u64,
     count: usize,
-    /// Which stretch an extent belongs to.
+    /// The stretch to which each extent belongs.
     by_extent: HashMap<u64, usize>,
-    /// The stretches that an arena has pages in.
+    /// The stretches in which each arena has pages.
     by_arena: HashMap<Offset, Vec<usize>>,
 }
 
 impl Segment {
-    /// Begins a survey in which nothing may go yet.
+    /// Begins a survey in which no block is removable yet.
     pub fn survey(&self) -> Survey<'_> {
         let layout = self.mapping.layout();
         let extents = self.mapping.load(control::HEAP_HIGH).min(layout.extents);
@@ -49,7 +51,8 @@ impl Segment {
 }
 
 impl Survey<'_> {
-    /// Counts a block among those that may go. An offset that is none, as of a key that changes just now, counts nothing.
+    /// Counts a block as removable. An invalid offset, as of a key that is changing just now, is
+    /// ignored.
     pub fn may_go(&mut self, block: Offset) {
         let mapping = &self.segment.mapping;
         if mapping.check(block, 8).is_err() {
@@ -64,7 +67,8 @@ impl Survey<'_> {
         }
     }
 
-    /// Up to `most` stretches for runs of so many bytes, from a place in the heap on that `chance` says. O(pages).
+    /// Returns up to `most` stretches that could hold a run of `bytes` bytes. The search starts at
+    /// a place in the heap chosen by `chance`. O(pages).
     pub fn stretches(&self, bytes: u64, most: usize, chance: u64) -> Stretches {
         let length = bytes.div_ceil(EXTENT).max(1);
         let (usable, arenas) = self.usable_extents();
@@ -77,7 +81,7 @@ impl Survey<'_> {
         let start = chance % extents.max(1);
         let mut run = 0;
         for extent in (start..extents).chain(0..start) {
-            // A stretch does not go round the end of the heap.
+            // A stretch must not wrap around the end of the heap.
             run = match usable[extent as usize] {
                 true if extent == 0 => 1,
                 true => run + 1,
@@ -106,8 +110,9 @@ impl Survey<'_> {
         stretches
     }
 
-    /// Which extents come free where all that may go does, and which arenas have pages in which extents. Those that are
-    /// free already do not count: they are kept for removals (H6), as this caller found none of them.
+    /// Returns which extents become free if every removable block is removed, and which arenas have
+    /// pages in which extents. Extents that are free already do not count: the caller found no run
+    /// in them, so they are reserved for removals (H6).
     fn usable_extents(&self) -> (Vec<bool>, Vec<(u64, Offset)>) {
         let mapping = &self.segment.mapping;
         let layout = mapping.layout();
@@ -140,7 +145,7 @@ impl Survey<'_> {
         (usable, arenas)
     }
 
-    /// Whether all of a run comes free where all that may go does.
+    /// Returns whether a run becomes completely free if every removable block is removed.
     fn comes_free(&self, page: u64, run: Run) -> bool {
         let mapping = &self.segment.mapping;
         let removable = |page: u64| self.removable.get(page as usize).copied().unwrap_or(0);
@@ -162,7 +167,7 @@ impl Survey<'_> {
         }
     }
 
-    /// The arena that a run is, or belongs to.
+    /// Returns the arena of which a run is the first page, or to which the run belongs.
     fn arena_at(&self, page: u64) -> Option<Offset> {
         let mapping = &self.segment.mapping;
         let arena = match mapping.page_use(page) {
@@ -174,15 +179,16 @@ impl Survey<'_> {
 }
 
 impl Stretches {
-    /// How many there are.
+    /// Returns the number of stretches.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The stretches that a block of so many bytes lies in, by number; all those of an arena, by the arena's offset.
+    /// Returns the numbers of the stretches that a block of `bytes` bytes lies in. For the offset
+    /// of an arena, these include all stretches in which the arena has pages.
     pub fn of(&self, block: Offset, bytes: u64) -> impl Iterator<Item = usize> + '_ {
         let extent = |at: Offset| at.wrapping_sub(self.heap) / EXTENT;
-        // A damaged length leads no further than the heap.
+        // A damaged length must not lead past the end of the heap.
         let last = extent(block.saturating_add(bytes.max(1) - 1)).min(self.extents);
         let extents = extent(block)..=last;
         let lies_in = extents.filter_map(|extent| self.by_extent.get(&extent));

@@ -1,14 +1,14 @@
 //! Giving memory back to the system (H5).
 //!
-//! Freed extents stay warm for reuse. When there are many, some are *retired*:
-//! unmarked in the map of reserved extents and marked in one of their own, so
-//! that no read and no grant goes there any more. After a grace period, in
-//! which every read that was under way has ended, they are punched out of the
-//! file, one slice at a time, and forgotten; then they may be reserved again
-//! like new ones. One process punches at a time. While one does, nobody uses
-//! what is retired, so a puncher that was stopped for long does no harm when it
-//! goes on. At any other time a writer that finds no other memory takes back all
-//! that is retired: it is still there.
+//! Freed extents stay backed for reuse. When there are many, some are *retired*: they are removed
+//! from the map of reserved extents and added to the map of retired ones, so that reads and grants
+//! no longer use them. After a grace period, when every read that was under way has ended, retired
+//! extents are punched out of the file, one slice at a time. From then on they can be reserved
+//! again like new ones.
+//!
+//! Only one process punches at a time. Meanwhile no process uses retired extents, so a puncher that
+//! was stopped for long does no harm when it resumes. While no process punches, a writer that finds
+//! no other memory may take back all retired extents, whose memory is still there.
 
 use std::time::Duration;
 
@@ -20,33 +20,33 @@ use crate::mapped::platform::unix_milliseconds;
 use crate::processes::lock::Owner;
 use crate::segment::{Segment, membership};
 
-/// Reads that began before extents were retired have ended after this.
+/// The grace period, after which all reads that began before a retirement have ended.
 const GRACE: Duration = Duration::from_secs(1);
-/// While they are so young, in milliseconds, more are added to what is retired,
+/// How long after a retirement, in milliseconds, further extents may join the retired ones.
 const OPEN: u64 = 50;
-/// where more than so many extents are to be.
+/// Further extents join the retired ones only if more than this many are in excess.
 const WORTH_ADDING: u64 = 64;
-/// Extents retired at a time at most: 16 GiB.
+/// The greatest number of retired extents to which more may be added: 16 GiB.
 const RETIRED_MAX: u64 = 1 << 18;
-/// Extents retired in one step at most (W9),
+/// The greatest number of extents retired in one step (W9).
 const RETIRED_AT_ONCE: u64 = 2048;
-/// and in one run.
+/// The greatest number of extents retired in one run.
 const RUN_MAX: u64 = 512;
-/// Bytes of the heap's undo log that one step of retiring fills (W9).
+/// The bytes of the heap's undo log that one step of retiring may fill (W9).
 const LOG_BYTES: u64 = 40 << 10;
-/// Extents punched out of the file in one step: some 250 us of the kernel's work.
+/// The number of extents punched out of the file in one step, which takes the kernel about 250 us.
 const SLICE: u64 = 32;
 
-/// What one step of [`Segment::trim`] came to.
+/// The result of one step of [`Segment::trim`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trimmed {
-    /// Bytes given back to the system.
+    /// The number of bytes given back to the system.
     pub bytes: u64,
-    /// Whether memory is on its way back still.
+    /// Whether any retired memory is still to be given back.
     pub more: bool,
 }
 
-/// Extents that are punched out of the file in one step.
+/// A range of extents that is punched out of the file in one step.
 #[derive(Clone, Copy, Debug)]
 struct Slice {
     first: u64,
@@ -54,22 +54,22 @@ struct Slice {
 }
 
 impl Segment {
-    /// Does the next step of giving memory back, where more than `keep` bytes
-    /// are free: retires some, or punches a slice of what was retired once its
-    /// grace is over. To be called now and then; no lock may be held.
+    /// Takes the next step in giving memory back to the system, if more than `keep` bytes are free.
+    /// The step retires some extents, or punches a slice of the retired ones once their grace
+    /// period is over. Call it regularly, without any lock held.
     pub fn trim(&self, keep: u64) -> Result<Trimmed, Error> {
         after(self, keep, GRACE)
     }
 
-    /// [`trim`](Self::trim) without the grace period; for tests, where nobody
-    /// reads meanwhile.
+    /// Like [`trim`](Self::trim), but without the grace period; for tests in which no process reads
+    /// meanwhile.
     #[cfg(feature = "fault")]
     pub fn trim_now(&self, keep: u64) -> Result<Trimmed, Error> {
         after(self, keep, Duration::ZERO)
     }
 }
 
-/// [`Segment::trim`] with a grace period of its own.
+/// Like [`Segment::trim`], but with the given grace period.
 fn after(segment: &Segment, keep: u64, grace: Duration) -> Result<Trimmed, Error> {
     let free = segment
         .mapping
@@ -100,15 +100,16 @@ fn after(segment: &Segment, keep: u64, grace: Duration) -> Result<Trimmed, Error
     Ok(Trimmed { bytes, more })
 }
 
-/// Takes back what is retired, for who finds no other memory. Returns
-/// whether to look again: there was something, or somebody punches just now.
+/// Takes back retired extents for a writer that finds no other memory. Returns whether the writer
+/// should look again, because extents were taken back or a living process is punching.
 #[cold]
 pub(crate) fn recall(segment: &Segment) -> Result<bool, Error> {
     let mut any = false;
     while segment.mapping.load(control::RETIRED_COUNT) != 0 {
         let owner = segment.mapping.load(control::RETIRED_OWNER) as u32;
         if owner != 0 {
-            // A slice takes some 250 us; a dead puncher's is punched once its grace is over.
+            // A living puncher finishes its slice in about 250 us. A dead puncher's slice is
+            // punched by another process after the grace period.
             std::thread::yield_now();
             return Ok(any || membership::owner_lives(segment, Owner::from_bits(owner)));
         }
@@ -120,7 +121,7 @@ pub(crate) fn recall(segment: &Segment) -> Result<bool, Error> {
     Ok(any)
 }
 
-/// Frees the file's blocks behind a slice, without any lock (W9).
+/// Frees the file's memory for a slice, without holding any lock (W9).
 fn punch(segment: &Segment, slice: Slice) -> Result<(), Error> {
     let start = segment.mapping.layout().heap + slice.first * EXTENT;
     let punched = segment.mapping.punch(start, slice.count * EXTENT);
@@ -132,7 +133,8 @@ fn punch(segment: &Segment, slice: Slice) -> Result<(), Error> {
 }
 
 impl Heap<'_> {
-    /// Whether more may be retired: the grace of what is there begins anew.
+    /// Returns whether more extents may be retired. Adding some restarts the grace period of all
+    /// retired extents.
     fn is_open(&self, excess: u64, grace: Duration) -> bool {
         let age = unix_milliseconds().saturating_sub(self.load(control::RETIRED_SINCE));
         let count = self.load(control::RETIRED_COUNT);
@@ -140,12 +142,12 @@ impl Heap<'_> {
         excess > 0 && (count == 0 || young && excess > WORTH_ADDING && count < RETIRED_MAX)
     }
 
-    /// Retires the highest of the free extents, up to `wanted`. Returns how
-    /// many.
+    /// Retires up to `wanted` of the highest free extents. Returns the number retired.
     fn retire(&self, wanted: u64) -> Result<u64, Error> {
         let layout = *self.layout();
         if self.segment().mapping.copy_is_on() {
-            // What is free now may have been in use at the copy's moment, and is read until the copy is made.
+            // An extent that is free now may have been in use at the copy's moment, and can be read
+            // until the copy is complete.
             return Ok(0);
         }
         let mut below = self.load(control::HEAP_HIGH).min(layout.extents);
@@ -173,8 +175,8 @@ impl Heap<'_> {
         Ok(retired)
     }
 
-    /// Makes some of what is retired free again, unless somebody punches it.
-    /// Returns how many extents.
+    /// Makes some retired extents free again, unless a process is punching. Returns the number of
+    /// extents.
     fn recall(&self) -> Result<u64, Error> {
         let layout = *self.layout();
         if self.load(control::RETIRED_OWNER) != 0 {
@@ -202,8 +204,8 @@ impl Heap<'_> {
         Ok(recalled)
     }
 
-    /// The last run of set bits of a map below a bit, its first and its length,
-    /// which is at most `longest`.
+    /// Returns the start and length of the last run of set bits of a map below a bit, limited to
+    /// `longest` bits.
     fn last_run(&self, map: u64, below: u64, longest: u64) -> Option<(u64, u64)> {
         let mut end = below;
         loop {
@@ -222,8 +224,8 @@ impl Heap<'_> {
         Some((first, end - first))
     }
 
-    /// Makes this process the one that punches the next slice, if it is time
-    /// and nobody living does.
+    /// Claims the next slice for this process to punch, if the grace period is over and no living
+    /// process is punching.
     fn claim_slice(&self, grace: Duration) -> Result<Option<Slice>, Error> {
         let layout = *self.layout();
         let age = unix_milliseconds().saturating_sub(self.load(control::RETIRED_SINCE));
@@ -236,7 +238,7 @@ impl Heap<'_> {
         }
         let high = self.load(control::HEAP_HIGH).min(layout.extents);
         let Some((first, count)) = self.last_run(layout.retired_map, high, SLICE) else {
-            // The count of a damaged store: there is nothing to punch.
+            // The count of a damaged store is wrong: there is nothing to punch.
             self.set(control::RETIRED_COUNT, 0)?;
             return Ok(None);
         };
@@ -245,7 +247,7 @@ impl Heap<'_> {
         Ok(Some(Slice { first, count }))
     }
 
-    /// Lets others punch, and forgets a slice that is punched.
+    /// Lets other processes punch again, and removes a punched slice from the retired extents.
     fn end_slice(&self, slice: Slice, punched: bool) -> Result<(), Error> {
         if punched {
             let retired = self.layout().retired_map;

@@ -1,4 +1,4 @@
-//! The structural check: every page, every list, every block accounted for.
+//! The structural check, which accounts for every page, list and block.
 
 use std::collections::HashSet;
 
@@ -15,18 +15,16 @@ use crate::views::quiescence::{self, cannot_join};
 use crate::views::view::{Notes, View};
 
 impl Segment {
-    /// Walks the whole store with every shard locked. `reachable` is called for
-    /// each shard and reports every block that the caller's own structures
-    /// refer to, and problems of its own; each allocated block must be reported
-    /// exactly once.
+    /// Checks the entire store with every shard locked. `reachable` is called for each shard. It
+    /// reports every block to which the caller's own structures refer, and any problems in those
+    /// structures. Each allocated block must be reported exactly once.
     ///
-    /// Takes time and memory in proportion to the number of blocks; writers
-    /// wait meanwhile. A process that cannot join the store, as its file system
-    /// is full, or its mapping is read-only, takes no lock: it looks again
-    /// where something was written meanwhile.
+    /// Takes time and memory in proportion to the number of blocks; writers wait meanwhile. A
+    /// process that cannot join the store because its file system is full, or whose mapping is
+    /// read-only, takes no lock: it checks again if the store was written to meanwhile.
     ///
     /// # Errors
-    /// A lock that cannot be had, or writers that never pause.
+    /// Fails if a lock cannot be acquired, or if writers never pause.
     pub fn check(
         &self,
         mut reachable: impl FnMut(usize, &View<'_>, &mut dyn FnMut(Offset), &mut Report),
@@ -54,7 +52,7 @@ impl Segment {
     }
 }
 
-/// The same without any lock, when nothing is being written.
+/// Runs the check without locks, at a time when nothing is being written.
 fn while_still(
     segment: &Segment,
     reachable: &mut impl FnMut(usize, &View<'_>, &mut dyn FnMut(Offset), &mut Report),
@@ -68,7 +66,7 @@ fn while_still(
     })
 }
 
-/// Each shard's half, and what the caller's structures refer to.
+/// Checks each shard's half of the heap, and the blocks to which the caller's structures refer.
 fn check_shards(
     segment: &Segment,
     owned: &mut [Owned],
@@ -99,7 +97,7 @@ fn check_shards(
     }
 }
 
-/// One shard's lists and counts against what its runs say.
+/// Checks one shard's lists and counts against its runs.
 fn check_shard(segment: &Segment, index: usize, owned: &mut Owned, report: &mut Report) {
     let mapping = &segment.mapping;
     let layout = *mapping.layout();
@@ -125,7 +123,7 @@ fn check_shard(segment: &Segment, index: usize, owned: &mut Owned, report: &mut 
     if mapping.load(base + shard::FREE_COUNT) != free as u64 {
         report.problem(|| format!("shard {index}: its count of free pages is not {free}"));
     }
-    // A run whose return is under way is on no list.
+    // A run that is just being returned may already be off its list.
     let returning = mapping.load(base + shard::RETURNING).wrapping_sub(1);
     for (page, arena) in std::mem::take(&mut owned.arenas) {
         check_arenas::arena(segment, index, page, arena, returning, owned, report);

@@ -1,5 +1,5 @@
-//! The structural check of arenas: every run of each belongs to one, and its
-//! counts and lists agree with what its runs say.
+//! The structural check of arenas: each of their runs belongs to one arena, whose counts and lists
+//! agree with its runs.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use crate::inspection::report::{Arena, Owned, Report};
 use crate::mapped::layout::{PAGE, arena, descriptor, shard};
 use crate::segment::Segment;
 
-/// One run of some arena.
+/// Checks one run of an arena.
 pub(crate) fn run(
     segment: &Segment,
     page: u64,
@@ -41,7 +41,7 @@ pub(crate) fn run(
     owner.arenas.insert(first, arena);
 }
 
-/// One arena's lists and counts against what its runs say.
+/// Checks one arena's lists and counts against its runs.
 pub(crate) fn arena(
     segment: &Segment,
     index: usize,
@@ -78,7 +78,7 @@ pub(crate) fn arena(
     runs(segment, page, arena, returning, report);
 }
 
-/// The list of an arena's runs.
+/// Checks the list of an arena's runs.
 fn runs(segment: &Segment, arena_page: u64, mut arena: Arena, returning: u64, report: &mut Report) {
     let words = segment.mapping.layout().page(arena_page);
     let mut link = segment.mapping.load(words + arena::RUNS);
@@ -90,8 +90,7 @@ fn runs(segment: &Segment, arena_page: u64, mut arena: Arena, returning: u64, re
             break;
         }
         let (next, back) = segment.mapping.siblings(page);
-        // The runs of a buried arena are taken from the front, without care
-        // for the links back.
+        // Runs of a buried arena are removed from the front without updating the links back.
         if back != previous && !arena.buried {
             report.problem(|| format!("page {page} of an arena links back wrongly"));
         }

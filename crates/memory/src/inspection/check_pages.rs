@@ -1,4 +1,4 @@
-//! The structural check of the heap's global half: masks, maps and runs agree, page by page.
+//! The structural check of the heap's global half: masks, maps and runs must agree, page by page.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::mapped::layout::{EXTENT_PAGES, PAGE, control, descriptor, shard};
 use crate::mapped::mapping::Mapping;
 use crate::segment::Segment;
 
-/// Checks the global half, and returns what each shard has.
+/// Checks the heap's global half. Returns the blocks and pages of each shard.
 pub(crate) fn pages(segment: &Segment, report: &mut Report) -> Vec<Owned> {
     let layout = segment.mapping.layout();
     let mut owned: Vec<Owned> = (0..layout.shards).map(|_| Owned::default()).collect();
@@ -23,17 +23,17 @@ pub(crate) fn pages(segment: &Segment, report: &mut Report) -> Vec<Owned> {
     owned
 }
 
-/// A bit of a map with a bit for each extent.
+/// Returns the bit for an extent in a map with one bit for each extent.
 fn bit(mapping: &Mapping, map: u64, extent: u64) -> u64 {
     mapping.load(map + extent / 64 * 8) >> (extent % 64) & 1
 }
 
-/// The pages of an extent that are free, a bit each.
+/// Returns the free pages of an extent, one bit for each page.
 fn free_pages(mapping: &Mapping, extent: u64) -> u64 {
     mapping.load(mapping.layout().page_masks + extent / 4 * 8) >> (extent % 4 * 16) & 0xffff
 }
 
-/// The maps of extents and the masks of their pages agree with one another and with what the heap counts.
+/// Checks that the maps of extents, the masks of their pages and the heap's counts agree.
 fn check_extents(segment: &Segment, high: u64, report: &mut Report) {
     let mapping = &segment.mapping;
     let layout = mapping.layout();
@@ -46,7 +46,8 @@ fn check_extents(segment: &Segment, high: u64, report: &mut Report) {
                 report.problem(|| format!("extent {extent} has memory and is retired"));
             }
         }
-        // Given back to the system; even the tables may have no memory (S3).
+        // The extent was given back to the system; even its part of the tables may have no memory
+        // (S3).
         if bit(layout.reserved_map, extent) == 0 {
             continue;
         }
@@ -75,7 +76,7 @@ fn check_extents(segment: &Segment, high: u64, report: &mut Report) {
     }
 }
 
-/// Every page is free or in one run, and each run is sound.
+/// Checks that every page is free or in exactly one run, and that each run is sound.
 fn check_runs(segment: &Segment, high: u64, owned: &mut [Owned], report: &mut Report) {
     let mapping = &segment.mapping;
     let layout = *mapping.layout();
@@ -130,7 +131,7 @@ fn check_runs(segment: &Segment, high: u64, owned: &mut [Owned], report: &mut Re
     check_copy(segment, of_copy, report);
 }
 
-/// The runs that a copy has taken are on its list, all of them and no others.
+/// Checks that the copy's list contains exactly the runs that the copy has taken.
 fn check_copy(segment: &Segment, mut runs: HashMap<u64, u64>, report: &mut Report) {
     let mapping = &segment.mapping;
     let mut counted = mapping.load(control::COPY_PAGES);
@@ -154,8 +155,8 @@ fn check_copy(segment: &Segment, mut runs: HashMap<u64, u64>, report: &mut Repor
     }
 }
 
-/// One run that a shard has left behind: the way of freeing it is still to
-/// come to it.
+/// Checks one run that a shard has left behind, which the current round of freeing must not have
+/// passed yet.
 fn check_left(segment: &Segment, page: u64, run: Run, owned: &mut Owned, report: &mut Report) {
     let extent = page / EXTENT_PAGES;
     if !segment.mapping.is_to_be_searched(run.shard, extent) {
@@ -167,7 +168,7 @@ fn check_left(segment: &Segment, page: u64, run: Run, owned: &mut Owned, report:
     owned.left += segment.mapping.bytes_left(page, run);
 }
 
-/// One run of a shard: what it is used for, and which blocks it holds.
+/// Checks one run of a shard: its use and the blocks it holds.
 fn check_run(
     segment: &Segment,
     page: u64,

@@ -1,4 +1,5 @@
-//! The structural check of a pool, a shard's own or an arena: its runs with blocks, and its lists of pages.
+//! The structural check of a pool, which is a shard's own slabs or an arena: its runs with blocks,
+//! and its lists of pages.
 
 use crate::heap::pages::{PageUse, all_free, bitmap_words};
 use crate::inspection::report::{Owned, Report};
@@ -6,8 +7,8 @@ use crate::mapped::classes;
 use crate::mapped::layout::{PAGE, descriptor, shard};
 use crate::segment::Segment;
 
-/// One run with blocks or a free page, of the pool with these words and
-/// this tag. Returns the bytes in its blocks.
+/// Checks one run of a pool, given by its words and tag, that holds blocks or is a free page.
+/// Returns the bytes in the run's blocks.
 pub(crate) fn used_run(
     segment: &Segment,
     page: u64,
@@ -66,7 +67,7 @@ pub(crate) fn used_run(
     bytes
 }
 
-/// A list of a shard's pages against what their uses say.
+/// Checks a list of a shard's pages against the uses of the pages.
 pub(crate) fn list(
     segment: &Segment,
     index: usize,
@@ -90,8 +91,7 @@ pub(crate) fn list(
             break;
         }
         let at = layout.descriptor(page);
-        // The graveyard is taken from its front only, without care for
-        // the links back.
+        // Pages leave the graveyard only at its front, without updating the links back.
         let back = mapping.load(at + descriptor::PREVIOUS);
         if back != previous && list != graveyard {
             report.problem(|| format!("shard {index}: page {page} links back wrongly"));
@@ -106,7 +106,7 @@ pub(crate) fn list(
     }
 }
 
-/// The lists of free pages and of slabs that a pool has.
+/// Returns a pool's lists of free pages and of slabs.
 pub(crate) fn lists(words: u64) -> impl Iterator<Item = u64> {
     let classes = (0..classes::COUNT as u64).map(move |class| words + shard::CLASSES + class * 8);
     classes.chain([words + shard::FREE_LIST])

@@ -1,27 +1,27 @@
-//! What a structural check finds, and what it collects on its way.
+//! The findings of a structural check, and the facts it collects on its way.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::mapped::layout::Offset;
 
-/// Problems reported at most; a damaged store may have millions.
+/// The largest number of problems reported; a damaged store may have millions.
 pub(crate) const PROBLEMS_MAX: usize = 100;
 
-/// The result of a check.
+/// The result of a structural check.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// What is wrong, each with its place; empty where the store is sound.
+    /// The problems found, each with its place; empty if the store is sound.
     pub problems: Vec<String>,
-    /// Blocks that are allocated.
+    /// The number of allocated blocks.
     pub blocks: u64,
-    /// Bytes in them.
+    /// The number of bytes in allocated blocks.
     pub block_bytes: u64,
-    /// Pages granted to shards.
+    /// The number of pages granted to shards.
     pub pages: u64,
 }
 
 impl Report {
-    /// Adds a problem, unless there are very many already.
+    /// Adds a problem, unless `PROBLEMS_MAX` problems are recorded already.
     pub fn problem(&mut self, text: impl FnOnce() -> String) {
         if self.problems.len() < PROBLEMS_MAX {
             self.problems.push(text());
@@ -29,24 +29,24 @@ impl Report {
     }
 }
 
-/// The blocks and pages of one shard, as its runs say.
+/// The blocks and pages of one shard, as recorded in its runs.
 #[derive(Default)]
 pub(crate) struct Owned {
     pub(crate) blocks: HashSet<Offset>,
     pub(crate) bytes: u64,
     pub(crate) pages: u64,
-    /// Bytes in blocks that it has left behind.
+    /// The bytes in blocks that the shard has left behind.
     pub(crate) left: u64,
-    /// Pages by what list they must be on; the key is the list's word.
+    /// The pages expected on each list, keyed by the offset of the list's word.
     pub(crate) listed: HashMap<u64, HashSet<u64>>,
-    /// Its arenas, by their first page.
+    /// The shard's arenas, keyed by their first page.
     pub(crate) arenas: HashMap<u64, Arena>,
 }
 
-/// The blocks and pages of an arena, as its runs say.
+/// The blocks and pages of an arena, as recorded in its runs.
 #[derive(Default)]
 pub(crate) struct Arena {
-    /// It is on its way to the heap: only the list of its runs counts.
+    /// Whether the arena is on its way to the heap; then only the list of its runs is checked.
     pub(crate) buried: bool,
     pub(crate) bytes: u64,
     pub(crate) pages: u64,

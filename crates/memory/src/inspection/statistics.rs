@@ -1,4 +1,4 @@
-//! What a store holds and who uses it, for people.
+//! The contents and users of a store, as figures for people to read.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -13,20 +13,20 @@ use crate::undo::log_memory;
 /// A process that has joined the store.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Its entry in the process table.
+    /// The index of the process' entry in the process table.
     pub slot: u64,
-    /// Its process id, in its own pid namespace.
+    /// The process id, within the process' own pid namespace.
     pub pid: u32,
-    /// The number of that namespace; 0 where it is not known.
+    /// The number of the process' pid namespace; 0 if unknown.
     pub namespace: u32,
-    /// When it joined, Unix milliseconds.
+    /// When the process joined, in Unix milliseconds.
     pub joined: u64,
 }
 
-/// What a lock guards.
+/// The part of the store that a lock guards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockName {
-    /// A shard.
+    /// A shard, by its number.
     Shard(usize),
     /// The heap's global half.
     Heap,
@@ -44,49 +44,49 @@ impl fmt::Display for LockName {
     }
 }
 
-/// A lock that is held at this moment.
+/// A lock that is currently held.
 #[derive(Clone, Copy, Debug)]
 pub struct HeldLock {
-    /// Which one.
+    /// The part of the store that the lock guards.
     pub name: LockName,
-    /// What its holder is doing.
+    /// The state of the lock's holder.
     pub holder: Holder,
     /// The holder's process id.
     pub pid: u32,
 }
 
-/// Sizes in bytes, unless said otherwise. Taken without locks: each figure is
-/// true, but not all at the same moment.
+/// Statistics of a store. Sizes are in bytes unless stated otherwise. They are read without locks,
+/// so each figure is correct, but they may belong to different moments.
 #[derive(Clone, Debug)]
 pub struct Statistics {
-    /// When the store was created, Unix milliseconds.
+    /// When the store was created, in Unix milliseconds.
     pub created: u64,
-    /// Number of shards.
+    /// The number of shards.
     pub shards: usize,
-    /// Address space of the heap.
+    /// The address space of the heap.
     pub capacity: u64,
-    /// Heap backed by memory.
+    /// The part of the heap that is backed with memory.
     pub reserved: u64,
-    /// Heap backed by memory and granted to no shard.
+    /// The part of the heap that is backed with memory and not granted to any shard.
     pub free: u64,
-    /// Heap that a copy has taken, which is being made or was left by the dead.
+    /// The part of the heap taken by a copy that is in progress or was left by a dead process.
     pub copy: u64,
-    /// Bytes in allocated blocks.
+    /// The number of bytes in allocated blocks.
     pub used: u64,
-    /// Of these, bytes that were flushed and are not freed yet.
+    /// The bytes of `used` that were flushed and are not freed yet.
     pub left: u64,
-    /// Objects in them, as the engine counts; a number, not bytes.
+    /// The number of objects in the flushed blocks, as counted by the engine; not bytes.
     pub left_objects: u64,
-    /// Undo logs backed by memory.
+    /// The memory that backs undo logs.
     pub logs: u64,
-    /// The ring of messages, backed by memory.
+    /// The memory that backs the ring of messages.
     pub ring: u64,
-    /// Messages ever put into the ring; a number, not bytes.
+    /// The number of messages ever put into the ring; not bytes.
     pub messages: u64,
 }
 
 impl Segment {
-    /// Sizes of the store.
+    /// Returns the statistics of the store.
     pub fn statistics(&self) -> Statistics {
         let layout = self.mapping.layout();
         let sum = |field: u64| -> u64 {
@@ -117,8 +117,8 @@ impl Segment {
         }
     }
 
-    /// Bytes in allocated blocks of one shard, those included that were flushed
-    /// and are not freed yet.
+    /// Returns the bytes in allocated blocks of one shard, including blocks that were flushed and
+    /// are not freed yet.
     #[inline]
     pub fn used_bytes(&self, index: usize) -> u64 {
         let base = self.mapping.layout().shard(index);
@@ -128,8 +128,8 @@ impl Segment {
             .saturating_add(left)
     }
 
-    /// The living processes that have joined the store (a process joins with
-    /// its first write).
+    /// Returns the living processes that have joined the store. A process joins with its first
+    /// write.
     pub fn members(&self) -> Vec<Member> {
         let used = self.mapping.load(control::SLOTS_USED).min(SLOTS);
         (0..used)
@@ -149,7 +149,7 @@ impl Segment {
             .collect()
     }
 
-    /// The locks that are held now.
+    /// Returns the locks that are currently held.
     pub fn held_locks(&self) -> Vec<HeldLock> {
         let words = (0..self.shards())
             .map(|index| {

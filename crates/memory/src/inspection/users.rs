@@ -1,4 +1,4 @@
-//! Who has the store mapped, readers included.
+//! The processes that have the store mapped, readers included.
 
 use crate::error::Error;
 use crate::inspection::statistics::Member;
@@ -9,24 +9,22 @@ use crate::segment::Segment;
 /// A process that has the store mapped.
 #[derive(Clone, Debug)]
 pub struct User {
-    /// Its process id, in its own pid namespace.
+    /// The process id, within the process' own pid namespace.
     pub pid: u32,
-    /// Whether that is the pid namespace of who asks, where the number means
-    /// something.
+    /// Whether the process is in the caller's pid namespace, so that `pid` is meaningful to the
+    /// caller.
     pub here: bool,
-    /// Whether it has ended, and a process that it forked has inherited its
-    /// mapping.
+    /// Whether the process has ended, while a child that it forked still has the inherited mapping.
     pub ended: bool,
-    /// Its entry in the process table; none where it has not written.
+    /// The process' entry in the process table; `None` if the process has not written.
     pub member: Option<Member>,
 }
 
 impl Segment {
-    /// The other processes that have the store mapped, those that write first.
+    /// Returns the other processes that have the store mapped, writers first.
     ///
     /// # Errors
-    /// Where this process may not open the store's path, or it names another
-    /// file.
+    /// Fails if this process may not open the store's path, or if the path names another file.
     pub fn users(&self) -> Result<Vec<User>, Error> {
         let io = |source| Error::Io {
             doing: "asking who uses",

@@ -1,9 +1,11 @@
 //! How an undo log grows, and how its memory goes back to the system (W10).
 //!
-//! A log has memory up to [`shard::LOG_BACKED`], of which it uses what lies below [`shard::LOG_RESERVED`]. One that was not
-//! long for a while is *retired*: its lock is held and the log empty, so that the next transaction finds it short. What lies
-//! above is punched out of the file a moment later, when nobody reads there any more, a slice at a time. Whoever punches, or
-//! has a log grow, first puts its name into [`shard::LOG_PUNCHER`], so that what one has backed the other does not take away.
+//! A log is backed with memory up to [`shard::LOG_BACKED`] and uses the part below
+//! [`shard::LOG_RESERVED`]. A log that has not been long for a while is *retired* while its lock is
+//! held and the log is empty, so that the next transaction finds it short. The memory above is
+//! punched out of the file a moment later, one slice at a time, when no reader can be in it any
+//! more. A process that punches a log, or makes it grow, first writes its name into
+//! [`shard::LOG_PUNCHER`], so that no process takes away memory that another has just backed.
 
 use std::sync::atomic::Ordering;
 
@@ -17,39 +19,42 @@ use crate::segment::shard_set::ShardSet;
 use crate::segment::{Segment, membership};
 use crate::undo::log_memory;
 
-/// Milliseconds for which a log that was long stays so.
+/// How long a log keeps its memory after it was last long, in milliseconds.
 const IDLE: u64 = 300;
-/// Milliseconds after which nobody reads in a log that was retired.
+/// How long after its retirement a log may still be read, in milliseconds.
 const GRACE: u64 = 1000;
-/// Bytes punched out of the file in one step.
+/// The number of bytes punched out of the file in one step.
 const SLICE: u64 = 2 << 20;
-/// Logs of one transaction that come to so many bytes go back when it ends.
+/// If the logs of one transaction come to this many bytes, their memory is given back when the
+/// transaction ends.
 const LONG: u64 = 1 << 20;
 
-/// What one step of [`Segment::shrink_log`] came to.
+/// The result of one step of [`Segment::shrink_log`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shrunk {
-    /// Bytes given back to the system.
+    /// The number of bytes given back to the system.
     pub bytes: u64,
-    /// Whether memory is on its way back still.
+    /// Whether more memory is still to be given back.
     pub more: bool,
 }
 
 impl Segment {
-    /// Does the next step of giving the memory of a shard's long undo log back to the system, where it was not long for a
-    /// moment. To be called now and then; no lock may be held. What others have locked is left for the next time.
+    /// Takes the next step in giving back the memory of a shard's long undo log, if the log has not
+    /// been long for a moment. Call it regularly, without any lock held. A locked shard is left for
+    /// the next call.
     pub fn shrink_log(&self, index: usize) -> Result<Shrunk, Error> {
         shrink(self, index, IDLE, GRACE)
     }
 
-    /// Gives the memory of all long undo logs back to the system at once, but what others use just now.
+    /// Gives the memory of all long undo logs back to the system at once, except logs that are in
+    /// use.
     pub fn shrink_logs_now(&self) -> Result<(), Error> {
         shrink_now(self, ShardSet::first(self.shards()))
     }
 }
 
-/// The same of some shards' logs, behind the end of a transaction that has made them very long: nobody may come for that
-/// later.
+/// Gives back the memory of some shards' logs after a transaction has made them very long, in case
+/// no upkeep follows.
 #[cold]
 pub(crate) fn shrink_after(segment: &Segment, shards: ShardSet) {
     let long = |index| {
@@ -58,12 +63,12 @@ pub(crate) fn shrink_after(segment: &Segment, shards: ShardSet) {
             .load(segment.mapping.layout().shard(index) + shard::LOG_BACKED)
     };
     if shards.iter().map(long).fold(0, u64::saturating_add) >= LONG {
-        // The transaction is committed, whatever stands in the way of this.
+        // The transaction is already committed, so an error here is ignored.
         let _ = shrink_now(segment, shards);
     }
 }
 
-/// Gives the memory of some long logs back at once.
+/// Gives the memory of some long logs back to the system at once.
 fn shrink_now(segment: &Segment, shards: ShardSet) -> Result<(), Error> {
     for index in shards.iter() {
         loop {
@@ -76,7 +81,7 @@ fn shrink_now(segment: &Segment, shards: ShardSet) -> Result<(), Error> {
     Ok(())
 }
 
-/// One step of giving the memory of a long log back; `idle` and `grace` are milliseconds.
+/// Takes one step in giving back the memory of a long log. `idle` and `grace` are in milliseconds.
 fn shrink(segment: &Segment, index: usize, idle: u64, grace: u64) -> Result<Shrunk, Error> {
     let base = segment.mapping.layout().shard(index);
     let reserved = || segment.mapping.load(base + shard::LOG_RESERVED);
@@ -126,8 +131,8 @@ fn shrink(segment: &Segment, index: usize, idle: u64, grace: u64) -> Result<Shru
     })
 }
 
-/// Has a log use the least that every log has. Its shard is locked for that moment: nobody is in the midst of a longer
-/// one.
+/// Shrinks a log to the least that every log uses. The shard is locked meanwhile, so that no
+/// transaction is using more of the log.
 fn retire(segment: &Segment, index: usize) -> Result<(), Error> {
     let shards = ShardSet::one(index);
     shard_locks::lock(segment, shards, Marks::Ignored)?;

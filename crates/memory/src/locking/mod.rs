@@ -1,9 +1,11 @@
-//! The locks of shards, and what their holders settle: everything below transactions that takes such a lock. The floors
-//! above may call it; a lock is held by a guard, or by a transaction.
+//! The locks of shards, and the recovery that their holders do: everything below transactions that
+//! takes such a lock. The folders above may use this one. A lock is held by a guard or by a
+//! transaction.
 //!
 //! From the lowest file to the highest:
 //!
-//! - `recovery`: rolling back what a dead writer left in a shard, or keeping what it had committed.
+//! - `recovery`: rolling back the change of a dead writer in a shard, or keeping it if it was
+//!   committed.
 //! - `shard_locks`: taking the locks of shards.
 //! - `log_retirement`: how the memory of undo logs goes back to the system.
 

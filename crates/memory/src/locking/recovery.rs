@@ -1,5 +1,5 @@
-//! Recovering what a dead writer left in a shard: rolling back, or keeping what was
-//! committed (W3, W6). Called with the lock of the shard.
+//! Recovery of a shard whose writer died: its change is rolled back, or kept if it was committed
+//! (W3, W6). Every function here requires the shard's lock.
 
 use crate::error::{Error, Fault};
 use crate::heap::step;
@@ -9,14 +9,14 @@ use crate::probes::fault;
 use crate::segment::marks::{self, Marks};
 use crate::segment::{Segment, counter, membership};
 
-/// Whether nobody left anything in a shard, whose lock is held, and it has no mark.
+/// Returns whether a shard needs no recovery and has no mark. The caller holds the shard's lock.
 #[inline(always)]
 pub(crate) fn is_settled(shard: ShardWords<'_>) -> bool {
     shard.load::<{ shard::LOG_TAIL }>() == 0
         && counter::is_plain(shard.load::<{ shard::COUNTER }>())
 }
 
-/// W3: whoever gets a shard's lock recovers what a dead owner left.
+/// Recovers a shard from a dead owner (W3). Called after every acquisition of the shard's lock.
 pub(crate) fn settle(segment: &Segment, index: usize, marks: Marks) -> Result<(), Error> {
     match is_settled(segment.mapping.shard_words(index)) {
         true => Ok(()),
@@ -24,7 +24,8 @@ pub(crate) fn settle(segment: &Segment, index: usize, marks: Marks) -> Result<()
     }
 }
 
-/// The same where [something is left](is_settled), or the shard has a mark.
+/// Like [`settle`], for a shard that is not [settled](is_settled): a dead owner left a change in
+/// it, or it has a mark.
 #[cold]
 pub(crate) fn settle_slowly(segment: &Segment, index: usize, marks: Marks) -> Result<(), Error> {
     recover(segment, index)?;
@@ -38,7 +39,7 @@ pub(crate) fn settle_slowly(segment: &Segment, index: usize, marks: Marks) -> Re
     }
 }
 
-/// Keeps what a dead transaction committed, and undoes it otherwise (W6).
+/// Keeps the changes of a dead transaction if it had committed, and undoes them otherwise (W6).
 fn recover(segment: &Segment, index: usize) -> Result<(), Error> {
     membership::check_place(segment);
     let base = segment.mapping.layout().shard(index);
@@ -75,8 +76,7 @@ pub(crate) fn roll_back(segment: &Segment, index: usize) -> Result<(), Error> {
     roll_back_to(segment, index, 0)
 }
 
-/// Undoes the changes in a shard's log that were made since it was so many
-/// bytes long.
+/// Undoes the changes made since a shard's log was `until` bytes long.
 pub(crate) fn roll_back_to(segment: &Segment, index: usize, until: u64) -> Result<(), Error> {
     let layout = *segment.mapping.layout();
     let base = layout.shard(index);
@@ -85,7 +85,8 @@ pub(crate) fn roll_back_to(segment: &Segment, index: usize, until: u64) -> Resul
     if log.length() == until {
         return Ok(());
     }
-    // Between two values of the counter a log only grows, or only shrinks: those who read through it rely on that.
+    // Readers that go through the log rely on this: between two values of the counter, a log only
+    // grows or only shrinks.
     let counter = segment.mapping.word(base + shard::COUNTER);
     counter::raise(counter);
     let rolled_back = log.roll_back(
@@ -107,7 +108,7 @@ pub(crate) fn roll_back_to(segment: &Segment, index: usize, until: u64) -> Resul
     rolled_back
 }
 
-/// Ends a change as readers see it.
+/// Makes a shard's counter even, which ends the change for readers.
 pub(crate) fn make_even(segment: &Segment, index: usize) {
     let at = segment.mapping.layout().shard(index) + shard::COUNTER;
     counter::make_even(segment.mapping.word(at));

@@ -1,4 +1,5 @@
-//! The locks of shards: one, several in their order (W7), or all for a moment. A shard whose lock is had is settled (W3).
+//! Acquiring the locks of shards: one, several in order (W7), or all for a moment. A shard is
+//! settled once its lock is acquired (W3).
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
@@ -16,21 +17,21 @@ use crate::segment::marks::Marks;
 use crate::segment::shard_set::ShardSet;
 use crate::segment::waiting::{Waiter, Which};
 
-/// How long locks are held at most while another one is waited for, by who wants all of them for a moment.
+/// How long `lock_all_for_a_moment` holds some locks while it waits for another.
 const HELD_WHILE_WAITING: Duration = Duration::from_micros(200);
-/// How long locks are held at most while another one is waited for, by a call that wants several of them: the moment
-/// it starts with, and the longest it grows to. Other calls wait for as long, and an interrupt of this one.
+/// How long a call that needs several locks holds some of them while it waits for another: at
+/// first, and at most. Other calls wait for as long, and so does an interrupt of this one.
 const MOMENTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_millis(500);
 
 impl Segment {
-    /// Whether somebody holds a shard's lock at this moment.
+    /// Returns whether a shard's lock is held at this moment.
     pub fn is_locked(&self, index: usize) -> bool {
         let at = self.mapping.layout().shard(index) + shard::LOCK;
         self.mapping.half(at).load(Ordering::Relaxed) != lock::FREE
     }
 }
 
-/// Unlocks shards when it is dropped.
+/// A guard that unlocks shards when it is dropped.
 #[must_use]
 pub(crate) struct Unlock<'a> {
     pub(crate) segment: &'a Segment,
@@ -45,8 +46,8 @@ impl Drop for Unlock<'_> {
     }
 }
 
-/// Takes the locks in order (W7) and settles each shard (W3). Returns the
-/// words of the shard, where it is only one.
+/// Acquires the locks in order (W7) and settles each shard (W3). Returns the words of the shard if
+/// there is only one.
 #[inline(always)]
 pub(crate) fn lock(
     segment: &Segment,
@@ -68,19 +69,21 @@ pub(crate) fn lock(
     Ok(Some(shard))
 }
 
-/// Takes several locks in their order, none of which is held for long while another one is waited for.
+/// Acquires several locks in order, without holding any of them for long while it waits for
+/// another.
 fn lock_several(segment: &Segment, shards: ShardSet, marks: Marks) -> Result<(), Error> {
     let me = segment.process.owner();
-    // How long a lock is waited for while others are held.
+    // How long to wait for a lock while holding others.
     let mut moment = *MOMENTS.start();
     'again: loop {
         let mut held = ShardSet::EMPTY;
         for index in shards.iter() {
             let word = segment.mapping.shard_words(index).lock();
             if !lock::try_acquire(word, me) {
-                // Wait a moment in order; if the lock is held for longer, wait for it without holding any other: if
-                // it makes no progress, that wait fails. Where all make progress and this call none, as on a
-                // machine with too much to do, the moments grow until one is long enough.
+                // Wait for a moment while holding the earlier locks. If the lock stays held,
+                // release them all and wait for this lock alone: that wait fails if the lock makes
+                // no progress. On an overloaded machine all locks may make progress while this call
+                // makes none, so the moments grow until one is long enough.
                 let patience = segment.patience().min(moment);
                 let mut waiter = Waiter::new(segment, Which::Shard(index), patience);
                 if lock::acquire(word, me, &mut waiter).is_err() {
@@ -99,8 +102,8 @@ fn lock_several(segment: &Segment, shards: ShardSet, marks: Marks) -> Result<(),
     }
 }
 
-/// Takes the locks of all shards without holding some of them for long while it waits for another one: for who
-/// wants a moment at which nobody writes, while all go on.
+/// Acquires the locks of all shards, without holding some of them for long while it waits for
+/// another. Use it to stop all writers for a moment without delaying them much.
 pub(crate) fn lock_all_for_a_moment(segment: &Segment, marks: Marks) -> Result<Unlock<'_>, Error> {
     let me = segment.process.owner();
     let (shards, start) = (ShardSet::first(segment.shards()), Instant::now());
@@ -127,12 +130,12 @@ pub(crate) fn lock_all_for_a_moment(segment: &Segment, marks: Marks) -> Result<U
         }
         return Ok(held);
     }
-    // Some are never free together: then as all others take them.
+    // The locks were never all free together, so acquire them in the usual way.
     lock(segment, shards, marks)?;
     Ok(Unlock { segment, shards })
 }
 
-/// Waits for the lock of a shard, with no other lock held, and takes it.
+/// Waits for the lock of a shard, with no other lock held, and acquires it.
 #[cold]
 fn wait_for(segment: &Segment, index: usize) -> Result<(), Error> {
     let word = segment.mapping.shard_words(index).lock();
@@ -144,14 +147,14 @@ fn wait_for(segment: &Segment, index: usize) -> Result<(), Error> {
         .inspect_err(|_| unlock_all(segment, ShardSet::one(index)))
 }
 
-/// Frees the locks of some shards.
+/// Releases the locks of some shards.
 pub(crate) fn unlock_all(segment: &Segment, shards: ShardSet) {
     for index in shards.iter() {
         unlock(segment.mapping.shard_words(index));
     }
 }
 
-/// Frees the lock of a shard, and wakes a waiter.
+/// Releases the lock of a shard and wakes a waiter.
 #[inline(always)]
 pub(crate) fn unlock(shard: ShardWords<'_>) {
     if lock::release(shard.lock()) {

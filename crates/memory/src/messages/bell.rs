@@ -1,10 +1,9 @@
-//! Descriptors for event loops (M4): a datagram socket that wakers write to,
-//! with a timer beside it.
+//! Descriptors for event loops (M4): each combines a datagram socket, to which wakers write, with a
+//! timer.
 //!
-//! The sockets lie in a directory of mode 0700 beside the store, each named
-//! after its seat. A waker makes a socket of its own for each wake: it keeps no
-//! descriptor whose number could become somebody else's (L2), and pays for it
-//! only where an event loop sleeps.
+//! The sockets are in a directory of mode 0700 next to the store, each named after its seat. A
+//! waker creates a new socket for each wake. It thus keeps no descriptor whose number could later
+//! refer to another file (L2), and pays for the socket only if an event loop is asleep.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -20,36 +19,35 @@ use crate::mapped::platform;
 use crate::messages::seat::{Seat, SeatName};
 use crate::segment::Segment;
 
-/// Longest path that fits the address of a socket.
+/// The longest path that fits into a socket address, in bytes.
 const ADDRESS_MAX: usize = 107;
-/// The timer's period, which is also the longest a lost wake costs.
+/// The timer's period, which bounds the delay caused by a lost wake.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// A descriptor that becomes readable when the seat is woken, and ten times a
-/// second besides.
+/// A descriptor that becomes readable when the seat is woken, and also ten times a second.
 #[derive(Debug)]
 pub struct Bell {
-    /// What is given out: it is readable where one of the others is.
+    /// The descriptor handed to the event loop, which is readable when the socket or the timer is.
     poll: OwnedFd,
-    /// With its path. None where this process may not make one, as it has
-    /// dropped its privileges: then the timer alone rouses it.
+    /// The socket and its path. `None` if this process may not create a socket because it has
+    /// dropped its privileges; then only the timer wakes the event loop.
     socket: Option<(UnixDatagram, PathBuf)>,
     timer: OwnedFd,
 }
 
-/// The directory of a store's sockets.
+/// Returns the directory of a store's sockets.
 fn directory(store: &Path) -> PathBuf {
     let mut name = store.as_os_str().to_owned();
     name.push(".wake");
     name.into()
 }
 
-/// The name of a seat's socket.
+/// Returns the file name of a seat's socket.
 fn file_name(name: SeatName) -> String {
     format!("{}.{}.{}", name.slot(), name.generation(), name.seat())
 }
 
-/// Calls `body` with a path to the socket that is short enough for an address.
+/// Calls `body` with a path to the socket that is short enough for a socket address.
 fn with_address<R>(
     directory: &Path,
     name: &str,
@@ -66,8 +64,8 @@ fn with_address<R>(
     )))
 }
 
-/// Makes a seat's descriptor readable. That of a waiter who is gone, or who has
-/// not yet looked at earlier wakes, needs nothing.
+/// Makes a seat's descriptor readable. Nothing is needed if the waiter is gone or has not yet read
+/// its earlier wakes.
 pub(crate) fn ring(store: &Path, name: SeatName) {
     let sent = UnixDatagram::unbound().and_then(|socket| {
         socket.set_nonblocking(true)?;
@@ -75,12 +73,12 @@ pub(crate) fn ring(store: &Path, name: SeatName) {
             socket.send_to(&[1], path)
         })
     });
-    // The waiter's timer stands in for what could not be sent.
+    // If sending failed, the waiter's timer makes up for it.
     drop(sent);
 }
 
 impl Segment {
-    /// Makes a descriptor for a seat of this process.
+    /// Creates a descriptor for a seat of this process.
     pub fn bell(&self, seat: &Seat) -> Result<Bell, Error> {
         let directory = directory(self.path());
         open(&directory, seat.name()).map_err(|source| Error::Io {
@@ -91,7 +89,7 @@ impl Segment {
     }
 }
 
-/// A seat's socket, in the place of any that lies there.
+/// Binds a seat's socket, replacing any file at its path.
 fn bind(directory: &Path, name: SeatName) -> io::Result<UnixDatagram> {
     prepare(directory)?;
     sweep(directory, name)?;
@@ -100,7 +98,7 @@ fn bind(directory: &Path, name: SeatName) -> io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-/// Makes the directory, or refuses one that somebody else made.
+/// Creates the directory, or fails if it exists and does not belong to this user alone.
 fn prepare(directory: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -136,8 +134,8 @@ fn sweep(directory: &Path, name: SeatName) -> io::Result<()> {
 }
 
 impl Bell {
-    /// Takes the wakes that have come, so that the descriptor is readable again
-    /// only with the next.
+    /// Consumes all wakes received so far, so that the descriptor becomes readable only with the
+    /// next one.
     pub fn clear(&self) {
         if let Some((socket, _)) = &self.socket {
             let mut buffer = [0; 8];
@@ -146,10 +144,10 @@ impl Bell {
         platform::read_timer(&self.timer);
     }
 
-    /// Removes the socket; for its owner, not for a forked child.
+    /// Removes the socket. Only the process that created it may call this, not a forked child.
     pub fn remove(self) {
         if let Some((_, path)) = &self.socket {
-            // Whoever uses the seat next removes it otherwise.
+            // If this fails, the next user of the seat removes the file.
             let _ = fs::remove_file(path);
         }
     }
@@ -161,7 +159,7 @@ impl AsFd for Bell {
     }
 }
 
-/// Removes the directory of sockets of a store that was removed.
+/// Removes the socket directory of a store that was removed.
 pub fn remove_sockets(store: &Path) -> io::Result<()> {
     match fs::remove_dir_all(directory(store)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -169,7 +167,7 @@ pub fn remove_sockets(store: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes the descriptors of a bell.
+/// Opens the descriptors of a bell.
 fn open(directory: &Path, name: SeatName) -> io::Result<Bell> {
     let socket = match bind(directory, name) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,

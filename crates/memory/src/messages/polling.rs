@@ -1,44 +1,44 @@
-//! How long a waiter looks again and again before it sleeps.
+//! How long a waiter polls before it sleeps.
 //!
-//! To sleep and be woken costs two system calls and two changes of threads, and
-//! on a core that went idle many times that. So who waits looks for a moment
-//! first, about as long as sleeping costs; and where its last wait was short,
-//! for as long as a whole such wait. Between two looks it offers its core to
-//! other threads. Where one of them kept the core for long and little had come
-//! meanwhile, there is more work than cores: the next waits sleep at once, as
-//! the kernel then prefers who was asleep.
+//! Sleeping and being woken costs two system calls and two context switches, and many times that on
+//! a core that went idle. A waiter therefore polls first: for about as long as sleeping costs or,
+//! if its last wait was short, for the configured maximum. Between polls it offers its core to
+//! other threads.
+//!
+//! If another thread kept the core for long and few items arrived meanwhile, there is more work
+//! than cores. The next waits then sleep at once, because the kernel favors threads that were
+//! asleep.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// About what it costs to sleep and to be woken.
+/// The approximate cost of sleeping and being woken, in nanoseconds.
 const SLEEP: u64 = 20_000;
-/// A core that was given away for longer than this is wanted by others.
+/// If the core was given away for longer than this, in nanoseconds, other threads need it.
 const AWAY: u64 = 50_000;
-/// Looks before the core is offered to others.
+/// The number of checks before the core is offered to other threads.
 const LOOKS: u32 = 16;
-/// Waits that sleep at once after others wanted the core: at first, and at most.
+/// How many waits sleep at once after other threads needed the core: at first, and at most.
 const FEWEST_RESTS: u32 = 16;
 const MOST_RESTS: u32 = 4096;
 
-/// How long a waiter looks before it sleeps, as its last waits have shown.
-/// Times are in nanoseconds.
+/// How long a waiter polls before it sleeps, adapted to its last waits. Times are in nanoseconds.
 #[derive(Debug)]
 pub struct Polling {
     longest: u64,
     window: AtomicU64,
-    /// For how long the core was given away while the last wait looked, which
-    /// is none where it did not look.
+    /// The longest time for which the core was given away while the last wait polled; 0 if it did
+    /// not poll.
     away: AtomicU64,
-    /// What had been received when it began.
+    /// The number of items received before the last wait began.
     progress: AtomicU64,
-    /// Waits yet to sleep at once, and how many it will be the next time.
+    /// The number of waits that are still to sleep at once, and the number to set the next time.
     rests: AtomicU32,
     next_rests: AtomicU32,
 }
 
 impl Polling {
-    /// Looks for so long at most; not at all, where that is zero.
+    /// Creates a policy that polls for at most `longest`; a duration of zero disables polling.
     pub fn new(longest: Duration) -> Polling {
         let longest = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
         Polling {
@@ -51,7 +51,8 @@ impl Polling {
         }
     }
 
-    /// A wait begins, when so much was received. Returns for how long to look.
+    /// Begins a wait, given the number of items received so far. Returns for how many nanoseconds
+    /// to poll.
     pub(crate) fn begin(&self, progress: u64) -> u64 {
         let received = progress.wrapping_sub(self.progress.swap(progress, Ordering::Relaxed));
         let away = self.away.swap(0, Ordering::Relaxed);
@@ -69,7 +70,7 @@ impl Polling {
         self.window.load(Ordering::Relaxed)
     }
 
-    /// Looks for at most so many nanoseconds. Returns whether it is there.
+    /// Polls for at most `window` nanoseconds. Returns whether `is_there` returned true.
     pub(crate) fn look(&self, window: u64, is_there: &mut impl FnMut() -> bool) -> bool {
         if window == 0 {
             return is_there();
@@ -92,8 +93,7 @@ impl Polling {
         }
     }
 
-    /// The wait ended: after so long what was waited for was there, or it was
-    /// not.
+    /// Ends a wait that took `took`. `found` says whether the awaited item arrived.
     pub(crate) fn end(&self, took: Duration, found: bool) {
         let took = nanoseconds(took);
         let short = found && took <= self.longest;
@@ -122,7 +122,7 @@ mod tests {
     const LONG: Duration = Duration::from_millis(10);
 
     #[test]
-    fn short_waits_are_looked_through_and_long_ones_slept_through() {
+    fn short_waits_lengthen_polling_and_long_waits_reset_it() {
         let polling = Polling::new(LONGEST);
         assert_eq!(polling.begin(0), SLEEP);
         polling.end(SHORT, true);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_told_not_to_look_never_does() {
+    fn zero_limit_disables_polling() {
         let polling = Polling::new(Duration::ZERO);
         for progress in 0..5 {
             assert_eq!(polling.begin(progress), 0);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn where_others_want_the_core_it_is_left_to_them() {
+    fn waits_sleep_at_once_while_other_threads_need_the_core() {
         let polling = Polling::new(LONGEST);
         polling.end(SHORT, true);
         let mut progress = 0;
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_given_to_a_publisher_was_well_used() {
+    fn polling_continues_while_a_publisher_uses_the_core() {
         let polling = Polling::new(LONGEST);
         polling.end(SHORT, true);
         for burst in 1..10 {

@@ -1,9 +1,8 @@
-//! Reading the ring of messages (M3): in pieces, without a lock.
+//! Reading the ring of messages (M3), in pieces and without a lock.
 //!
-//! A reader copies what lies before it, some kilobytes at once, and looks
-//! afterwards whether it was lapped meanwhile. Records are then taken out of the
-//! copy, so that a reader that is behind touches the words that writers write
-//! once for many records, and what it has copied cannot be overwritten.
+//! A reader copies the next few kilobytes and then checks whether it was lapped meanwhile. Records
+//! are taken out of that copy. A lagging reader thus touches the words shared with writers only
+//! once for many records, and its copy cannot be overwritten.
 
 use std::ops::Range;
 
@@ -12,58 +11,58 @@ use crate::mapped::layout::{record, ring as field};
 use crate::messages::ring::{self, LONGEST_PART, padded, still_there};
 use crate::segment::Segment;
 
-/// Bytes copied at once, unless one record is longer: what is read in vain
-/// where the records are not for the reader.
+/// The number of bytes copied at once, unless a record is longer. Records meant for other readers
+/// are copied in vain, so the piece is small.
 const PIECE: u64 = 4096;
-/// A longer copy is not kept.
+/// A buffer that has grown beyond this many bytes is not kept.
 const KEPT: usize = 1 << 20;
 
-/// What a record says of itself.
+/// The header of a record.
 #[derive(Clone, Copy, Debug)]
 pub struct RingRecord {
-    /// The writer's own use.
+    /// A value that the writer may use freely.
     pub kind: u8,
-    /// Hash of the name, by which readers choose without looking at it.
+    /// The hash of the name, by which readers select records without reading the name.
     pub hash: u64,
-    /// How many records the ring had with it.
+    /// The number of records in the ring's history, including this one.
     pub number: u64,
-    /// How many of these its counter had counted; see
+    /// The number of records that this record's counter had counted, including this one; see
     /// [`RingCounts::count`](crate::RingCounts::count).
     pub count: u64,
-    /// Where it starts.
+    /// The position of the record.
     pub at: u64,
-    /// Where the next record starts.
+    /// The position of the next record.
     pub next: u64,
     name_length: u32,
     body_length: u32,
 }
 
-/// What lies at a position of the ring.
+/// The result of looking at a position of the ring.
 #[derive(Clone, Copy, Debug)]
 pub enum Look {
-    /// Nothing yet.
+    /// There is no record yet.
     End,
-    /// A record.
+    /// There is a record.
     Record(RingRecord),
-    /// What was there has been overwritten.
+    /// The data at the position has been overwritten.
     Lapped,
 }
 
-/// Reads the ring's records one after the other.
+/// A reader that goes through the ring's records in order.
 #[derive(Debug, Default)]
 pub struct RingReader {
     position: u64,
-    /// What was copied, from `start` on, when the ring ended at `tail`.
+    /// The copied data from position `start` on, made when the ring's tail was `tail`.
     piece: Vec<u8>,
     start: u64,
     tail: u64,
-    /// Where in the piece the record lies that was taken last.
+    /// The ranges within `piece` of the name and body of the record taken last.
     name: Range<usize>,
     body: Range<usize>,
 }
 
 impl RingRecord {
-    /// Reads a record's first words; none where they are not a record's.
+    /// Parses a record's header; returns `None` if its lengths are inconsistent.
     fn parse(at: u64, bytes: &[u8; record::NAME as usize], ring_size: u64) -> Option<RingRecord> {
         let field = |field: u64| {
             let mut word = [0; 8];
@@ -88,7 +87,7 @@ impl RingRecord {
 }
 
 impl RingReader {
-    /// A reader of what lies from a position on, which a record or a tail gave.
+    /// Creates a reader that starts at a position, which must come from a record or the tail.
     pub fn at(position: u64) -> RingReader {
         RingReader {
             position,
@@ -97,28 +96,28 @@ impl RingReader {
         }
     }
 
-    /// Where the next record starts.
+    /// Returns the position of the next record.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Goes on elsewhere.
+    /// Continues at another position.
     pub fn go_to(&mut self, position: u64) {
         self.piece.clear();
         (self.name, self.body) = (0..0, 0..0);
         (self.start, self.position) = (position, position);
     }
 
-    /// The bytes of the piece from the position on.
+    /// Returns the rest of the copied piece, starting at the current position.
     #[inline]
     fn rest(&self) -> &[u8] {
         &self.piece[((self.position - self.start) as usize).min(self.piece.len())..]
     }
 
-    /// Looks at the next record, without going on.
+    /// Returns the next record without advancing.
     ///
     /// # Errors
-    /// [`Error::Damaged`] where something else lies there.
+    /// Returns [`Error::Damaged`] if the data at the position is not a sound record.
     #[inline]
     pub fn look(&mut self, segment: &Segment) -> Result<Look, Error> {
         if self.rest().len() < record::NAME as usize {
@@ -137,14 +136,13 @@ impl RingReader {
         }
     }
 
-    /// Goes on behind a record that was found, without its name and body.
+    /// Skips a record, without reading its name and body.
     #[inline]
     pub fn pass(&mut self, found: &RingRecord) {
         self.position = found.next;
     }
 
-    /// Takes a record that was found, and goes on behind it. Returns false where
-    /// it was overwritten meanwhile.
+    /// Takes a record and advances past it. Returns false if the record was overwritten meanwhile.
     #[inline]
     pub fn take(&mut self, segment: &Segment, found: &RingRecord) -> Result<bool, Error> {
         let length = found.next - found.at;
@@ -161,19 +159,19 @@ impl RingReader {
         Ok(true)
     }
 
-    /// The name of the record that was taken last; until the next look.
+    /// Returns the name of the record taken last; valid until the next call of `look`.
     #[inline]
     pub fn name(&self) -> &[u8] {
         &self.piece[self.name.clone()]
     }
 
-    /// The body of the record that was taken last; until the next look.
+    /// Returns the body of the record taken last; valid until the next call of `look`.
     #[inline]
     pub fn body(&self) -> &[u8] {
         &self.piece[self.body.clone()]
     }
 
-    /// Copies what lies from the position on, so many bytes where they are there.
+    /// Copies up to `most` bytes from the current position on.
     fn copy(&mut self, segment: &Segment, most: u64) -> Result<Copied, Error> {
         self.go_to(self.position);
         if self.piece.capacity() > KEPT {
@@ -199,14 +197,14 @@ impl RingReader {
     }
 }
 
-/// What became of a copy.
+/// The result of a copy from the ring.
 enum Copied {
     Nothing,
     Torn,
     Whole,
 }
 
-/// Copies bytes of the ring, over its end where they go round.
+/// Copies bytes out of the ring, wrapping around at its end.
 #[inline]
 fn copy_out(segment: &Segment, position: u64, length: u64, out: &mut Vec<u8>) {
     let (at, left) = ring::place(segment, position);
@@ -225,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_that_do_not_fit_are_no_record() {
+    fn header_with_inconsistent_lengths_is_rejected() {
         let header = |length: u64, parts: u64| {
             let words = [length, 7, 1, 1, parts];
             let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();

@@ -1,4 +1,5 @@
-//! Appending to the ring of messages (M3): under its own lock, whose holder finishes the counting of a writer that died.
+//! Appending to the ring of messages (M3), under the ring's own lock. Each new holder of the lock
+//! finishes the counting of a writer that died.
 
 use std::cell::Cell;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -14,35 +15,34 @@ use crate::processes::lock;
 use crate::segment::waiting::{Waiter, Which};
 use crate::segment::{Segment, durability, membership, place};
 
-/// Bytes of data backed with memory at first.
+/// The number of bytes of data that are backed with memory at first.
 const FIRST_BYTES: u64 = 64 * 1024;
-/// Times that memory is reserved for one record; once is enough unless the
-/// store is damaged.
+/// How many times memory is reserved for one append; once is enough unless the store is damaged.
 const ROOM_ATTEMPTS: u32 = 8;
-/// Records appended at once at most, and their bytes but for the last one's:
-/// what is done under the lock is bounded (W9).
+/// The greatest number of records appended at once, and of their bytes before the last record. The
+/// limits bound the work done under the lock (W9).
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 32 * 1024;
-/// A longer buffer is not kept.
+/// A buffer that has grown beyond this size, in bytes, is not kept.
 const KEPT: usize = 1 << 20;
 
 thread_local! {
-    /// Where records are built before the lock is taken.
+    /// A buffer in which records are built before the lock is taken.
     static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// The ring's counts, while no record is being appended.
+/// The ring's counts, read while no record is being appended.
 pub struct RingCounts<'a> {
     segment: &'a Segment,
-    /// The position behind the last record.
+    /// The position after the last record.
     pub tail: u64,
-    /// Records ever appended.
+    /// The number of records ever appended.
     pub records: u64,
 }
 
 impl RingCounts<'_> {
-    /// Records ever appended whose names' hashes share the given one's counter:
-    /// a 4,096th of all names does.
+    /// Returns the number of records ever appended whose names share the counter of this hash. One
+    /// name in 4,096 shares a given counter.
     pub fn count(&self, hash: u64) -> u64 {
         if ring::word(self.segment, field::RESERVED) == 0 {
             return 0;
@@ -52,21 +52,21 @@ impl RingCounts<'_> {
 }
 
 impl Segment {
-    /// Appends a record: readers see all of it or nothing. Waits for other
-    /// writers at most, never for readers.
+    /// Appends a record, which readers see completely or not at all. The call may wait for other
+    /// writers, but never for readers.
     ///
     /// # Errors
-    /// [`Error::MessageTooLong`] where it is longer than
+    /// Returns [`Error::MessageTooLong`] if the record is longer than
     /// [`record_max`](Self::record_max).
     pub fn append(&self, kind: u8, hash: u64, name: &[u8], body: &[u8]) -> Result<(), Error> {
         self.append_all(kind, hash, name, &[body])
     }
 
-    /// Appends records with one name, in their order, many of them in one go.
+    /// Appends records with one name in order, many of them at once.
     ///
     /// # Errors
-    /// As those of [`append`](Self::append), and then none was appended. Where a
-    /// lock cannot be had, or there is no memory, the first ones may have been.
+    /// Fails like [`append`](Self::append), and then no record was appended. If the lock cannot be
+    /// acquired or there is no memory, the first records may have been appended.
     pub fn append_all(
         &self,
         kind: u8,
@@ -95,7 +95,7 @@ impl Segment {
         done
     }
 
-    /// Calls `body` with the ring's counts, while no record is appended.
+    /// Calls `body` with the ring's counts, while no record is being appended.
     pub fn ring_counts<R>(&self, body: impl FnOnce(&RingCounts<'_>) -> R) -> Result<R, Error> {
         place::prepare_to_write(self)?;
         let _guard = take_lock(self)?;
@@ -107,8 +107,8 @@ impl Segment {
     }
 }
 
-/// Builds records for some of the bodies, as they will lie in the ring but for
-/// their numbers. Returns for how many.
+/// Builds records for as many of the bodies as fit in a batch, complete except for their numbers.
+/// Returns how many bodies were used.
 fn build(kind: u8, hash: u64, name: &[u8], bodies: &[&[u8]], out: &mut Vec<u8>) -> usize {
     for (built, body) in bodies.iter().enumerate() {
         if built == BATCH || out.len() >= BATCH_BYTES {
@@ -129,7 +129,7 @@ fn build(kind: u8, hash: u64, name: &[u8], bodies: &[&[u8]], out: &mut Vec<u8>) 
     bodies.len()
 }
 
-/// Numbers records that were built. Returns how many they are.
+/// Numbers the built records. Returns how many there are.
 fn number(records: &mut [u8], before: u64, counted: u64) -> u64 {
     const NUMBER: usize = record::NUMBER as usize;
     const COUNT: usize = record::COUNT as usize;
@@ -144,7 +144,7 @@ fn number(records: &mut [u8], before: u64, counted: u64) -> u64 {
     added
 }
 
-/// The lock of the ring, until it is dropped.
+/// A guard that holds the ring's lock until it is dropped.
 struct RingGuard<'a> {
     segment: &'a Segment,
 }
@@ -165,8 +165,7 @@ impl Drop for RingGuard<'_> {
     }
 }
 
-/// Appends records that were built, all at once: those who read see them in
-/// the moment in which the tail moves.
+/// Appends built records all at once: readers see them as soon as the tail moves.
 fn append_built(segment: &Segment, hash: u64, records: &mut [u8]) -> Result<(), Error> {
     let size = segment.ring_size();
     for _ in 0..ROOM_ATTEMPTS {
@@ -185,7 +184,7 @@ fn append_built(segment: &Segment, hash: u64, records: &mut [u8]) -> Result<(), 
     Err(Error::OutOfMemory)
 }
 
-/// Writes records behind the tail, and moves it. The lock is held.
+/// Writes records after the tail and then moves the tail. The caller holds the lock.
 #[inline]
 fn write_records(segment: &Segment, tail: u64, hash: u64, records: &mut [u8], end: u64) {
     let mapping = &segment.mapping;
@@ -205,14 +204,14 @@ fn write_records(segment: &Segment, tail: u64, hash: u64, records: &mut [u8], en
     count(segment, hash, before + added, counted + added);
 }
 
-/// Counts up to the last record; done twice, it is the same.
+/// Sets the counters to the values of the last record; the operation is idempotent.
 fn count(segment: &Segment, hash: u64, number: u64, count: u64) {
     ring::set_word(segment, counter(hash), count);
     ring::set_word(segment, field::RECORDS, number);
     ring::set_word(segment, field::UNCOUNTED, 0);
 }
 
-/// Copies bytes into the ring, over its end where they go round.
+/// Copies bytes into the ring, wrapping around at its end.
 fn copy_in(segment: &Segment, position: u64, bytes: &[u8]) {
     let (at, left) = ring::place(segment, position);
     let first = bytes.len().min(left as usize);
@@ -225,13 +224,13 @@ fn copy_in(segment: &Segment, position: u64, bytes: &[u8]) {
     }
 }
 
-/// Does something while no record is appended.
+/// Calls `body` while no record is being appended.
 pub(crate) fn with_locked<R>(segment: &Segment, body: impl FnOnce() -> R) -> Result<R, Error> {
     let _guard = take_lock(segment)?;
     Ok(body())
 }
 
-/// Takes the ring's lock and settles what a dead owner left (W3).
+/// Acquires the ring's lock and settles the change of a dead owner (W3).
 fn take_lock(segment: &Segment) -> Result<RingGuard<'_>, Error> {
     let word = segment.mapping.lock(ring::at(segment, field::LOCK));
     let me = segment.process.owner();
@@ -244,7 +243,7 @@ fn take_lock(segment: &Segment) -> Result<RingGuard<'_>, Error> {
     Ok(guard)
 }
 
-/// Waits for the lock of the ring, and takes it.
+/// Waits for the lock of the ring and acquires it.
 #[cold]
 fn wait_for_lock(segment: &Segment) -> Result<(), Error> {
     let word = segment.mapping.lock(ring::at(segment, field::LOCK));
@@ -254,8 +253,8 @@ fn wait_for_lock(segment: &Segment) -> Result<(), Error> {
     waiter.finish().inspect_err(|_| drop(RingGuard { segment }))
 }
 
-/// Finishes the counting of records whose writer died behind its last store
-/// of the tail; those that were not finished are forgotten.
+/// Finishes the counting for a writer that died after it moved the tail. Records of a writer that
+/// died before that are discarded.
 fn settle(segment: &Segment) -> Result<(), Error> {
     let uncounted = ring::word(segment, field::UNCOUNTED);
     if uncounted == 0 {
@@ -281,13 +280,13 @@ fn settle(segment: &Segment) -> Result<(), Error> {
     Ok(())
 }
 
-/// Settles the ring now, rather than when the next writer comes.
+/// Settles the ring now instead of when the next writer comes.
 pub(crate) fn recover(segment: &Segment) -> Result<(), Error> {
     take_lock(segment).map(drop)
 }
 
-/// Backs the ring's data with memory up to a length at least. Called
-/// without any lock held: the system call may take long (H2, W9).
+/// Backs at least `needed` bytes of the ring's data with memory. Call it without any lock held,
+/// because the system call may take long (H2, W9).
 #[cold]
 fn back(segment: &Segment, needed: u64) -> Result<(), Error> {
     let size = segment.ring_size();
@@ -309,7 +308,7 @@ fn back(segment: &Segment, needed: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// The ring's half of the structural check.
+/// Checks the structure of the ring.
 pub(crate) fn check(segment: &Segment, problem: &mut dyn FnMut(String)) -> Result<(), Error> {
     let _guard = take_lock(segment)?;
     let [tail, announced, reserved, records] = [
@@ -326,7 +325,7 @@ pub(crate) fn check(segment: &Segment, problem: &mut dyn FnMut(String)) -> Resul
         ));
         return Ok(());
     }
-    // Where the first record lies is known until the ring has gone round.
+    // Once the ring has wrapped around, the position of its first record is unknown.
     if announced > size {
         return Ok(());
     }

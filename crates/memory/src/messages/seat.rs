@@ -1,5 +1,5 @@
-//! Waiting for messages (M4): a seat is a word in the waiter's process entry
-//! that whoever has something for the waiter looks at.
+//! Waiting for messages (M4): a seat is a word in the waiter's process table entry, which wakers
+//! check.
 //!
 //! ```text
 //!  31 .. 2              1          0
@@ -8,29 +8,29 @@
 //! +--------------------+----------+----------+
 //! ```
 //!
-//! A waiter sets its bit, looks once more for what it waits for, and sleeps; a
-//! waker makes its change, then looks at the word, and pays for a system call
-//! only where a bit is set. As a waker can die between the two, nobody sleeps
-//! for longer than [`LONGEST_SLEEP`](super::waiters) without looking again.
+//! A waiter sets its bit, checks once more for the event it waits for, and sleeps. A waker makes
+//! its change, then checks the word, and makes a system call only if a bit is set. Because a waker
+//! can die between the two, no waiter sleeps for longer than [`LONGEST_SLEEP`](super::waiters)
+//! without checking again.
 
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// Some thread sleeps on the word.
+/// Set while a thread sleeps on the word.
 pub(crate) const THREADS: u32 = 1;
-/// Somebody waits for the seat's descriptor.
+/// Set while an event loop waits for the seat's descriptor.
 pub(crate) const DESCRIPTOR: u32 = 2;
 pub(crate) const BITS: u32 = THREADS | DESCRIPTOR;
 const ONE_WAKE: u32 = 4;
 
-/// A seat's word.
+/// The operations on a seat's word.
 pub(crate) trait Bits {
-    /// The word, without any order.
+    /// Loads the word with relaxed ordering.
     fn seen(&self) -> u32;
-    /// Sets bits. Returns what was there.
+    /// Sets bits and returns the word's previous value.
     fn set(&self, bits: u32) -> u32;
-    /// Puts `new` where `old` is; otherwise returns what is there.
+    /// Replaces `old` by `new`; if the word has another value, returns that value.
     fn replace(&self, old: u32, new: u32) -> Result<(), u32>;
-    /// The fence between a change and the look at what the other side changed.
+    /// The fence between a side's own change and its check for the other side's change.
     fn fence();
 }
 
@@ -57,16 +57,16 @@ impl Bits for AtomicU32 {
     }
 }
 
-/// A thread is going to sleep. It must look once more for what it waits for, and
-/// then sleep only as long as the word is what this returns.
+/// Announces that a thread is about to sleep. The thread must then check once more for the event it
+/// waits for, and sleep only while the word has the returned value.
 pub(crate) fn lie_down<W: Bits>(word: &W) -> u32 {
     let value = word.set(THREADS) | THREADS;
     W::fence();
     value
 }
 
-/// Takes the bits of those who wait, behind a fence behind the change that they
-/// wait for. Returns them: who they stand for is to be woken.
+/// Clears and returns the bits of the waiters, all of which the caller must wake. Call it after the
+/// change that they wait for and a fence.
 pub(crate) fn rouse<W: Bits>(word: &W) -> u32 {
     let mut seen = word.seen();
     while seen & BITS != 0 {
@@ -78,24 +78,24 @@ pub(crate) fn rouse<W: Bits>(word: &W) -> u32 {
     seen & BITS
 }
 
-/// A seat of some process, as other processes know it: in one word.
+/// The name by which other processes know a seat, packed into one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SeatName(u64);
 
 impl SeatName {
-    /// That of nobody, in a slot that there is not: never alive.
+    /// A name that belongs to no process: its slot does not exist, so it is never alive.
     pub const NOBODY: SeatName = SeatName(u64::MAX);
 
     pub(super) fn new(slot_index: u64, seat: u64, generation: u64) -> SeatName {
         SeatName(slot_index | seat << 16 | (generation & 0xffff_ffff) << 32)
     }
 
-    /// The name as it is stored.
+    /// Returns the name as a number that can be stored.
     pub fn bits(self) -> u64 {
         self.0
     }
 
-    /// The name that was stored.
+    /// Returns the name for a stored number.
     pub fn from_bits(bits: u64) -> SeatName {
         SeatName(bits)
     }
@@ -113,15 +113,16 @@ impl SeatName {
     }
 }
 
-/// A seat of this process. Given back by [`Segment::leave_seat`](crate::Segment::leave_seat); a forked
-/// child's copy is none of the child's.
+/// A seat of this process, to be given back with
+/// [`Segment::leave_seat`](crate::Segment::leave_seat). A forked child's copy of a `Seat` does not
+/// belong to the child.
 #[derive(Debug)]
 pub struct Seat {
     pub(super) name: SeatName,
 }
 
 impl Seat {
-    /// How other processes know it.
+    /// Returns the name by which other processes know the seat.
     pub fn name(&self) -> SeatName {
         self.name
     }
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_one_word() {
+    fn seat_name_round_trips_through_one_word() {
         let name = SeatName::new(4095, 511, 0x1_2345_6789);
         assert_eq!((name.slot(), name.seat()), (4095, 511));
         assert_eq!(name.generation(), 0x2345_6789);

@@ -1,4 +1,4 @@
-//! Waiters (M4): taking a seat, sleeping there, waking those who sleep at others.
+//! Waiters (M4): taking a seat, sleeping there, and waking waiters at other seats.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -13,17 +13,17 @@ use crate::processes::lock::Owner;
 use crate::processes::patience::is_interrupted;
 use crate::segment::{Segment, membership};
 
-/// A waiter looks again after this long, woken or not (M4).
+/// How long a waiter sleeps at most before it checks again, even if it is not woken (M4).
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
-/// How long a thread waits.
+/// How long a thread waits at a seat.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience<'a> {
-    /// For how long in all; none is for ever.
+    /// The total time to wait; `None` waits forever.
     pub timeout: Option<Duration>,
-    /// For how long of that it looks again and again before it sleeps.
+    /// How long the thread polls before it sleeps.
     pub polling: &'a Polling,
-    /// How many of what is waited for were received so far.
+    /// The number of awaited items that were received so far.
     pub progress: u64,
 }
 
@@ -31,38 +31,39 @@ impl Segment {
     /// Takes a seat for a waiter of this process.
     ///
     /// # Errors
-    /// [`Error::TooManyWaiters`] where all 512 are taken.
+    /// Returns [`Error::TooManyWaiters`] if all 512 seats are taken.
     pub fn take_seat(&self) -> Result<Seat, Error> {
         membership::join(self)?;
         let seat = self.process.take_seat().ok_or(Error::TooManyWaiters)?;
         let slot_index = self.process.slot();
         let at = self.mapping.layout().slot(slot_index) + slot::GENERATION;
         let name = SeatName::new(slot_index, seat, self.mapping.load(at));
-        // Whoever had it before may have left its bits.
+        // The seat's previous owner may have left its bits set.
         word(self, name).fetch_and(!BITS, Ordering::Relaxed);
         Ok(Seat { name })
     }
 
-    /// Whether the seat is this process': not that of a process that forked
-    /// into this one, nor that of a slot that was let go.
+    /// Returns whether the seat belongs to this process. A seat inherited by fork does not, nor
+    /// does a seat of a slot that was released.
     #[inline]
     pub fn is_seated(&self, seat: &Seat) -> bool {
         self.is_seat_here(seat.name)
     }
 
-    /// Gives a seat back, unless it is not this process'.
+    /// Gives a seat back, if it belongs to this process.
     pub fn leave_seat(&self, seat: &Seat) {
         if self.is_seated(seat) {
             self.process.put_seat(seat.name.seat());
         }
     }
 
-    /// The name of one of this process' seats, whoever sits there: for who only wants to be known to live, and where
-    /// others may sleep until he [wakes](Self::wake_seat) them. Who has the seat may be woken with them for nothing,
-    /// and one who sits down there anew may keep a wake from them (M4).
+    /// Returns the name of one of this process' seats, whether or not that seat is taken. The name
+    /// lets other processes check whether this process is alive, and sleep at the seat until this
+    /// process [wakes](Self::wake_seat) them. The owner of the seat may then be woken needlessly,
+    /// and a new owner clears the bits of sleepers, who may miss a wake (M4).
     ///
     /// # Errors
-    /// A read-only store.
+    /// Fails if the store is read-only.
     pub fn seat_here(&self, number: u64) -> Result<SeatName, Error> {
         membership::join(self)?;
         let slot_index = self.process.slot();
@@ -71,27 +72,27 @@ impl Segment {
         Ok(SeatName::new(slot_index, seat, self.mapping.load(at)))
     }
 
-    /// Whether a seat is one of this process: not of one that forked into this one.
+    /// Returns whether a seat belongs to this process, and was not inherited by fork.
     pub fn is_seat_here(&self, name: SeatName) -> bool {
         self.process.claimed() && self.process.slot() == name.slot() && !self.seat_is_stale(name)
     }
 
-    /// Whether another process has the seat's slot now: its owner is dead, as
-    /// one look at a word tells. One that is not stale may be dead as well.
+    /// Returns whether another process now has the seat's slot, so that the seat's owner is dead.
+    /// The check reads one word. The owner of a seat that is not stale may be dead, too.
     #[inline]
     pub fn seat_is_stale(&self, name: SeatName) -> bool {
         generation(self, name) != Some(name.generation())
     }
 
-    /// Whether the process with that seat lives. What was found out is believed
-    /// for 10 milliseconds, so that it costs little to ask.
+    /// Returns whether the process with that seat is alive. An owner found alive is believed to be
+    /// alive for 10 milliseconds, so that frequent checks are cheap.
     #[inline]
     pub fn seat_lives(&self, name: SeatName) -> bool {
         self.seat_lives_at(name, platform::coarse_milliseconds())
     }
 
-    /// [`seat_lives`](Self::seat_lives) for who knows what
-    /// [`coarse_milliseconds`](crate::coarse_milliseconds) says now.
+    /// Like [`seat_lives`](Self::seat_lives), for a caller that has already read
+    /// [`coarse_milliseconds`](crate::coarse_milliseconds).
     #[inline]
     pub fn seat_lives_at(&self, name: SeatName, now: u64) -> bool {
         if self.seat_is_stale(name) {
@@ -103,29 +104,28 @@ impl Segment {
         self.found_alive.has(name.slot(), name.generation(), now) || ask_for_life(self, name, now)
     }
 
-    /// [`seat_lives`](Self::seat_lives) that asks the kernel, whatever was found
-    /// out before.
+    /// Like [`seat_lives`](Self::seat_lives), but asks the kernel regardless of earlier answers.
     pub fn seat_lives_now(&self, name: SeatName) -> bool {
         let mine = || self.process.claimed() && self.process.slot() == name.slot();
         !self.seat_is_stale(name)
             && (mine() || ask_for_life(self, name, platform::coarse_milliseconds()))
     }
 
-    /// Has [`seat_lives`](Self::seat_lives) ask the kernel about every owner, for a caller that knows of deaths just now.
+    /// Makes [`seat_lives`](Self::seat_lives) ask the kernel again about every owner, for a caller
+    /// that knows of recent deaths.
     pub fn forget_who_lives(&self) {
         self.found_alive.clear();
     }
 
-    /// Wakes whoever waits at a seat; to be called after the change that is
-    /// waited for. Without waiters it costs a fence and a load.
+    /// Wakes the waiters at a seat. Call it after the change for which they wait. Without waiters,
+    /// it costs a fence and a load.
     #[inline]
     pub fn wake_seat(&self, name: SeatName) {
         self.wake_seats(std::iter::once(name));
     }
 
-    /// Wakes whoever waits at one of the seats: one fence for all, and all who
-    /// sleep at once. Woken one by one, the first would take the core of who
-    /// wakes the others.
+    /// Wakes the waiters at several seats, with one fence, and all sleeping threads at once. If
+    /// they were woken one by one, the first could take the core from the waker.
     #[inline]
     pub fn wake_seats(&self, names: impl Iterator<Item = SeatName>) {
         AtomicU32::fence();
@@ -144,32 +144,31 @@ impl Segment {
         }
     }
 
-    /// From now on the next wake of the seat makes its descriptor readable. The
-    /// caller must look once more for what it waits for.
+    /// Arms the seat: the next wake makes its descriptor readable. The caller must then check once
+    /// more for the event it waits for.
     pub fn arm_seat(&self, seat: &Seat) {
         word(self, seat.name).set(DESCRIPTOR);
         AtomicU32::fence();
     }
 
-    /// Until the seat is armed again, wakes do not make its descriptor readable:
-    /// its owner is awake.
+    /// Disarms the seat: until it is armed again, wakes do not make its descriptor readable,
+    /// because its owner is awake.
     pub fn disarm_seat(&self, seat: &Seat) {
         word(self, seat.name).fetch_and(!DESCRIPTOR, Ordering::Relaxed);
     }
 
-    /// Whether the next wake of the seat makes its descriptor readable.
+    /// Returns whether the next wake of the seat makes its descriptor readable.
     pub fn is_armed(&self, seat: &Seat) -> bool {
         word(self, seat.name).load(Ordering::Relaxed) & DESCRIPTOR != 0
     }
 
-    /// Waits at a seat until `is_there` returns true, and returns whether it
-    /// did within the patience. The runtime's own lock is released meanwhile
-    /// (see [`WaitHook`](crate::WaitHook)), so `is_there` must not need it.
+    /// Waits at a seat until `is_there` returns true. Returns whether it did so within the
+    /// patience. The runtime's own lock is released meanwhile (see [`WaitHook`](crate::WaitHook)),
+    /// so `is_there` must not need it.
     ///
     /// # Errors
-    /// [`Error::Interrupted`] where a signal handler wants to run;
-    /// [`Error::Removed`], within two seconds, where the store's file is gone
-    /// (M7).
+    /// Returns [`Error::Interrupted`] if a signal handler is pending, and [`Error::Removed`] within
+    /// two seconds after the store's file is gone (M7).
     pub fn wait_at(
         &self,
         seat: SeatName,
@@ -214,7 +213,7 @@ impl Segment {
     }
 }
 
-/// The generation of a seat's slot; none where there is no such seat.
+/// Returns the current generation of a seat's slot, or `None` if there is no such seat.
 fn generation(segment: &Segment, name: SeatName) -> Option<u64> {
     let known = SLOTS.min(segment.mapping.load(control::SLOTS_USED));
     let at = segment.mapping.layout().slot(name.slot().min(SLOTS - 1)) + slot::GENERATION;
@@ -222,13 +221,13 @@ fn generation(segment: &Segment, name: SeatName) -> Option<u64> {
     sound.then(|| segment.mapping.word(at).load(Ordering::Acquire) & 0xffff_ffff)
 }
 
-/// The word of a seat.
+/// Returns the word of a seat.
 fn word(segment: &Segment, name: SeatName) -> &AtomicU32 {
     let at = segment.mapping.layout().seat(name.slot(), name.seat());
     segment.mapping.half(at)
 }
 
-/// Asks the kernel whether the process with a seat lives, and notes it where it does.
+/// Asks the kernel whether the process with a seat is alive, and records the answer if it is.
 #[cold]
 fn ask_for_life(segment: &Segment, name: SeatName, now: u64) -> bool {
     let owner = Owner::new(name.slot(), name.generation());
@@ -241,9 +240,8 @@ fn ask_for_life(segment: &Segment, name: SeatName, now: u64) -> bool {
     lives
 }
 
-/// Has the threads that sleep at a seat sleep at the word where those to be
-/// woken are gathered. A process that is killed before it wakes them leaves
-/// them as one that was killed before it looked: they look for themselves.
+/// Moves the threads that sleep at a seat to the word where all threads to be woken are gathered.
+/// If the process is killed before it wakes them, their regular checks make up for the lost wake.
 #[cold]
 fn rouse_sleepers<'w>(
     segment: &Segment,
@@ -263,7 +261,7 @@ fn rouse_sleepers<'w>(
     }
 }
 
-/// One sleep. Returns whether what is waited for is there.
+/// Sleeps once. Returns whether the awaited event has happened.
 fn sleep_at(
     segment: &Segment,
     seat: SeatName,

@@ -1,4 +1,5 @@
-//! The lock with takeover, the reuse of a slot, the version counter with fallback to the lock.
+//! Models of the lock with takeover, the reuse of a slot, and the version counter with fallback to
+//! the lock.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -9,7 +10,7 @@ use super::parts::{Broken, Counter, Futex, Patient, WAITERS, explore_with_canari
 use crate::processes::lock::{self, Next, Owner, Surroundings};
 use crate::segment::counter;
 
-/// One entry of the process table: its generation, and the kernel's lock on it.
+/// One entry of the process table: its generation, and whether the kernel's lock on it is held.
 struct Slot {
     generation: AtomicU64,
     held: AtomicBool,
@@ -23,7 +24,7 @@ impl Slot {
         }
     }
 
-    /// As `Process::take_slot` does it.
+    /// Claims the slot in the same way as `Process::take_slot`.
     fn claim(&self, broken: Broken) -> u64 {
         self.held.store(true, Ordering::Release);
         let next = match broken {
@@ -35,8 +36,8 @@ impl Slot {
     }
 }
 
-/// Asks for the owner's life whenever the lock is held, as `Waiter` does when
-/// its time has come, and gives up after a few times.
+/// Checks the owner's liveness whenever the lock is held, as `Waiter` does when a check is due, and
+/// gives up after a few attempts.
 struct Probing<'a> {
     me: Owner,
     slots: &'a [Slot],
@@ -51,7 +52,7 @@ impl Surroundings<Futex> for Probing<'_> {
         let owner = Owner::of(seen);
         let slot = &self.slots[owner.slot() as usize];
         let superseded = !owner.is_of_generation(slot.generation.load(Ordering::Acquire));
-        // Without generations a process can only tell its own slot's past so.
+        // Without generations, a process can recognize only former owners of its own slot.
         let former = self.broken == Broken::NoGenerations && owner.slot() == self.me.slot();
         let dead = superseded || former || !slot.held.load(Ordering::Acquire);
         if dead || self.broken == Broken::TakesOverByTime {
@@ -72,8 +73,8 @@ impl Surroundings<Futex> for Probing<'_> {
     }
 }
 
-/// What the lock guards: a number in two halves, and the undo log's old half.
-/// loom itself refuses two threads in here at once.
+/// The data that the lock guards: a number in two halves, and the old value of a half as an undo
+/// log. loom fails if two threads access it at once.
 #[derive(Default)]
 struct Guarded {
     halves: [u64; 2],
@@ -82,13 +83,13 @@ struct Guarded {
 }
 
 impl Guarded {
-    /// Half of a transaction: what a process leaves that dies in it.
+    /// Does half of a transaction, as left by a process that dies in the middle.
     fn change_half(&mut self) {
         self.log = Some(self.halves[0]);
         self.halves[0] += 1;
     }
 
-    /// W3, then a whole transaction.
+    /// Recovers a dead owner's change (W3), then does a complete transaction.
     fn change(&mut self, broken: Broken) {
         if broken != Broken::TrustsTheLock
             && let Some(old) = self.log.take()
@@ -101,8 +102,7 @@ impl Guarded {
     }
 }
 
-/// Three contenders for one lock: each gets it, one at a time, and nobody who
-/// sleeps is forgotten.
+/// Three contenders for one lock: each acquires it, one at a time, and no sleeper is forgotten.
 fn sleepers(broken: Broken) {
     let lock = Arc::new(Futex::new(lock::FREE, broken));
     let guarded = Arc::new(UnsafeCell::new(Guarded::default()));
@@ -113,7 +113,8 @@ fn sleepers(broken: Broken) {
             if !lock::try_acquire(&*lock, me) {
                 assert!(lock::acquire(&*lock, me, &mut Patient).is_ok());
             }
-            // SAFETY: the lock is held; loom checks that nobody else is here.
+            // SAFETY: this thread holds the lock, and loom checks that no other thread accesses the
+            // data.
             guarded.with_mut(|guarded| unsafe { (*guarded).change(broken) });
             lock.release();
         }
@@ -123,7 +124,7 @@ fn sleepers(broken: Broken) {
     for other in others {
         other.join().expect("no panic");
     }
-    // SAFETY: every other thread has ended.
+    // SAFETY: all other threads have ended.
     guarded.with(|guarded| unsafe { assert_eq!((*guarded).halves, [3, 3]) });
 }
 
@@ -136,8 +137,8 @@ fn every_sleeper_is_woken() {
     );
 }
 
-/// The owner dies in the middle of a change, and two others want the lock: one
-/// of them recovers, once, and both do their work.
+/// The owner dies in the middle of a change while two other processes want the lock: exactly one of
+/// them recovers the change, and both do their work.
 fn takeover(broken: Broken) {
     let slots = Arc::new([0, 1, 2].map(|_| Slot::new(1, true)));
     let dying = Owner::new(0, 1);
@@ -155,7 +156,8 @@ fn takeover(broken: Broken) {
             };
             let taken = lock::acquire(&*lock, me, &mut around).is_ok();
             if taken {
-                // SAFETY: the lock is held; loom checks that nobody else is here.
+                // SAFETY: this thread acquired the lock, and loom checks that no other thread
+                // accesses the data.
                 guarded.with_mut(|guarded| unsafe { (*guarded).change(broken) });
                 lock.release();
             }
@@ -163,15 +165,16 @@ fn takeover(broken: Broken) {
         }
     };
     let others = [thread::spawn(contend(1)), thread::spawn(contend(2))];
-    // SAFETY: the lock is held; loom checks that nobody else is here.
+    // SAFETY: the dying owner still holds the lock, and loom checks that no other thread accesses
+    // the data.
     guarded.with_mut(|guarded| unsafe { (*guarded).change_half() });
-    // The kernel lets the slot go after the last store of the last thread.
+    // The kernel releases the slot only after the last store of the last thread.
     slots[0].held.store(false, Ordering::Release);
     let changes: u64 = others
         .into_iter()
         .map(|other| other.join().expect("no panic"))
         .sum();
-    // SAFETY: every other thread has ended.
+    // SAFETY: every other thread has been joined.
     guarded.with(|guarded| unsafe {
         assert_eq!((*guarded).halves[1], changes);
         assert_eq!((*guarded).recoveries, u32::from(changes > 0));
@@ -191,12 +194,13 @@ fn one_contender_takes_over_from_the_dead() {
     );
 }
 
-/// A process died with the lock. A waiter looks at the word it left, while
-/// another process claims the dead one's slot and takes the same lock.
+/// A process died with the lock held. A waiter examines the dead owner's word while another process
+/// claims the dead owner's slot and takes the same lock.
 fn reuse(broken: Broken) {
     let slots = Arc::new([Slot::new(1, false), Slot::new(1, true)]);
     let dead = Owner::new(0, 1);
-    // Somebody slept, so that the word differs in nothing but the generation.
+    // The waiters bit is set because a thread had slept, so the old and new words differ only in
+    // the generation.
     let lock = Arc::new(Futex::new(dead.bits() | WAITERS, broken));
     let guarded = Arc::new(UnsafeCell::new(Guarded {
         halves: [1, 0],
@@ -219,7 +223,8 @@ fn reuse(broken: Broken) {
             };
             let taken = lock::acquire(&*lock, me, &mut around).is_ok();
             if taken {
-                // SAFETY: the lock is held; loom checks that nobody else is here.
+                // SAFETY: the lock was acquired, and loom checks that no other thread accesses the
+                // data.
                 guarded.with_mut(|guarded| unsafe { (*guarded).change(broken) });
                 lock.release();
             }
@@ -228,7 +233,7 @@ fn reuse(broken: Broken) {
     };
     let claimer = thread::spawn(contend(0));
     let changes = contend(1)() + claimer.join().expect("no panic");
-    // SAFETY: every other thread has ended.
+    // SAFETY: the other thread has been joined.
     guarded.with(|guarded| unsafe {
         assert!(changes > 0, "the first to look takes over");
         assert_eq!((*guarded).halves, [changes; 2]);
@@ -245,8 +250,8 @@ fn an_old_waiter_does_not_harm_a_slot_claimed_anew() {
     );
 }
 
-/// A writer and a reader that tries twice and then takes the lock, as
-/// `Segment::read` does: it never returns two halves that differ.
+/// A writer, and a reader that tries twice and then takes the lock, as `Segment::read` does: the
+/// reader never returns two halves that differ.
 fn torn<const BEFORE: bool, const AFTER: bool>(broken: Broken) {
     const ATTEMPTS: u32 = 2;
     let lock = Arc::new(Futex::new(lock::FREE, broken));

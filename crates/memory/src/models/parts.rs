@@ -1,4 +1,5 @@
-//! What the models are made of: a lock word with sleepers, a version counter, and the exploration with broken variants.
+//! The parts of the models: a lock word with sleepers, a version counter, and the exploration with
+//! broken variants.
 
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use loom::sync::{Condvar, Mutex};
@@ -6,46 +7,46 @@ use loom::sync::{Condvar, Mutex};
 use crate::processes::lock::{self, Next, Surroundings, Word};
 use crate::segment::counter::Version;
 
-/// Set in a word while somebody may sleep, as in `lock.rs`.
+/// Set in a lock word while a thread may be asleep, as in `lock.rs`.
 pub(super) const WAITERS: u32 = 1 << 31;
 
-/// What is wrong with a variant.
+/// The defect of a broken variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Broken {
     Nothing,
-    /// Whoever slept takes the lock without telling that others may sleep too.
+    /// A waiter that has slept takes the lock without the waiters bit for other sleepers.
     ForgetsSleepers,
-    /// A takeover is a store, not a compare-and-swap.
+    /// A takeover is a plain store, not a compare-and-swap.
     TakesOverBlindly,
-    /// A takeover does not ask whether the owner lives.
+    /// A takeover does not check whether the owner is alive.
     TakesOverByTime,
-    /// Whoever gets the lock does not look at the log.
+    /// A process that acquires the lock does not check the log.
     TrustsTheLock,
-    /// The lock word does not tell one claim of a slot from the next.
+    /// The lock word does not distinguish one claim of a slot from the next.
     NoGenerations,
-    /// The word is loaded relaxed and taken without release.
+    /// The lock word is loaded relaxed and acquired without release ordering.
     RelaxedWord,
     /// The counter is made odd without a fence before the changes.
     NoFenceBeforeChanges,
-    /// The reader looks at the counter again without a fence.
+    /// The reader checks the counter again without a fence.
     NoFenceAfterReading,
     /// The reader trusts its last attempt instead of taking the lock.
     NoFallback,
-    /// A record is written before the ring says what it overwrites.
+    /// A record is written before the writer announces what it overwrites.
     AnnouncesLate,
-    /// The publisher looks for sleepers without a fence behind its message.
+    /// The publisher checks for sleepers without a fence after its message.
     NoFenceBeforeWaking,
-    /// Who goes to sleep does not look once more.
+    /// A thread goes to sleep without checking once more.
     NoLastLook,
-    /// Who goes to sleep does not say so.
+    /// A thread goes to sleep without announcing it.
     SleepsUnseen,
-    /// Who pins a block looks at its reference without a fence behind the pin.
+    /// A reader checks the reference to a block without a fence after setting the pin.
     NoFenceBehindThePin,
-    /// Who frees a block looks at the pins without a fence before.
+    /// A writer that frees a block checks the pins without a fence before.
     NoFenceBeforeLookingAtPins,
 }
 
-/// A lock word with the kernel's queue of sleepers.
+/// A lock word together with the kernel's queue of sleepers.
 pub(super) struct Futex {
     pub(super) word: AtomicU32,
     queue: Mutex<()>,
@@ -63,7 +64,7 @@ impl Futex {
         }
     }
 
-    /// Sleeps until woken, without a time limit: a lost wake-up is a deadlock.
+    /// Sleeps until woken, without a time limit: a lost wake is a deadlock.
     pub(super) fn wait(&self, value: u32) {
         let queue = self.queue.lock().expect("no panic");
         if self.word.load(Ordering::Relaxed) == value {
@@ -120,7 +121,7 @@ impl Word for Futex {
     }
 }
 
-/// Sleeps for as long as it takes.
+/// A waiter that never gives up.
 pub(super) struct Patient;
 
 impl Surroundings<Futex> for Patient {
@@ -139,7 +140,7 @@ impl Surroundings<Futex> for Patient {
     }
 }
 
-/// A version counter and which of its fences are left out.
+/// A version counter whose fences can be left out.
 pub(super) struct Counter<const BEFORE: bool, const AFTER: bool>(pub(super) AtomicU64);
 
 impl<const BEFORE: bool, const AFTER: bool> Version for Counter<BEFORE, AFTER> {
@@ -168,11 +169,11 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// In the environment of a child: the broken variant it explores.
+/// The environment variable that tells a child process which broken variant to explore.
 const CANARY: &str = "UNDERCROFT_CANARY";
 
-/// Runs the model as it should be, then each broken variant, which must fail.
-/// A variant has a process of its own, as some end in an abort.
+/// Runs the correct model, then each broken variant, which must fail. Each variant runs in a
+/// separate process, because some end in an abort.
 pub(super) fn explore_with_canaries(test: &str, model: fn(Broken), canaries: &[Broken]) {
     if let Ok(name) = std::env::var(CANARY) {
         let wanted = |broken: &&Broken| format!("{broken:?}") == name;

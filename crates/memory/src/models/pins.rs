@@ -1,4 +1,4 @@
-//! A pin against the freeing of its block.
+//! A model of a pin against the freeing of its block.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -9,7 +9,7 @@ use super::parts::{Broken, Counter, explore_with_canaries};
 use crate::allocator::pins::{before_looking_at_pins, clear_pin, set_pin};
 use crate::segment::counter::{self, Version};
 
-/// A pin, and whether the fence beside it is left out.
+/// A pin whose fence can be left out.
 struct Pin<const FENCED: bool>(AtomicU64);
 
 impl<const FENCED: bool> Version for Pin<FENCED> {
@@ -28,23 +28,23 @@ impl<const FENCED: bool> Version for Pin<FENCED> {
     }
 }
 
-/// A block, what refers to it, and what is known of it.
+/// A block with its reference, its pin and its state.
 struct Block<const PINNING: bool> {
     version: Counter<true, true>,
     refers: AtomicU64,
     pin: Pin<PINNING>,
     parked: AtomicU64,
-    /// How often it was freed. Whoever frees it may fill it anew at once.
+    /// The number of times that the block was freed. A freed block may be refilled at once.
     freed: UnsafeCell<u64>,
 }
 
 impl<const PINNING: bool> Block<PINNING> {
     fn free(&self) {
-        // SAFETY: loom checks that nobody reads or frees it at the same time.
+        // SAFETY: loom checks that no other thread reads or frees the block at the same time.
         self.freed.with_mut(|freed| unsafe { *freed += 1 });
     }
 
-    /// As a transaction frees a block that nothing refers to any more.
+    /// Frees the block in the same order as a transaction, after removing the reference to it.
     fn unlink<const LOOKING: bool>(&self) {
         counter::make_odd(&self.version);
         counter::start_of_changes::<Counter<true, true>>();
@@ -52,7 +52,8 @@ impl<const PINNING: bool> Block<PINNING> {
         before_looking_at_pins::<Pin<LOOKING>>();
         let pinned = self.pin.get(Ordering::Acquire) != 0;
         if pinned {
-            // The shard's lock orders this with the unpinner's look; loom orders exchanges.
+            // In the real code, the shard's lock orders this store with the unpinning reader's
+            // check; here an atomic exchange does.
             self.parked.swap(1, Ordering::AcqRel);
         }
         counter::make_even(&self.version);
@@ -61,14 +62,15 @@ impl<const PINNING: bool> Block<PINNING> {
         }
     }
 
-    /// As `Store::get_in_place` reads it, and `Segment::unpin` lets it go.
+    /// Reads the block in the same order as `Store::get_in_place`, and unpins it as
+    /// `Segment::unpin` does.
     fn read(&self) {
         set_pin(&self.pin, 1);
         let noted = counter::note(&self.version);
         if counter::is_plain(noted) && self.refers.load(Ordering::Relaxed) == 1 {
             counter::end_of_reading::<Counter<true, true>>();
             if counter::unchanged(&self.version, noted) {
-                // SAFETY: loom checks that nobody frees it meanwhile.
+                // SAFETY: loom checks that no other thread frees the block meanwhile.
                 self.freed
                     .with(|freed| unsafe { assert_eq!(*freed, 0, "it was freed") });
             }
@@ -94,7 +96,7 @@ fn freeing<const PINNING: bool, const LOOKING: bool>() {
     };
     block.read();
     writer.join().expect("no panic");
-    // Parked behind the reader's last look: upkeep's.
+    // A block that was parked after the reader's last check is freed by upkeep.
     if block.parked.swap(0, Ordering::AcqRel) == 1 {
         block.free();
     }

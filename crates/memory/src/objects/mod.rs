@@ -1,5 +1,5 @@
-//! Large blocks outside of transactions: filled before they are published, or read in place (W8, R7). The floors above may
-//! call it.
+//! Large blocks outside of transactions: filled before they are published, or read in place (W8,
+//! R7). The folders above may use this one.
 //!
 //! From the lowest file to the highest:
 //!

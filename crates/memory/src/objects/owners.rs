@@ -1,17 +1,18 @@
-//! Whether the processes that staged or pinned blocks are alive.
+//! Checks whether the processes that staged or pinned blocks are alive.
 
 use smallvec::SmallVec;
 
 use crate::processes::lock::Owner;
 use crate::segment::Segment;
 
-/// What is known of the life of processes, each of which is asked for once: a dead one stays dead, and who lives may
-/// be asked for again another time.
+/// Cached answers on which processes are dead. Each process is checked once: a dead process stays
+/// dead, and a living one may be checked again in a later round.
 #[derive(Default)]
 pub(crate) struct Owners(SmallVec<[(u64, bool); 8]>);
 
 impl Owners {
-    /// Whether the process with this slot, in the high half, and generation is dead.
+    /// Returns whether a process is dead. `owner` has the process' slot in its high half and the
+    /// generation in its low half.
     pub(crate) fn is_dead(&mut self, segment: &Segment, owner: u64) -> bool {
         if let Some(&(_, dead)) = self.0.iter().find(|(known, _)| *known == owner) {
             return dead;

@@ -1,12 +1,15 @@
 //! Pins (R7): blocks that are read in place.
 //!
-//! A pin is a word in its process' entry that names a block's first page. Who reads in place sets it, and looks only
-//! then whether the block is still referred to; who frees a large block has the shard's counter odd, and looks at the
-//! pins only then. One of the two sees the other. A block that is freed while it is pinned is *parked*: it goes onto
-//! its shard's staging list, in nobody's name, and is freed by whoever takes the last pin off it, or by upkeep, which
-//! also asks whether those who pin it still live.
+//! A pin is a word in the reader's process table entry that names a block's first page. A reader
+//! sets the pin first and only then checks whether the block is still referred to. A writer that
+//! frees a large block makes the shard's counter odd first and only then checks the pins. At least
+//! one of the two sees the other.
 //!
-//! The order of stores is generic over the word, so that the loom models run this very code.
+//! A block that is freed while it is pinned is *parked*: it goes onto its shard's staging list
+//! without an owner. The reader that removes the last pin frees it, or upkeep does, after checking
+//! whether the readers that pin it are still alive.
+//!
+//! The order of stores is generic over the word, so that the loom models run exactly this code.
 
 use std::sync::atomic::Ordering;
 
@@ -21,56 +24,59 @@ use crate::segment::shard_set::ShardSet;
 use crate::segment::{Segment, place};
 use crate::views::view::{Notes, View};
 
-/// A block that this process reads in place, as plain numbers. One that is not [taken off](Segment::unpin) stays
-/// pinned for as long as the process lives.
+/// A block that this process reads in place, described by plain numbers. Until it is
+/// [unpinned](Segment::unpin), the block stays pinned for as long as the process lives.
 #[derive(Debug)]
 #[must_use]
 pub struct Pinned {
     number: u64,
     page: u64,
-    /// The word that says so.
+    /// The value of the pin's word.
     value: u64,
-    /// The entry whose pin it is.
+    /// The process table entry that has the pin.
     slot: u64,
     length: u64,
 }
 
 impl Pinned {
-    /// Bytes that are read.
+    /// Returns the number of bytes to be read.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Whether it is of the block at an offset.
+    /// Returns whether the pinned block is the one at an offset.
     pub fn is_of(&self, segment: &Segment, at: Offset) -> bool {
         segment.mapping.layout().page(self.page) == at
     }
 }
 
-/// A block that some process reads in place, for people.
+/// A block that a process reads in place, described for people.
 #[derive(Clone, Debug)]
 pub struct PinnedBlock {
     /// The reader's entry in the process table.
     pub slot: u64,
-    /// Its process id, in its own pid namespace.
+    /// The reader's process id, within its own pid namespace.
     pub pid: u32,
-    /// Whether it lives. What the dead have pinned is freed when its memory is needed.
+    /// Whether the reader is alive. A block pinned by a dead process is freed when its memory is
+    /// needed.
     pub lives: bool,
-    /// Since when, Unix milliseconds.
+    /// When the block was pinned, in Unix milliseconds.
     pub since: u64,
-    /// Bytes that are read.
+    /// The number of bytes to be read.
     pub bytes: u64,
-    /// Whether the block is no longer referred to, and only waits for this.
+    /// Whether the block is no longer referred to and is freed once it is unpinned.
     pub parked: bool,
 }
 
 impl Segment {
-    /// Pins the large block at an offset that was read from the store, of which `length` bytes are to be read. The
-    /// caller then looks whether the block is still referred to, in a read of its own, and unpins it otherwise. None
-    /// where this process has as many pins as there are, or `at` is not where a large block begins.
+    /// Pins the large block at an offset that was read from the store, in order to read `length`
+    /// bytes of it. The caller must then check in a separate read whether the block is still
+    /// referred to, and unpin it otherwise. Returns `None` if all pins of this process are in use,
+    /// or if no large block can begin at `at`.
     ///
     /// # Errors
-    /// Those of a first write, as the process needs an entry; [`Error::ReadOnly`].
+    /// Fails like a first write, because the process needs a process table entry. Returns
+    /// [`Error::ReadOnly`] for a read-only handle.
     pub fn pin(&self, at: Offset, length: u64) -> Result<Option<Pinned>, Error> {
         place::prepare_to_write(self)?;
         if self.mapping.check(at, length.max(8)).is_err() || !at.is_multiple_of(PAGE) {
@@ -106,39 +112,43 @@ impl Segment {
         }))
     }
 
-    /// Where a pinned block begins in this process' memory: as many bytes as [`Pinned::length`] says, which nobody
-    /// changes while it is pinned. Mapped for as long as this handle.
+    /// Returns the address of a pinned block in this process. The block has [`Pinned::length`]
+    /// bytes, which do not change while it is pinned. It is mapped for as long as this handle
+    /// lives.
     pub fn address_of_pinned(&self, pinned: &Pinned) -> *const u8 {
         let at = self.mapping.layout().page(pinned.page);
         self.mapping.address(at, pinned.length)
     }
 
-    /// The bytes of a pinned block, which nobody changes while it is pinned (R7). Empty in a forked child: there the
-    /// pin is its parent's, and what lies there may become another block.
+    /// Returns the bytes of a pinned block, which do not change while it is pinned (R7). Empty in a
+    /// forked child: the pin belongs to the child's parent, and the memory may be reused for
+    /// another block.
     pub fn bytes_of_pinned<'a>(&'a self, pinned: &'a Pinned) -> &'a [u8] {
         if !is_own(self, pinned) {
             return &[];
         }
         let (at, length) = (self.address_of_pinned(pinned), pinned.length as usize);
-        // SAFETY: the block lies there, mapped for as long as this handle; its pin, which is this process' and is not
-        // taken off while it is borrowed, keeps every process from changing or freeing it.
+        // SAFETY: the block is mapped for as long as `self` lives. The pin belongs to this process
+        // and cannot be removed while `pinned` is borrowed, so no process changes or frees the
+        // block.
         unsafe { std::slice::from_raw_parts(at, length) }
     }
 
-    /// Reads a pinned block, which needs no look at any counter: nobody changes it (R7).
+    /// Reads a pinned block. No counter needs to be checked, because the block does not change
+    /// (R7).
     pub fn read_pinned<R>(&self, pinned: &Pinned, body: impl FnOnce(&View<'_>, Offset) -> R) -> R {
         let at = self.mapping.layout().page(pinned.page);
         body(&View::new(&self.mapping, Notes::Locked), at)
     }
 
-    /// Appends what is read of a pinned block to `out`.
+    /// Appends the bytes of a pinned block to `out`.
     pub fn append_pinned(&self, pinned: &Pinned, out: &mut Vec<u8>) {
         let at = self.mapping.layout().page(pinned.page);
         self.mapping.append_to(at, pinned.length as usize, out);
     }
 
-    /// Takes a pin off, and frees the block where it only waited for that. In a forked child, which has no share in its
-    /// parent's pins, nothing happens.
+    /// Removes a pin, and frees the block if it is parked and this was its last pin. Does nothing
+    /// in a forked child, which does not own its parent's pins.
     pub fn unpin(&self, pinned: Pinned) {
         let at = self.mapping.layout().pin(pinned.slot, pinned.number);
         let pin = self.mapping.word(at + slot::PIN);
@@ -149,13 +159,14 @@ impl Segment {
         self.process.put_pin(pinned.number);
         crate::probes::fault::step();
         if is_parked(self, pinned.page) {
-            // Where it cannot be done now, upkeep does it.
+            // If the block cannot be freed now, upkeep frees it later.
             let _deferred = defer_signals();
             let _ = free_parked(self, pinned.page);
         }
     }
 
-    /// The blocks that are read in place now, oldest first. Asks whether each reader lives.
+    /// Returns the blocks that are being read in place, oldest first, and checks whether each
+    /// reader is alive.
     pub fn pins(&self) -> Vec<PinnedBlock> {
         let mut owners = Owners::default();
         let mut pins = Vec::new();
@@ -179,7 +190,7 @@ impl Segment {
     }
 }
 
-/// Whether a pin is this very process': a forked child's copy of it is not.
+/// Returns whether a pin belongs to this process; a copy inherited by fork does not.
 fn is_own(segment: &Segment, pinned: &Pinned) -> bool {
     let at = segment.mapping.layout().pin(pinned.slot, pinned.number);
     segment.process.claimed()
@@ -187,7 +198,7 @@ fn is_own(segment: &Segment, pinned: &Pinned) -> bool {
         && segment.mapping.word(at + slot::PIN).load(Ordering::Relaxed) == pinned.value
 }
 
-/// Whether a page begins a block that is freed once no process reads it in place.
+/// Returns whether a page begins a parked block, which is freed once no process reads it in place.
 fn is_parked(segment: &Segment, page: u64) -> bool {
     let words = segment.mapping.layout().descriptor(page);
     segment.mapping.page_use(page) == Some(PageUse::Staged)
@@ -203,7 +214,8 @@ fn free_parked(segment: &Segment, page: u64) -> Result<(), Error> {
         return Ok(());
     };
     segment.write(ShardSet::one(run.shard), |transaction| {
-        // Under the lock: others may have been faster, and the page may be something else by now.
+        // Check again under the lock: another process may have freed the block, and the page may
+        // have a new use.
         let now = Run::unpack(segment.mapping.load(words + descriptor::RUN));
         let same = now.is_some_and(|now| now.shard == run.shard);
         if same && is_parked(segment, page) && !transaction.is_page_pinned(page)? {
@@ -213,7 +225,7 @@ fn free_parked(segment: &Segment, page: u64) -> Result<(), Error> {
     })
 }
 
-/// Whether a process that lives pins a page. The pins of the dead are taken off.
+/// Returns whether a living process pins a page. Pins of dead processes are removed.
 pub(crate) fn is_pinned_by_the_living(segment: &Segment, page: u64, owners: &mut Owners) -> bool {
     pins::any(segment, |index, at, value| {
         if value & 0xffff_ffff != page + 1 {
@@ -223,18 +235,19 @@ pub(crate) fn is_pinned_by_the_living(segment: &Segment, page: u64, owners: &mut
     })
 }
 
-/// Takes a pin off whose process is dead. Returns whether it is.
+/// Removes a pin if its process is dead. Returns whether the process is dead.
 fn forget_if_dead(segment: &Segment, index: u64, at: u64, value: u64, owners: &mut Owners) -> bool {
     let dead = owners.is_dead(segment, index << 32 | value >> 32);
     if dead {
         let pin = segment.mapping.word(at + slot::PIN);
-        // The next holder of the entry may have been faster, and may have set it anew.
+        // If the next holder of the entry has already cleared or reused the pin, the exchange
+        // fails.
         let _ = pin.compare_exchange(value, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
     dead
 }
 
-/// Takes off all pins of the dead. Those of blocks that nobody frees harm nobody until then.
+/// Removes all pins of dead processes. Pins on blocks that are not freed do no harm until then.
 pub(crate) fn forget_of_the_dead(segment: &Segment) {
     let mut owners = Owners::default();
     pins::any(segment, |index, at, value| {
@@ -243,7 +256,7 @@ pub(crate) fn forget_of_the_dead(segment: &Segment) {
     });
 }
 
-/// Takes the pins off that a dead process left in an entry, before it is used anew.
+/// Removes the pins that a dead process left in an entry, before the entry is used again.
 pub(crate) fn forget(segment: &Segment, slot_index: u64) {
     let layout = segment.mapping.layout();
     let used = layout.slot(slot_index) + slot::PINS_USED;

@@ -1,11 +1,9 @@
-//! Staging (W8): large blocks are filled outside the lock and published in one
-//! step.
+//! Staging (W8): large blocks are filled outside the lock and published in one step.
 //!
-//! A staged block is on its shard's staging list, with the process that fills
-//! it named in its descriptor. When that process dies, upkeep frees the block,
-//! or whoever needs the memory or reclaims its slot. Where the process itself
-//! cannot free one now, it takes its name off it, and upkeep frees it as one that
-//! nobody reads in place any more.
+//! A staged block is on its shard's staging list, and its descriptor names the process that fills
+//! it. If that process dies, the block is freed by upkeep, by a process that needs the memory, or
+//! by the process that reclaims the slot. If a living process cannot free its block at the moment,
+//! it removes its name, and upkeep frees the block like a parked one.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -30,15 +28,15 @@ use crate::writing::commit::commit;
 use crate::writing::reservation::{self, Runs};
 use crate::writing::run::used;
 
-/// Blocks of a shard looked at without its lock at most.
+/// The greatest number of a shard's blocks examined without its lock.
 const LOOK: usize = 1024;
-/// Pages of a staged block that are saved under one hold of its shard's lock (W9).
+/// The number of a staged block's pages that are saved each time the shard's lock is held (W9).
 const STAGED_AT_ONCE: u64 = 256;
-/// Blocks of the dead freed in one transaction at most (W9).
+/// The greatest number of dead processes' blocks freed in one transaction (W9).
 const FREED_AT_ONCE: usize = 16;
 
-/// A large block that belongs to nobody but this handle: fill it, then
-/// [adopt](Transaction::adopt) it. Freed when dropped before that.
+/// A large block that belongs to this handle alone: fill it, then [adopt](Transaction::adopt) it. A
+/// handle that is dropped before that frees its block.
 pub struct Staged<'a> {
     segment: &'a Segment,
     block: StagedBlock,
@@ -46,8 +44,9 @@ pub struct Staged<'a> {
     adopted: bool,
 }
 
-/// A staged block that nobody works on for now, as plain numbers: whoever fills one bit by bit keeps it so, and
-/// [takes it up](Segment::take_up) for each of them. One that is not taken up again stays as long as the process.
+/// A staged block that is set aside, described by plain numbers. A process that fills a block piece
+/// by piece keeps it in this form and [takes it up](Segment::take_up) for each piece. A block that
+/// is never taken up again stays allocated as long as the process lives.
 #[derive(Debug)]
 #[must_use]
 pub struct PutDown {
@@ -55,7 +54,7 @@ pub struct PutDown {
     length: u64,
 }
 
-/// A staged block, and the process that fills it as its descriptor names it.
+/// A staged block, and the process that fills it as named in the block's descriptor.
 #[derive(Clone, Copy, Debug)]
 struct StagedBlock {
     shard: usize,
@@ -64,9 +63,8 @@ struct StagedBlock {
 }
 
 impl Segment {
-    /// Allocates a block of at least `bytes` in a shard, to be filled without
-    /// the shard's lock. Meant for blocks that take long to fill; always whole
-    /// pages.
+    /// Allocates a block of at least `bytes` bytes in a shard, to be filled without the shard's
+    /// lock. Meant for blocks that take long to fill. The block always has whole pages.
     pub fn stage(&self, index: usize, bytes: u64) -> Result<Staged<'_>, Error> {
         let (page, owner) = self.write(ShardSet::one(index), |transaction| {
             let at = transaction.allocate_run(index.into(), bytes.div_ceil(PAGE).max(1))?;
@@ -85,26 +83,29 @@ impl Segment {
             length: bytes,
             adopted: false,
         };
-        // Filled without the lock: what a copy of the store still needs of these pages is saved before.
+        // The block is filled without the lock, so first save its pages for a running copy of the
+        // store.
         save_for_copy(self, index, page, bytes)?;
         Ok(staged)
     }
 
-    /// Where a block of this process begins in its memory, for whoever fills or reads it in place until it is taken up:
-    /// as many bytes as [`PutDown::length`] says. Mapped for as long as this handle.
+    /// Returns the address of a block of this process, for filling or reading it in place until it
+    /// is taken up. The block has [`PutDown::length`] bytes and is mapped for as long as this
+    /// handle lives.
     pub fn address_of(&self, block: &PutDown) -> *mut u8 {
         self.mapping
             .address(self.mapping.layout().page(block.block.page), block.length)
     }
 
-    /// The bytes of a block of this process that nobody fills. Empty in a forked child: there it is its parent's.
+    /// Returns the bytes of a block of this process that is not being filled. Empty in a forked
+    /// child, whose parent owns the block.
     pub fn bytes_of<'a>(&'a self, block: &'a PutDown) -> &'a [u8] {
         if !self.is_own(block) {
             return &[];
         }
         let (at, length) = (self.address_of(block), block.length as usize);
-        // SAFETY: the block lies there, mapped for as long as this handle; nobody else reaches it, and this process
-        // cannot take it up to be filled or freed while it is borrowed.
+        // SAFETY: the block is mapped for as long as `self` lives. No other process can reach the
+        // block, and this process cannot take it up to fill or free it while `block` is borrowed.
         unsafe { std::slice::from_raw_parts(at, length) }
     }
 
@@ -114,12 +115,12 @@ impl Segment {
         self.mapping.append_to(at, block.length as usize, out);
     }
 
-    /// Whether a block is this very process': a forked child's copy of it is not.
+    /// Returns whether a block belongs to this process; a copy inherited by fork does not.
     pub fn is_own(&self, block: &PutDown) -> bool {
         self.process.claimed() && this_process(self) == block.block.owner
     }
 
-    /// Goes on with a staged block of this process.
+    /// Resumes work on a staged block of this process.
     pub fn take_up(&self, block: PutDown) -> Staged<'_> {
         Staged {
             segment: self,
@@ -129,11 +130,12 @@ impl Segment {
         }
     }
 
-    /// Frees the blocks that processes were filling when they died, or had taken over, and those in nobody's name that
-    /// nobody reads in place any more, for who keeps the store or needs the memory. Returns whether there were any.
+    /// Frees staged blocks that are no longer needed: blocks that dead processes were filling or
+    /// had taken over, and parked blocks that no process reads in place any more. Returns whether
+    /// there were any. Meant for upkeep and for callers that need the memory.
     pub fn free_dead_staged(&self) -> Result<bool, Error> {
-        // Who is dead is asked without a lock (W9), and stays so. A list that changes
-        // meanwhile may lead anywhere: it is looked at again the next time.
+        // Check liveness before taking the lock (W9): a dead process stays dead. A list that
+        // changes meanwhile may lead anywhere; it is examined again on the next call.
         let mut owners = Owners::default();
         let mut has_dead = |index| {
             let mut pages = each_page(self, index).take(LOOK).map_while(Result::ok);
@@ -148,29 +150,28 @@ impl Segment {
 }
 
 impl PutDown {
-    /// Bytes asked for.
+    /// Returns the number of bytes requested.
     pub fn length(&self) -> u64 {
         self.length
     }
 }
 
 impl Staged<'_> {
-    /// The shard it lies in.
+    /// Returns the shard of the block.
     pub fn shard(&self) -> usize {
         self.block.shard
     }
 
-    /// Bytes asked for.
+    /// Returns the number of bytes requested.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Fills part of the block, from a position that is a multiple of 8; the
-    /// last word is padded with zeros.
+    /// Fills part of the block, starting at a position that is a multiple of 8. The last word is
+    /// padded with zeros.
     ///
     /// # Panics
-    /// If the bytes do not fit the length asked for, or `position` is not a
-    /// multiple of 8.
+    /// Panics if the bytes exceed the requested length, or if `position` is not a multiple of 8.
     pub fn fill(&mut self, position: u64, bytes: &[u8]) {
         let end = position + bytes.len() as u64;
         assert!(position.is_multiple_of(8) && end <= self.length);
@@ -178,14 +179,15 @@ impl Staged<'_> {
         mapping.fill_staged(mapping.layout().page(self.block.page) + position, bytes);
     }
 
-    /// Receives from a socket, straight into the block from a position on; what comes behind its end goes to `more`, as
-    /// much as that has room for. Returns how many bytes came in all, none at the end of the stream.
+    /// Receives data from a socket directly into the block, starting at a position. Data beyond the
+    /// end of the block goes to `more`, as far as there is room. Returns the total number of bytes
+    /// received, which is 0 at the end of the stream.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Fails if the system call fails.
     ///
     /// # Panics
-    /// If the position lies beyond the length asked for.
+    /// Panics if the position is beyond the requested length.
     pub fn receive(
         &mut self,
         position: u64,
@@ -197,7 +199,7 @@ impl Staged<'_> {
         let at = mapping.layout().page(self.block.page);
         let last = self.length / 8 * 8;
         if position <= last && last < self.length {
-            // What lies behind the bytes in the last word is zeros, as in every block.
+            // As in every block, the rest of the last word must be zeros.
             mapping.fill_staged(at + last, &[0; 8]);
         }
         mapping.receive_staged(at + position, self.length - position, socket, more)
@@ -210,7 +212,7 @@ impl Staged<'_> {
         mapping.append_to(at, self.length as usize, out);
     }
 
-    /// Leaves the block as it is, for later.
+    /// Sets the block aside, to be resumed later.
     pub fn put_down(mut self) -> PutDown {
         self.adopted = true;
         PutDown {
@@ -219,8 +221,8 @@ impl Staged<'_> {
         }
     }
 
-    /// The transaction that adopted the block was committed: the block is no
-    /// longer this handle's.
+    /// Releases the handle after the transaction that adopted the block has committed; the block no
+    /// longer belongs to the handle.
     pub fn adopted(mut self) {
         self.adopted = true;
     }
@@ -231,8 +233,7 @@ impl Drop for Staged<'_> {
         if self.adopted || crate::probes::fault::abandoned() {
             return;
         }
-        // There is no error to return, and whoever was asked for a signal and had
-        // nobody to tell would lose it.
+        // Drop cannot return an error, so a signal noticed here would be lost: defer signals.
         let _deferred = defer_signals();
         if free(self.segment, self.block).is_err() {
             leave_to_upkeep(self.segment, self.block);
@@ -241,9 +242,9 @@ impl Drop for Staged<'_> {
 }
 
 impl Transaction<'_> {
-    /// Takes a staged block over, as a block of its shard, which must be one of
-    /// this transaction's. The transaction may still be rolled back: call
-    /// [`Staged::adopted`] once it has been committed.
+    /// Turns a staged block into a block of its shard, which must be one of this transaction's
+    /// shards. The transaction may still be rolled back; call [`Staged::adopted`] once it has
+    /// committed.
     pub fn adopt(&mut self, staged: &Staged<'_>) -> Result<Offset, Error> {
         let layout = *self.segment.mapping.layout();
         let index = staged.block.shard;
@@ -257,9 +258,10 @@ impl Transaction<'_> {
         Ok(layout.page(staged.block.page))
     }
 
-    /// Takes a large block of the shard away from whatever referred to it, which is the caller's to change: once this
-    /// transaction has been committed, the block is this process' own until it is [taken up](Segment::take_up) and
-    /// dropped. None where the block is part of a slab: then the caller copies and frees it.
+    /// Takes a large block of the shard away from the object that refers to it; the caller must
+    /// remove the reference. Once this transaction has committed, the block belongs to this process
+    /// until it is [taken up](Segment::take_up) and dropped. Returns `None` if the block is part of
+    /// a slab; the caller must then copy and free it.
     pub fn take_over(
         &mut self,
         index: usize,
@@ -282,7 +284,7 @@ impl Transaction<'_> {
     }
 }
 
-/// This process as it is named in the descriptors of its staged blocks.
+/// Returns this process' name as stored in the descriptors of its staged blocks.
 pub(crate) fn this_process(segment: &Segment) -> u64 {
     let slot_index = segment.process.slot();
     let at = segment.mapping.layout().slot(slot_index) + slot::GENERATION;
@@ -291,7 +293,7 @@ pub(crate) fn this_process(segment: &Segment) -> u64 {
 
 /// Frees a block that was staged and not adopted.
 fn free(segment: &Segment, block: StagedBlock) -> Result<(), Error> {
-    // A forked child's copy of the handle frees nothing.
+    // A handle that was copied by fork must not free anything.
     if !segment.process.claimed() || this_process(segment) != block.owner {
         return Ok(());
     }
@@ -300,8 +302,8 @@ fn free(segment: &Segment, block: StagedBlock) -> Result<(), Error> {
     })
 }
 
-/// Leaves a block of this process that cannot be freed now to upkeep: from here on it is in nobody's name. The one
-/// word of it that changes is nobody else's while it names this process, so this needs no lock.
+/// Leaves a block of this process that cannot be freed now to upkeep, by removing its owner. No
+/// lock is needed: only this process may change that word while the word names it.
 fn leave_to_upkeep(segment: &Segment, block: StagedBlock) {
     let at = segment.mapping.layout().descriptor(block.page) + descriptor::BITMAP;
     let word = segment.mapping.word(at);
@@ -309,8 +311,8 @@ fn leave_to_upkeep(segment: &Segment, block: StagedBlock) {
     crate::probes::fault::step();
 }
 
-/// Frees the staged blocks of a slot whose owner is dead; of all dead
-/// owners where none is named.
+/// Frees the staged blocks of a slot whose owner is dead, or of all dead owners if `slot_index` is
+/// `None`.
 pub(crate) fn free_of_the_dead(segment: &Segment, slot_index: Option<u64>) -> Result<(), Error> {
     let layout = *segment.mapping.layout();
     let mut owners = Owners::default();
@@ -323,7 +325,7 @@ pub(crate) fn free_of_the_dead(segment: &Segment, slot_index: Option<u64>) -> Re
         loop {
             let mut transaction = match Transaction::begin(segment, ShardSet::one(index)) {
                 Ok(transaction) => transaction,
-                // Somebody is stopped with the lock: the blocks can wait.
+                // A stopped process may hold the lock, so these blocks must wait.
                 Err(Error::Busy { .. }) => break,
                 Err(error) => return Err(error),
             };
@@ -350,8 +352,9 @@ pub(crate) fn free_of_the_dead(segment: &Segment, slot_index: Option<u64>) -> Re
     Ok(())
 }
 
-/// Whether nobody needs a staged block any more: the process that fills it, or took it over, is dead; nobody reads
-/// a parked one in place. A slot that is being reclaimed has only dead former owners; others are asked.
+/// Returns whether a staged block is no longer needed: the process that filled it or took it over
+/// is dead, or it is parked and not read in place. If `slot_index` names a slot that is being
+/// reclaimed, all of its former owners are dead; otherwise liveness is checked.
 fn is_left(segment: &Segment, page: u64, slot_index: Option<u64>, owners: &mut Owners) -> bool {
     let at = segment.mapping.layout().descriptor(page) + descriptor::BITMAP;
     let owner = segment.mapping.word(at).load(Ordering::Acquire);
@@ -364,13 +367,12 @@ fn is_left(segment: &Segment, page: u64, slot_index: Option<u64>, owners: &mut O
     }
 }
 
-/// The pages on a shard's staging list. Under its lock.
+/// Returns the pages on a shard's staging list. The caller holds the shard's lock.
 pub(crate) fn pages(segment: &Segment, index: usize) -> Result<Vec<u64>, Error> {
     each_page(segment, index).collect()
 }
 
-/// The pages on a shard's staging list, one after the other; an error is the
-/// last one.
+/// Iterates over the pages on a shard's staging list; an error ends the iteration.
 fn each_page(segment: &Segment, index: usize) -> impl Iterator<Item = Result<u64, Error>> + '_ {
     let layout = *segment.mapping.layout();
     let list = layout.shard(index) + shard::STAGING;
@@ -396,8 +398,8 @@ fn each_page(segment: &Segment, index: usize) -> impl Iterator<Item = Result<u64
     })
 }
 
-/// Saves the pages of a block that was just staged, a bounded number under each hold of the lock. A copy that begins
-/// later has no need of them: nobody refers to the block.
+/// Saves the pages of a newly staged block for a copy, a bounded number under each hold of the
+/// lock. A copy that begins later does not need them, because nothing refers to the block.
 #[inline]
 pub(crate) fn save_for_copy(
     segment: &Segment,
@@ -405,7 +407,8 @@ pub(crate) fn save_for_copy(
     page: u64,
     bytes: u64,
 ) -> Result<(), Error> {
-    // A copy whose moment was before the block was staged is on, seen through the shard's lock, or over.
+    // A copy whose moment was before the staging is either visible here, through the shard's lock,
+    // or over.
     if !segment.mapping.copy_is_on() {
         return Ok(());
     }

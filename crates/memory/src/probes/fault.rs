@@ -1,11 +1,10 @@
-//! Fail points: a test can let a thread "die" at the N-th step of an operation.
+//! Fail points, with which a test lets a thread "die" at the N-th step of an operation.
 //!
-//! Every store into the file that matters to recovery is followed by
-//! `step`. In a build without the `fault` feature it is nothing at all.
+//! Every store into the file that matters to recovery is followed by a call of `step`. In a build
+//! without the `fault` feature, `step` compiles to nothing.
 //!
-//! With that feature and `UNDERCROFT_RERUN=1` in the environment the first run
-//! of every write is rolled back, so that any test shows whether a run leaves
-//! something to the next one (W10).
+//! With that feature and `UNDERCROFT_RERUN=1` in the environment, the first run of every write is
+//! rolled back, so that every test shows whether a run leaks state into the next one (W10).
 
 /// Whether the fail points are compiled in.
 pub const ENABLED: bool = cfg!(feature = "fault");
@@ -23,9 +22,9 @@ mod counting {
     static RERUN: LazyLock<bool> =
         LazyLock::new(|| std::env::var_os("UNDERCROFT_RERUN").is_some_and(|value| value == "1"));
 
-    /// Told of each range that this thread wrote to the disk.
+    /// A callback for each range that this thread wrote to the disk.
     pub type Synced = Box<dyn FnMut(u64, u64)>;
-    /// Called at each step of this thread.
+    /// A callback for each step of this thread.
     pub type AtStep = Box<dyn FnMut()>;
 
     thread_local! {
@@ -47,16 +46,17 @@ mod counting {
             Some(0) => {
                 LEFT.set(None);
                 ABANDONED.set(true);
-                // Without the panic hook: a message for each of thousands of deaths
-                // would take longer than they do.
+                // Bypass the panic hook: printing a message for each of thousands of deaths would
+                // take longer than the deaths.
                 std::panic::resume_unwind(Box::new(super::Abandoned));
             }
             Some(left) => LEFT.set(Some(left - 1)),
         }
     }
 
-    /// Has a function called at each step that this thread takes, between which nothing else of it happens: it sees the
-    /// store as others do where this thread is stopped. Steps of its own are not told. Returns the one that was there.
+    /// Sets a callback for each step that this thread takes, and returns the previous one. During
+    /// the callback the thread does nothing else, so the callback sees the store as other processes
+    /// do when this thread is stopped. Steps of the callback itself are not reported.
     pub fn on_step(called: Option<AtStep>) -> Option<AtStep> {
         IS_WATCHED.set(called.is_some());
         AT_STEP.replace(called)
@@ -71,14 +71,14 @@ mod counting {
         }
     }
 
-    /// Has a function told, in this thread, of each range of a store that has
-    /// just been written to the disk, start and length; or none any more.
+    /// Sets or removes a callback for each range of a store that this thread has written to the
+    /// disk. The callback receives the range's start and length.
     pub fn on_sync(told: Option<Synced>) {
         SYNCED.replace(told);
     }
 
     pub(crate) fn synced(start: u64, length: u64) {
-        // Taken out meanwhile, as what is told may sync a store itself.
+        // Take the callback out meanwhile, because it may sync a store itself.
         if let Some(mut told) = SYNCED.take() {
             told(start, length);
             SYNCED.replace(Some(told));
@@ -89,9 +89,9 @@ mod counting {
         ABANDONED.get()
     }
 
-    /// Runs `operation` and lets the thread die after `steps` steps. Returns
-    /// `None` if it died: the handle it used must then be given to
-    /// [`Segment::abandon`](crate::Segment::abandon), as nothing was cleaned up.
+    /// Runs `operation` and lets the thread die after `steps` steps. Returns `None` if it died. The
+    /// handle that it used must then be given to [`Segment::abandon`](crate::Segment::abandon),
+    /// because nothing was cleaned up.
     pub fn die_after<R>(steps: u64, operation: impl FnOnce() -> R) -> Option<R> {
         LEFT.set(Some(steps));
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(operation));
@@ -104,12 +104,12 @@ mod counting {
         }
     }
 
-    /// Whether the first run of a write is rolled back.
+    /// Returns whether the first run of every write is rolled back.
     pub(crate) fn reruns() -> bool {
         *RERUN
     }
 
-    /// Steps taken by this thread so far.
+    /// Returns the number of steps that this thread has taken so far.
     pub fn steps_taken() -> u64 {
         TAKEN.get()
     }

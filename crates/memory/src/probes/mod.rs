@@ -1,8 +1,9 @@
-//! What tests see and steer; nothing at all in a build without their features. Every folder may call it.
+//! Hooks with which tests observe and control the crate; they compile to nothing without their
+//! features. Every folder may use them.
 //!
-//! - `fault`: fail points: a thread "dies" at the N-th step of an operation.
-//! - `race`: changes in the midst of a read.
-//! - `work`: what a thread has done so far, counted.
+//! - `fault`: fail points, at which a thread "dies" at the N-th step of an operation.
+//! - `race`: changes in the middle of a read.
+//! - `work`: counts of the work that a thread has done.
 
 pub mod fault;
 pub mod race;

@@ -1,19 +1,21 @@
-//! Changes in the midst of a read: a test chooses what a read without a lock meets (R1, R2, R8).
+//! Changes in the middle of a read: a test chooses what a read without a lock encounters (R1, R2,
+//! R8).
 //!
-//! A handle can be given a hook, which is called whenever one of its reads that holds no lock looks at the heap, and
-//! when such a read's body has run and what it returned is not checked yet. The hook changes the store through
-//! another handle, so that the check fails as it does when another process is faster. In a build without the `races`
-//! feature all of it is nothing.
+//! A handle can be given a hook. The hook is called whenever one of the handle's reads without a
+//! lock looks at the heap, and when the body of such a read has run but its result is not checked
+//! yet. The hook changes the store through another handle, so that the check fails as it does when
+//! another process changes the store first. In a build without the `races` feature, all of this
+//! compiles to nothing.
 
 /// Whether the hooks are compiled in.
 pub const ENABLED: bool = cfg!(feature = "races");
 
-/// How far a read without a lock is.
+/// The progress of a read without a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// It is about to look at the heap. What it has seen so far may be of another state.
+    /// The read is about to look at the heap. Its earlier observations may belong to another state.
     Looking,
-    /// One try's body has run. Whether anything changed meanwhile is asked next.
+    /// The body of one try has run, and the check for concurrent changes comes next.
     Tried,
 }
 
@@ -24,7 +26,7 @@ mod hooks {
 
     use super::Moment;
 
-    /// What is called in the midst of reads. It may use any handle but the one that it belongs to.
+    /// A callback in the middle of reads. It may use any handle except its own.
     pub type Hook = Box<dyn FnMut(Moment) + Send>;
 
     /// The hook of one handle, shared with the overlays that it reads through.
@@ -55,7 +57,7 @@ mod hooks {
         }
     }
 
-    /// What tells of a view's looks at the heap: nobody where the shards are locked.
+    /// Reports a view's looks at the heap to the hook; holds none if the shards are locked.
     #[derive(Clone, Copy)]
     pub(crate) struct ReadWatch<'a>(Option<&'a Race>);
 

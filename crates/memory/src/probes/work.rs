@@ -1,23 +1,23 @@
-//! What a thread has done so far, counted: tests hold a command's work against
-//! the number of its items. In a build without the `fault` feature it is nothing
-//! at all.
+//! Counts of the work that a thread has done, which tests compare with the number of a command's
+//! items. In a build without the `fault` feature, all of it compiles to nothing.
 
-/// What was done, in words of 8 bytes and in numbers. Of a body that ran again only the last run's words count: where an
-/// earlier one stopped depends on the room that there was.
+/// The work done, in words of 8 bytes and in numbers of operations. If a body ran more than once,
+/// only the words of its last run count, because the point at which an earlier run stopped depends
+/// on the free memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Words put into undo logs, with their descriptions.
+    /// Words written to undo logs, including their descriptions.
     pub logged: u64,
-    /// Words copied into the store, out of it or within it, or searched through
-    /// in memory of the process' own; and a cache line for each place looked at.
+    /// Words copied into, out of or within the store, or searched in this process' memory, plus one
+    /// cache line for each place that was examined.
     pub touched: u64,
-    /// Transactions begun.
+    /// The number of transactions begun.
     pub transactions: u64,
-    /// Runs of their bodies.
+    /// The number of times that transaction bodies ran.
     pub runs: u64,
 }
 
-/// Words of a cache line.
+/// The number of words in a cache line.
 pub(crate) const LINE: u64 = 8;
 
 #[cfg(feature = "fault")]
@@ -30,7 +30,8 @@ mod counting {
         static DONE: Cell<Work> = const {
             Cell::new(Work { logged: 0, touched: 0, transactions: 0, runs: 0 })
         };
-        /// What was done when the body of the last transaction ran first; none before that.
+        /// The counts at the first run of the last transaction's body; `None` before any
+        /// transaction.
         static BEGUN: Cell<Option<Work>> = const { Cell::new(None) };
     }
 
@@ -63,7 +64,7 @@ mod counting {
         change(|work| work.touched += words);
     }
 
-    /// All that this thread has done so far.
+    /// Returns all work that this thread has done so far.
     pub fn done() -> Work {
         DONE.get()
     }

@@ -1,4 +1,5 @@
-//! Liveness (L2, W2): asking the kernel whether an owner is alive, and what this process knows from earlier answers.
+//! Liveness (L2, W2): asking the kernel whether an owner is alive, and caching the answers within
+//! this process.
 
 use std::fs;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -11,16 +12,17 @@ use crate::processes::lock::Owner;
 use crate::processes::process::{Process, is_refused};
 use crate::processes::tenant::{Life, Tenant, life_by_lock, life_by_number};
 
-/// A waiter first asks whether the owner lives after this long.
+/// How long a waiter waits before it first checks whether the lock's owner is alive.
 pub(crate) const FIRST_PROBE: Duration = Duration::from_millis(10);
-/// And then each time after this long.
+/// The interval between later checks of the owner's liveness.
 pub(crate) const NEXT_PROBE: Duration = Duration::from_millis(100);
-/// An owner found alive counts as alive for this long, in milliseconds.
+/// How long an owner found alive is assumed to stay alive, in milliseconds.
 const ALIVE_FOR: u64 = 10;
 
 impl Process {
-    /// Whether the owner's slot has been claimed anew since, which it can only
-    /// be after its death. Asks no one: a look at one word.
+    /// Returns whether the owner's slot has been claimed again, which proves that the owner is
+    /// dead. A slot that is out of range, as in a damaged lock word, counts as claimed again. The
+    /// check only reads memory and makes no system call.
     pub(crate) fn superseded(&self, mapping: &Mapping, owner: Owner) -> bool {
         let index = owner.slot();
         if index >= SLOTS.min(mapping.load(control::SLOTS_USED)) {
@@ -30,8 +32,8 @@ impl Process {
         !owner.is_of_generation(mapping.word(generation).load(Ordering::Acquire))
     }
 
-    /// Whether the owner of a lock lives. Where that cannot be found out, it
-    /// does (L2).
+    /// Returns whether the owner of a lock is alive. An owner whose state is unknown counts as
+    /// alive (L2).
     pub(crate) fn alive(&self, mapping: &Mapping, owner: Owner) -> bool {
         self.life(mapping, owner) != Life::Dead
     }
@@ -41,7 +43,8 @@ impl Process {
             return Life::Dead;
         }
         let at = mapping.layout().slot(owner.slot());
-        // The tenant of this generation, or of a later one: then this one is dead.
+        // The slot may have a new tenant already. The old owner is dead then, and reporting the new
+        // tenant's liveness is a safe answer.
         let tenant = Tenant::unpack(mapping.word(at + slot::TENANT).load(Ordering::Acquire));
         match (self.look(), tenant) {
             (Ok(Some(file)), Some(tenant)) if tenant.by_number => {
@@ -53,7 +56,7 @@ impl Process {
         }
     }
 
-    /// What a holder is doing, for an error message.
+    /// Returns an [`Error::Busy`] with the id and the state of the lock's holder.
     pub(crate) fn describe(&self, mapping: &Mapping, owner: Owner) -> Error {
         let index = owner.slot();
         let pid = match index < SLOTS.min(mapping.load(control::SLOTS_USED)) {
@@ -72,17 +75,16 @@ impl Process {
     }
 }
 
-/// The state letter in /proc/PID/stat, behind the command name, which may itself
-/// hold spaces.
+/// Returns the state letter from `/proc/PID/stat`. The letter follows the command name, which may
+/// itself contain spaces.
 fn process_state(pid: u32) -> Option<char> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, fields) = text.rsplit_once(") ")?;
     fields.chars().next()
 }
 
-/// Since when a lock has been seen in one state, over all waits of this
-/// process: short waits that give up and come back still find out that the
-/// owner is dead.
+/// How long a lock has been seen in one state, shared by all waits of this process. Short waits
+/// that give up and come back thus still detect a dead owner.
 #[derive(Default)]
 pub(crate) struct Suspicion {
     word: AtomicU32,
@@ -92,7 +94,7 @@ pub(crate) struct Suspicion {
 }
 
 impl Suspicion {
-    /// Milliseconds for which the lock has been seen unchanged.
+    /// Returns for how many milliseconds the lock has been seen unchanged.
     pub(crate) fn observe(&self, word: u32, turns: u32, now: u64) -> u64 {
         let same = self.word.load(Ordering::Relaxed) == word
             && self.turns.load(Ordering::Relaxed) == turns;
@@ -105,7 +107,8 @@ impl Suspicion {
         now.saturating_sub(self.since.load(Ordering::Relaxed))
     }
 
-    /// Whether it is time to ask for the owner's life, once for all threads.
+    /// Returns whether a check of the owner's liveness is due. Only one thread gets `true` for each
+    /// check.
     pub(crate) fn probe_is_due(&self, unchanged_for: u64, now: u64) -> bool {
         let probed = self.probed.load(Ordering::Relaxed);
         let due = if probed == 0 {
@@ -120,8 +123,8 @@ impl Suspicion {
     }
 }
 
-/// Which owners of entries were found alive a moment ago: one word each, with
-/// the owner above and the time below.
+/// A cache of owners that were found alive a moment ago. Each word holds an owner in its high 40
+/// bits and the time in its low 24 bits.
 pub(crate) struct FoundAlive([AtomicU64; 64]);
 
 impl Default for FoundAlive {
@@ -133,13 +136,14 @@ impl Default for FoundAlive {
 impl FoundAlive {
     const TIME: u64 = 0xff_ffff;
 
-    /// The word for the owner of an entry in one of its generations, and the owner as it stands in that word.
+    /// Returns the word for an owner, given by slot and generation, and the owner's bits as stored
+    /// in that word.
     fn word(&self, slot_index: u64, generation: u64) -> (&AtomicU64, u64) {
         let owner = slot_index | generation << 12;
         (&self.0[(slot_index % 64) as usize], owner << 24)
     }
 
-    /// Whether an owner was found alive a moment ago.
+    /// Returns whether the owner was found alive within the last `ALIVE_FOR` milliseconds.
     #[inline]
     pub(crate) fn has(&self, slot_index: u64, generation: u64, now: u64) -> bool {
         let (word, owner) = self.word(slot_index, generation);
@@ -148,14 +152,14 @@ impl FoundAlive {
         seen & !Self::TIME == owner && age < ALIVE_FOR
     }
 
-    /// Forgets all of them.
+    /// Forgets all owners.
     pub(crate) fn clear(&self) {
         self.0
             .iter()
             .for_each(|word| word.store(0, Ordering::Relaxed));
     }
 
-    /// Notes that an owner was found alive.
+    /// Records that an owner was found alive.
     pub(crate) fn note(&self, slot_index: u64, generation: u64, now: u64) {
         let (word, owner) = self.word(slot_index, generation);
         word.store(owner | now & Self::TIME, Ordering::Relaxed);
@@ -167,14 +171,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_owner_found_alive_is_believed_for_a_moment() {
+    fn owner_found_alive_counts_as_alive_for_ten_milliseconds() {
         let found = FoundAlive::default();
         assert!(!found.has(3, 7, 100));
         found.note(3, 7, 100);
         assert!(found.has(3, 7, 100 + ALIVE_FOR - 1));
         assert!(!found.has(3, 7, 100 + ALIVE_FOR));
         assert!(!found.has(3, 8, 100));
-        // The stored time is cut off.
+        // The stored time wraps at 24 bits.
         found.note(3, 7, FoundAlive::TIME);
         assert!(found.has(3, 7, FoundAlive::TIME + 1));
     }

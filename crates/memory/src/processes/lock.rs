@@ -1,5 +1,5 @@
-//! The lock word (W1, W2): slot, generation and a waiters bit in 32 bits, taken
-//! with one compare-and-swap and waited for with a futex.
+//! The lock word (W1, W2): slot, generation and a waiters bit in 32 bits. It is acquired with one
+//! compare-and-swap, and waiters sleep on a futex.
 //!
 //! ```text
 //!  31        30 .. 13        12 .. 0
@@ -8,8 +8,8 @@
 //! +---------+---------------+----------+
 //! ```
 //!
-//! The algorithm is generic over the word and over its surroundings, so that
-//! the loom models run this very code.
+//! The algorithm is generic over the word and its surroundings, so that the loom models run exactly
+//! this code.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -18,10 +18,10 @@ use crate::mapped::words::Lock;
 const SLOT_BITS: u32 = 13;
 const GENERATION_BITS: u32 = 18;
 const WAITERS: u32 = 1 << 31;
-/// Nobody holds the lock.
+/// The value of a lock word that no process holds.
 pub(crate) const FREE: u32 = 0;
 
-/// Who holds a lock: an entry of the process table in one of its generations.
+/// The owner of a lock: a slot of the process table together with the slot's generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner(u32);
 
@@ -31,17 +31,18 @@ impl Owner {
         Owner((slot as u32 + 1) | (generation << SLOT_BITS))
     }
 
-    /// The owner in a lock word that is not free.
+    /// Returns the owner recorded in a lock word, which must not be free.
     pub(crate) fn of(word: u32) -> Owner {
         Owner(word & !WAITERS)
     }
 
-    /// The entry of the process table; beyond its end if the word is damaged.
+    /// Returns the owner's index in the process table, which is out of range if the lock word is
+    /// damaged.
     pub(crate) fn slot(self) -> u64 {
         u64::from(self.0 & ((1 << SLOT_BITS) - 1)).wrapping_sub(1)
     }
 
-    /// Whether this is a holder from the given generation of its slot.
+    /// Returns whether this owner belongs to the given generation of its slot.
     pub(crate) fn is_of_generation(self, generation: u64) -> bool {
         self == Owner::new(self.slot(), generation)
     }
@@ -55,15 +56,17 @@ impl Owner {
     }
 }
 
-/// A 32-bit atomic: the real one, or loom's.
+/// A 32-bit atomic word, either the standard library's or loom's.
 pub(crate) trait Word {
-    /// Load, acquire: who sees an owner in the word sees the claim of its slot.
+    /// Loads the word with acquire ordering, so that a thread that sees an owner also sees the
+    /// owner's claim of its slot.
     fn get(&self) -> u32;
-    /// Compare-and-swap, acquire and release on success.
+    /// Compares and swaps the word, with acquire and release ordering on success. Returns whether
+    /// the swap happened.
     fn replace(&self, old: u32, new: u32) -> bool;
-    /// Swap, release.
+    /// Swaps the word with release ordering and returns its old value.
     fn exchange(&self, new: u32) -> u32;
-    /// Counts that the lock was taken. Called with the lock held.
+    /// Counts one acquisition of the lock. The caller holds the lock.
     fn count_turn(&self) {}
 }
 
@@ -107,31 +110,31 @@ impl Word for Lock {
     }
 }
 
-/// What a waiter does next about a word that somebody holds.
+/// A waiter's next step when it finds the lock held.
 pub(crate) enum Next<Refusal> {
-    /// Look again.
+    /// Read the word again.
     Spin,
-    /// Announce the wait and sleep, woken by the release or by time.
+    /// Set the waiters bit and sleep until the lock is released or a bounded time has passed.
     Sleep,
-    /// The owner of that very word was just found dead: take over.
+    /// Take over the lock: the owner in exactly this word is known to be dead.
     TakeOver,
-    /// Give up.
+    /// Stop waiting.
     GiveUp(Refusal),
 }
 
-/// Time, sleep and liveness, as a waiter sees them.
+/// The clock, the sleep and the liveness check that a waiter uses.
 pub(crate) trait Surroundings<W> {
-    /// Why the wait was given up.
+    /// The reason why a wait was given up.
     type Refusal;
-    /// Decides about a held word.
+    /// Decides how the waiter proceeds when it sees the held lock word `seen`.
     fn next(&mut self, seen: u32) -> Next<Self::Refusal>;
-    /// Sleeps while the word holds `value`, for a bounded time.
+    /// Sleeps for a bounded time, as long as the word holds `value`.
     fn sleep(&mut self, word: &W, value: u32);
-    /// Wakes one sleeper.
+    /// Wakes one sleeping waiter.
     fn wake(&mut self, word: &W);
 }
 
-/// Takes the lock if it is free.
+/// Acquires the lock if it is free. Returns whether the lock was acquired.
 #[inline(always)]
 pub(crate) fn try_acquire<W: Word>(word: &W, me: Owner) -> bool {
     let is_taken = word.get() == FREE && word.replace(FREE, me.0);
@@ -141,14 +144,15 @@ pub(crate) fn try_acquire<W: Word>(word: &W, me: Owner) -> bool {
     is_taken
 }
 
-/// Waits for the lock. The caller must then check whether a transaction was
-/// left behind (W3), whichever way it was had.
+/// Waits until the lock is acquired or the wait is given up. However the lock was acquired, the
+/// caller must then check whether the last owner left an unfinished transaction (W3).
 pub(crate) fn acquire<W: Word, S: Surroundings<W>>(
     word: &W,
     me: Owner,
     around: &mut S,
 ) -> Result<(), S::Refusal> {
-    // Once we have slept others may sleep too, so the bit stays with us.
+    // After a sleep, other waiters may still be asleep, so acquire the lock with the waiters bit
+    // set.
     let mut mine = me.0;
     loop {
         let seen = word.get();
@@ -175,8 +179,8 @@ pub(crate) fn acquire<W: Word, S: Surroundings<W>>(
                 }
             }
             Next::GiveUp(refusal) => {
-                // The wake that ended our last sleep was meant for somebody
-                // who stays: pass it on, or leave the bit for the holder.
+                // The wake that ended our last sleep must not be lost. If the lock is held, set the
+                // waiters bit so that its holder wakes another waiter; if it is free, wake one now.
                 if mine != me.0 && !leave_bit(word) {
                     around.wake(word);
                 }
@@ -186,7 +190,8 @@ pub(crate) fn acquire<W: Word, S: Surroundings<W>>(
     }
 }
 
-/// Sets the waiters bit for others, unless the lock is free.
+/// Sets the waiters bit for the remaining waiters. Returns false if the lock is free and the bit
+/// cannot be set.
 fn leave_bit<W: Word>(word: &W) -> bool {
     loop {
         let seen = word.get();
@@ -199,7 +204,8 @@ fn leave_bit<W: Word>(word: &W) -> bool {
     }
 }
 
-/// Frees the lock. Returns whether somebody waits and must be woken.
+/// Releases the lock. Returns whether the waiters bit was set, in which case the caller must wake a
+/// waiter.
 #[inline(always)]
 pub(crate) fn release<W: Word>(word: &W) -> bool {
     word.exchange(FREE) & WAITERS != 0
@@ -209,11 +215,11 @@ pub(crate) fn release<W: Word>(word: &W) -> bool {
 mod tests {
     use super::*;
 
-    /// What happens while somebody sleeps, and whom the one who gives up wakes.
+    /// One scripted wait: the changes of the word during it, and the number of wakes passed on.
     struct Script {
-        /// Stored into the word during the one sleep.
+        /// The value stored into the word during the waiter's only sleep.
         meanwhile: u32,
-        /// Stored into the word as the wait is given up.
+        /// The value stored into the word when the wait is given up.
         at_last: Option<u32>,
         slept: bool,
         woken: u32,
@@ -243,8 +249,8 @@ mod tests {
         }
     }
 
-    /// The wake that ended a sleep was for one sleeper of several: whoever
-    /// gives up then must pass it on.
+    /// A release wakes only one of several sleepers, so a sleeper that gives up after that wake
+    /// must pass it on.
     #[test]
     fn a_waiter_that_gives_up_passes_the_wake_on() {
         let [me, holder, thief] = [1, 2, 3].map(|slot| Owner::new(slot, 1));
@@ -261,14 +267,17 @@ mod tests {
             let woken = around.1.woken;
             (word.load(Ordering::Relaxed), woken)
         };
-        // Somebody took the released lock, who knows of no sleepers: it learns.
+        // Another process took the released lock without the waiters bit: the waiter sets the bit.
         assert_eq!(give_up(thief.bits(), None), (thief.bits() | WAITERS, 0));
-        // And has released it meanwhile, without a wake: the next one gets it.
+        // The other process has released the lock again without a wake, so the waiter wakes the
+        // next one.
         assert_eq!(give_up(thief.bits(), Some(FREE)), (FREE, 1));
-        // The holder still has it, and will wake somebody: nothing to do.
+        // The holder still has the lock and its waiters bit is set, so the holder will wake a
+        // waiter itself.
         let marked = holder.bits() | WAITERS;
         assert_eq!(give_up(marked, None), (marked, 0));
-        // It has released it, and its wake was ours or is still to come.
+        // The holder released the lock. Its wake may be the one that ended our sleep, so the waiter
+        // wakes another.
         assert_eq!(give_up(marked, Some(FREE)), (FREE, 1));
     }
 

@@ -1,13 +1,14 @@
-//! Processes: which of them are alive, and the locks that they take. Every folder above `mapped` may call it.
+//! Process liveness and the locks that processes take. Every folder above `mapped` may use this
+//! one.
 //!
 //! From the lowest file to the highest:
 //!
-//! - `lock`: the lock word, taken with one compare-and-swap.
-//! - `tenant`: the holder of an entry of the process table, in one word.
+//! - `lock`: the lock word, acquired with one compare-and-swap.
+//! - `tenant`: the holder of a process table entry, packed into one word.
 //! - `patience`: how long a thread waits, and what may end its wait.
-//! - `user_marks`: locks on bytes that say which processes have the store mapped.
-//! - `process`: a process' entry in the process table.
-//! - `liveness`: whether owners are alive: asking the kernel, and earlier answers.
+//! - `user_marks`: byte locks that record which processes have the store mapped.
+//! - `process`: this process' entry in the process table.
+//! - `liveness`: whether lock owners are alive: kernel queries and cached answers.
 
 pub(crate) mod liveness;
 pub(crate) mod lock;

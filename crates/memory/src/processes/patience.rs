@@ -1,36 +1,38 @@
-//! How a thread waits (M6): for how long, whether signals end it, and what its language runtime does meanwhile.
+//! How a thread waits (M6): for how long, whether signals interrupt it, and what its language
+//! runtime does meanwhile.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-/// How a thread waits in a program that has more to do than wait: a language
-/// runtime lets its other threads run, and looks for signals.
+/// Hooks for waiting inside a language runtime, which runs its other threads meanwhile and checks
+/// for signals.
 ///
-/// Called without any lock of the store held, but for [`is_signalled`](Self::is_signalled) and
-/// [`script`](Self::script).
+/// All methods except [`is_signalled`](Self::is_signalled) and [`script`](Self::script) are called
+/// with no lock of the store held.
 pub trait WaitHook: Send + Sync {
-    /// Calls `block`, which sleeps, with the runtime's own locks released.
+    /// Calls `block`, which sleeps, with the runtime's locks released.
     fn blocked(&self, block: &mut dyn FnMut());
-    /// Whether the wait must end, because a signal handler wants to run. Not
-    /// asked while signals are [deferred](defer_signals).
+    /// Returns whether the wait must end because a signal handler is pending. Not called while
+    /// signals are [deferred](defer_signals).
     fn interrupted(&self) -> bool;
-    /// Whether a signal has come for which [`interrupted`](Self::interrupted) is to be asked soon. Called in the midst
-    /// of a script, with locks held: nothing may run that uses the store.
+    /// Returns whether a signal has arrived, so that [`interrupted`](Self::interrupted) should be
+    /// called soon. Called in the middle of a script with locks held, so the implementation must
+    /// not run any code that uses the store.
     fn is_signalled(&self) -> bool {
         false
     }
-    /// Calls `run`, which runs a script with locks held, and needs nothing of the runtime: its own locks may be released
-    /// meanwhile.
+    /// Calls `run`, which executes a script with store locks held. `run` does not use the runtime,
+    /// so the runtime's locks may be released meanwhile.
     fn script(&self, run: &mut dyn FnMut()) {
         run();
     }
 }
 
 thread_local! {
-    /// How many guards of this thread live.
+    /// The number of live [`SignalsDeferred`] guards of this thread.
     static DEFERRED: Cell<usize> = const { Cell::new(0) };
-    /// How long this thread waits.
+    /// The limit on how long this thread waits.
     static LIMIT: Limit = const {
         Limit {
             microseconds: Cell::new(0),
@@ -39,29 +41,30 @@ thread_local! {
     };
 }
 
-/// How long a thread waits for locks, beside the patience that is set.
+/// A thread's limit on waiting for locks, in addition to the configured patience.
 struct Limit {
-    /// So long, from its first wait on, and one more; 0 where only patience counts.
+    /// The limit in microseconds plus 1, counted from the thread's first wait; 0 means no limit
+    /// besides the configured patience.
     microseconds: Cell<u32>,
-    /// Until then, as it has begun to wait.
+    /// The deadline, set when the thread first waits.
     until: Cell<Option<Instant>>,
 }
 
-/// While it lives, the thread that made it waits for a limited time.
+/// A guard that limits how long its thread waits for locks.
 #[derive(Debug)]
 #[must_use = "patience is limited only while it lives"]
 pub struct PatienceLimited {
-    /// Whether it was limited before, and stays so.
+    /// Whether a limit was already set, which then stays in force after this guard.
     before: bool,
-    /// It stays with its thread.
+    /// Makes the guard `!Send`, because the limit belongs to its thread.
     _thread: PhantomData<*const ()>,
 }
 
-/// Limits the patience of this thread until the guard is dropped (M6): from its
-/// first wait for a lock on, it waits no longer than this, all waits together and
-/// whatever progress is made. Where it is limited already, that stays.
+/// Limits the patience of this thread until the guard is dropped (M6). From its first wait for a
+/// lock, the thread waits at most `longest` over all waits together, whatever progress is made. A
+/// limit that is already set stays in force.
 ///
-/// It costs a few instructions: a look at the clock comes with the first wait.
+/// The call costs a few instructions: the clock is first read when the thread waits.
 #[inline(always)]
 pub fn limit_patience(longest: Duration) -> PatienceLimited {
     let microseconds = longest.as_micros().min(u128::from(u32::MAX - 1)) as u32 + 1;
@@ -89,10 +92,10 @@ impl Drop for PatienceLimited {
     }
 }
 
-/// Calls `body` without a limit on this thread's patience: for what is somebody
-/// else's.
+/// Calls `body` with no limit on this thread's patience. Use it for work that must not be cut
+/// short, such as giving back an item to its key.
 pub fn unlimited_patience<R>(body: impl FnOnce() -> R) -> R {
-    /// Limits it again, where `body` panics, too.
+    /// Restores the limit, even if `body` panics.
     struct Again(u32, Option<Instant>);
     impl Drop for Again {
         fn drop(&mut self) {
@@ -106,13 +109,13 @@ pub fn unlimited_patience<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Whether the patience of this thread is [limited](limit_patience).
+/// Returns whether the patience of this thread is [limited](limit_patience).
 pub fn is_patience_limited() -> bool {
     LIMIT.with(|limit| limit.microseconds.get() != 0)
 }
 
-/// How long this thread may still wait, where that is limited; the time runs from
-/// the first call on.
+/// Returns how long this thread may still wait, or `None` if its patience is not limited. The first
+/// call starts the clock.
 pub(crate) fn time_left() -> Option<Duration> {
     LIMIT.with(|limit| {
         let microseconds = limit.microseconds.get().checked_sub(1)?;
@@ -125,27 +128,26 @@ pub(crate) fn time_left() -> Option<Duration> {
     })
 }
 
-/// Whether this thread may wait no longer.
+/// Returns whether this thread has used up its limit and must not wait any longer.
 pub(crate) fn is_out_of_time() -> bool {
     time_left().is_some_and(|left| left.is_zero())
 }
 
-/// While it lives, waits of the thread that made it are not interrupted.
+/// A guard during which signals do not interrupt the waits of its thread.
 #[derive(Debug)]
 #[must_use = "signals are deferred only while it lives"]
 pub struct SignalsDeferred {
-    /// It stays with its thread.
+    /// Makes the guard `!Send`, because the deferral belongs to its thread.
     _thread: PhantomData<*const ()>,
 }
 
-/// Defers signals: until the guard is dropped this thread does not ask
-/// [`WaitHook::interrupted`]. For what is done behind a commit, where the
-/// operation cannot fail any more: a runtime that was asked has run its handler,
-/// and what that raised must be returned.
+/// Defers signals: until the guard is dropped, this thread does not call [`WaitHook::interrupted`].
+/// Use it for work after a commit, when the operation can no longer fail. A runtime that is asked
+/// runs its signal handler, and an exception raised there would have to be returned.
 ///
-/// As nothing ends such a wait early, its patience counts over all waits of
-/// this process for the same lock: one that was seen without progress for so
-/// long is not waited for again.
+/// Because nothing ends such a wait early, its patience is counted over all waits of this process
+/// for the same lock. A lock that has already made no progress for that long is not waited for
+/// again.
 pub fn defer_signals() -> SignalsDeferred {
     DEFERRED.set(DEFERRED.get() + 1);
     SignalsDeferred {
@@ -159,12 +161,12 @@ impl Drop for SignalsDeferred {
     }
 }
 
-/// Whether signals are [deferred](defer_signals) in this thread.
+/// Returns whether signals are [deferred](defer_signals) in this thread.
 pub fn are_signals_deferred() -> bool {
     DEFERRED.get() > 0
 }
 
-/// Asks the hook whether the wait must end.
+/// Returns whether a signal must end the wait; calls the hook unless signals are deferred.
 pub(crate) fn is_interrupted(hook: &dyn WaitHook) -> bool {
     !are_signals_deferred() && hook.interrupted()
 }

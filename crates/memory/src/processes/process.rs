@@ -1,13 +1,12 @@
-//! Who is alive (L1 to L4): a process' entry in the process table.
+//! A process' entry in the process table, which shows that the process is alive (L1 to L4).
 //!
-//! An entry is held by an open-file-description lock on its first byte, on a
-//! description of which one page is mapped and whose descriptor is closed at
-//! once. The kernel drops the lock when the mapping goes: at exit, at exec, at
-//! kill -9, after the last thread has stopped. No descriptor is kept, and a
-//! forked child does not inherit the mapping.
+//! An entry is held by an open-file-description lock on its first byte. One page of that
+//! description is mapped, and its descriptor is closed at once. The kernel drops the lock when the
+//! mapping goes: at exit, exec or `kill -9`, after the last thread has stopped. No descriptor is
+//! kept, and a forked child does not inherit the mapping.
 //!
-//! Who may not open the path any more cannot lock a byte, nor ask for locks. It
-//! joins by its process number, and asks for others by theirs: see
+//! A process that is no longer permitted to open the path can neither lock a byte nor query locks.
+//! It joins by its process number and checks other processes by theirs: see
 //! [`tenant`](crate::processes::tenant).
 
 use std::cell::Cell;
@@ -29,21 +28,21 @@ use crate::processes::tenant::{Life, Tenant, life_by_number};
 const UNCLAIMED: u32 = 0;
 const CLAIMING: u32 = 1;
 const CLAIMED: u32 = 2;
-/// Unclaimed, by the very process that opened the store.
+/// Unclaimed, in the process that opened the store.
 const OPENED: u32 = 3;
-/// The first so many threads of a process have a record each; the others share
-/// the rest.
+/// The number of threads of a process that have a record each, in order of first use; all later
+/// threads share the remaining records.
 const OWNED_RECORDS: u64 = slot::RECORD_COUNT / 2;
-/// Entries beyond those in use that are backed with memory ahead of need: so many processes can join a store on a full file
-/// system (H6).
+/// The number of slots beyond those in use that are backed with memory ahead of need. That many
+/// processes can join a store on a full file system (H6).
 pub(crate) const SPARE_SLOTS: u64 = 8;
 
 thread_local! {
-    /// The thread's number in its process, and one more; 0 before it is known.
+    /// The thread's number within its process plus 1; 0 until the number is assigned.
     static THREAD: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Gives the thread its number.
+/// Assigns the next number to this thread.
 #[cold]
 fn number_thread() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -52,9 +51,9 @@ fn number_thread() -> u64 {
     number
 }
 
-/// Held while a slot's lock is being taken, and by `fork` meanwhile: a child
-/// forked between `open` and `close` would inherit the descriptor and keep a
-/// dead parent's slot. 0 is open, 1 held for a slot, any other number the thread that forks.
+/// The gate that keeps `fork` out while a slot's lock is taken. A child forked between `open` and
+/// `close` would inherit the descriptor and keep a dead parent's slot. The value is 0 when open, 1
+/// while a slot is taken, and otherwise the thread that forks.
 static FORK_GATE: AtomicUsize = AtomicUsize::new(0);
 
 const FOR_A_SLOT: usize = 1;
@@ -63,7 +62,8 @@ fn close_fork_gate_for(holder: usize) {
     while let Err(found) =
         FORK_GATE.compare_exchange(0, holder, Ordering::Acquire, Ordering::Relaxed)
     {
-        // In a child whose parent was about to say that it had registered this, it is registered twice.
+        // A child forked while its parent was inside `guard_forks` registers the handlers twice, so
+        // its thread may find the gate closed by itself.
         if found == holder && holder != FOR_A_SLOT {
             return;
         }
@@ -79,7 +79,7 @@ extern "C" fn open_fork_gate() {
     FORK_GATE.store(0, Ordering::Release);
 }
 
-/// Has `fork` wait at the gate, from the first store that this process opens.
+/// Makes `fork` wait at the gate, starting with the first store that this process opens.
 fn guard_forks() {
     static GUARDED: ForkMutex<bool> = ForkMutex::new(false, || false);
     let mut guarded = GUARDED.lock();
@@ -95,28 +95,28 @@ pub(crate) struct Process {
     file: FileId,
     /// The pid namespace of the process that opened the store.
     opened_in: u32,
-    /// The pid namespace that the description below the store's mapping has the
-    /// lock of; 0 is none.
+    /// The pid namespace whose lock is held by the open file description under the store's mapping;
+    /// 0 if none.
     namespace: u32,
-    /// State of the membership; reads as `UNCLAIMED` in a forked child (L3).
+    /// The state of the membership; reads as `UNCLAIMED` in a forked child (L3).
     guard: Map,
     owner: AtomicU32,
     slot: AtomicU64,
-    /// The mapping that keeps the slot's lock.
+    /// The mapping that keeps the slot's lock held.
     description: ForkMutex<Option<Map>>,
-    /// Slots before this one are known to have memory.
+    /// All slots below this index are known to be backed with memory.
     backed: AtomicU64,
-    /// Which of the slot's records a thread uses now.
+    /// Which of the slot's records are in use by a thread.
     records: [AtomicBool; slot::RECORD_COUNT as usize],
-    /// Which of the slot's seats are taken.
+    /// Which of the slot's seats are in use.
     seats: [AtomicBool; slot::SEAT_COUNT as usize],
-    /// Which of the slot's pins are taken.
+    /// Which of the slot's pins are in use.
     pins: [AtomicBool; slot::PIN_COUNT as usize],
 }
 
 impl Process {
-    /// `opened_in` is this process' pid namespace, `namespace` the one that the mapped
-    /// description has the lock of, or 0.
+    /// Creates an unclaimed membership. `opened_in` is this process' pid namespace; `namespace` is
+    /// the one whose lock the mapped description holds, or 0.
     pub(crate) fn new(
         path: &Path,
         file: FileId,
@@ -150,13 +150,14 @@ impl Process {
         &self.path
     }
 
-    /// Whether this process has a slot, and did not get here by fork.
+    /// Returns whether this process itself has claimed a slot; false in a forked child until the
+    /// child claims its own.
     #[inline(always)]
     pub(crate) fn claimed(&self) -> bool {
         self.guard.first_word().load(Ordering::Acquire) == CLAIMED
     }
 
-    /// The identity that goes into lock words.
+    /// Returns the identity that this process writes into lock words.
     #[inline(always)]
     pub(crate) fn owner(&self) -> Owner {
         Owner::from_bits(self.owner.load(Ordering::Relaxed))
@@ -167,8 +168,9 @@ impl Process {
         self.slot.load(Ordering::Relaxed)
     }
 
-    /// Claims a slot, unless another thread just did. `recover` is called with
-    /// a slot whose former owner died, before the slot is used (L4).
+    /// Claims a slot, unless another thread has just claimed one. `recover` is called with the
+    /// claimed slot before it is used, so that the remains of a dead owner are recovered first
+    /// (L4).
     #[cold]
     pub(crate) fn claim(
         &self,
@@ -185,11 +187,12 @@ impl Process {
                 Ordering::Acquire,
                 Ordering::Acquire,
             ) {
-                // Only a forked child can be in another one than who opened the store.
+                // The pid namespace can differ from the opener's only in a forked child.
                 Ok(OPENED) => break self.opened_in,
                 Ok(_) => break platform::pid_namespace(),
                 Err(CLAIMED) => return Ok(()),
-                // Another thread waits for what the slot's last owner left.
+                // Another thread is still claiming the slot, and may be waiting to recover what the
+                // slot's last owner left.
                 Err(_) if is_out_of_time() => {
                     return Err(Error::Busy {
                         holder: Holder::Active,
@@ -218,7 +221,7 @@ impl Process {
         let slot_index = taken?;
         let at = mapping.layout().slot(slot_index);
         let generation = mapping.word(at + slot::GENERATION);
-        // Only the holder of the slot's lock writes here.
+        // Only the process that has just taken the slot writes its generation.
         let next = generation.load(Ordering::Relaxed).wrapping_add(1);
         generation.store(next, Ordering::Release);
         mapping.store(at + slot::PID, u64::from(std::process::id()));
@@ -244,7 +247,8 @@ impl Process {
             Err(error) => return Err(self.io("opening", error)),
         };
         let mut description = self.description.lock();
-        // What a forked child finds here was never mapped in it.
+        // In a forked child, this value names a mapping of the parent that the child does not have,
+        // so it must not be unmapped.
         std::mem::forget(description.take());
         let me = self.tenant(namespace, false);
         for index in 0..SLOTS {
@@ -266,9 +270,9 @@ impl Process {
         Err(Error::TooManyProcesses)
     }
 
-    /// Takes a slot without a right to the file, which was refused as `error`
-    /// says. Slots whose last holder had a lock are left alone: whether somebody
-    /// is about to lock their byte cannot be asked.
+    /// Takes a slot by process number, after opening the file was refused with `error`. Slots whose
+    /// last tenant held a lock are skipped: without the file, this process cannot check whether
+    /// another process is about to lock their byte.
     fn join_by_number(
         &self,
         mapping: &Mapping,
@@ -278,8 +282,8 @@ impl Process {
         if self.place(mapping) == PathState::Gone {
             return Err(self.removed());
         }
-        // Only the lock of the namespace can tell those outside of it that
-        // nobody is left in there.
+        // Processes in other pid namespaces can prove this process dead only by the lock of its
+        // namespace, so its mapping must hold that lock.
         if namespace == 0 || namespace != self.namespace {
             return Err(Error::Forbidden {
                 path: self.path.clone(),
@@ -308,8 +312,8 @@ impl Process {
         }
     }
 
-    /// Puts a tenant into a slot, unless the one that is there `stays`, or
-    /// another was faster.
+    /// Makes `me` the tenant of a slot. Returns false if `stays` keeps the present tenant or
+    /// another process changed the word first.
     fn move_in(
         &self,
         mapping: &Mapping,
@@ -325,11 +329,11 @@ impl Process {
                 .is_ok()
     }
 
-    /// Lets go of a slot that this process holds by number.
+    /// Releases a slot that this process holds by number.
     fn give_back_number(&self, mapping: &Mapping) {
         let me = self.tenant(self.namespace, true).pack();
         let word = mapping.word(mapping.layout().slot(self.slot()) + slot::TENANT);
-        // Another tenant's stays as it is.
+        // If another tenant has the slot, the exchange fails and leaves it alone.
         let _ = word.compare_exchange(me, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 
@@ -347,22 +351,22 @@ impl Process {
         }
     }
 
-    /// Opens the path anew; none where it names another file.
+    /// Opens the store's path again; returns `None` if it now names another file.
     pub(crate) fn reopen(&self) -> io::Result<Option<File>> {
         let file = platform::open(&self.path, true)?;
         let status = platform::status(&file)?;
         Ok((status.id == self.file).then_some(file))
     }
 
-    /// [`reopen`](Self::reopen) to ask for locks only.
+    /// Opens the path like [`reopen`](Self::reopen), but without write access, to query locks only.
     pub(crate) fn look(&self) -> io::Result<Option<File>> {
         let file = platform::open(&self.path, false)?;
         let status = platform::status(&file)?;
         Ok((status.id == self.file).then_some(file))
     }
 
-    /// Whether the path still names the mapped file. An error is no answer: who
-    /// may not search a directory knows nothing of what is in it.
+    /// Returns whether the path still names the mapped file. Other errors prove nothing: a process
+    /// that may not search a directory cannot tell what it contains.
     pub(crate) fn place(&self, mapping: &Mapping) -> PathState {
         match platform::status_of_path(&self.path) {
             Ok(status) if status.id == self.file => PathState::There,
@@ -373,7 +377,8 @@ impl Process {
         }
     }
 
-    /// Backs spare slots with memory, where they are fewer than there should be. Returns whether there is one.
+    /// Backs spare slots with memory if none is known to be backed. Returns false if the memory
+    /// could not be had.
     pub(crate) fn keep_spare_slots(&self, mapping: &Mapping) -> bool {
         let used = mapping.load(control::SLOTS_USED).min(SLOTS);
         if used == SLOTS || self.backed.load(Ordering::Relaxed) > used {
@@ -386,7 +391,7 @@ impl Process {
         backed
     }
 
-    /// Takes a record of this process' slot for one transaction.
+    /// Takes one of this process' records for a transaction.
     #[inline]
     pub(crate) fn take_record(&self) -> u64 {
         let thread = match THREAD.get() {
@@ -394,8 +399,8 @@ impl Process {
             number => number - 1,
         };
         if thread < OWNED_RECORDS {
-            // Nobody else's: no atomic exchange. It is in use already where a
-            // signal handler writes while its thread waits for a lock.
+            // Only this thread uses this record, so no atomic exchange is needed. The record is
+            // already in use if a signal handler writes while its thread waits for a lock.
             let mine = &self.records[thread as usize];
             if !mine.load(Ordering::Relaxed) {
                 mine.store(true, Ordering::Relaxed);
@@ -425,7 +430,7 @@ impl Process {
         self.records[index as usize].store(false, Ordering::Release);
     }
 
-    /// Takes a seat of this process' slot, if one is free.
+    /// Takes a free seat of this process' slot; returns `None` if all are in use.
     pub(crate) fn take_seat(&self) -> Option<u64> {
         let free = |taken: &&AtomicBool| !taken.swap(true, Ordering::Acquire);
         let place = self.seats.iter().position(|taken| free(&taken))?;
@@ -436,7 +441,7 @@ impl Process {
         self.seats[seat as usize].store(false, Ordering::Release);
     }
 
-    /// Takes a pin of this process' slot, if one is free.
+    /// Takes a free pin of this process' slot; returns `None` if all are in use.
     pub(crate) fn take_pin(&self) -> Option<u64> {
         let free = |taken: &&AtomicBool| !taken.swap(true, Ordering::Acquire);
         let place = self.pins.iter().position(|taken| free(&taken))?;
@@ -447,7 +452,7 @@ impl Process {
         self.pins[pin as usize].store(false, Ordering::Release);
     }
 
-    /// Lets the slot go as a dying process would: nothing is cleaned up.
+    /// Releases the slot as the death of the process would, without cleaning anything up.
     pub(crate) fn abandon(&self, mapping: &Mapping) {
         let state = self.guard.first_word();
         if state.swap(UNCLAIMED, Ordering::AcqRel) != UNCLAIMED {
@@ -456,8 +461,8 @@ impl Process {
         }
     }
 
-    /// Lets a slot go that is held by number, as the end of a mapping does for
-    /// one that is held by a lock.
+    /// Releases a slot that is held by number. A slot held by a lock is released when its mapping
+    /// is dropped.
     pub(crate) fn end(&self, mapping: &Mapping) {
         if self.claimed() {
             self.give_back_number(mapping);
@@ -465,33 +470,34 @@ impl Process {
     }
 }
 
-/// Where the mapped file is, as its path says.
+/// Whether the store's path still names the mapped file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PathState {
-    /// The path names it.
+    /// The path names the mapped file.
     There,
-    /// The path names nothing, or another file.
+    /// The path names no file or another one.
     Gone,
-    /// This process may not look.
+    /// This process has no permission to look the path up.
     Unknown,
 }
 
-/// Nothing has that name.
+/// Returns whether the error says that no file has that name.
 fn is_missing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR))
 }
 
-/// This process has no right to open it.
+/// Returns whether the error says that this process lacks permission.
 fn is_forbidden(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM))
 }
 
-/// It could not be opened, whatever it is.
+/// Returns whether the open was refused for lack of permission or descriptors, which says nothing
+/// about the file itself.
 pub(crate) fn is_refused(error: &io::Error) -> bool {
     is_forbidden(error) || matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-/// Backs a slot with memory, and some more for those who come next, where that can be had.
+/// Backs a slot with memory and, if there is enough, the spare slots after it.
 fn back(mapping: &Mapping, index: u64) -> Result<(), Error> {
     let at = mapping.layout().slot(index);
     if back_spare_slots(mapping, index) {
@@ -501,7 +507,7 @@ fn back(mapping: &Mapping, index: u64) -> Result<(), Error> {
     backed.map_err(|_| Error::OutOfMemory)
 }
 
-/// Backs a slot and the spare ones behind it. Returns whether all of them have memory.
+/// Backs a slot and the spare slots after it. Returns whether all of them have memory.
 fn back_spare_slots(mapping: &Mapping, index: u64) -> bool {
     let count = (1 + SPARE_SLOTS).min(SLOTS - index);
     mapping
@@ -518,7 +524,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         let description = self.description.get_mut();
         if self.guard.first_word().load(Ordering::Acquire) != CLAIMED {
-            // In a forked child the parent's page was never mapped here.
+            // A forked child does not have the parent's mapping, so it must not unmap it.
             std::mem::forget(description.take());
         }
     }

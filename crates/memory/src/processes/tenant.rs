@@ -1,33 +1,32 @@
-//! Who holds an entry of the process table, in one word.
+//! The tenant of a process table entry, packed into one word.
 //!
-//! Nearly every process holds its entry by a lock on the entry's first byte
-//! (L1). For that it opens the store's path, which it may no longer do once it
-//! has dropped its privileges: a process that joins after that, as a forked
-//! child does, holds its entry *by number*. This word then is all that says so,
-//! and it is proved dead in one of two ways:
+//! Nearly every process holds its entry by a lock on the entry's first byte (L1). To take the lock
+//! it opens the store's path, which may be forbidden after the process has dropped its privileges.
+//! A process that joins after that point, such as a forked child, holds its entry *by number*. Only
+//! this word then records the holder, and its death is proved in one of two ways:
 //!
-//! - Its number is no living process' any more. That counts only for who has
-//!   the same pid namespace, and works without any right to the file.
-//! - No process has the lock of that namespace (`slot::NAMESPACES`). It is on
-//!   the description that the store's mapping keeps open, and goes with the last
-//!   process that inherited this mapping: nobody is left who could write.
+//! - Its number no longer belongs to a living process. This proof works only within the same pid
+//!   namespace, and needs no access to the file.
+//! - No process holds the lock of its pid namespace (`slot::NAMESPACES`). That lock belongs to the
+//!   description that the store's mapping keeps open. It goes with the last process that inherited
+//!   this mapping, so no process that could write is left.
 //!
-//! Where neither proves it, it counts as alive (L2). So does a process
-//! that was given a dead one's number, until it ends, too.
+//! A tenant that neither proves dead counts as alive (L2). A dead tenant whose number was given to
+//! a new process also counts as alive until that process ends.
 
 use std::fs::File;
 
 use crate::mapped::layout::slot;
 use crate::mapped::platform;
 
-/// What the word `slot::TENANT` says: number of the process, a bit, namespace.
+/// The content of the word `slot::TENANT`: process number, by-number bit and pid namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tenant {
-    /// The process' number in its pid namespace.
+    /// The process number within its pid namespace.
     pub(crate) pid: u32,
-    /// Its pid namespace, 0 where that is not known.
+    /// The tenant's pid namespace; 0 if unknown.
     pub(crate) namespace: u32,
-    /// Whether it holds the entry by number, without a lock on its byte.
+    /// Whether the tenant holds the entry by number, without a lock on the entry's byte.
     pub(crate) by_number: bool,
 }
 
@@ -39,7 +38,7 @@ impl Tenant {
         u64::from(self.pid) | by_number | u64::from(self.namespace) << 32
     }
 
-    /// None where nobody has ever held the entry.
+    /// Unpacks a tenant word; returns `None` if the word is 0, because the entry has no tenant.
     pub(crate) fn unpack(word: u64) -> Option<Tenant> {
         (word != 0).then_some(Tenant {
             pid: word as u32 & !(BY_NUMBER as u32),
@@ -49,19 +48,19 @@ impl Tenant {
     }
 }
 
-/// What is known of a tenant's life.
+/// The knowledge about a tenant: alive, dead or unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
-    /// It lives.
+    /// The tenant is alive.
     Alive,
-    /// It is dead, and was proved to be.
+    /// The tenant is proved dead.
     Dead,
-    /// It cannot be asked, so it counts as alive.
+    /// The tenant's state cannot be determined, so it counts as alive.
     Unknown,
 }
 
-/// What is known of a tenant by its number and, where the file could be
-/// opened, by the lock of its namespace.
+/// Checks whether a tenant is alive by its process number or, if the number belongs to another pid
+/// namespace and the file could be opened, by that namespace's lock.
 pub(crate) fn life_by_number(tenant: Tenant, file: Option<&File>) -> Life {
     if tenant.namespace != 0 && tenant.namespace == platform::pid_namespace() {
         return match platform::process_has_ended(tenant.pid) {
@@ -76,7 +75,7 @@ pub(crate) fn life_by_number(tenant: Tenant, file: Option<&File>) -> Life {
     }
 }
 
-/// What is known of a process by the lock on a byte that it holds as long as it lives.
+/// Checks whether a process is alive by a byte lock that it holds for its lifetime.
 pub(crate) fn life_by_lock(file: &File, at: u64) -> Life {
     match platform::byte_is_locked(file, at) {
         Ok(true) => Life::Alive,
@@ -90,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_word_is_somebody_or_nobody() {
+    fn every_nonzero_word_unpacks_to_a_tenant() {
         assert_eq!(Tenant::unpack(0), None);
         for word in [1, BY_NUMBER, u64::MAX, 0xf000_0001_8000_0007] {
             let tenant = Tenant::unpack(word).expect("somebody");

@@ -1,10 +1,10 @@
-//! The marks of processes that have the store mapped.
+//! Marks that show which processes have the store mapped.
 //!
-//! A reader takes no entry of the process table and writes nothing that counts
-//! (R6). It is known by a shared lock on a byte beyond the file's end that says
-//! its pid namespace and number ([`slot::USERS`]), on the description that its
-//! mapping keeps open: the kernel lets go of it with the last process that
-//! inherited the mapping, and nothing has to be cleaned up after any process.
+//! A reader takes no entry in the process table and writes nothing that affects the data (R6). Its
+//! mark is a shared lock on a byte beyond the file's end whose offset encodes its pid namespace and
+//! number ([`slot::USERS`]). The lock belongs to the description that the reader's mapping keeps
+//! open. The kernel releases it with the last process that inherited the mapping, so nothing needs
+//! cleaning up after any process.
 
 use std::fs::File;
 use std::io;
@@ -12,12 +12,12 @@ use std::io;
 use crate::mapped::layout::slot;
 use crate::mapped::platform;
 
-/// Process numbers are below this power of two (the kernel's `PID_MAX_LIMIT`).
+/// The number of bits in a process number: the kernel's `PID_MAX_LIMIT` is 2 to the power of 22.
 const PID_BITS: u32 = 22;
 const BYTES: u64 = 1 << (32 + PID_BITS);
 
-/// Takes the mark of this process, in its pid namespace, on a description that is
-/// mapped, until that mapping and all that inherited it are gone.
+/// Marks this process, in its pid namespace, as a user of the store. `file` must be the description
+/// that is mapped: the mark lasts until that mapping and all inherited copies are gone.
 pub(crate) fn mark(file: &File, namespace: u32) -> io::Result<()> {
     platform::share_byte(file, place((namespace, std::process::id()))).map(drop)
 }
@@ -27,11 +27,11 @@ fn place((namespace, pid): (u32, u32)) -> u64 {
     slot::USERS + (u64::from(namespace) << PID_BITS) + pid
 }
 
-/// The processes whose marks somebody has, each once, by their numbers.
+/// Returns the pid namespace and number of every marked process, sorted and without duplicates.
 pub(crate) fn marked(file: &File) -> io::Result<Vec<(u32, u32)>> {
     let mut found = Vec::new();
-    // The kernel names one lock at a time, not the first one: what lies before
-    // and behind it is asked for next.
+    // The kernel reports one lock at a time, not necessarily the first, so the ranges before and
+    // after it are queried next.
     let mut ranges = vec![(slot::USERS, slot::USERS + BYTES)];
     while let Some((start, end)) = ranges.pop() {
         if start >= end {
