@@ -5,55 +5,53 @@ use std::path::Path;
 
 use undercroft_memory::{self as memory, Fault};
 
-/// Why an operation on keys failed. Nothing was changed.
+/// The reason why an operation on keys failed. A failed operation changes nothing.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The key holds a value of another type.
+    /// The key holds a value of a different type.
     WrongType,
-    /// The string would become longer than the limit.
+    /// The resulting string exceeds the maximum length.
     TooLong,
     /// The value is not an integer in the range of `i64`.
     NotAnInteger,
-    /// The sum does not fit an `i64`.
+    /// The sum does not fit in an `i64`.
     Overflow,
-    /// A row is not an item of the feed that it is added to.
+    /// A row is not a valid item of the value that it is added to.
     WrongItem,
-    /// The feed is sorted by value, or is not, and that cannot be done to it.
+    /// The operation requires a feed that is sorted by value and this feed is not, or the reverse.
     WrongOrder,
-    /// The score would be no number.
+    /// The resulting score is not a number (NaN).
     NotANumber,
-    /// The store uses its `maxmemory`, and nothing may be evicted.
+    /// The store has reached its `maxmemory`, and no key can be evicted.
     MaxMemory,
-    /// The key's shard is not among those that the transaction has locked. Only
-    /// seen within [`Store::transact`](crate::Store::transact), which then runs
-    /// again.
+    /// The transaction has not locked the shard of the key. This error occurs only inside
+    /// [`Store::transact`](crate::Store::transact), which then runs again with all shards locked.
     OutsideTransaction,
-    /// A change within the transaction failed and was not undone, so that none of
-    /// the transaction may stay.
+    /// A change within the transaction failed and was not undone, so the transaction cannot commit.
     Spoiled,
-    /// A store's name is not one.
+    /// The name of a store is invalid.
     Name(Box<str>),
-    /// The store was made on other terms than somebody asks for.
+    /// The terms that the store was created with differ from the requested terms.
     Terms(Box<str>),
-    /// An error of the store itself; boxed, so that results stay small.
+    /// An error of the store itself, boxed to keep `Result` small.
     Memory(Box<memory::Error>),
 }
 
 impl Error {
-    /// That of a call which a signal handler has ended.
+    /// Returns the error of a call that a signal handler interrupted.
     pub fn interrupted() -> Error {
         memory::Error::Interrupted.into()
     }
 
-    /// That of calls on a store whose file was removed or replaced.
+    /// Returns the error of a call on a store whose file was removed or replaced.
     pub fn of_removal(path: &Path) -> Error {
         let path = path.into();
         memory::Error::Removed { path }.into()
     }
 
-    /// Whether the operation can be tried again later: another process holds a
-    /// lock, or the wait for it was interrupted.
+    /// Whether the operation can be retried later: another process holds a lock, or the wait for
+    /// the lock was interrupted.
     pub fn is_wait(&self) -> bool {
         matches!(
             self,
@@ -62,25 +60,23 @@ impl Error {
         )
     }
 
-    /// Whether another process holds a lock: the part of [`is_wait`](Self::is_wait)
-    /// that whoever finds other work to do may pass over. An interruption never
-    /// may be.
+    /// Whether another process holds a lock. A caller that can do other work first may ignore this
+    /// error, but never an interruption, for which only [`is_wait`](Self::is_wait) is true.
     pub fn is_busy(&self) -> bool {
         matches!(self, Error::Memory(error) if matches!(**error, memory::Error::Busy { .. }))
     }
 
-    /// Whether the store or its file system is full.
+    /// Whether the store or its file system is out of space.
     pub fn is_out_of_memory(&self) -> bool {
         matches!(self, Error::Memory(error) if matches!(**error, memory::Error::OutOfMemory))
     }
 
-    /// Whether the store was not synced before its machine stopped, and is
-    /// refused for that.
+    /// Whether the store was refused because the machine stopped before the store was synced.
     pub fn is_unclean(&self) -> bool {
         matches!(self, Error::Memory(error) if matches!(**error, memory::Error::Unclean { .. }))
     }
 
-    /// Whether the store is mapped read-only and the operation would write.
+    /// Whether the operation needs to write, but the store is mapped read-only.
     pub fn is_read_only(&self) -> bool {
         matches!(self, Error::Memory(error) if matches!(**error, memory::Error::ReadOnly))
     }
@@ -142,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_tried_again_is_told_from_what_may_not() {
+    fn only_busy_and_interrupted_errors_can_be_retried() {
         let busy = memory::Error::Busy {
             holder: memory::Holder::Stopped,
             pid: 1,

@@ -1,26 +1,30 @@
-//! Pattern matching of KEYS, SCAN MATCH, CONFIG GET and COMMAND LIST, as Redis 7.0's `stringmatchlen`.
+//! Glob matching for KEYS, SCAN MATCH, CONFIG GET and COMMAND LIST, compatible with
+//! `stringmatchlen` of Redis 7.0.
 //!
-//! `?` is one byte, `*` any number, `[ab-c]` and `[^ab-c]` one of a class, and a backslash takes the next byte
-//! literally. What is behind the last `*` is tried at the string's end alone. Of the others only the last one met is
-//! ever retried, without recursion, so the work is at most pattern length times string length, and a budget ends it
-//! before that gets out of hand.
+//! `?` matches one byte, `*` any number of bytes, `[ab-c]` and `[^ab-c]` one byte of a class, and a
+//! backslash makes the next byte literal. The part after the last `*` has a fixed length, so it is
+//! compared only with the end of the string. For earlier stars, only the most recent one is ever
+//! retried, without recursion. The work is therefore at most the pattern length times the string
+//! length, and a step budget stops a match that costs too much.
 //!
-//! Redis' corner cases are kept, because clients see them: an empty string matches only the empty pattern (not
-//! even `*`); an unterminated class ends with the pattern; and the ends of a range compare as signed bytes.
+//! Redis' corner cases are kept, because clients see them: an empty string matches only the empty
+//! pattern (not even `*`), an unterminated class ends with the pattern, and the ends of a range
+//! compare as signed bytes.
 
-/// Pattern elements tried against one string before [`matches()`] gives up: a few milliseconds of work.
+/// The number of pattern elements that [`matches()`] tries against one string before it gives up: a
+/// few milliseconds of work.
 pub const STEP_BUDGET: u64 = 1 << 20;
 
-/// The pattern would take too many steps on this string.
+/// The error of a match that takes too many steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooComplex;
 
-/// Whether upper and lower case ASCII letters are the same.
+/// Whether upper-case and lower-case ASCII letters compare as equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
-    /// They differ, as in keys.
+    /// Letters of different case differ, as in key names.
     Sensitive,
-    /// They are the same, as in names of commands and parameters.
+    /// Letters of different case are equal, as in names of commands and parameters.
     Insensitive,
 }
 
@@ -33,16 +37,17 @@ impl Case {
     }
 }
 
-/// Whether the whole `string` matches `pattern`.
+/// Whether `pattern` matches the whole `string`.
 ///
 /// # Errors
-/// [`TooComplex`] after [`STEP_BUDGET`] steps plus one for every byte of both, so that a single pass always ends.
+/// Returns [`TooComplex`] after [`STEP_BUDGET`] steps plus one for each byte of the pattern and the
+/// string, so that a single pass always completes.
 pub fn matches(pattern: &[u8], string: &[u8], case: Case) -> Result<bool, TooComplex> {
     let mut budget =
         STEP_BUDGET.saturating_add((pattern.len() as u64).saturating_add(string.len() as u64));
     let mut rest = pattern;
     let mut at = 0;
-    // Behind the last star: the pattern from there, and where in the string it is tried next.
+    // The pattern after the most recent star, and the position in the string to retry it at.
     let mut star: Option<(&[u8], usize)> = None;
     while at < string.len() {
         if let [b'*', behind @ ..] = rest {
@@ -54,7 +59,8 @@ pub fn matches(pattern: &[u8], string: &[u8], case: Case) -> Result<bool, TooCom
                 star = Some((rest, at + 1));
                 continue;
             };
-            // It is so many bytes, the last ones.
+            // After the last star, the pattern has a fixed length, so it can only match the end of
+            // the string.
             match string.len().checked_sub(length) {
                 Some(end) if end >= at => (at, star) = (end, None),
                 _ => return Ok(false),
@@ -75,8 +81,9 @@ pub fn matches(pattern: &[u8], string: &[u8], case: Case) -> Result<bool, TooCom
             star = Some((retry, next + 1));
         }
     }
-    // The string is used up. Every element but a star needs a byte, and starting later behind an earlier star
-    // leaves even fewer, so what is left of the pattern decides. Stars count only behind a consumed byte.
+    // The whole string is consumed. Every element except a star needs a byte, and retrying an
+    // earlier star leaves even fewer bytes, so the rest of the pattern decides. Trailing stars
+    // count only if a byte was consumed.
     let stars = if string.is_empty() {
         0
     } else {
@@ -85,22 +92,22 @@ pub fn matches(pattern: &[u8], string: &[u8], case: Case) -> Result<bool, TooCom
     Ok(rest.len() == stars)
 }
 
-/// How many bytes a pattern stands for; none where it has a star.
+/// Returns the number of bytes that a pattern matches, or `None` if it contains a star.
 fn fixed_length(mut pattern: &[u8]) -> Option<usize> {
     let mut length = 0;
     while !pattern.is_empty() {
         if pattern[0] == b'*' {
             return None;
         }
-        // What is behind an element does not depend on the byte.
+        // The length of an element does not depend on the byte that it is tried on.
         pattern = element(pattern, 0, Case::Sensitive).2;
         length += 1;
     }
     Some(length)
 }
 
-/// Tries the first element of `pattern` (no star) on one byte: whether it matched, what it cost, and the pattern
-/// behind it.
+/// Tries the first element of `pattern`, which is not a star, on one byte. Returns whether it
+/// matched, its cost in steps, and the rest of the pattern.
 fn element(pattern: &[u8], byte: u8, case: Case) -> (bool, u64, &[u8]) {
     match pattern {
         [] => (false, 1, pattern),
@@ -115,7 +122,8 @@ fn element(pattern: &[u8], byte: u8, case: Case) -> (bool, u64, &[u8]) {
     }
 }
 
-/// Tries a class, of which the opening bracket is already taken.
+/// Tries a class, whose opening bracket is already consumed, on one byte. Returns whether it
+/// matched and the rest of the pattern.
 fn class_matches(class: &[u8], byte: u8, case: Case) -> (bool, &[u8]) {
     let (negated, mut rest) = match class {
         [b'^', rest @ ..] => (true, rest),
@@ -126,7 +134,7 @@ fn class_matches(class: &[u8], byte: u8, case: Case) -> (bool, &[u8]) {
         match rest {
             [] => break,
             [b'\\', literal, behind @ ..] => {
-                // Redis compares an escaped byte exactly, whatever the case.
+                // Redis compares an escaped byte exactly, even when it ignores case.
                 matched |= *literal == byte;
                 rest = behind;
             }
@@ -147,7 +155,8 @@ fn class_matches(class: &[u8], byte: u8, case: Case) -> (bool, &[u8]) {
     (matched != negated, rest)
 }
 
-/// Whether a byte lies between two ends in either order, compared as C's signed `char` on x86-64.
+/// Whether a byte lies between two ends given in either order, compared as a C `signed char` on
+/// x86-64.
 fn in_range(start: u8, end: u8, byte: u8, case: Case) -> bool {
     let (low, high) = if (start as i8) <= (end as i8) {
         (start, end)
@@ -167,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn elements() {
+    fn each_pattern_element_matches() {
         assert!(check("h?llo", "hello") && !check("h?llo", "hllo"));
         assert!(check("h*llo", "heeeello") && check("h*llo", "hllo"));
         assert!(check("h[ae]llo", "hallo") && !check("h[ae]llo", "hillo"));
@@ -178,12 +187,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_behind_the_last_star_is_the_end() {
+    fn pattern_after_the_last_star_matches_only_the_end() {
         assert!(check("k*99", "k99") && check("k*99", "k999") && !check("k*99", "k9"));
         assert!(check("a*b[cd]?", "abbcx") && !check("a*b[cd]?", "abbxx"));
         assert!(check("*a*b", "abab") && !check("*a*b", "b") && !check("ab*b", "ab"));
         assert!(check("a*\\*", "ab*") && !check("a*\\*", "abc") && check("a*[b", "axb"));
-        // However long it is, it is tried once.
+        // A long pattern after the last star is still tried only once.
         let pattern = [b"*".to_vec(), vec![b'a'; 50_000], b"b".to_vec()].concat();
         let found = matches(&pattern, &vec![b'a'; 100_000], Case::Sensitive);
         assert_eq!(found, Ok(false));
@@ -199,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn case_is_ignored_where_asked() {
+    fn case_is_ignored_on_request() {
         assert_eq!(
             matches(b"MAX*[A-C]", b"maxmemory-b", Case::Insensitive),
             Ok(true)
@@ -208,8 +217,8 @@ mod tests {
     }
 
     #[test]
-    fn hostile_patterns_end() {
-        // The first star is retried a hundred thousand times, each over fifty thousand bytes.
+    fn hostile_patterns_exhaust_the_step_budget() {
+        // The first star is retried 100,000 times, and each attempt compares 50,000 bytes.
         let pattern = [b"*".to_vec(), vec![b'a'; 50_000], b"b*".to_vec()].concat();
         assert_eq!(
             matches(&pattern, &vec![b'a'; 100_000], Case::Sensitive),

@@ -1,40 +1,39 @@
-//! Redis data structures on shared memory: keys, values, time, messages.
+//! Redis data structures in shared memory: keys, values, expiry and messages.
 //!
-//! A [`Store`] is one store file. Its typed calls ([`Store::get`],
-//! [`Store::set`] and their like) are the hot path of embedded clients;
-//! [`Store::read`] and [`Store::write`] give commands consistent access to
-//! several keys at once, through a [`Reader`] or a [`Writer`]. Commands go through
-//! an [`Access`], which is the store, or a transaction over many commands
+//! A [`Store`] is one open store file. Its typed calls, such as [`Store::get`] and [`Store::set`],
+//! are the hot path of embedded clients. [`Store::read`] and [`Store::write`] give commands
+//! consistent access to several keys at once, through a [`Reader`] or a [`Writer`]. Commands go
+//! through an [`Access`], which is either the store itself or a transaction over many commands
 //! ([`Store::transact`]).
 //!
 //! [`Store::publish`] sends messages to the [`Subscriber`](messages::Subscriber)s of all processes.
 //!
-//! Types lie in a module for each subject ([`lists`], [`streams`], [`waiting`], ...). A call on a value begins with the
-//! name of its type and is found in that type's folder: `list_push` in `types/list`, `stream_add` in `types/stream`.
-//! Calls without one are on strings (`types/string`) or on keys whatever they hold (`transaction`, `keyspace`).
+//! Types are grouped in one module per subject ([`lists`], [`streams`], [`waiting`], ...). A call
+//! on a value starts with the name of its type and is defined in the folder of that type:
+//! `list_push` in `types/list`, `stream_add` in `types/stream`. Calls without a type prefix work on
+//! strings (`types/string`) or on keys of any type (`transaction`, `keyspace`).
 //!
-//! This crate is ordinary safe Rust on top of `undercroft-memory`: it reads
-//! through views that may be torn and writes through logged transactions, and
-//! never sees a pointer.
+//! This crate is ordinary safe Rust on top of `undercroft-memory`: it reads through views that may
+//! be torn, writes through logged transactions, and never sees a pointer.
 //!
-//! Its modules, of which `docs/architecture.md` draws the floors:
+//! `docs/architecture.md` shows how these modules are layered:
 //!
-//! - `channel`: bounded queues of messages, whose consumers may die with one in their hands.
+//! - `channel`: bounded message queues that survive the death of a consumer holding a message.
 //! - `error`: the errors of the engine.
-//! - `glob`: pattern matching, as Redis' `stringmatchlen`.
-//! - `handle`: the handle of a store: its clock, its settings, when keys were used.
-//! - `keyspace`: what is asked of keys whatever they hold.
-//! - `lease`: one computation of a cached value in all processes.
-//! - `messages`: publishing, subscribing, notifications.
-//! - `random`: random numbers for commands that choose by chance.
-//! - `rdb_form`: what values in RDB form have in common.
-//! - `scripts`: texts of scripts and libraries of functions, which all processes of a store share.
-//! - `store`: opening a store, its name, and what takes all modules together.
-//! - `structures`: what keys and values are made of, in the file.
-//! - `transaction`: changing keys, and what follows a commit.
-//! - `types`: the types of values.
-//! - `upkeep`: expiry, eviction, and freeing in bounded steps.
-//! - `waiting`: clients that wait until a key has something for them.
+//! - `glob`: pattern matching compatible with Redis' `stringmatchlen`.
+//! - `handle`: the handle of an open store: clock, settings, access times of keys.
+//! - `keyspace`: operations that work on keys of any type.
+//! - `lease`: leases, so that only one process computes a missing cached value.
+//! - `messages`: publish/subscribe and notifications.
+//! - `random`: random numbers for commands that pick elements at random.
+//! - `rdb_form`: the parts of the RDB format that all types share.
+//! - `scripts`: scripts and function libraries, shared by all processes of a store.
+//! - `store`: opening and naming a store, and operations that span all modules.
+//! - `structures`: the building blocks of keys and values in the file.
+//! - `transaction`: changing keys, and the work that follows a commit.
+//! - `types`: the value types.
+//! - `upkeep`: expiry, eviction, and freeing memory in bounded steps.
+//! - `waiting`: clients that block until a key has data for them.
 
 mod channel;
 mod error;
@@ -82,28 +81,28 @@ pub use undercroft_memory::{
     limit_patience, remove_sockets, removing, thread_time, unlimited_patience,
 };
 
-/// Bounded queues of messages between processes: `Store::send`, `Store::receive` and their like.
+/// Bounded message queues between processes, used through `Store::send` and `Store::receive`.
 pub mod channels {
     pub use crate::channel::{Channel, Received, Sent};
 }
 
-/// Following what becomes of keys: `Store::follow`, `Access::watch`.
+/// Change tracking for keys, used through `Store::follow` and `Access::watch`.
 pub mod changes {
     pub use crate::transaction::effect::{Change, Effect, Follower};
     pub use crate::transaction::watch::Watch;
 }
 
-/// Events of keys, and which of them are told.
+/// Keyspace events and the setting that selects which events are published.
 pub mod events {
     pub use crate::handle::events::{EventClasses, KeyEvent};
 }
 
-/// Which keys make room where the memory limit is reached.
+/// Eviction policies: which keys are evicted when the memory limit is reached.
 pub mod eviction {
     pub use crate::handle::eviction_policy::{Eviction, EvictionChange, EvictionPolicy};
 }
 
-/// Feeds. Calls on them begin with `feed_`.
+/// Types for feeds. The calls on feeds start with `feed_`.
 pub mod feeds {
     pub use crate::types::feed::{
         ATTRIBUTES_MAX, Feed, FeedInfo, FeedRange, FeedType, Filter, FoundItems, Order, Rows,
@@ -111,27 +110,27 @@ pub mod feeds {
     };
 }
 
-/// Hashes. Calls on them begin with `hash_`.
+/// Types for hashes. The calls on hashes start with `hash_`.
 pub mod hashes {
     pub use crate::types::hash::{Hash, Parts};
 }
 
-/// One computation of a cached value in all processes: `Store::take_lease` and its like.
+/// Leases, with which only one process computes a missing cached value: `Store::take_lease`.
 pub mod leases {
     pub use crate::lease::{Cached, LEASE_SCRIPT, Lease, Leased, lease_key};
 }
 
-/// Lists. Calls on them begin with `list_`.
+/// Types for lists. The calls on lists start with `list_`.
 pub mod lists {
     pub use crate::types::list::{End, Inserted, Positions};
 }
 
-/// Sets. Calls on them begin with `set_`, with an element, or `combine_sets`.
+/// Types for sets. The calls on sets are `combine_sets` and those that start with `set_`.
 pub mod sets {
     pub use crate::types::set::{NewMembers, Set, SetOperation};
 }
 
-/// Sorted sets. Calls on them begin with `sorted_`.
+/// Types for sorted sets. The calls on sorted sets start with `sorted_`.
 pub mod sorted_sets {
     pub use crate::types::sorted::{
         AddRule, Added, Aggregate, Bounds, Limit, ScoreBound, Scored, SortedSet, Source, TextBound,
@@ -139,7 +138,7 @@ pub mod sorted_sets {
     };
 }
 
-/// Streams. Calls on them begin with `stream_`.
+/// Types for streams. The calls on streams start with `stream_`.
 pub mod streams {
     pub use crate::types::stream::{
         AddedEntry, Claim, Claimed, ConsumerInfo, Delivery, EntryId, GroupInfo, IdRange, IdText,
@@ -148,7 +147,7 @@ pub mod streams {
     };
 }
 
-/// Strings, which calls without the name of a type are on: `Store::get`, `Writer::append`.
+/// Types for strings. The calls on strings have no type prefix: `Store::get`, `Writer::append`.
 pub mod strings {
     pub use crate::types::string::bits::{BitOperation, BitString};
     pub use crate::types::string::hot::{Condition, SetOptions, TextBuffer};
@@ -158,7 +157,7 @@ pub mod strings {
     pub use crate::types::string::write::STRING_MAX;
 }
 
-/// Values in RDB form, as DUMP gives them and RESTORE takes them.
+/// Values in the RDB format, as DUMP returns them and RESTORE accepts them.
 pub mod rdb {
     pub use crate::keyspace::dump::{dump, restore};
     pub use crate::rdb_form::{RestoreError, dump_libraries, restore_libraries};

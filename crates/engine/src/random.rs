@@ -1,25 +1,26 @@
-//! Random numbers for commands that choose by chance.
+//! Random numbers for commands that pick elements at random.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A seed that cannot be foreseen: every `RandomState` has keys of its own, so there is no generator to keep.
+/// Returns an unpredictable seed. Every `RandomState` has its own keys, so no generator has to be
+/// kept.
 pub fn chance() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// A generator of random numbers (Sebastiano Vigna's SplitMix64): even, quick,
-/// and no secret.
+/// A generator of random numbers (Sebastiano Vigna's SplitMix64): uniform and fast, but not
+/// cryptographically secure.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The generator that starts with a seed.
+    /// Returns a generator that starts with `seed`.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     pub fn next_word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;
@@ -28,22 +29,22 @@ impl Random {
         word ^ word >> 31
     }
 
-    /// A number below `end`, 0 where that is 0. Each is as likely as any other,
-    /// but for less than 2^-32 where `end` is below 2^32.
+    /// Returns a uniform number below `end`, or 0 if `end` is 0. The bias is below 2^-32 if `end`
+    /// is below 2^32.
     pub fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next_word()) * u128::from(end)) >> 64) as u64
     }
 
-    /// Places in a sequence of `length`, chosen by chance: `count` different
-    /// ones in order, or all where there are no more; with a negative count as
-    /// many, each chosen anew, none where the sequence is empty.
+    /// Chooses random positions in a sequence of `length` elements. A positive `count` gives that
+    /// many distinct positions in ascending order, or all positions if there are fewer. A negative
+    /// `count` gives `-count` independent choices, or none if the sequence is empty.
     pub fn choose(&mut self, count: i64, length: usize) -> Vec<usize> {
         let below = |random: &mut Random, end: usize| random.below(end as u64) as usize;
         if count < 0 {
             let wanted = if length == 0 { 0 } else { count.unsigned_abs() };
             return (0..wanted).map(|_| below(self, length)).collect();
         }
-        // Each place is taken with the share of what is still to be chosen.
+        // Selection sampling: take each position with probability `left` / (remaining positions).
         let mut left = usize::try_from(count).unwrap_or(usize::MAX).min(length);
         let mut chosen = Vec::with_capacity(left);
         for place in 0..length {
@@ -56,7 +57,8 @@ impl Random {
     }
 }
 
-/// A sequence of random numbers that threads share: where two of them draw at once, both may get the same one.
+/// A sequence of random numbers that threads share. Two threads that draw at the same time may get
+/// the same number.
 #[derive(Debug)]
 pub(crate) struct Chance(AtomicU64);
 
@@ -69,7 +71,7 @@ impl Chance {
         self.0.store(seed, Ordering::Relaxed);
     }
 
-    /// The next random number.
+    /// Returns the next random number.
     pub(crate) fn next(&self) -> u64 {
         let seed = self.0.load(Ordering::Relaxed).wrapping_add(1);
         self.0.store(seed, Ordering::Relaxed);
@@ -82,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_even() {
+    fn random_numbers_are_uniform() {
         let mut random = Random::new(7);
         let mut seen = [0; 10];
         for _ in 0..100_000 {
@@ -97,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_is_chosen_as_often() {
+    fn every_position_is_chosen_equally_often() {
         let mut random = Random::new(11);
         let mut seen = [0; 8];
         for _ in 0..80_000 {

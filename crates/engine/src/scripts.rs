@@ -1,11 +1,13 @@
-//! Texts of scripts and libraries of functions, which all processes of a store share.
+//! Scripts and function libraries, whose texts all processes of a store share.
 //!
-//! They lie in dictionaries of their own, of which clients see no keys: neither FLUSHALL nor eviction takes them. A
-//! process that knows a text need not look it up again while nothing was forgotten ([`Access::text_changes`]).
+//! The texts are stored in separate dictionaries without keys that clients can see, so neither
+//! FLUSHALL nor eviction removes them. A process caches the texts that it has read and looks them
+//! up again only after a change ([`Access::text_changes`]).
 //!
-//! A script that takes long says so every now and then ([`Store::see_script`]), in one word of the store: whoever waits
-//! behind it, in whatever process, then knows why, and may tell it to end. A process that died says nothing any more, so
-//! nothing has to be cleared.
+//! A long-running script reports itself periodically in one word of the store
+//! ([`Store::see_script`]). A client in any process that is blocked by the script can then see the
+//! reason and ask the script to stop. The report expires, so nothing needs to be cleared after the
+//! death of the process.
 
 use undercroft_memory::{Setting, ShardSet, coarse_milliseconds};
 
@@ -15,32 +17,34 @@ use crate::structures::roots::{LIBRARIES, SCRIPTS};
 use crate::transaction::access::Access;
 use crate::transaction::writer::Expiry;
 
-/// Beside the libraries, whose names are not empty: how often they were changed, 8 bytes.
+/// The key of the version of the libraries: an 8-byte count of changes. Library names are not
+/// empty, so it is unambiguous.
 const VERSION: &[u8] = b"";
 
-/// The record of a library begins with this, then come 8 bytes of its mark, then its text. No text begins so.
+/// The first byte of a library's record, followed by its 8-byte mark and its text. No text starts
+/// with this byte.
 const MARKED: u8 = 0;
 
-/// A name and a text.
+/// The name and the text of a script or a library.
 pub type NamedText = (Vec<u8>, Vec<u8>);
 
-/// A library, as the store keeps it.
+/// A function library as the store keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StoredLibrary {
-    /// Its name.
+    /// The name of the library.
     pub name: Vec<u8>,
-    /// Its text.
+    /// The source text of the library.
     pub text: Vec<u8>,
-    /// What tells this loading of it from any other, of the same text, too.
+    /// A number that differs for each loading of a library, even if the text is the same.
     pub mark: u64,
 }
 
-/// A kind of texts.
+/// The two kinds of shared texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedTexts {
-    /// Scripts, by their SHA-1.
+    /// Scripts, keyed by their SHA-1.
     Scripts,
-    /// Libraries of functions, by their names.
+    /// Function libraries, keyed by their names.
     Libraries,
 }
 
@@ -60,44 +64,45 @@ impl SharedTexts {
     }
 }
 
-/// The texts of one kind, and the memory that they take.
+/// The number of texts of one kind, and the memory that they use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedMemory {
-    /// Number of texts.
+    /// The number of texts.
     pub texts: u64,
-    /// Bytes that they take, approximately where there are very many.
+    /// The number of bytes that the texts use, estimated from a sample if there are many.
     pub bytes: u64,
 }
 
-/// A script that takes long.
+/// The state of a long-running script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunningScript {
-    /// Whether it has changed something.
+    /// Whether the script has changed a key.
     pub has_written: bool,
-    /// Whether it is a function.
+    /// Whether the script is a function (FCALL) and not an EVAL script.
     pub is_function: bool,
 }
 
 impl Store {
-    /// Says that a script runs which takes long. To be said every few hundred milliseconds while it does.
+    /// Reports a long-running script to all processes. Call this every few hundred milliseconds
+    /// while the script runs, because the report expires.
     ///
     /// # Errors
-    /// Where the store cannot be written to.
+    /// Fails if the store is not writable.
     pub fn see_script(&self, script: RunningScript) -> Result<(), Error> {
         let flags = u64::from(script.has_written) << 1 | u64::from(script.is_function);
         let seen = coarse_milliseconds().max(1) << 2 | flags;
         Ok(self.segment.set_setting(Setting::ScriptSeen, seen)?)
     }
 
-    /// Says that a script which was seen has ended.
+    /// Withdraws the report of a long-running script when the script ends.
     ///
     /// # Errors
-    /// Where the store cannot be written to.
+    /// Fails if the store is not writable.
     pub fn end_script(&self) -> Result<(), Error> {
         Ok(self.segment.set_setting(Setting::ScriptSeen, 0)?)
     }
 
-    /// The script that takes long, if one was seen lately.
+    /// Returns the state of the long-running script, if one was reported recently.
     pub fn running_script(&self) -> Option<RunningScript> {
         let flags = self.segment.script_seen()?;
         Some(RunningScript {
@@ -106,15 +111,16 @@ impl Store {
         })
     }
 
-    /// How often scripts were told to end: one that runs ends where this has grown since it began.
+    /// Returns how often running scripts were told to stop. A script stops if this count has grown
+    /// since it started.
     pub fn killed_scripts(&self) -> u64 {
         self.segment.setting(Setting::ScriptsKilled)
     }
 
-    /// The texts of all scripts and libraries, by their names.
+    /// Returns the names and texts of all scripts and libraries.
     ///
     /// # Errors
-    /// A lock that cannot be had.
+    /// Fails if a lock cannot be acquired.
     pub fn texts(&self) -> Result<Vec<NamedText>, Error> {
         let access = self.access();
         let mut found = Vec::new();
@@ -133,10 +139,10 @@ impl Store {
         Ok(found)
     }
 
-    /// Forgets the texts of all scripts and libraries.
+    /// Deletes the texts of all scripts and libraries.
     ///
     /// # Errors
-    /// A lock that cannot be had.
+    /// Fails if a lock cannot be acquired.
     pub fn forget_texts(&self) -> Result<(), Error> {
         let count = || {
             self.count_change(SharedTexts::Scripts)?;
@@ -147,33 +153,35 @@ impl Store {
             .map(drop)
     }
 
-    /// A word by itself: who sees it grown looks the texts up anew, and finds them as they are, or as they were just
-    /// before a transaction that is not committed yet.
+    /// Counts a change of the texts. The counter is a single word outside the transaction, so a
+    /// process that sees it grow may still read the texts from before a transaction that has not
+    /// committed.
     fn count_change(&self, texts: SharedTexts) -> Result<(), Error> {
         Ok(self.segment.count_up(texts.setting())?)
     }
 
-    /// Tells scripts that run to end, if they have changed nothing yet.
+    /// Tells running scripts to stop, unless they have already changed a key.
     ///
     /// # Errors
-    /// Where the store cannot be written to.
+    /// Fails if the store is not writable.
     pub fn kill_scripts(&self) -> Result<(), Error> {
         Ok(self.segment.count_up(Setting::ScriptsKilled)?)
     }
 }
 
 impl<'a> Access<'a> {
-    /// The store that this is a way to.
+    /// Returns the underlying store.
     pub fn store(&self) -> &'a Store {
         self.store
     }
 
-    /// How many texts of a kind there are, and the memory that they take, by a sample of some hundred. O(1).
+    /// Returns the number of texts of a kind and the memory that they use, estimated from a sample
+    /// of up to a few hundred texts. O(1).
     ///
     /// # Errors
-    /// A lock that cannot be had.
+    /// Fails if a lock cannot be acquired.
     pub fn shared_memory(&self, texts: SharedTexts) -> Result<SharedMemory, Error> {
-        /// Texts looked at in one go, and goes at most.
+        /// The number of texts in one scan step, and the maximum number of steps.
         const AT_ONCE: u64 = 64;
         const GOES: usize = 8;
         let dictionary = texts.dictionary();
@@ -195,7 +203,7 @@ impl<'a> Access<'a> {
             }
         }
         let all = u128::from(bytes) * u128::from(records) / u128::from(seen.max(1));
-        // The version is a record, too, and no library.
+        // The version is stored as a record, too, but is not a library.
         let version = u64::from(texts == SharedTexts::Libraries && records > 0);
         Ok(SharedMemory {
             texts: records - version,
@@ -203,15 +211,16 @@ impl<'a> Access<'a> {
         })
     }
 
-    /// Counts up whenever texts of a kind are forgotten, and where they are libraries, whenever one is changed.
+    /// Returns a counter that grows when texts of a kind are deleted. For libraries, it also grows
+    /// when a library changes.
     pub fn text_changes(&self, texts: SharedTexts) -> u64 {
         self.store.segment.setting(texts.setting())
     }
 
-    /// Fills `out` with a text. Returns whether it is there. O(length).
+    /// Appends a text to `out`. Returns whether the text exists. O(length).
     ///
     /// # Errors
-    /// A lock that cannot be had.
+    /// Fails if a lock cannot be acquired.
     pub fn shared_text(
         &self,
         texts: SharedTexts,
@@ -231,10 +240,10 @@ impl<'a> Access<'a> {
         })
     }
 
-    /// Keeps the text of a script for all processes. O(length).
+    /// Stores the text of a script for all processes. O(length).
     ///
     /// # Errors
-    /// A lock that cannot be had, and where there is no memory.
+    /// Fails if a lock cannot be acquired or the store is out of memory.
     pub fn share_script(&self, name: &[u8], text: &[u8]) -> Result<(), Error> {
         let key = self.key(name);
         self.write(ShardSet::one(key.shard()), |writer| {
@@ -242,22 +251,25 @@ impl<'a> Access<'a> {
         })
     }
 
-    /// Forgets the texts of all scripts. O(1) and then as [`Store::flush`].
+    /// Deletes the texts of all scripts. O(1), plus the cost of freeing them as in
+    /// [`Store::flush`].
     ///
     /// # Errors
-    /// A lock that cannot be had.
+    /// Fails if a lock cannot be acquired.
     pub fn forget_scripts(&self, wait: bool) -> Result<(), Error> {
-        // Counted before the commit, so that no death leaves a process with a script that is gone.
+        // Count before the commit: if this process is killed in between, no other process keeps
+        // using a deleted script.
         let count = || self.store.count_change(SharedTexts::Scripts);
         self.flush_and(&[SCRIPTS], wait, count).map(drop)
     }
 
-    /// Changes libraries in one transaction: forgets some, then keeps others, each a name, a text and a
-    /// [mark](StoredLibrary::mark). Changes nothing where they are not those of `version` any more. Returns whether they
-    /// were. O(bytes).
+    /// Changes libraries in one transaction: deletes the `forgotten` names, then stores the `kept`
+    /// libraries, each given as name, text and [mark](StoredLibrary::mark). Changes nothing if the
+    /// version of the libraries is no longer `version`. Returns whether the version matched.
+    /// O(bytes).
     ///
     /// # Errors
-    /// A lock that cannot be had, and where there is no memory.
+    /// Fails if a lock cannot be acquired or the store is out of memory.
     pub fn change_libraries(
         &self,
         version: u64,
@@ -280,16 +292,18 @@ impl<'a> Access<'a> {
             }
             let next = version.wrapping_add(1).to_le_bytes();
             writer.set(LIBRARIES, &mark, &next, Expiry::Never)?;
-            // A process that sees it grown before the commit waits for that when it reads.
+            // A process that sees the counter grow before the commit waits for the commit when it
+            // reads.
             store.count_change(SharedTexts::Libraries)?;
             Ok(true)
         })
     }
 
-    /// All libraries, by name, and their version for [`change_libraries`](Self::change_libraries). O(bytes).
+    /// Returns all libraries, sorted by name, and their version for
+    /// [`change_libraries`](Self::change_libraries). O(bytes).
     ///
     /// # Errors
-    /// A lock that cannot be had.
+    /// Fails if a lock cannot be acquired.
     pub fn libraries(&self) -> Result<(Vec<StoredLibrary>, u64), Error> {
         loop {
             let version = self.libraries_version()?;
@@ -317,7 +331,7 @@ impl<'a> Access<'a> {
     }
 }
 
-/// The mark and the text of a library's record. Builds before this one kept the text only.
+/// Splits a library's record into its mark and its text. Older builds stored only the text.
 fn parse_record(record: Vec<u8>) -> (u64, Vec<u8>) {
     match &record[..] {
         [MARKED, rest @ ..] if let Some((mark, text)) = rest.split_first_chunk() => {

@@ -1,4 +1,4 @@
-//! The time that expiry goes by, which tests may set.
+//! The clock for expiry, which tests can set.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -7,21 +7,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use undercroft_memory::{boot_milliseconds, unix_milliseconds};
 
 thread_local! {
-    /// The time that stands still for this thread, or one of these two.
+    /// The frozen time of this thread, or [`RUNS`] or [`STOPS`].
     static FROZEN: Cell<u64> = const { Cell::new(RUNS) };
 }
 
-/// Time does not stand still,
+/// The clock is running.
 const RUNS: u64 = 0;
-/// or it does from the next look on.
+/// The clock freezes when it is read next.
 const STOPS: u64 = u64::MAX;
 
-/// While it lives, time stands still for the thread that made it, from its first look at the clock on.
+/// A guard that freezes the clock for the current thread, starting when the clock is first read.
 #[must_use]
 pub struct Frozen {
-    /// Another one does that, which lives for longer.
+    /// Whether an outer guard exists, which outlives this one.
     is_inner: bool,
-    /// It is that thread's alone.
+    /// Keeps the guard on the thread that created it.
     _thread: PhantomData<*const ()>,
 }
 
@@ -33,11 +33,11 @@ impl Drop for Frozen {
     }
 }
 
-/// Unix time in milliseconds: the system's, or one that a test has set.
+/// The Unix time in milliseconds: the system time, or a time that a test has set.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     fixed: AtomicU64,
-    /// The same of the time since boot.
+    /// The time since boot that a test has set, or 0.
     fixed_boot: AtomicU64,
 }
 
@@ -54,7 +54,7 @@ impl Clock {
         }
     }
 
-    /// Milliseconds since boot: the system's, or those that a test has set.
+    /// Returns the milliseconds since boot: the system's, or a time that a test has set.
     pub(crate) fn boot(&self) -> u64 {
         match self.fixed_boot.load(Ordering::Relaxed) {
             0 => boot_milliseconds(),
@@ -73,8 +73,9 @@ impl Clock {
         now
     }
 
-    /// Lets time stand still for this thread, from the first look at it on: the commands of a transaction all go by the
-    /// same one, and most ask for none.
+    /// Freezes the clock for this thread, starting when it is first read. All commands of a
+    /// transaction then see the same time, and the many transactions that never ask for the time
+    /// pay nothing.
     pub(crate) fn freeze(&self) -> Frozen {
         let is_inner = FROZEN.get() != RUNS;
         if !is_inner {
@@ -86,7 +87,7 @@ impl Clock {
         }
     }
 
-    /// The time that a test has set.
+    /// Returns the time that a test has set.
     #[inline(always)]
     pub(crate) fn fixed(&self) -> Option<u64> {
         match self.fixed.load(Ordering::Relaxed) {
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_stands_still_from_the_first_look_on() {
+    fn clock_freezes_when_first_read() {
         let clock = Clock::default();
         let outer = clock.freeze();
         let before = unix_milliseconds();

@@ -1,18 +1,19 @@
-//! Events of keys, and which of them are told: a setting of the store, which all processes obey (M3).
+//! Keyspace events, and the setting that selects which events are published. All processes of the
+//! store follow it (M3).
 
 use undercroft_memory::Setting;
 
 use crate::error::Error;
 use crate::handle::store::Store;
 
-/// A set of classes of events.
+/// A set of event classes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventClasses(u64);
 
 impl EventClasses {
-    /// The letters that stand for them in `notify-keyspace-events`, bit by bit.
+    /// The letters of the classes in `notify-keyspace-events`, in the order of their bits.
     const LETTERS: &[u8] = b"KEg$lshzxetdmn";
-    /// Those that `A` stands for.
+    /// The letters that `A` stands for.
     const ALL: &[u8] = b"g$lshzxetd";
 
     pub(crate) const fn of(letter: u8) -> u64 {
@@ -23,7 +24,7 @@ impl EventClasses {
         1 << bit
     }
 
-    /// The classes whose letters are in a text; other bytes mean nothing.
+    /// Returns the classes whose letters occur in `text`. Other bytes are ignored.
     pub fn from_letters(text: &[u8]) -> EventClasses {
         let class = |letter: &u8| match letter {
             b'A' => Self::from_letters(Self::ALL).0,
@@ -36,7 +37,7 @@ impl EventClasses {
         )
     }
 
-    /// Their letters.
+    /// Returns the letters of the classes.
     pub fn letters(self) -> String {
         let letters = Self::LETTERS.iter().enumerate();
         letters
@@ -49,7 +50,7 @@ impl EventClasses {
         self.0 & class != 0
     }
 
-    /// Whether an event's class is among them.
+    /// Whether the class of `event` is in the set.
     pub(crate) fn tell_of(self, event: KeyEvent) -> bool {
         self.has(event.class())
     }
@@ -57,14 +58,14 @@ impl EventClasses {
 
 macro_rules! events {
     ($($event:ident $class:literal $name:literal,)*) => {
-        /// What may become of a key, named as in Redis.
+        /// An event of a key, named as in Redis.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum KeyEvent {
             $(#[doc = concat!("`", $name, "`")] $event,)*
         }
 
         impl KeyEvent {
-            /// Its name.
+            /// Returns the name of the event.
             pub fn name(self) -> &'static str {
                 match self {
                     $(KeyEvent::$event => $name,)*
@@ -154,13 +155,13 @@ events! {
 }
 
 impl Store {
-    /// The classes of events that are told.
+    /// Returns the classes of events that are published.
     #[inline(always)]
     pub fn told_events(&self) -> EventClasses {
         EventClasses(self.segment.setting(Setting::ToldEvents))
     }
 
-    /// Sets which events all processes tell of from now on.
+    /// Sets which events all processes publish from now on.
     pub fn tell_events(&self, classes: EventClasses) -> Result<(), Error> {
         Ok(self.segment.set_setting(Setting::ToldEvents, classes.0)?)
     }
@@ -171,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_are_letters() {
+    fn event_classes_are_parsed_from_letters() {
         let classes = |text: &str| EventClasses::from_letters(text.as_bytes());
         assert_eq!(classes("KA").letters(), "Kg$lshzxetd");
         assert_eq!(classes("Exm?n").letters(), "Exmn");

@@ -1,48 +1,49 @@
-//! Which keys make room for others where the memory limit is reached: settings of the store, which all processes obey.
+//! Eviction policies, which select the keys to evict at the memory limit. They are settings of the
+//! store that all processes follow.
 
 use undercroft_memory::Setting;
 
 use crate::error::Error;
 use crate::handle::store::Store;
 
-/// Which keys make room for others where the memory limit is reached.
+/// The policy that selects the keys to evict at the memory limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u64)]
 pub enum EvictionPolicy {
-    /// None: writing fails instead.
+    /// Evict nothing: writes fail instead.
     #[default]
     NoEviction = 0,
-    /// The least recently used.
+    /// Evict the least recently used keys.
     AllKeysLru = 1,
-    /// The least frequently used.
+    /// Evict the least frequently used keys.
     AllKeysLfu = 2,
-    /// Any.
+    /// Evict random keys.
     AllKeysRandom = 3,
-    /// The least recently used of those that expire.
+    /// Evict the least recently used keys with an expiry.
     VolatileLru = 4,
-    /// The least frequently used of those that expire.
+    /// Evict the least frequently used keys with an expiry.
     VolatileLfu = 5,
-    /// Any of those that expire.
+    /// Evict random keys with an expiry.
     VolatileRandom = 6,
-    /// Those that expire first.
+    /// Evict the keys that expire soonest.
     VolatileTtl = 7,
 }
 
-/// By what keys are ranked.
+/// The criterion by which keys are ranked for eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measure {
-    /// The time since they were used.
+    /// The time since the last use.
     Idle,
-    /// How often they were used.
+    /// The number of uses.
     Frequency,
-    /// When they expire.
+    /// The time of expiry.
     Deadline,
-    /// Nothing.
+    /// No ranking.
     None,
 }
 
 impl EvictionPolicy {
-    /// Every policy.
+    /// All policies.
     pub const ALL: [EvictionPolicy; 8] = [
         EvictionPolicy::NoEviction,
         EvictionPolicy::AllKeysLru,
@@ -54,7 +55,7 @@ impl EvictionPolicy {
         EvictionPolicy::VolatileTtl,
     ];
 
-    /// The name that `maxmemory-policy` has for it.
+    /// Returns the name of the policy in `maxmemory-policy`.
     pub fn name(self) -> &'static str {
         match self {
             EvictionPolicy::NoEviction => "noeviction",
@@ -68,17 +69,17 @@ impl EvictionPolicy {
         }
     }
 
-    /// The policy of this name.
+    /// Returns the policy with this name.
     pub fn from_name(name: &str) -> Option<EvictionPolicy> {
         Self::ALL.into_iter().find(|policy| policy.name() == name)
     }
 
-    /// Whether uses are counted, rather than their time noted.
+    /// Whether the policy counts uses instead of recording the time of the last use.
     pub fn is_lfu(self) -> bool {
         Self::counts_uses(self as u64)
     }
 
-    /// [`is_lfu`](Self::is_lfu) of a policy's number in the store.
+    /// Like [`is_lfu`](Self::is_lfu), for the number of a policy in the store.
     #[inline(always)]
     pub(crate) fn counts_uses(number: u64) -> bool {
         number == EvictionPolicy::AllKeysLfu as u64 || number == EvictionPolicy::VolatileLfu as u64
@@ -105,17 +106,17 @@ impl EvictionPolicy {
     }
 }
 
-/// How the processes that share a store make room in it.
+/// The eviction settings that all processes of a store share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eviction {
-    /// Which keys go.
+    /// The policy that selects the keys to evict.
     pub policy: EvictionPolicy,
-    /// Keys looked at for each that goes (default 5).
+    /// The number of keys sampled for each evicted key (default 5).
     pub samples: u64,
-    /// How slowly the counters of use grow (default 10).
+    /// How slowly the use counters grow (default 10).
     pub lfu_log_factor: u64,
-    /// Minutes in which an unused key's counter loses a point; 0 is never
-    /// (default 1).
+    /// The number of minutes after which the counter of an unused key drops by one (default 1). 0
+    /// means that counters never drop.
     pub lfu_decay_time: u64,
 }
 
@@ -130,21 +131,21 @@ impl Default for Eviction {
     }
 }
 
-/// One of the values of an [`Eviction`]; the numbers are below 2^63.
+/// A change of one value of an [`Eviction`]. Numbers must be below 2^63.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvictionChange {
-    /// [`Eviction::policy`].
+    /// Changes [`Eviction::policy`].
     Policy(EvictionPolicy),
-    /// [`Eviction::samples`].
+    /// Changes [`Eviction::samples`].
     Samples(u64),
-    /// [`Eviction::lfu_log_factor`].
+    /// Changes [`Eviction::lfu_log_factor`].
     LfuLogFactor(u64),
-    /// [`Eviction::lfu_decay_time`].
+    /// Changes [`Eviction::lfu_decay_time`].
     LfuDecayTime(u64),
 }
 
 impl Store {
-    /// How the processes that share this store make room in it.
+    /// Returns the eviction settings of the store.
     pub fn eviction(&self) -> Eviction {
         let number = |setting, default| match self.segment.setting(setting) {
             0 => default,
@@ -159,9 +160,8 @@ impl Store {
         }
     }
 
-    /// Sets how all processes make room, each of the numbers below 2^63. When
-    /// uses begin or cease to be counted, what is known of the keys needs some
-    /// time to adjust.
+    /// Changes the eviction settings for all processes. Numbers must be below 2^63. After a switch
+    /// between LRU and LFU policies, the recorded uses of the keys need some time to adjust.
     pub fn set_eviction(&self, eviction: Eviction) -> Result<(), Error> {
         self.change_eviction(EvictionChange::Samples(eviction.samples))?;
         self.change_eviction(EvictionChange::LfuLogFactor(eviction.lfu_log_factor))?;
@@ -169,10 +169,10 @@ impl Store {
         self.change_eviction(EvictionChange::Policy(eviction.policy))
     }
 
-    /// Sets one value of how all processes make room; what another process does
-    /// to the others at the same time stays.
+    /// Changes one eviction setting for all processes. Concurrent changes of other settings by
+    /// other processes are kept.
     pub fn change_eviction(&self, change: EvictionChange) -> Result<(), Error> {
-        // 0 is the default of each number.
+        // A stored 0 means the default value, so numbers are stored plus one.
         let (setting, value) = match change {
             EvictionChange::Policy(policy) => (Setting::EvictionPolicy, policy as u64),
             EvictionChange::Samples(samples) => (Setting::EvictionSamples, samples + 1),

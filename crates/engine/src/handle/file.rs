@@ -1,4 +1,5 @@
-//! What a handle tells of the store's file and of the processes that use it, and what it sets there.
+//! Information about the store's file and the processes that use it, and the settings that belong
+//! to them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,145 +10,150 @@ use crate::error::Error;
 use crate::handle::store::Store;
 
 impl Store {
-    /// Bytes in allocated blocks: keys, values, buckets.
+    /// Returns the number of bytes in allocated blocks: keys, values and buckets.
     pub fn used_memory(&self) -> u64 {
         (0..self.shards())
             .map(|shard| self.segment.used_bytes(shard))
             .sum()
     }
 
-    /// The limit on [`used_memory`](Self::used_memory); 0 is none.
+    /// Returns the limit for [`used_memory`](Self::used_memory) in bytes. 0 means no limit.
     pub fn max_memory(&self) -> u64 {
         self.segment.max_memory()
     }
 
-    /// Sets the limit, for all processes.
+    /// Sets the memory limit in bytes for all processes.
     pub fn set_max_memory(&self, bytes: u64) -> Result<(), Error> {
         Ok(self.segment.set_max_memory(bytes)?)
     }
 
-    /// Sizes of the store.
+    /// Returns the sizes of the store.
     pub fn statistics(&self) -> Statistics {
         self.segment.statistics()
     }
 
-    /// The living processes that have written to the store.
+    /// Returns the live processes that have written to the store.
     pub fn members(&self) -> Vec<Member> {
         self.segment.members()
     }
 
-    /// The other processes that have the store mapped, those that write first.
+    /// Returns the other processes that have the store mapped, starting with the writers.
     ///
     /// # Errors
-    /// Where this process may not open the store's path any more.
+    /// Fails if this process no longer has permission to open the store's path.
     pub fn users(&self) -> Result<Vec<User>, Error> {
         Ok(self.segment.users()?)
     }
 
-    /// The locks that are held at this moment.
+    /// Returns the locks that are held at this moment.
     pub fn held_locks(&self) -> Vec<HeldLock> {
         self.segment.held_locks()
     }
 
-    /// Recovers at once what dead writers left in any shard.
+    /// Recovers the shards that dead writers left inconsistent now, without waiting for their next
+    /// use.
     pub fn recover(&self) -> Result<(), Error> {
         Ok(self.segment.recover()?)
     }
 
-    /// Writes everything to the disk, so that the store may be opened after a
-    /// power cut or on another machine, until somebody changes it again.
+    /// Writes everything to the disk. Until the next change, the store can then be opened after a
+    /// power failure or on another machine.
     ///
     /// # Errors
-    /// Where others changed it all the time, too.
+    /// Fails if other processes keep changing the store meanwhile.
     pub fn sync(&self) -> Result<(), Error> {
         Ok(self.segment.sync()?)
     }
 
-    /// From now on this process ends with a line on standard error where the
-    /// store's file is cut short under it, instead of being killed by SIGBUS.
-    /// For programs that use one store at a time, not for libraries.
+    /// Makes this process exit with a message on standard error, instead of being killed by SIGBUS,
+    /// if the store's file is truncated while it is mapped. This is meant for programs that use one
+    /// store at a time, not for libraries.
     pub fn tell_when_lost(&self) {
         self.segment.tell_when_lost();
     }
 
-    /// Whether everything that was written is on the disk.
+    /// Whether everything that was written to the store is on the disk.
     pub fn is_synced(&self) -> bool {
         self.segment.is_synced()
     }
 
-    /// Whether it is known already that the path names the store's file no longer. Makes no look itself.
+    /// Whether the path is already known to no longer name the store's file. Does not check the
+    /// path itself.
     #[inline(always)]
     pub fn is_lost(&self) -> bool {
         self.segment.is_lost()
     }
 
-    /// Looks whether the path still names the store's file, once a second at most; [`is_lost`](Self::is_lost) tells.
-    /// Costs a look at the coarse clock otherwise.
+    /// Checks at most once a second whether the path still names the store's file.
+    /// [`is_lost`](Self::is_lost) returns the result. Other calls only read the coarse clock.
     #[inline]
     pub fn look_for_file(&self) {
         self.segment.look_for_file(coarse_milliseconds());
     }
 
-    /// Whether the store's file was removed or replaced under its users.
+    /// Whether the store's file was removed or replaced while in use.
     pub fn removed(&self) -> bool {
         self.segment.removed()
     }
 
-    /// The error of all writes, where the store's file was removed or replaced under its users.
+    /// Returns the error with which all writes fail if the store's file was removed or replaced
+    /// while in use.
     pub fn removal(&self) -> Option<Error> {
         self.removed().then(|| Error::of_removal(self.path()))
     }
 
-    /// The path of the store's file.
+    /// Returns the path of the store's file.
     pub fn path(&self) -> &Path {
         self.segment.path()
     }
 
-    /// Whether this handle may write.
+    /// Whether this handle can write to the store.
     pub fn writable(&self) -> bool {
         self.segment.writable()
     }
 
-    /// How long to wait for a lock whose owner makes no progress before
+    /// Sets how long to wait for a lock whose owner makes no progress before
     /// [`undercroft_memory::Error::Busy`] is returned (default 5 s).
     pub fn set_patience(&self, patience: Duration) {
         self.segment.set_patience(patience);
     }
 
-    /// What [`set_patience`](Self::set_patience) has set; less, where the thread's
-    /// patience is [limited](crate::limit_patience).
+    /// Returns the patience that [`set_patience`](Self::set_patience) has set, or less if the
+    /// thread's patience is [limited](crate::limit_patience).
     pub fn patience(&self) -> Duration {
         self.segment.patience()
     }
 
-    /// Sets what is done while a thread waits for a lock.
+    /// Sets the hook that is called while a thread waits for a lock.
     pub fn set_wait_hook(&mut self, hook: Box<dyn WaitHook>) {
         self.segment.set_wait_hook(hook);
     }
 
-    /// Whether a signal has come that may want to end what this thread does; see [`WaitHook::is_signalled`].
+    /// Whether a signal has arrived that may interrupt this thread's operation; see
+    /// [`WaitHook::is_signalled`].
     pub fn is_signalled(&self) -> bool {
         self.segment.is_signalled()
     }
 
-    /// Runs a script, which holds locks; see [`WaitHook::script`].
+    /// Runs a script that holds locks; see [`WaitHook::script`].
     pub fn run_script(&self, run: &mut dyn FnMut()) {
         self.segment.run_script(run);
     }
 
-    /// Has signal handlers run, and asks whether one of them ends what this thread does, which holds no lock; see
-    /// [`WaitHook::interrupted`].
+    /// Runs pending signal handlers, and returns whether one of them interrupts this thread's
+    /// operation. The thread must hold no lock; see [`WaitHook::interrupted`].
     pub fn is_interrupted(&self) -> bool {
         self.segment.is_interrupted()
     }
 
-    /// Has a hook called in the midst of this handle's reads, or none any more; see [`undercroft_memory::race`].
+    /// Sets or removes a hook that is called in the middle of this handle's reads; see
+    /// [`undercroft_memory::race`].
     #[cfg(feature = "races")]
     pub fn interrupt_reads(&self, hook: Option<undercroft_memory::race::Hook>) {
         self.segment.interrupt_reads(hook);
     }
 
-    /// Lets go of this process' place as if it had been killed; for tests.
+    /// Abandons this process' membership as if the process had been killed. For tests.
     pub fn abandon(&self) {
         self.segment.abandon();
     }

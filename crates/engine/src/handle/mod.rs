@@ -1,15 +1,16 @@
-//! The handle of a store, and what it tells without a transaction. Every folder but `structures` and `rdb_form` uses it.
+//! The handle of a store, and the operations that need no transaction. Every folder except
+//! `structures` and `rdb_form` uses it.
 //!
-//! - `clock`: the time that expiry goes by, which tests may set.
-//! - `events`: events of keys, and which of them are told.
-//! - `eviction_policy`: which keys make room for others where the memory limit is reached.
-//! - `expired_seen`: expired keys that reads of this thread met.
-//! - `file`: what a handle tells of the store's file and of the processes that use it.
-//! - `parts`: state that the modules above keep in a handle.
+//! - `clock`: the clock for expiry, which tests can set.
+//! - `events`: keyspace events, and which of them are published.
+//! - `eviction_policy`: which keys are evicted at the memory limit.
+//! - `expired_seen`: expired keys that reads of this thread have found.
+//! - `file`: information about the store's file and the processes that use it.
+//! - `parts`: state that higher modules keep in a handle.
 //! - `reader`: read access to keys.
-//! - `recency`: when keys were used last, or how often.
+//! - `recency`: when keys were last used, or how often.
 //! - `store`: the handle itself.
-//! - `warm`: bringing keys into the processor's caches ahead of their use.
+//! - `warm`: prefetching keys into the processor's caches.
 
 pub(crate) mod clock;
 pub(crate) mod events;

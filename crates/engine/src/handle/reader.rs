@@ -10,14 +10,14 @@ use crate::structures::entry::Entry;
 use crate::structures::key::Key;
 use crate::structures::roots::Root;
 
-/// Read access to keys, as they were at one moment.
+/// Read access to keys in their state at one moment.
 pub struct Reader<'r, 's> {
     pub(crate) store: &'r Store,
     pub(crate) view: &'r View<'s>,
 }
 
 impl<'s> Reader<'_, 's> {
-    /// The view to read entries with.
+    /// Returns the view for reading entries.
     #[inline(always)]
     pub fn view(&self) -> &View<'s> {
         self.view
@@ -29,20 +29,19 @@ impl<'s> Reader<'_, 's> {
         self.store.key(bytes)
     }
 
-    /// Unix time in milliseconds, as expiry goes by it.
+    /// Returns the Unix time in milliseconds that expiry is based on.
     #[inline]
     pub fn now(&self) -> u64 {
         self.store.now()
     }
 
-    /// Brings keys into the caches ahead of a walk over them; see
-    /// [`Store::warm_ahead`].
+    /// Prefetches the next keys of a walk over many keys; see [`Store::warm_ahead`].
     #[inline(always)]
     pub fn warm_ahead(&self, database: usize, keys: &[Key<'_>], position: usize) {
         self.store.warm_ahead(database, keys, position);
     }
 
-    /// Looks a key up; one that has expired is not there.
+    /// Looks up a key. An expired key counts as missing.
     #[inline(always)]
     pub fn find(&self, database: usize, key: &Key<'_>) -> Result<Option<Entry>, Error> {
         let root = Root {

@@ -1,12 +1,12 @@
-//! When keys were used last, or how often: what the hints of a shard say (R6).
+//! When keys were last used, or how often, as recorded in the hints of a shard (R6).
 //!
 //! ```text
 //! a hint, where no policy counts uses: the clock, in ticks of 64 ms
 //! where one does: | 0 | new | minute of the last change, 16 bits | counter, 8 bits |
 //! ```
 //!
-//! The counter grows with the logarithm of the uses and loses a point for each
-//! `lfu-decay-time` minutes without one, as Redis' does.
+//! As in Redis, the counter grows logarithmically with the number of uses, and drops by one for
+//! every `lfu-decay-time` minutes without a use.
 
 use undercroft_memory::{Setting, coarse_milliseconds};
 
@@ -14,43 +14,43 @@ use crate::handle::eviction_policy::EvictionPolicy;
 use crate::handle::store::Store;
 use crate::structures::key::Key;
 
-/// Milliseconds of a tick: fine enough to rank the keys of a small, busy store;
-/// 32 bits of them last for eight years.
+/// The length of a tick in milliseconds. Ticks are short enough to rank the keys of a small, busy
+/// store, and 32 bits of ticks last for eight years.
 const TICK: u64 = 64;
-/// A new key's counter: above 0, so that it is not evicted before it can be
-/// used again.
+/// The counter of a new key. It is above 0, so that the key is not evicted before it can be used
+/// again.
 const INITIAL: u32 = 5;
-/// The counter's bits.
+/// The bits of the counter.
 const COUNTER: u32 = 0xff;
-/// The minute's bits, above the counter's.
+/// The bits of the minute, which are above those of the counter.
 const MINUTES: u64 = 0xffff;
-/// The key was just inserted; the use that inserted it is not counted.
+/// The flag of a key that was just inserted. The use that inserted the key is not counted.
 const NEW: u32 = 1 << 24;
-/// Milliseconds of a minute.
+/// A minute in milliseconds.
 const MINUTE: u64 = 60_000;
 
 impl Store {
-    /// Milliseconds of a clock that only serves to compare uses.
+    /// Returns the time in milliseconds of a clock that is only used to compare uses.
     #[inline(always)]
     fn use_clock(&self) -> u64 {
         self.clock.fixed().unwrap_or_else(coarse_milliseconds)
     }
 
-    /// Whether hints are counters.
+    /// Whether the hints of keys count uses instead of recording the time of the last use.
     #[inline(always)]
     pub(crate) fn counts_uses(&self) -> bool {
         EvictionPolicy::counts_uses(self.segment.setting(Setting::EvictionPolicy))
     }
 
-    /// Notes that a key was used, for OBJECT IDLETIME and eviction.
+    /// Records a use of a key, for OBJECT IDLETIME and eviction.
     #[inline(always)]
     pub(crate) fn touch(&self, key: &Key<'_>) {
         if self.counts_uses() {
             return self.count_use(key.shard, key.hash);
         }
         let now = self.use_clock();
-        // A reader finds out that the store was removed when the clock of a key that it uses has gone on: no use of the
-        // same tick pays for it.
+        // Check for a removed store only when the tick in the hint has changed, so that further
+        // uses within the same tick cost nothing.
         if self
             .segment
             .set_hint(key.shard, key.hash, (now / TICK) as u32)
@@ -59,7 +59,7 @@ impl Store {
         }
     }
 
-    /// Notes that a key was written just now.
+    /// Records that a key was just written.
     #[inline(always)]
     pub(crate) fn touch_written(&self, key: &Key<'_>) {
         if self.counts_uses() {
@@ -70,7 +70,7 @@ impl Store {
         self.segment.set_hint(key.shard, key.hash, ticks);
     }
 
-    /// Notes that a key was inserted, whose hint may be another key's.
+    /// Records that a key was inserted. Its hint may still be that of a different key.
     #[inline(always)]
     pub(crate) fn touch_inserted(&self, shard: usize, hash: u64) {
         if self.counts_uses() {
@@ -83,7 +83,7 @@ impl Store {
         ((self.use_clock() / MINUTE) & MINUTES) as u32
     }
 
-    /// Counts a use of the key of this shard with this hash.
+    /// Counts a use of the key with this hash.
     #[cold]
     pub(crate) fn count_use(&self, shard: usize, hash: u64) {
         let hint = self.segment.hint(shard, hash);
@@ -98,7 +98,7 @@ impl Store {
         self.look_for_file();
     }
 
-    /// Whether a use makes a counter grow: the larger it is, the less likely.
+    /// Whether a use increments the counter. The larger the counter, the less likely.
     fn grows(&self, counter: u32) -> bool {
         if counter >= COUNTER {
             return false;
@@ -106,12 +106,12 @@ impl Store {
         let factor = self.eviction().lfu_log_factor;
         let above = f64::from(counter.saturating_sub(INITIAL));
         let chance = 1.0 / (above * factor as f64 + 1.0);
-        // 53 random bits as a number from 0 up to 1.
+        // 53 random bits as a number in the range 0 to 1, excluding 1.
         let random = (self.chance.next() >> 11) as f64 / (1_u64 << 53) as f64;
         random < chance
     }
 
-    /// A hint's counter as it is now.
+    /// Returns the counter of a hint after decay.
     fn decayed(&self, hint: u32) -> u32 {
         let period = self.eviction().lfu_decay_time;
         let elapsed = u64::from(self.minute()).wrapping_sub(u64::from(hint >> 8)) & MINUTES;
@@ -119,28 +119,29 @@ impl Store {
         u64::from(hint & COUNTER).saturating_sub(lost) as u32
     }
 
-    /// Notes that a key was used, as TOUCH does.
+    /// Records a use of a key, as TOUCH does.
     #[inline(always)]
     pub fn note_use(&self, key: &Key<'_>) {
         self.touch(key);
     }
 
-    /// Seconds since a key was used last, approximately: keys may share a
-    /// clock (R6), and it means nothing where uses are counted.
+    /// Returns the approximate number of seconds since the last use of a key. Keys may share a hint
+    /// (R6), and the result is meaningless if uses are counted.
     pub fn idle_seconds(&self, key: &Key<'_>) -> u64 {
-        // Up to a tick more than the difference has passed; who waited for a second is told so.
+        // Up to one tick more may have passed than the difference. Round up, so that a key is
+        // reported idle for 1 s after exactly 1 s.
         (self.idle_ticks(key) * TICK + TICK - 1) / 1000
     }
 
     pub(crate) fn idle_ticks(&self, key: &Key<'_>) -> u64 {
         let now = (self.use_clock() / TICK) as u32;
         let hint = self.segment.hint(key.shard, key.hash);
-        // A hint from before the machine was started anew may lie ahead.
+        // A hint from before a reboot may be in the future.
         u64::from(now.saturating_sub(hint))
     }
 
-    /// Notes that a key was last used so many seconds ago, as RESTORE with
-    /// IDLETIME does. Approximate, as [`idle_seconds`](Store::idle_seconds).
+    /// Sets the time since the last use of a key in seconds, as RESTORE with IDLETIME does. It is
+    /// as approximate as [`idle_seconds`](Store::idle_seconds).
     pub fn set_idle_seconds(&self, key: &Key<'_>, seconds: u64) {
         let used = self
             .use_clock()
@@ -149,14 +150,13 @@ impl Store {
             .set_hint(key.shard, key.hash, (used / TICK) as u32);
     }
 
-    /// How often a key was used: the logarithmic counter of OBJECT FREQ, from
-    /// 0 to 255. Keys may share one (R6), and it means nothing where uses are
-    /// not counted.
+    /// Returns the use counter of a key: the logarithmic counter of OBJECT FREQ, from 0 to 255.
+    /// Keys may share a counter (R6), and the result is meaningless if uses are not counted.
     pub fn frequency(&self, key: &Key<'_>) -> u8 {
         self.decayed(self.segment.hint(key.shard, key.hash)) as u8
     }
 
-    /// Sets a key's counter, as RESTORE with FREQ does.
+    /// Sets the use counter of a key, as RESTORE with FREQ does.
     pub fn set_frequency(&self, key: &Key<'_>, counter: u8) {
         let hint = self.minute() << 8 | u32::from(counter);
         self.segment.set_hint(key.shard, key.hash, hint);

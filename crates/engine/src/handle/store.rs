@@ -1,4 +1,4 @@
-//! The handle of a store: what this process knows of it, beside what lies in the file.
+//! The handle of a store: the state of this process, as opposed to the state in the file.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
@@ -10,37 +10,37 @@ use crate::random::Chance;
 use crate::structures::key::{Key, hash};
 use crate::structures::prefetch::TOGETHER;
 
-/// A store mapped into this process. Shared freely between threads.
+/// A store that is mapped into this process. Threads can share a handle freely.
 ///
-/// Each module adds its own calls to it, as `types/list` adds those of lists.
+/// Each module adds methods to this type. For example, `types/list` adds those for lists.
 pub struct Store {
     pub(crate) segment: Segment,
     pub(crate) clock: Clock,
     shard_mask: usize,
-    /// Random numbers for eviction, and for counting uses.
+    /// Random numbers for eviction and for counting uses.
     pub(crate) chance: Chance,
-    /// Until when expired keys stay where they are, Unix milliseconds; 0 where they do not.
+    /// The Unix time in milliseconds until which expired keys are not removed, or 0 to remove them.
     pub(crate) expired_stay: AtomicU64,
-    /// Whether steps of upkeep are left to a timer of this process.
+    /// Whether a timer of this process runs the steps of upkeep.
     kept_by_timer: AtomicBool,
-    /// The modules that have something left to do, a bit each.
+    /// The modules with a backlog, one bit each.
     backlog: AtomicU8,
-    /// Whether changes are told to a follower.
+    /// Whether changes are reported to a follower.
     pub(crate) is_followed: AtomicBool,
     parts: Parts,
 }
 
-/// A module that may have something left to do after a commit, where a lock stood in the way.
+/// A module that may have unfinished work after a commit, because a lock was held.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Backlog {
-    /// Messages to be sent, and subscriptions to be taken back.
+    /// Messages to send, and subscriptions to withdraw.
     Messages = 1,
-    /// Queues of waiting clients to be served, and waits to be ended.
+    /// Queues of waiting clients to serve, and waits to end.
     Waiting = 2,
 }
 
 impl Store {
-    /// The handle of a segment, with the state of the modules above.
+    /// Creates a handle for a segment, with the state of the higher modules.
     pub(crate) fn with_parts(segment: Segment, parts: Parts) -> Store {
         Store {
             shard_mask: segment.shards() - 1,
@@ -55,19 +55,20 @@ impl Store {
         }
     }
 
-    /// The state that a module above keeps in this handle. For cold calls.
+    /// Returns the state that a higher module keeps in this handle. Not for hot paths.
     pub(crate) fn part<P: 'static>(&self) -> &P {
         self.parts.get()
     }
 
-    /// Whether anything is left to be done after what was committed, for
-    /// [`settle_waits`](Self::settle_waits) to try again. One load.
+    /// Whether there is unfinished work from earlier commits, which
+    /// [`settle_waits`](Self::settle_waits) retries. Costs one load.
     #[inline(always)]
     pub fn has_backlog(&self) -> bool {
         self.backlog.load(Ordering::Acquire) != 0
     }
 
-    /// Notes whether a module has something left to do. To be called under the lock of what it has.
+    /// Records whether a module has unfinished work. Call this under the lock that protects that
+    /// work.
     pub(crate) fn note_backlog(&self, module: Backlog, is_left: bool) {
         match is_left {
             true => self.backlog.fetch_or(module as u8, Ordering::Release),
@@ -86,7 +87,7 @@ impl Store {
         }
     }
 
-    /// A name in a hidden dictionary of a shard.
+    /// Returns a key of an internal dictionary in the given shard.
     pub(crate) fn hidden_key<'k>(&self, shard: usize, name: &'k [u8]) -> Key<'k> {
         Key {
             shard,
@@ -94,7 +95,7 @@ impl Store {
         }
     }
 
-    /// Hashes many keys. Their texts lie anywhere: they are asked for ahead of their turns.
+    /// Hashes many keys. The names are scattered in memory, so they are prefetched.
     pub fn hash_all<'k: 'n, 'n>(
         &self,
         names: impl IntoIterator<Item = &'n &'k [u8], IntoIter: Clone>,
@@ -110,57 +111,57 @@ impl Store {
         hashed.collect()
     }
 
-    /// The shard of a key with this hash.
+    /// Returns the shard of a key with this hash.
     #[inline(always)]
     pub(crate) fn shard_of(&self, hash: u64) -> usize {
         (hash >> 58) as usize & self.shard_mask
     }
 
-    /// The shards that some keys lie in.
+    /// Returns the set of shards that contain the given keys.
     pub fn shards_of<'k>(&self, keys: impl IntoIterator<Item = &'k Key<'k>>) -> ShardSet {
         keys.into_iter().map(|key| key.shard).collect()
     }
 
-    /// All shards of the store.
+    /// Returns the set of all shards.
     pub fn all_shards(&self) -> ShardSet {
         self.segment.all_shards()
     }
 
-    /// Number of shards.
+    /// Returns the number of shards.
     pub fn shards(&self) -> usize {
         self.segment.shards()
     }
 
-    /// Unix time in milliseconds, as expiry goes by it.
+    /// Returns the Unix time in milliseconds that expiry is based on.
     #[inline]
     pub fn now(&self) -> u64 {
         self.clock.now()
     }
 
-    /// Milliseconds since boot, as leases go by them.
+    /// Returns the milliseconds since boot that leases are based on.
     pub(crate) fn boot_now(&self) -> u64 {
         self.clock.boot()
     }
 
-    /// Sets the clock that leases go by, in this process; 0 goes back to the system's. For tests.
+    /// Sets the clock for leases in this process. 0 returns to the system clock. For tests.
     pub fn set_boot_time(&self, milliseconds: u64) {
         self.clock.set_boot(milliseconds);
     }
 
-    /// Leaves steps of upkeep (M8) to a timer of this process, which calls
-    /// [`upkeep`](Self::upkeep): otherwise its writes do them.
+    /// Leaves the steps of upkeep (M8) to a timer of this process, which calls
+    /// [`upkeep`](Self::upkeep). Without a timer, writes of this process run them.
     pub fn leave_upkeep_to_a_timer(&self) {
         self.kept_by_timer.store(true, Ordering::Relaxed);
     }
 
-    /// Whether writes do steps of upkeep. Not where a test has set the time:
-    /// what happens then is the test's to say.
+    /// Whether writes run steps of upkeep. If a test has set the time, they do not, because the
+    /// test controls upkeep.
     pub(crate) fn keeps_itself(&self) -> bool {
         !self.kept_by_timer.load(Ordering::Relaxed) && self.clock.fixed().is_none()
     }
 
-    /// Sets the time that expiry goes by, in this process, and ends its upkeep;
-    /// 0 goes back to the system's. For tests.
+    /// Sets the clock for expiry in this process, and stops upkeep by writes. 0 returns to the
+    /// system clock. For tests.
     pub fn set_time(&self, milliseconds: u64) {
         self.clock.set(milliseconds);
     }

@@ -1,4 +1,4 @@
-//! Bringing keys into the processor's caches ahead of their use.
+//! Prefetching keys into the processor's caches.
 
 use smallvec::SmallVec;
 use undercroft_memory::Offset;
@@ -9,13 +9,14 @@ use crate::structures::key::Key;
 use crate::structures::prefetch::TOGETHER;
 use crate::structures::roots::Root;
 
-/// Bytes of an entry from which on it lies in a second cache line, wherever it starts.
+/// The size in bytes from which an entry extends into a second cache line, wherever it starts.
 const NEXT_LINE: u64 = 64;
 
 impl Store {
-    /// Asks for where keys lie, so that commands on them soon find it in the processor's caches. One command waits
-    /// for memory several times, one after the other: for its bucket, its entry, its hint. Here those of many keys
-    /// come at the same time. Changes nothing, answers nothing, waits for nobody. O(keys).
+    /// Prefetches keys, so that commands soon find them in the processor's caches. A single command
+    /// waits for memory several times in a row: for the bucket, the entry and the hint. Prefetching
+    /// overlaps these waits for many keys. It changes nothing, reports nothing, and never blocks.
+    /// O(keys).
     pub fn warm(&self, database: usize, keys: &[&[u8]]) {
         for keys in keys.chunks(TOGETHER) {
             let keys: SmallVec<[Key<'_>; TOGETHER]> =
@@ -24,8 +25,8 @@ impl Store {
         }
     }
 
-    /// [`warm`](Self::warm) for a walk over many keys, called with each position: warms the next group where one
-    /// begins, so that it is still in the caches when the walk comes to it.
+    /// Prefetches for a walk over many keys. Call this at each position: at the start of a group it
+    /// prefetches that group, so that the keys are still cached when the walk reaches them.
     #[inline(always)]
     pub fn warm_ahead(&self, database: usize, keys: &[Key<'_>], position: usize) {
         if position.is_multiple_of(TOGETHER) && keys.len() > 1 {
@@ -34,7 +35,7 @@ impl Store {
         }
     }
 
-    /// Asks for a key's bucket and hint.
+    /// Prefetches the bucket and the hint of a key. Returns the bucket.
     #[inline(always)]
     pub(crate) fn warm_home(&self, database: usize, key: &Key<'_>) -> Offset {
         self.segment.prefetch_hint(key.shard, key.hash);
@@ -42,12 +43,12 @@ impl Store {
     }
 
     fn warm_group(&self, database: usize, keys: &[Key<'_>]) {
-        // Prefetches and no loads: a load that waits keeps what is behind it waiting, too.
+        // Prefetch without loading, because a stalled load also stalls the instructions after it.
         let homes: SmallVec<[Offset; TOGETHER]> = keys
             .iter()
             .map(|key| self.warm_home(database, key))
             .collect();
-        // Only now, when the buckets are on their way, what they refer to.
+        // Prefetch the entries only after all buckets have been requested.
         for (key, home) in keys.iter().zip(homes) {
             self.prefetch_entry(key, home);
         }
@@ -57,7 +58,7 @@ impl Store {
     fn prefetch_home(&self, database: usize, key: &Key<'_>) -> Offset {
         let mut found = 0;
         self.segment.glance(|view| {
-            // Whatever is wrong with the store is for the commands to tell.
+            // Ignore errors here, because the commands report a damaged store.
             found = home(view, root(database, key), key).unwrap_or(0);
             view.prefetch(found);
         });

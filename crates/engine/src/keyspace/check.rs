@@ -1,4 +1,4 @@
-//! The engine's half of the structural check: every dictionary, every entry.
+//! The engine's part of the structural check: every dictionary and every entry.
 
 use undercroft_memory::{Offset, Report};
 
@@ -14,16 +14,16 @@ use crate::transaction::message::Topic;
 use crate::upkeep::dying::{Dying, Left};
 use crate::upkeep::graveyard;
 
-/// The keys of a dictionary, to be checked.
+/// The context for checking the keys of a dictionary.
 struct Keys<'s> {
     store: &'s Store,
-    /// They may lie in any shard.
+    /// Whether the keys may be in any shard, regardless of their hash.
     anywhere: bool,
 }
 
 impl Store {
-    /// Walks every structure of the store, with all writers waiting. An error
-    /// only where the walk could not begin; what is wrong is in the report.
+    /// Checks every structure of the store, with all writers blocked. Problems are listed in the
+    /// report, and an error is returned only if the check cannot start.
     pub fn check(&self) -> Result<Report, Error> {
         let report = self.segment.check(|shard, view, reach, report| {
             let mut check = Check {
@@ -127,8 +127,7 @@ impl Keys<'_> {
         }
     }
 
-    /// Walks what is left of a structure that is being freed, from the block
-    /// that refers to it.
+    /// Checks the rest of a structure that is being freed. `record` is the block that refers to it.
     fn left(&self, check: &mut Check<'_>, record: Offset, left: Left) {
         (check.reach)(record);
         match left {
@@ -139,7 +138,7 @@ impl Keys<'_> {
                         Dying::Elements => {
                             check.table(&mut element, table, first, false, &mut [0; 2]);
                         }
-                        // Of a tree there are no tables.
+                        // A tree has no tables, so only the keys of a database get here.
                         Dying::Keys | Dying::Tree(_) | Dying::Parts => {
                             let item =
                                 &mut |check: &mut Check<'_>,

@@ -1,4 +1,4 @@
-//! Values of any type in RDB form, for DUMP and RESTORE.
+//! Values of any type in the RDB format, for DUMP and RESTORE.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -8,18 +8,20 @@ use crate::structures::bulk::Draft;
 use crate::structures::ranges::Ranges;
 use crate::types::value_type::{Encoding, ValueType};
 
-/// The payload of a value that is these items, as [`Entry::append_items`](crate::Entry::append_items) gives them.
-/// O(value).
+/// Returns the payload of a value with the given items, which are those of
+/// [`Entry::append_items`](crate::Entry::append_items). O(value).
 pub fn dump(value_type: ValueType, encoding: Encoding, items: &Ranges) -> Vec<u8> {
     let mut out = Output::default();
     value_type.contract().dump(encoding, items, &mut out);
     seal(out.into_bytes())
 }
 
-/// The value in a payload: its type and its items. None of its strings may be longer than `limit`.
+/// Returns the type and the items of the value in a payload. Each string may have at most `limit`
+/// bytes.
 ///
 /// # Errors
-/// As [`RestoreError`] says. A collection that is empty or has an element twice is refused as bad data.
+/// Returns a [`RestoreError`] if the payload is invalid. A collection that is empty or contains an
+/// element twice is bad data.
 pub fn restore(payload: &[u8], limit: usize) -> Result<(ValueType, Ranges), RestoreError> {
     let body = verify(payload)?;
     value(body, limit).ok_or(RestoreError::BadFormat)
@@ -34,7 +36,7 @@ fn value(body: &[u8], limit: usize) -> Option<(ValueType, Ranges)> {
     value_type
         .contract()
         .restore(kind, &mut input, &mut items)?;
-    // Redis does not mind bytes behind the value, so they are let pass here, too.
+    // Like Redis, accept extra bytes after the value.
     let description = value_type.description();
     let width = description.width;
     let sound = !items.is_empty() && items.len().is_multiple_of(width);
@@ -42,7 +44,8 @@ fn value(body: &[u8], limit: usize) -> Option<(ValueType, Ranges)> {
     (sound && unique).then_some((value_type, items))
 }
 
-/// Whether so many texts all differ. Whoever made them must not know how they are hashed.
+/// Whether all `count` texts are different. The hash is keyed randomly, so that a crafted payload
+/// cannot force collisions.
 fn differ<'t>(texts: impl Iterator<Item = &'t [u8]>, count: usize) -> bool {
     let random = RandomState::new();
     let mut seen = Draft::new([random.hash_one(0), random.hash_one(1)], count);
@@ -68,15 +71,15 @@ mod tests {
     }
 
     #[test]
-    fn the_manuals_payload() {
-        // What Redis' manual shows for DUMP after SET mykey 10.
+    fn example_payload_of_the_redis_manual_round_trips() {
+        // The payload in Redis' manual for DUMP after SET mykey 10.
         let payload = b"\x00\xc0\n\n\x00n\x9fWE\x0e\xaec\xbb";
         assert_eq!(dump_string(b"10"), payload);
         assert_eq!(restore_string(payload, LIMIT).as_deref(), Ok(&b"10"[..]));
     }
 
     #[test]
-    fn every_length_encoding_comes_back() {
+    fn every_length_encoding_round_trips() {
         let mut random = fastrand::Rng::with_seed(7);
         for length in [0, 1, 11, 12, 20, 21, 63, 64, 16_383, 16_384, 70_000] {
             for letters in [1u8, 3, 255] {
@@ -87,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_noticed_anywhere() {
+    fn damage_is_detected_at_every_position() {
         let payload = dump_string(&b"abcdefg".repeat(20));
         for position in 0..payload.len() {
             let mut damaged = payload.clone();
@@ -105,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn sealed_nonsense_is_bad_data() {
+    fn malformed_values_with_valid_checksum_are_bad_data() {
         let seal = |body: &[u8]| restore_string(&seal(body.to_vec()), 1 << 20);
         let bad = Err(RestoreError::BadFormat);
         assert_eq!(seal(b""), bad);
@@ -125,7 +128,7 @@ mod tests {
         for _ in 0..20_000 {
             let mut body: Vec<u8> = (0..random.usize(..40)).map(|_| random.u8(..)).collect();
             body.insert(0, 0);
-            // Any answer will do, as long as there is one.
+            // Random data may be accepted or refused, but must not panic.
             assert!(seal(&body).is_ok_and(|value| value.len() <= 1 << 20) || seal(&body) == bad);
         }
     }

@@ -1,4 +1,4 @@
-//! What commands ask about keys beside their values.
+//! Statistics about keys that commands report: memory usage and counts.
 
 use undercroft_memory::View;
 
@@ -9,19 +9,19 @@ use crate::structures::entry::{Entry, Form};
 use crate::structures::roots::{EXPIRES, KEYS, Root};
 use crate::transaction::access::Access;
 
-/// Bytes of a bucket for each key, where buckets are two thirds full.
+/// The share of a bucket in bytes for each key, if buckets are two thirds full.
 const BUCKET_SHARE: u64 = 14;
 
 impl Entry {
-    /// Bytes that the key takes, all in: its block, that of its value where it
-    /// has one of its own, what its elements take, and its share of a bucket.
-    /// The elements of a hash, a set or a sorted set are taken for as large as
-    /// about `samples` of them are; 0 looks at all. A collection of about 64 KiB
-    /// or more has memory of its own, whose size is at hand: the time depends
-    /// neither on its length nor on `samples`.
+    /// Returns the total memory usage of the key in bytes: its block, the separate block of its
+    /// value, its elements, and its share of a bucket. The size of the elements of a hash, a set or
+    /// a sorted set is estimated from about `samples` of them, or computed from all elements if
+    /// `samples` is 0. A collection of about 64 KiB or more has a separate arena of known size, so
+    /// the time depends on neither its length nor `samples`.
     pub fn memory_usage(&self, view: &View<'_>, samples: u64) -> Result<u64, Error> {
         let value = match self.header.form() {
-            // Strings that grew have room behind them, so the length does not tell.
+            // A string that has grown has spare room at its end, so use the size of the block and
+            // not the length of the string.
             Some(Form::Block) => view.block_bytes(view.word(self.value_at())?)?,
             Some(Form::Object) => self.object()?.memory_usage(view, self, samples)?,
             _ => 0,
@@ -34,18 +34,18 @@ impl Entry {
 }
 
 impl Access<'_> {
-    /// Number of keys in a database at one moment; see [`Store::count_keys`].
+    /// Returns the number of keys in a database at one moment; see [`Store::count_keys`].
     pub fn count_keys(&self, database: usize) -> Result<u64, Error> {
         self.sum(database, KEYS)
     }
 
-    /// Number of keys in a database that expire.
+    /// Returns the number of keys in a database that have an expiry.
     pub fn expiring_keys(&self, database: usize) -> Result<u64, Error> {
         self.sum(database, EXPIRES)
     }
 
-    /// Bytes of the tables that keys of a database are found by; buckets that hold what does not fit into its own are
-    /// left out. O(number of shards).
+    /// Returns the size in bytes of the hash tables of a database, without overflow buckets.
+    /// O(number of shards).
     pub fn table_bytes(&self, database: usize) -> Result<u64, Error> {
         let shards = self.all_shards();
         self.read(shards, |reader| {
@@ -68,8 +68,8 @@ impl Access<'_> {
 }
 
 impl Store {
-    /// Number of keys in a database at one moment, including those that have
-    /// expired and were not yet removed. O(number of shards).
+    /// Returns the number of keys in a database at one moment, including expired keys that have not
+    /// been removed yet. O(number of shards).
     pub fn count_keys(&self, database: usize) -> Result<u64, Error> {
         self.access().count_keys(database)
     }
@@ -84,7 +84,7 @@ mod tests {
     use crate::transaction::writer::Expiry;
 
     #[test]
-    fn a_key_tells_its_size_and_its_age() {
+    fn memory_usage_and_idle_time_are_reported() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let path = directory.path().join("store");
         let store = Store::create(&path, &Options::default()).expect("a new store");
@@ -109,16 +109,16 @@ mod tests {
         assert!(tables(0) >= 64 && tables(0) % 64 == 0, "{}", tables(0));
         assert_eq!(tables(1), 0);
 
-        // The clock counts from the machine's start, which may be less than an hour ago.
+        // The clock starts at boot, which may have been less than 100 seconds ago.
         let age = (coarse_milliseconds() / 1000).min(100);
         store.set_idle_seconds(&small, age);
         let idle = store.idle_seconds(&small);
-        // Hints tell ticks, which are shorter than a second but not a part of one.
+        // Hints count ticks, and a second is not a multiple of a tick.
         assert!((age.saturating_sub(1)..age + 60).contains(&idle), "{idle}");
     }
 
     #[test]
-    fn text_that_looks_like_a_number_can_stay_text() {
+    fn numeric_text_can_be_stored_as_text() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let path = directory.path().join("store");
         let store = Store::create(&path, &Options::default()).expect("a new store");

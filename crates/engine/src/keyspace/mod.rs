@@ -1,14 +1,14 @@
-//! What is asked of keys whatever they hold: which there are, how large they are, whether all is sound. The folders from
-//! `messages` upwards make its calls.
+//! Operations on keys of any type: listing keys, measuring their size, checking the store. The
+//! folders from `messages` upwards use this module.
 //!
 //! - `check`: the structural check of every dictionary and every entry.
-//! - `dump`: values of any type in RDB form.
-//! - `inspect`: what commands ask about keys beside their values.
-//! - `parts`: large collections read in parts, without any lock.
-//! - `scan`: SCAN, and the walks built on it.
-//! - `snapshot`: all keys as they are at one moment, for an export.
-//! - `torn_tests`: what torn words say, part by part.
-//! - `warm`: bringing keys into the processor's caches ahead of their use.
+//! - `dump`: values of any type in the RDB format.
+//! - `inspect`: statistics about keys that commands report.
+//! - `parts`: large collections read in parts, without locks.
+//! - `scan`: SCAN, and the walks that build on it.
+//! - `snapshot`: all keys at one moment, for an export.
+//! - `torn_tests`: tests of each structure with torn words.
+//! - `warm`: prefetching keys into the processor's caches.
 
 mod check;
 pub(crate) mod dump;

@@ -1,8 +1,10 @@
-//! Large collections read in parts (W9): no part holds a lock, or is long enough to be read in vain.
+//! Large collections read in parts (W9). No part holds a lock, and each part is so short that a
+//! conflicting write rarely makes it retry.
 //!
-//! The keys are watched meanwhile. Where none of them changed, the parts are of one state, which was there at the moment of
-//! the last one; so a command may work on them without any lock for as long as that takes. One that stores what comes of
-//! it looks under its locks whether the keys are unchanged still.
+//! The keys are watched during the reads. If none of them has changed by the last part, all parts
+//! belong to one state, which existed at that moment. A command may then work on the items without
+//! a lock for as long as it takes. A command that stores the result checks under its locks that the
+//! keys are still unchanged.
 
 use std::time::Duration;
 
@@ -21,28 +23,29 @@ use crate::types::set::SetOperation;
 use crate::types::sorted::{Bounds, Limit};
 use crate::types::value_type::ValueType;
 
-/// Fewer items altogether are read at once.
+/// The number of items, over all keys, from which collections are read in parts. Fewer items are
+/// read at once.
 const MANY: u64 = 10_000;
-/// Items of a part.
+/// The number of items in a part.
 const PART: u64 = 512;
-/// How long the locks are waited for to watch the keys.
+/// The maximum time to wait for the locks for watching the keys.
 const MOMENT: Duration = Duration::from_millis(1);
-/// Attempts, where others change the keys meanwhile.
+/// The number of attempts if other clients change the keys during the reads.
 const ATTEMPTS: u32 = 2;
 
-/// The items of some keys as they were at one moment.
+/// The items of several keys at one moment.
 pub struct Gathered {
     watches: Vec<Watch>,
-    /// Of each key its type and its items; those of a set are in any order, each once.
+    /// The type and the items of each key. The members of a set are in any order, each once.
     pub collections: Vec<(ValueType, Ranges)>,
 }
 
-/// How far a part went: where the next one begins.
+/// The start of the next part, or `None` after the last part.
 type Next = Option<u64>;
 
 impl Reader<'_, '_> {
-    /// Type and number of items of a list, a set or a sorted set, and a list without items where the key is not there; none
-    /// of other types.
+    /// Returns the type and the number of items of a list, a set or a sorted set. Returns a list
+    /// with 0 items if the key does not exist, and `None` for other types.
     fn size_of_collection(
         &self,
         database: usize,
@@ -67,7 +70,7 @@ impl Reader<'_, '_> {
         Ok(Some((value_type, size)))
     }
 
-    /// Appends a part of a collection to `out`.
+    /// Appends a part of a collection to `out`. Returns the start of the next part.
     fn part_of_collection(
         &self,
         database: usize,
@@ -103,11 +106,12 @@ impl Reader<'_, '_> {
 }
 
 impl Access<'_> {
-    /// The items of lists, sets and sorted sets, in parts. None where that is no use: where they are few, within a
-    /// transaction, where a key holds something else, or where others change the keys time and again.
+    /// Reads the items of lists, sets and sorted sets in parts. Returns `None` if reading in parts
+    /// does not pay or fails: few items, a running transaction, a key with another type, a
+    /// read-only store, a held lock, or keys that other clients keep changing.
     ///
     /// # Errors
-    /// Those of reading, and of [`watch`](Self::watch).
+    /// Fails if reading the keys or [watching](Self::watch) them fails.
     pub fn gather(&self, database: usize, keys: &[Key<'_>]) -> Result<Option<Gathered>, Error> {
         if self.is_running() || !self.store.writable() {
             return Ok(None);
@@ -153,13 +157,14 @@ impl Access<'_> {
         Ok(None)
     }
 
-    /// Begins to watch keys, unless a lock is in the way: then all else is, too.
+    /// Starts watching keys. Gives up early if a lock is held, because the lock would also delay
+    /// the rest of the command.
     fn watch_soon(&self, database: usize, keys: &[Key<'_>]) -> Result<Vec<Watch>, Error> {
         let _limited = limit_patience(MOMENT);
         self.watch(database, keys.iter().map(|key| key.bytes))
     }
 
-    /// All parts of a collection; none where it has become much longer.
+    /// Reads all parts of a collection. Returns `None` if the collection has become much longer.
     fn gather_one(
         &self,
         database: usize,
@@ -174,7 +179,7 @@ impl Access<'_> {
             part.iter().for_each(|item| items.push(item));
             match next {
                 None => return Ok(Some(items)),
-                // A set whose table is resized may be walked through twice.
+                // The walk over a set may visit members twice during a resize.
                 Some(_) if items.len() as u64 > size * 3 + MANY => return Ok(None),
                 Some(next) => position = next,
             }
@@ -192,10 +197,10 @@ impl Gathered {
         Ok(true)
     }
 
-    /// Whether the keys are, within a transaction that has their locks, as they were.
+    /// Whether the keys are still unchanged. The transaction of `writer` must hold their locks.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Fails if reading the keys fails.
     pub fn still_holds(&self, writer: &Writer<'_, '_>) -> Result<bool, Error> {
         for watch in &self.watches {
             if !writer.is_unchanged(watch)? {
@@ -205,11 +210,11 @@ impl Gathered {
         Ok(true)
     }
 
-    /// Combines them as sets. Returns the members in the order in which they are stored fastest; none where one of the
-    /// collections is no set.
+    /// Combines the collections as sets. Returns the members in the order in which they are stored
+    /// fastest, or `None` if a collection is not a set.
     pub fn combine(&self, store: &Store, operation: SetOperation) -> Option<Ranges> {
         let is_set = |(value_type, items): &(ValueType, Ranges)| {
-            // A key that is not there is an empty set.
+            // A missing key counts as an empty set.
             *value_type == ValueType::Set || *value_type == ValueType::List && items.is_empty()
         };
         if !self.collections.iter().all(is_set) {
@@ -221,7 +226,8 @@ impl Gathered {
             return Some(in_order_of_buckets(secret, &store.each_once(&sets)));
         }
         if operation == SetOperation::Intersection {
-            // The smallest has the fewest members to look up in the others.
+            // Start with the smallest set, which has the fewest members to look up in the other
+            // sets.
             sets.sort_by_key(|set| set.len());
         }
         let (first, others) = sets.split_first()?;
@@ -249,7 +255,7 @@ impl Gathered {
 }
 
 impl Store {
-    /// All items of some collections, each once.
+    /// Returns all items of `collections`, without duplicates.
     fn each_once(&self, collections: &[&Ranges]) -> Ranges {
         let all = collections.iter().map(|items| items.len()).sum();
         let mut draft = Draft::new(self.segment.hash_key(), all);

@@ -1,9 +1,9 @@
-//! SCAN, and the walks built on it.
+//! SCAN, and the walks that build on it.
 //!
-//! The cursor is (shard, reversed-bit bucket): counting up from the highest bit
-//! down visits every key that is there all the time, whatever resizes happen
-//! between calls, as the buckets that a bucket splits into have the same low
-//! bits. (The method is Pieter Noordhuis', of Redis' `dictScan`.)
+//! The cursor consists of a shard and a bucket number that counts up in reversed bits, from the
+//! highest bit to the lowest. The buckets that a bucket splits into share its low bits. So a walk
+//! visits every key that exists during the entire walk, even if tables are resized between calls.
+//! The method is by Pieter Noordhuis, from `dictScan` in Redis.
 
 use std::collections::HashSet;
 
@@ -21,16 +21,15 @@ use crate::structures::roots::{KEYS, Root};
 use crate::structures::walk::{BUCKET_BITS, scan_bucket};
 use crate::transaction::access::Access;
 
-/// Buckets looked at in a call at most for each key asked for, as in Redis.
+/// The maximum number of buckets that one call visits per requested key, as in Redis.
 const EMPTY_FACTOR: u64 = 10;
-/// Buckets that a walk looks at in one read at most.
+/// The maximum number of buckets that a walk visits in one read.
 const BUCKETS: u64 = 64;
 
 impl Store {
-    /// The next part of a walk over a database, starting with cursor 0; the
-    /// walk is over when 0 is returned. Calls `visit` with each key and what
-    /// `pick` returns for its entry, where that is something. Every key that is
-    /// there from start to end is visited at least once; about `count` a call.
+    /// Visits the next part of a database, about `count` keys. A walk starts with cursor 0 and ends
+    /// when 0 is returned. Calls `visit` with each key for which `pick` returns a value, and with
+    /// that value. A key that exists during the entire walk is visited at least once.
     pub fn scan<T>(
         &self,
         database: usize,
@@ -42,8 +41,8 @@ impl Store {
         self.access().scan(database, cursor, count, pick, visit)
     }
 
-    /// All keys of a database for which `pick` returns true. A key that is
-    /// there all the time is returned once; O(keys).
+    /// Returns all keys of a database for which `pick` returns true. A key that exists during the
+    /// entire walk is returned exactly once. O(keys).
     pub fn keys_where(
         &self,
         database: usize,
@@ -52,15 +51,15 @@ impl Store {
         self.access().keys_where(database, pick)
     }
 
-    /// Some key of a database; `random` chooses which. None where there is
-    /// none. Keys in full buckets are less likely than others, a little.
+    /// Returns the key of a database that `random` selects, or `None` if the database is empty.
+    /// Keys in full buckets are slightly less likely to be selected.
     pub fn random_key(&self, database: usize, random: u64) -> Result<Option<Vec<u8>>, Error> {
         self.access().random_key(database, random)
     }
 }
 
 impl Access<'_> {
-    /// The next part of a walk over a database; see [`Store::scan`].
+    /// Visits the next part of a database; see [`Store::scan`].
     pub fn scan<T>(
         &self,
         database: usize,
@@ -95,7 +94,7 @@ impl Access<'_> {
                 };
                 let (mut next, mut entries, mut buckets) = (position, 0, 0);
                 loop {
-                    // R3: torn buckets may hold anything.
+                    // R3: torn buckets may contain anything.
                     view.recheck()?;
                     next = scan_bucket(view, root, next, |at| {
                         entries += 1;
@@ -131,7 +130,7 @@ impl Access<'_> {
         Ok((shard as u64) << BUCKET_BITS | position)
     }
 
-    /// All keys of a database that `pick` takes; see [`Store::keys_where`].
+    /// Returns all keys of a database that `pick` accepts; see [`Store::keys_where`].
     pub fn keys_where(
         &self,
         database: usize,
@@ -159,7 +158,7 @@ impl Access<'_> {
                     break;
                 }
             }
-            // Only a table of another size lets a walk meet a key again.
+            // A walk visits a key twice only if the table was resized.
             if is_resized {
                 keep_first(&mut keys, first);
             }
@@ -167,13 +166,14 @@ impl Access<'_> {
         Ok(keys)
     }
 
-    /// Some key of a database; see [`Store::random_key`].
+    /// Returns a random key of a database; see [`Store::random_key`].
     pub fn random_key(&self, database: usize, random: u64) -> Result<Option<Vec<u8>>, Error> {
         let total = self.count_keys(database)?;
         if total == 0 {
             return Ok(None);
         }
-        // A shard by its share of the keys, then a bucket by chance and onwards.
+        // Choose a shard weighted by its number of keys, then a random bucket, and walk on from
+        // there.
         let mut left = random % total;
         let mut start = 0;
         for shard in 0..self.shards() {
@@ -211,11 +211,11 @@ impl Access<'_> {
     }
 }
 
-/// The tables of a dictionary, as far as a walk depends on them.
+/// The sizes of a dictionary's tables, as far as a walk depends on them.
 type Size = Option<(u64, Option<u64>)>;
 
-/// Appends the keys in the next buckets of a walk. Returns the position behind them, 0 at the end, and the size of the
-/// tables.
+/// Appends the keys in the next buckets of a walk. Returns the next position, which is 0 at the
+/// end, and the sizes of the tables.
 fn part_of_walk(
     reader: &Reader<'_, '_>,
     root: Root,
@@ -236,7 +236,7 @@ fn part_of_walk(
         part.push_with(|bytes| entry.append_key(view, bytes))
     };
     for _ in 0..BUCKETS {
-        // R3: torn buckets may hold anything.
+        // R3: torn buckets may contain anything.
         view.recheck()?;
         position = scan_bucket(view, root, position, |at| {
             ahead.put(view, at).map_or(Ok(()), &mut visit)
@@ -249,7 +249,7 @@ fn part_of_walk(
     Ok((position, size))
 }
 
-/// Keeps each key once, of those from an index on.
+/// Removes duplicates from the keys from index `first` on.
 fn keep_first(keys: &mut Ranges, first: usize) {
     let mut kept = Ranges::new();
     let mut seen = HashSet::new();
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_walk_over_tables_that_grow_meets_each_key_once() {
+    fn walk_over_growing_tables_returns_each_key_once() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let path = directory.path().join("store");
         let store = Store::create(&path, &Options::default()).expect("a new store");
@@ -278,7 +278,7 @@ mod tests {
         }
         let (mut asked, mut added) = (0, 5000);
         let keys = store.keys_where(0, |_| {
-            // Between two reads, so that the walk goes on in tables that are longer.
+            // Insert between two reads, so that the walk continues in larger tables.
             if asked % 1000 == 0 && added < 65_000 {
                 for number in added..added + 20_000 {
                     store.set(0, &name(number), b"v").expect("set");

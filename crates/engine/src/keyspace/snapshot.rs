@@ -1,4 +1,4 @@
-//! All keys as they are at one moment, for an export.
+//! All keys at one moment, for an export.
 
 use undercroft_memory::View;
 
@@ -10,36 +10,37 @@ use crate::structures::roots::{DATABASES, Root};
 use crate::structures::walk::scan_bucket;
 use crate::types::value_type::ValueType;
 
-/// One key as a snapshot shows it.
+/// One key in a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub struct Item<'i> {
-    /// The database the key lies in.
+    /// The database of the key.
     pub database: usize,
-    /// The key.
+    /// The name of the key.
     pub key: &'i [u8],
-    /// What kind of value it holds.
+    /// The type of the value.
     pub value_type: ValueType,
-    /// When it expires, Unix milliseconds.
+    /// The time when the key expires in Unix milliseconds, if it has an expiry.
     pub expiry: Option<u64>,
-    /// The value as a flat list; see [`Entry::append_items`].
+    /// The value as a flat list of items; see [`Entry::append_items`].
     pub items: &'i Ranges,
 }
 
 impl Store {
-    /// Shows every key that has not expired, once, as they all are at one moment. Others read and write meanwhile:
-    /// the store is copied into this process' memory first, which takes as much of it as the store has in use, and no
-    /// lock is held while `visit` runs, however long it takes. O(data).
+    /// Visits every key that has not expired exactly once, all in their state at one moment. Other
+    /// processes keep reading and writing: the used part of the store is first copied to this
+    /// process' memory, and no lock is held while `visit` runs. O(data).
     ///
     /// # Errors
-    /// [`Error::Memory`] where the locks cannot be had, the store changes faster than it can be copied, or an entry is
-    /// damaged; or what `visit` returned.
+    /// Returns [`Error::Memory`] if the locks cannot be acquired, the store changes faster than it
+    /// can be copied, or an entry is damaged. Also returns any error of `visit`.
     pub fn snapshot<E: From<Error>>(
         &self,
         visit: impl FnMut(Item<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         if self.segment.is_alone() {
-            // Nobody to stop; and the maps of a store whose pages are of several moments may say anything, so that
-            // what can be read is read where it lies.
+            // The mapping is private, so locks block no other process. A private copy of a store
+            // that was changing may have inconsistent page maps, so read the data in place instead
+            // of copying it.
             let mut visit = visit;
             let shown = self.read_locked(self.all_shards(), |view| {
                 show(view, self.shards(), self.now(), &mut visit)
@@ -50,7 +51,8 @@ impl Store {
         show(&image.view(), self.shards(), now, visit)
     }
 
-    /// [`snapshot`](Self::snapshot) that calls `between` after every page that it copies, with no lock held; for tests.
+    /// Like [`snapshot`](Self::snapshot), but calls `between` after each copied page, with no lock
+    /// held. For tests.
     #[doc(hidden)]
     pub fn snapshot_interrupted<E: From<Error>>(
         &self,
@@ -62,7 +64,7 @@ impl Store {
     }
 }
 
-/// Shows every key that has not expired by `now`.
+/// Visits every key that has not expired by `now`.
 fn show<E: From<Error>>(
     view: &View<'_>,
     shards: usize,
@@ -94,7 +96,7 @@ fn show<E: From<Error>>(
     Ok(())
 }
 
-/// Visits each entry of one dictionary once, which nobody changes meanwhile.
+/// Visits each entry of a dictionary once. The dictionary must not change meanwhile.
 fn walk<E: From<Error>>(
     view: &View<'_>,
     root: Root,

@@ -1,4 +1,4 @@
-//! What torn words say, part by part: an error or any answer, and no overflow (R3).
+//! Tests of each structure with torn words: any result or error is fine, but no overflow (R3).
 
 use undercroft_memory::{Options, Pool, ShardSet, View};
 
@@ -9,10 +9,10 @@ use crate::structures::entry::{Entry, Header};
 use crate::types::list::Leaf;
 use crate::types::string::text::Text;
 
-/// Numbers that a word may have beside those that are right.
+/// Values that a torn word may have.
 const ANYTHING: [u64; 7] = [0, 1, 8, 1 << 63, u64::MAX - 7, u64::MAX - 1, u64::MAX];
 
-/// Runs `body` with a view of a store that holds nothing.
+/// Calls `body` with a view of an empty store.
 fn view(body: impl Fn(&View<'_>) + Sync) {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
     let path = directory.path().join("store");
@@ -25,7 +25,7 @@ fn view(body: impl Fn(&View<'_>) + Sync) {
 }
 
 #[test]
-fn an_entry_of_any_lengths_lies_anywhere() {
+fn torn_entry_does_not_overflow() {
     view(|view| {
         for (at, key_length) in pairs() {
             for header in [0, 1 << 9, 3 << 8, u64::MAX] {
@@ -43,7 +43,7 @@ fn an_entry_of_any_lengths_lies_anywhere() {
 }
 
 #[test]
-fn a_string_of_any_length_may_begin_anywhere() {
+fn torn_string_does_not_overflow() {
     view(|view| {
         for (at, length) in pairs() {
             let text = Text::Bytes(at & !7, length);
@@ -57,7 +57,7 @@ fn a_string_of_any_length_may_begin_anywhere() {
 }
 
 #[test]
-fn a_dictionary_may_have_its_root_anywhere() {
+fn torn_dictionary_root_does_not_overflow() {
     view(|view| {
         for at in ANYTHING {
             let elements = Elements {
@@ -71,7 +71,7 @@ fn a_dictionary_may_have_its_root_anywhere() {
 }
 
 #[test]
-fn a_leaf_of_any_count_is_asked_for_anywhere() {
+fn prefetch_of_torn_leaf_does_not_overflow() {
     view(|view| {
         for (at, from) in pairs() {
             for count in ANYTHING {

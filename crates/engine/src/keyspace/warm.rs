@@ -1,4 +1,4 @@
-//! Bringing elements of collections into the processor's caches ahead of their use.
+//! Prefetching elements of collections into the processor's caches.
 
 use smallvec::SmallVec;
 use undercroft_memory::{Offset, View};
@@ -12,13 +12,14 @@ use crate::structures::roots::Root;
 use crate::transaction::access::Access;
 
 impl Store {
-    /// [`warm`](Self::warm) for fields of hashes and members of sets and sorted sets, each after the key of its collection, which
-    /// should be warm already: asks for where they lie in collections that are large. O(elements).
+    /// Prefetches fields of hashes and members of sets and sorted sets, like [`warm`](Self::warm)
+    /// does for keys. Each element is given as its collection's key and its name, and the keys
+    /// should be warm already. Only large collections are prefetched. O(elements).
     pub fn warm_elements(&self, database: usize, elements: &[(&[u8], &[u8])]) {
         for some in elements.chunks(TOGETHER) {
             let mut homes: SmallVec<[(Key<'_>, Offset); TOGETHER]> = SmallVec::new();
             self.segment.glance(|view| {
-                // Neighbours are often of one collection.
+                // Consecutive elements are often in the same collection.
                 let mut last: Option<(&[u8], Option<Elements>)> = None;
                 for &(collection, element) in some {
                     let found = match last {
@@ -55,19 +56,20 @@ impl Store {
 }
 
 impl Access<'_> {
-    /// Brings keys into the processor's caches; see [`Store::warm`].
+    /// Prefetches keys into the processor's caches; see [`Store::warm`].
     #[inline]
     pub fn warm(&self, database: usize, keys: &[&[u8]]) {
         self.store.warm(database, keys);
     }
 
-    /// Brings elements of collections into the processor's caches; see [`Store::warm_elements`].
+    /// Prefetches elements of collections into the processor's caches; see
+    /// [`Store::warm_elements`].
     #[inline]
     pub fn warm_elements(&self, database: usize, elements: &[(&[u8], &[u8])]) {
         self.store.warm_elements(database, elements);
     }
 
-    /// Brings the next of many keys into the processor's caches; see [`Store::warm_ahead`].
+    /// Prefetches the next of many keys into the processor's caches; see [`Store::warm_ahead`].
     #[inline(always)]
     pub fn warm_ahead(&self, database: usize, keys: &[Key<'_>], position: usize) {
         self.store.warm_ahead(database, keys, position);

@@ -1,6 +1,7 @@
-//! How RDB writes lengths and strings, and the integers in few bytes that its structures hold.
+//! The encodings that RDB uses for lengths, strings, and the short integers in its structures.
 
-// The two upper bits of a length's first byte, and the special encodings below the fourth of them.
+// The values of the two high bits in the first byte of a length. A first byte with both bits set is
+// a special encoding.
 pub(super) const LENGTH_6: u8 = 0 << 6;
 pub(super) const LENGTH_14: u8 = 1 << 6;
 pub(super) const LENGTH_32: u8 = 0x80;
@@ -11,7 +12,7 @@ pub(super) const INTEGER_16: u8 = 1;
 pub(super) const INTEGER_32: u8 = 2;
 pub(super) const LZF: u8 = 3;
 
-/// The integer in a few bytes, little-endian, at most eight.
+/// Decodes a signed little-endian integer of at most eight bytes.
 pub(crate) fn signed(bytes: &[u8]) -> i64 {
     let mut word = [0; 8];
     word[..bytes.len()].copy_from_slice(bytes);

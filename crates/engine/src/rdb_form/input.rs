@@ -1,5 +1,5 @@
-//! Reading values in RDB form, which are hostile until proven otherwise: every length is checked before memory is
-//! taken for it.
+//! Reading values in the RDB format. Payloads are untrusted, so every length is checked before
+//! memory is allocated for it.
 
 use std::borrow::Cow;
 
@@ -10,14 +10,14 @@ use super::form::{
 use super::{listpack, lzf, ziplist};
 use crate::structures::ranges::Ranges;
 
-/// Bytes that the items of one payload may have in all.
+/// The maximum total size in bytes of all items of one payload.
 const ITEMS_MAX: usize = 2 << 30;
 
-/// What is left of a payload. What cannot be read is none.
+/// The unread rest of a payload. All methods return `None` for malformed input.
 #[derive(Debug)]
 pub(crate) struct Input<'p> {
     rest: &'p [u8],
-    /// The longest string.
+    /// The maximum length of a string in bytes.
     limit: usize,
 }
 
@@ -26,28 +26,29 @@ impl<'p> Input<'p> {
         Input { rest, limit }
     }
 
-    /// So many bytes as they are.
+    /// Reads `N` raw bytes.
     pub(crate) fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (bytes, rest) = self.rest.split_first_chunk()?;
         self.rest = rest;
         Some(*bytes)
     }
 
-    /// A length.
+    /// Reads a length.
     pub(crate) fn length(&mut self) -> Option<usize> {
         let (length, rest) = length(self.rest)?;
         self.rest = rest;
         Some(length)
     }
 
-    /// A string, where it is or as what it stands for.
+    /// Reads a string. It is borrowed from the payload unless it is stored as an integer or
+    /// compressed.
     pub(crate) fn string(&mut self) -> Option<Cow<'p, [u8]>> {
         let (string, rest) = string(self.rest, self.limit)?;
         self.rest = rest;
         Some(string)
     }
 
-    /// So many strings. Each takes a byte at least, so that a false number ends early.
+    /// Reads `count` strings. Each string takes at least one byte, so a false `count` fails early.
     pub(crate) fn strings(&mut self, count: usize, out: &mut Ranges) -> Option<()> {
         let mut size = 0_usize;
         for _ in 0..count {
@@ -61,18 +62,18 @@ impl<'p> Input<'p> {
         Some(())
     }
 
-    /// The texts of a listpack.
+    /// Reads the items of a listpack.
     pub(crate) fn listpack(&mut self, out: &mut Ranges) -> Option<()> {
         listpack::read(&self.string()?, out)
     }
 
-    /// The texts of a ziplist.
+    /// Reads the items of a ziplist.
     pub(crate) fn ziplist(&mut self, out: &mut Ranges) -> Option<()> {
         ziplist::read(&self.string()?, out)
     }
 }
 
-/// A string of at most `limit` bytes, and what is behind it.
+/// Reads a string of at most `limit` bytes. Returns it with the rest of the input.
 fn string(bytes: &[u8], limit: usize) -> Option<(Cow<'_, [u8]>, &[u8])> {
     let (first, rest) = bytes.split_first()?;
     if first & SPECIAL != SPECIAL {
@@ -99,7 +100,7 @@ fn string(bytes: &[u8], limit: usize) -> Option<(Cow<'_, [u8]>, &[u8])> {
     Some((signed(number).to_string().into_bytes().into(), rest))
 }
 
-/// A plain length and what is behind it.
+/// Reads a plain length. Returns it with the rest of the input.
 fn length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let (&first, rest) = bytes.split_first()?;
     let (length, rest) = match first {

@@ -1,16 +1,16 @@
-//! Libraries of functions, as FUNCTION DUMP gives them and FUNCTION RESTORE takes them: the text of each behind a byte of
-//! its own, and the footer of any payload.
+//! Function libraries, as FUNCTION DUMP returns them and FUNCTION RESTORE accepts them: the text of
+//! each library after a marker byte, and the same footer as in other payloads.
 
 use super::input::Input;
 use super::output::Output;
 use super::payload::{seal, verify};
 
-/// In front of the text of a library, since Redis 7.0.
+/// The marker byte of a library since Redis 7.0.
 const LIBRARY: u8 = 245;
-/// In front of one of a Redis that was never released.
+/// The marker byte of a library in prereleases of Redis 7.0.
 const LIBRARY_OF_OLD: u8 = 246;
 
-/// The payload of libraries. O(bytes).
+/// Returns the payload for libraries with the given texts. O(bytes).
 pub fn dump_libraries<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Vec<u8> {
     let mut out = Output::default();
     for text in texts {
@@ -20,10 +20,10 @@ pub fn dump_libraries<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Vec<u8> {
     seal(out.into_bytes())
 }
 
-/// The texts of the libraries in a payload, none longer than `limit`.
+/// Returns the texts of the libraries in a payload. Each may have at most `limit` bytes.
 ///
 /// # Errors
-/// Redis' reply.
+/// Returns the error reply of Redis if the payload is invalid.
 pub fn restore_libraries(payload: &[u8], limit: usize) -> Result<Vec<Vec<u8>>, &'static str> {
     let body = verify(payload).map_err(|why| why.message())?;
     let mut input = Input::new(body, limit);
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_dumped_is_restored_and_damage_is_noticed() {
+    fn dumped_libraries_are_restored_and_damage_is_detected() {
         let texts: [&[u8]; 3] = [b"#!lua name=a\nreturn 1", b"", &[b'x'; 1000]];
         let payload = dump_libraries(texts.iter().copied());
         let restored = restore_libraries(&payload, 1 << 20).expect("a sound payload");

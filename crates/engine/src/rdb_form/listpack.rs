@@ -1,11 +1,11 @@
-//! Listpacks, in which Redis 7.0 keeps small collections.
+//! Listpacks, the form of small collections in Redis 7.0.
 //!
 //! ```text
 //! bytes in all (4) | elements (2) | encoding and data, length of both, backwards (1 to 5) | ... | 0xff
 //! ```
 //!
-//! The length behind each element lets Redis walk backwards. Numbers are little-endian; texts that are integers are
-//! kept as such.
+//! The length after each element allows Redis to iterate backwards. Numbers are little-endian, and
+//! texts that are integers are stored as integers.
 
 use undercroft_numbers::parse_integer;
 
@@ -13,9 +13,10 @@ use crate::structures::ranges::Ranges;
 
 const HEADER: usize = 6;
 const END: u8 = 0xff;
-/// More elements than this are counted only by walking.
+/// The maximum of the element count in the header. With more elements, they can only be counted by
+/// walking.
 const COUNT_MAX: usize = 0xffff;
-/// Longest text of an integer.
+/// The maximum length of an integer's decimal text.
 const DIGITS_MAX: usize = 20;
 
 const TEXT_32: u8 = 0xf0;
@@ -24,7 +25,7 @@ const INTEGER_24: u8 = 0xf2;
 const INTEGER_32: u8 = 0xf3;
 const INTEGER_64: u8 = 0xf4;
 
-/// The listpack of these texts.
+/// Returns a listpack with the given texts.
 pub(super) fn write<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Vec<u8> {
     let mut out = vec![0; HEADER];
     let mut count = 0;
@@ -79,8 +80,8 @@ fn write_element(text: &[u8], out: &mut Vec<u8>) {
     out.extend(text);
 }
 
-/// The length of an element in groups of seven bits, the highest first; all but the first byte have their eighth bit
-/// set.
+/// Appends the length of an element in groups of seven bits, from the highest to the lowest. All
+/// bytes except the first have their eighth bit set.
 fn write_back(length: usize, out: &mut Vec<u8>) {
     let groups = back_length(length);
     for group in (0..groups).rev() {
@@ -93,7 +94,8 @@ fn write_back(length: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// What is behind the length of an element, as [`write_back`] writes it.
+/// Checks the length after an element, in the form that [`write_back`] writes. Returns the bytes
+/// after it.
 fn read_back(length: usize, bytes: &[u8]) -> Option<&[u8]> {
     let groups = back_length(length);
     let (back, rest) = bytes.split_at_checked(groups)?;
@@ -114,7 +116,8 @@ fn back_length(length: usize) -> usize {
     }
 }
 
-/// Appends the elements of a listpack, if it is sound from end to end.
+/// Appends the elements of a listpack to `out`. Returns `None` unless the entire listpack is
+/// well-formed.
 pub(super) fn read(bytes: &[u8], out: &mut Ranges) -> Option<()> {
     let (header, mut rest) = bytes.split_first_chunk::<HEADER>()?;
     let [a, b, c, d, low, high] = *header;
@@ -186,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn every_encoding_comes_back() {
+    fn every_listpack_encoding_round_trips() {
         let lengths = [
             0, 1, 63, 64, 127, 4095, 4096, 16_381, 16_382, 70_000, 2_097_149,
         ];
@@ -209,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_refused() {
+    fn damaged_listpacks_are_refused() {
         let sound = write([&b"text"[..], b"12345", b"-7"].into_iter());
         for length in 0..sound.len() {
             assert_eq!(read(&sound[..length], &mut Ranges::new()), None, "{length}");
@@ -222,7 +225,7 @@ mod tests {
                 bytes[place] = random.u8(..);
             }
             let mut out = Ranges::new();
-            // A payload that is taken all the same is whole.
+            // A damaged listpack may still be valid, but then its items must have a plausible size.
             if read(&bytes, &mut out).is_some() {
                 let size: usize = out.iter().map(<[u8]>::len).sum();
                 assert!(size <= bytes.len() * 20);

@@ -1,27 +1,29 @@
-//! LZF, the compression inside Redis' DUMP payloads.
+//! LZF, the compression in DUMP payloads of Redis.
 //!
-//! The stream is a row of instructions. A byte below 32 says that so many bytes plus one follow literally. Any
-//! other byte is a copy from what was already written: its upper three bits are the length less two (seven: the
-//! next byte is added), its lower five bits and the byte behind are the distance less one.
+//! A stream is a sequence of instructions. A byte below 32 is followed by that many literal bytes
+//! plus one. Any other byte copies bytes that were already written. Its three high bits are the
+//! length minus two, and if they are all set, the next byte is added to the length. Its five low
+//! bits and the following byte are the distance minus one.
 
 use std::cell::Cell;
 
 use undercroft_memory::ThreadCached;
 
-/// The longest run of literal bytes in one instruction.
+/// The maximum number of literal bytes in one instruction.
 const LONGEST_LITERAL: usize = 32;
-/// The furthest a copy may reach back.
+/// The maximum distance of a copy in bytes.
 const FURTHEST: usize = 1 << 13;
-/// The longest copy.
+/// The maximum length of a copy in bytes.
 const LONGEST_COPY: usize = (1 << 8) + (1 << 3);
-/// The most bytes one byte of a stream can stand for: three bytes make the longest copy.
+/// The maximum number of output bytes per byte of a stream: the longest copy takes three bytes.
 const HIGHEST_RATIO: usize = LONGEST_COPY / 3;
 const TABLE_BITS: u32 = 16;
 
-/// Compresses `data` to at most `limit` bytes, or says `None` where that does not succeed.
+/// Compresses `data` to at most `limit` bytes. Returns `None` if it does not fit.
 ///
-/// It finds the matches liblzf finds in the form Redis builds it, so the output is Redis' own. O(n) time; each thread
-/// that compresses keeps a table of 256 KiB.
+/// The compressor finds the same matches as liblzf in the configuration that Redis builds, so the
+/// output is identical to that of Redis. O(n) time. Each thread that compresses keeps a table of
+/// 256 KiB.
 pub(super) fn compress(data: &[u8], limit: usize) -> Option<Vec<u8>> {
     thread_local! {
         static POSITIONS: Cell<Positions> = Cell::default();
@@ -34,19 +36,22 @@ pub(super) fn compress(data: &[u8], limit: usize) -> Option<Vec<u8>> {
     compressed
 }
 
-/// Where each hash was met last. The table is not cleared for each of many short strings: positions are counted on from
-/// one to the next, and those before the string's first say nothing.
+/// The last position of each hash. Clearing the table for many short strings would be slow, so
+/// positions keep counting up from string to string, and positions before the current string are
+/// ignored.
 #[derive(Default)]
 struct Positions {
     table: Vec<u32>,
-    /// What is added to a position of this string; its first one is this and one more, as zero says none.
+    /// The offset added to positions in the current string. The first position is stored as `base +
+    /// 1`, because 0 means none.
     base: u32,
-    /// The base of the next string.
+    /// The base for the next string.
     next: u32,
 }
 
 impl Positions {
-    /// Begins with a string of so many bytes, whose positions must have 32 bits, as liblzf's.
+    /// Starts a string of `length` bytes. Returns `None` if its positions do not fit in 32 bits, as
+    /// in liblzf.
     fn begin(&mut self, length: usize) -> Option<()> {
         let length = u32::try_from(length).ok()?.checked_add(1)?;
         self.base = self.next;
@@ -61,7 +66,7 @@ impl Positions {
         Some(())
     }
 
-    /// The position with a hash, plus one; zero where there is none.
+    /// Returns the position with a hash plus one, or 0 if there is none.
     fn get(&self, hash: usize) -> usize {
         self.table[hash].saturating_sub(self.base) as usize
     }
@@ -80,10 +85,11 @@ fn compress_with(positions: &mut Positions, data: &[u8], limit: usize) -> Option
         let hash = slot(&data[at..]);
         let previous = positions.get(hash);
         positions.set(hash, at);
-        // Position zero never serves as a source, as in liblzf.
+        // As in liblzf, position 0 is never the source of a copy.
         let source = previous.wrapping_sub(1);
         if previous < 2 || at - source > FURTHEST || data[source..source + 3] != data[at..at + 3] {
-            // liblzf reserves a run's length byte as soon as the run begins, and stops short of the limit.
+            // liblzf reserves the length byte of a run when the run starts, so it stops short of
+            // the limit.
             if out.len() + (at - literal) + 1 >= limit {
                 return None;
             }
@@ -115,7 +121,7 @@ fn compress_with(positions: &mut Positions, data: &[u8], limit: usize) -> Option
         if at + 2 >= end {
             break;
         }
-        // The last two positions inside the match may serve later ones.
+        // Record the last two positions inside the match, which later matches may use.
         for position in [at - 2, at - 1] {
             positions.set(slot(&data[position..]), position);
         }
@@ -129,17 +135,19 @@ fn compress_with(positions: &mut Positions, data: &[u8], limit: usize) -> Option
     Some(out)
 }
 
-/// The hash liblzf takes of the next three bytes in its faster form.
+/// Returns liblzf's hash of the next three bytes, as computed in its faster variant.
 fn slot(data: &[u8]) -> usize {
     let word = u32::from(data[0]) << 16 | u32::from(data[1]) << 8 | u32::from(data[2]);
     let mixed = (word >> (24 - TABLE_BITS)).wrapping_sub(word.wrapping_mul(5));
     (mixed & ((1 << TABLE_BITS) - 1)) as usize
 }
 
-/// How many bytes from the start agree, of which three are known to.
+/// Returns the number of equal bytes at the start of `source` and `target`. The first three are
+/// known to be equal.
 ///
-/// liblzf compares sixteen bytes without looking at the limit where there are that many, so a limit of 17 or 18
-/// is not kept. It does not pass the data's end: `most` is two less than what is left.
+/// If possible, liblzf compares sixteen bytes without looking at the limit, so it exceeds a limit
+/// of 17 or 18. It never reads past the end of the data: `most` is two less than the number of
+/// remaining bytes.
 fn copy_length(source: &[u8], target: &[u8], most: usize) -> usize {
     let most = most.max(if most > 16 { 19 } else { 3 });
     let same = source
@@ -152,7 +160,7 @@ fn copy_length(source: &[u8], target: &[u8], most: usize) -> usize {
     3 + same
 }
 
-/// Writes one literal run, of at most [`LONGEST_LITERAL`] bytes.
+/// Writes one run of at most [`LONGEST_LITERAL`] literal bytes.
 fn flush(out: &mut Vec<u8>, run: &[u8]) {
     if let Some(last) = run.len().checked_sub(1) {
         out.push(last as u8);
@@ -160,9 +168,11 @@ fn flush(out: &mut Vec<u8>, run: &[u8]) {
     }
 }
 
-/// Undoes [`compress`]; the result must have exactly `length` bytes. `None` for anything malformed.
+/// Reverses [`compress`]. Returns `None` if the stream is malformed or does not decompress to
+/// exactly `length` bytes.
 ///
-/// Safe on hostile input: no more is allocated than the stream could stand for.
+/// Safe on untrusted input: a `length` that the stream cannot produce is refused before memory is
+/// allocated.
 pub(super) fn decompress(stream: &[u8], length: usize) -> Option<Vec<u8>> {
     if length.div_ceil(HIGHEST_RATIO) > stream.len() {
         return None;
@@ -187,7 +197,7 @@ pub(super) fn decompress(stream: &[u8], length: usize) -> Option<Vec<u8>> {
             if out.len() + count > length {
                 return None;
             }
-            // A copy may overlap what it writes, so it goes byte by byte.
+            // A copy may overlap its own output, so copy byte by byte.
             for position in start..start + count {
                 out.push(out[position]);
             }
@@ -205,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn compressed_data_comes_back() {
+    fn compressed_data_round_trips() {
         let seed = fastrand::u64(..);
         println!("seed {seed}");
         let mut random = fastrand::Rng::with_seed(seed);
@@ -224,8 +234,8 @@ mod tests {
     }
 
     #[test]
-    fn a_long_row_of_one_byte_is_looked_at_once() {
-        // In quadratic time this would take hours.
+    fn repeated_bytes_compress_in_linear_time() {
+        // Quadratic time would take hours here.
         let zeros = vec![0; 64 << 20];
         let stream = compress(&zeros, zeros.len()).expect("it is shorter");
         assert!(stream.len() < zeros.len() / LONGEST_COPY * 4);
@@ -233,11 +243,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_compressed_before_does_not_matter() {
+    fn earlier_strings_do_not_affect_the_compressed_output() {
         let mut random = fastrand::Rng::with_seed(3);
         let mut used = Positions::default();
         for round in 0..200 {
-            // Now and then positions end with their 32 bits.
+            // Force positions to overflow their 32 bits from time to time.
             if round % 50 == 49 {
                 used.next = u32::MAX - 700;
             }

@@ -1,21 +1,23 @@
-//! Values in RDB form, as DUMP gives them and RESTORE takes them: a value, the RDB version, a checksum. Each type of value
-//! knows its own forms; here is what they have in common. Types and `keyspace/dump` use it.
+//! Values in the RDB format, as DUMP returns them and RESTORE accepts them: a value, the RDB
+//! version and a checksum. Each value type implements its own forms, and this module contains the
+//! common parts. The types and `keyspace/dump` use it.
 //!
 //! ```text
 //! type (1) | value | RDB version (2, little-endian) | CRC-64 of all before (8, little-endian)
 //! ```
 //!
-//! A string value is a length and that many bytes, an integer of one, two or four bytes, or an LZF stream. A collection
-//! is a number of such strings, or one string that is a structure of Redis' memory.
+//! A string is stored as a length with that many bytes, as an integer of one, two or four bytes, or
+//! as an LZF stream. A collection is either a number of such strings, or a single string with the
+//! memory image of a Redis structure.
 //!
-//! - `form`: how lengths, strings and integers are written.
+//! - `form`: the encodings of lengths, strings and integers.
 //! - `input`: reading values.
-//! - `libraries`: libraries of functions.
-//! - `listpack`: listpacks, in which Redis 7.0 keeps small collections.
+//! - `libraries`: function libraries.
+//! - `listpack`: listpacks, the form of small collections in Redis 7.0.
 //! - `lzf`: the compression of strings.
 //! - `output`: writing values.
 //! - `payload`: the footer of a payload.
-//! - `ziplist`: ziplists, in which Redis before 7.0 kept small collections: read only.
+//! - `ziplist`: ziplists, the form of small collections before Redis 7.0, for reading only.
 
 pub(crate) mod form;
 mod input;

@@ -1,4 +1,4 @@
-//! Writing values in RDB form: lengths, strings, numbers.
+//! Writing values in the RDB format: lengths, strings, numbers.
 
 use undercroft_numbers::parse_integer;
 
@@ -8,44 +8,44 @@ use super::form::{
 use super::{listpack, lzf};
 use crate::structures::ranges::Ranges;
 
-/// Strings up to here are not worth compressing.
+/// The string length in bytes up to which compression is not worthwhile.
 const LONGEST_UNCOMPRESSED: usize = 20;
-/// Strings up to here may hold a number that fits 32 bits.
+/// The string length in bytes up to which a string may be a 32-bit integer.
 const LONGEST_INTEGER: usize = 11;
 
-/// A value as it is written.
+/// A buffer for an encoded value.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     bytes: Vec<u8>,
 }
 
 impl Output {
-    /// What was written.
+    /// Returns the encoded bytes.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// The byte that says in which form the value comes.
+    /// Writes the byte that identifies the form of the value.
     pub(crate) fn kind(&mut self, kind: u8) {
         self.bytes.push(kind);
     }
 
-    /// Bytes as they are.
+    /// Writes raw bytes.
     pub(crate) fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// All strings, one after the other.
+    /// Writes all strings in order.
     pub(crate) fn strings(&mut self, items: &Ranges) {
         items.iter().for_each(|item| self.string(item));
     }
 
-    /// These texts as a listpack, which is a string.
+    /// Writes `texts` as a listpack, which is stored as a string.
     pub(crate) fn listpack<'t>(&mut self, texts: impl Iterator<Item = &'t [u8]>) {
         self.string(&listpack::write(texts));
     }
 
-    /// A string: as an integer or compressed where Redis would write it so.
+    /// Writes a string, as an integer or compressed in the same cases as Redis.
     pub(crate) fn string(&mut self, value: &[u8]) {
         let short = value.len() <= LONGEST_INTEGER;
         let number = if short { parse_integer(value) } else { None };
@@ -53,7 +53,7 @@ impl Output {
             return self.integer(number);
         }
         let long = value.len() > LONGEST_UNCOMPRESSED;
-        // Not worth it unless four bytes are saved.
+        // Compress only if it saves at least four bytes.
         if let Some(stream) = long
             .then(|| lzf::compress(value, value.len() - 4))
             .flatten()
@@ -81,7 +81,7 @@ impl Output {
         }
     }
 
-    /// A length, in as few bytes as it takes.
+    /// Writes a length in as few bytes as possible.
     pub(crate) fn length(&mut self, length: usize) {
         if length < 1 << 6 {
             self.bytes.push(LENGTH_6 | length as u8);

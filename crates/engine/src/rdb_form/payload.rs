@@ -1,25 +1,25 @@
-//! The footer of a payload: RDB version and checksum.
+//! The footer of a payload: the RDB version and the checksum.
 
 use crc::{CRC_64_REDIS, Crc, Table};
 
-/// The RDB version of Redis 7.0: written, and the newest that is read.
+/// The RDB version of Redis 7.0. It is written to payloads, and newer versions are refused.
 const RDB_VERSION: u16 = 10;
-/// Behind the value: version and checksum.
+/// The size in bytes of the footer: version and checksum.
 const FOOTER: usize = 10;
 
 static CHECKSUM: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 
-/// Why a payload is refused.
+/// The reason for refusing a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreError {
-    /// Too short, of a newer version, or damaged.
+    /// The payload is too short, damaged, or has a newer RDB version.
     VersionOrChecksum,
-    /// Not a value this store can hold.
+    /// The payload is not a value that the store supports.
     BadFormat,
 }
 
 impl RestoreError {
-    /// Redis' reply.
+    /// Returns the error reply of Redis.
     pub fn message(self) -> &'static str {
         match self {
             RestoreError::VersionOrChecksum => "ERR DUMP payload version or checksum are wrong",
@@ -28,7 +28,7 @@ impl RestoreError {
     }
 }
 
-/// Adds version and checksum.
+/// Appends the version and the checksum.
 pub(crate) fn seal(mut payload: Vec<u8>) -> Vec<u8> {
     payload.extend(RDB_VERSION.to_le_bytes());
     let checksum = CHECKSUM.checksum(&payload);
@@ -36,7 +36,7 @@ pub(crate) fn seal(mut payload: Vec<u8>) -> Vec<u8> {
     payload
 }
 
-/// Checks version and checksum; the payload without them.
+/// Checks the version and the checksum. Returns the payload without the footer.
 pub(crate) fn verify(payload: &[u8]) -> Result<&[u8], RestoreError> {
     let wrong = RestoreError::VersionOrChecksum;
     let (body, footer) = payload

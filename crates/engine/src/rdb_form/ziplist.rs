@@ -1,4 +1,4 @@
-//! Ziplists, in which Redis before 7.0 kept small collections: read only.
+//! Ziplists, the form of small collections before Redis 7.0. They are only read.
 //!
 //! ```text
 //! bytes in all (4) | offset of the last entry (4) | entries (2) | length of the entry before (1 or 5), encoding, data | ... | 0xff
@@ -8,12 +8,14 @@ use crate::structures::ranges::Ranges;
 
 const HEADER: usize = 10;
 const END: u8 = 0xff;
-/// More entries than this are counted only by walking.
+/// The maximum of the entry count in the header. With more entries, they can only be counted by
+/// walking.
 const COUNT_MAX: usize = 0xffff;
-/// The length of the entry before is in the next four bytes.
+/// The marker for a length of the previous entry that is stored in the next four bytes.
 const LONG_BEFORE: u8 = 0xfe;
 
-/// Appends the entries of a ziplist, if it is sound from end to end.
+/// Appends the entries of a ziplist to `out`. Returns `None` unless the entire ziplist is
+/// well-formed.
 pub(super) fn read(bytes: &[u8], out: &mut Ranges) -> Option<()> {
     let (header, mut rest) = bytes.split_first_chunk::<HEADER>()?;
     let word = |at: usize| {
@@ -42,7 +44,7 @@ pub(super) fn read(bytes: &[u8], out: &mut Ranges) -> Option<()> {
     sound.then_some(())
 }
 
-/// The length of the entry before.
+/// Reads the length of the previous entry. Returns it with the rest of the input.
 fn read_before(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let (&first, rest) = bytes.split_first()?;
     match first {
@@ -94,8 +96,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_read() {
-        // The example of Redis' own description: "2" and "5", then a text.
+    fn ziplist_entries_are_read() {
+        // The example from the description of ziplists in Redis: "2" and "5", followed by a text.
         let bytes = b"\x15\0\0\0\x0e\0\0\0\x03\0\0\xf3\x02\xf6\x02\x05Hello\xff";
         let mut bytes = bytes.to_vec();
         bytes[0] = bytes.len() as u8;

@@ -1,7 +1,7 @@
-//! Dictionaries of collections made whole (W10): what the elements will take is
-//! known before the first is made, so that their blocks come many at a time
-//! ([`Stock`]), and each bucket of the table is written once. No element has an
-//! entry of its own in the log, and none is searched for in the store.
+//! Building the complete dictionary of a collection at once (W10). The sizes of all elements are
+//! known before the first is created, so their blocks are allocated in batches ([`Stock`]), and
+//! each bucket of the table is written once. Elements need no undo log entries and no free-block
+//! searches of their own.
 
 use std::convert::Infallible;
 
@@ -18,7 +18,7 @@ use crate::structures::prefetch::TOGETHER;
 use crate::structures::ranges::Ranges;
 use crate::structures::roots::{ARENA, BITS, ELEMENTS_WORDS, KEYS, TABLE};
 
-/// An element to be made.
+/// An element to create.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part<'p> {
     pub(crate) key: &'p [u8],
@@ -33,8 +33,8 @@ impl<'p> Part<'p> {
     }
 }
 
-/// Keys that differ, in the order in which a dictionary of them has its buckets, and without values: what makes it then
-/// reads and writes from one end to the other.
+/// Sorts distinct keys into the bucket order of a dictionary that contains them. Building the
+/// dictionary then reads and writes memory sequentially.
 pub(crate) fn in_order_of_buckets(secret: [u64; 2], keys: &Ranges) -> Ranges {
     let buckets = 1_u64 << bits_for::<Elements>(keys.len() as u64);
     let mut order: Vec<(u64, u32)> = keys
@@ -50,30 +50,31 @@ pub(crate) fn in_order_of_buckets(secret: [u64; 2], keys: &Ranges) -> Ranges {
     sorted
 }
 
-/// Keys that differ as elements without values.
+/// Converts distinct keys to elements without values.
 pub(crate) fn parts_of(secret: [u64; 2], keys: &Ranges) -> Vec<Part<'_>> {
     let part = |key| Part::new(secret, key, Value::Text(b""));
     keys.iter().map(part).collect()
 }
 
-/// An element that was made, with the hash of its key.
+/// The hash and the offset of an element that was created.
 pub(crate) type Placed = (u64, Offset);
 
-/// The elements of a collection to be, each key once, in the order in which
-/// the keys came. In this process' own memory.
+/// The elements of a planned collection, in process memory. Each key occurs once, in order of first
+/// insertion.
 pub(crate) struct Draft<'d> {
     secret: [u64; 2],
     parts: Vec<Part<'d>>,
-    /// By hash, the index of a part plus 1, with the bits of the hash that [`MARK`] has above it; 0 is empty. At most
-    /// half are used.
+    /// A hash table that maps a key to the index of its part plus 1, with the [`MARK`] bits of the
+    /// hash above the index. 0 is an empty place. At most half of the places are used.
     places: Vec<u64>,
 }
 
-/// The bits of a place that tell most hashes apart before any part is looked at.
+/// The hash bits that are stored in a place, which rule out most mismatches without a look at the
+/// part.
 const MARK: u64 = !0 << 40;
 
 impl<'d> Draft<'d> {
-    /// A draft without elements, with room for so many.
+    /// Creates an empty draft with room for `parts` elements.
     pub(crate) fn new(secret: [u64; 2], parts: usize) -> Draft<'d> {
         Draft {
             secret,
@@ -82,7 +83,7 @@ impl<'d> Draft<'d> {
         }
     }
 
-    /// Where a key's index is, or is to be, and the index.
+    /// Returns the place of a key in the hash table, and the index of its part, if it has one.
     fn place(&self, key: &[u8], hash: u64) -> (usize, Option<usize>) {
         let mask = self.places.len() - 1;
         let mut place = hash as usize & mask;
@@ -102,8 +103,9 @@ impl<'d> Draft<'d> {
         }
     }
 
-    /// Lets keys have what `decide` makes of the number of parts, the value that the key has, and what came with it:
-    /// another value, or the same as before.
+    /// Sets the values that `decide` chooses. `decide` receives the number of elements, the key,
+    /// its current value, and the item that came with the key. It returns the new value, or `None`
+    /// to leave the key unchanged.
     pub(crate) fn merge<T: Copy, E>(
         &mut self,
         mut items: impl Iterator<Item = (&'d [u8], T)>,
@@ -118,7 +120,8 @@ impl<'d> Draft<'d> {
             if group.is_empty() {
                 return Ok(());
             }
-            // Each lies somewhere else: all of them are on their way before the first is looked at.
+            // The places are scattered in memory, so prefetch the whole group before looking at the
+            // first key.
             for (hash, ..) in &group {
                 prefetch(&self.places[*hash as usize & (self.places.len() - 1)]);
             }
@@ -144,19 +147,19 @@ impl<'d> Draft<'d> {
         }
     }
 
-    /// Lets keys have values. Returns how many are new.
+    /// Sets the values of keys. Returns the number of new keys.
     pub(crate) fn set_all(&mut self, items: impl Iterator<Item = (&'d [u8], Value<'d>)>) -> u64 {
         let before = self.parts.len();
         let Ok(()) = self.merge(items, |_, _, _, value| Ok::<_, Infallible>(Some(value)));
         (self.parts.len() - before) as u64
     }
 
-    /// Adds keys without values. Returns how many are new.
+    /// Adds keys without values. Returns the number of new keys.
     pub(crate) fn add(&mut self, keys: impl Iterator<Item = &'d [u8]>) -> u64 {
         self.set_all(keys.map(|key| (key, Value::Text(b""))))
     }
 
-    /// Doubles the room for indexes.
+    /// Doubles the hash table.
     #[cold]
     fn spread(&mut self) {
         self.places = vec![0; self.places.len() * 2];
@@ -167,18 +170,18 @@ impl<'d> Draft<'d> {
         }
     }
 
-    /// Whether there is a key.
+    /// Whether the draft contains `key`.
     pub(crate) fn has(&self, key: &Key<'_>) -> bool {
         self.place(key.bytes, key.hash).1.is_some()
     }
 
-    /// The elements.
+    /// Returns the elements in order of insertion.
     pub(crate) fn parts(&self) -> &[Part<'d>] {
         &self.parts
     }
 
-    /// Makes them. Returns the root words of their dictionary, which lies in the
-    /// shard.
+    /// Creates the elements and their dictionary in a shard. Returns the root words of the
+    /// dictionary.
     pub(crate) fn make(
         &self,
         transaction: &mut Transaction<'_>,
@@ -188,7 +191,8 @@ impl<'d> Draft<'d> {
     }
 }
 
-/// Makes elements, whose keys differ, and their dictionary, which lies in the shard. Returns its root words.
+/// Creates elements with distinct keys and their dictionary in a shard. Returns the root words of
+/// the dictionary.
 pub(crate) fn make_in(
     transaction: &mut Transaction<'_>,
     shard: usize,
@@ -198,8 +202,8 @@ pub(crate) fn make_in(
     Ok(make(transaction, pool, parts)?.0)
 }
 
-/// The memory of a collection of these elements in a shard: what outgrows the
-/// shard's slabs gets an arena (H4).
+/// Returns the pool for a collection of these elements in a shard. A collection that is too large
+/// for the shard's slabs gets an arena (H4).
 pub(crate) fn pool_for(
     transaction: &mut Transaction<'_>,
     shard: usize,
@@ -219,8 +223,8 @@ pub(crate) fn pool_for(
     Ok(shard.into())
 }
 
-/// Makes elements, whose keys differ, and their dictionary. Returns its root
-/// words, and what was made in the same order.
+/// Creates elements with distinct keys and their dictionary. Returns the root words of the
+/// dictionary, and the created elements in the order of `parts`.
 pub(crate) fn make(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -240,8 +244,8 @@ pub(crate) fn make(
     finish(transaction, stock, placed)
 }
 
-/// Makes copies of elements of another dictionary, and theirs. Returns its root
-/// words, and what was made in the same order.
+/// Copies elements of another dictionary and builds a dictionary for the copies. Returns its root
+/// words, and the copies in the order of `elements`.
 pub(crate) fn copy(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -279,8 +283,7 @@ fn finish(
     Ok((words, placed))
 }
 
-/// Makes a table of so many buckets, as a binary logarithm, with everything in
-/// its place. Returns where it lies.
+/// Creates a table of 2^`bits` buckets with all elements in it. Returns the offset of the table.
 fn fill_table(
     transaction: &mut Transaction<'_>,
     stock: &mut Stock,
@@ -289,7 +292,7 @@ fn fill_table(
 ) -> Result<Offset, Error> {
     let buckets = 1_usize << bits;
     let bucket_of = |hash: u64| hash as usize & (buckets - 1);
-    // Sorted by bucket: where each begins, then what lies there.
+    // Counting sort by bucket: first the start of each bucket, then the sorted elements.
     let mut starts = vec![0; buckets + 1];
     for (hash, _) in placed {
         starts[bucket_of(*hash)] += 1;
@@ -297,7 +300,7 @@ fn fill_table(
     let mut end = 0;
     for start in &mut starts {
         let count: usize = *start;
-        // A bucket holds 7, and all but the last of a chain 6.
+        // The last bucket of a chain holds seven entries, every other bucket six.
         let chained = count.saturating_sub(SLOTS).div_ceil(SLOTS - 1);
         stock.expect_many(BUCKET, chained as u64);
         end += count;
@@ -317,7 +320,7 @@ fn fill_table(
     Ok(table)
 }
 
-/// Fills a bucket, and those that it is chained to.
+/// Fills a bucket and its overflow buckets.
 fn fill_chain(
     transaction: &mut Transaction<'_>,
     stock: &mut Stock,
@@ -351,7 +354,7 @@ fn fill_chain(
     }
 }
 
-/// Root words of a copy of a dictionary in another pool. O(elements).
+/// Copies a dictionary to another pool and returns the root words of the copy. O(elements).
 pub(crate) fn copy_of(
     transaction: &mut Transaction<'_>,
     from: Elements,
@@ -367,11 +370,10 @@ pub(crate) fn copy_of(
 }
 
 impl Elements {
-    /// Moves the collection to an arena where it has outgrown its shard's slabs:
-    /// then it can go to another shard, and be freed, in one step. To be called
-    /// after an element was set, with its length and whether it is new. Looks at
-    /// all elements when their number is a power of two, so that less than
-    /// twice as much as [`OUTGROWN`] is ever moved.
+    /// Moves the collection to an arena if it has outgrown its shard's slabs. A collection in an
+    /// arena can move to another shard, and be freed, in one step. Call this after setting an
+    /// element, with its length and whether it is new. The total size is measured when the number
+    /// of elements is a power of two, so at most twice [`OUTGROWN`] bytes are moved.
     pub(crate) fn settle(
         self,
         transaction: &mut Transaction<'_>,
@@ -399,7 +401,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_draft_is_a_map_that_keeps_the_order() {
+    fn draft_is_a_map_in_insertion_order() {
         let keys: Vec<Vec<u8>> = (0..3000_u32)
             .map(|n| (n % 1777).to_string().into_bytes())
             .collect();
@@ -407,7 +409,7 @@ mod tests {
             let mut draft = Draft::new([1, 2], room);
             let mut model = BTreeMap::new();
             let numbered = || (0_i64..).zip(&keys).map(|(number, key)| (&key[..], number));
-            // What has a value that is dividable by three keeps it.
+            // Keys whose value is divisible by three keep that value.
             let merged = draft.merge(numbered(), |parts, key, had, number| {
                 let had = had.map(number_of);
                 assert_eq!((parts, had), (model.len(), model.get(key).copied()));
@@ -434,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_in_the_order_of_their_buckets() {
+    fn keys_are_sorted_by_bucket() {
         let secret = [3, 4];
         let mut keys = Ranges::new();
         (0..1000_u32).for_each(|n| keys.push(n.to_string().as_bytes()));

@@ -1,4 +1,4 @@
-//! The structural check of dictionaries, of keys and of the elements of collections.
+//! The structural check of dictionaries, both of keys and of the elements of collections.
 
 use undercroft_memory::{Offset, Report, View};
 
@@ -9,31 +9,30 @@ use crate::structures::elements::Elements;
 use crate::structures::key::hash;
 use crate::structures::roots::{KEYS, NEXT_TABLE};
 
-/// One walk over a shard's structures.
+/// The state of one walk over the structures of a shard.
 pub(crate) struct Check<'w> {
     pub(crate) view: &'w View<'w>,
     pub(crate) shard: usize,
-    /// To be called with each block.
+    /// The callback for each reachable block.
     pub(crate) reach: &'w mut dyn FnMut(Offset),
     pub(crate) report: &'w mut Report,
-    /// The secret of the hashes.
+    /// The secret of the store's hash function.
     pub(crate) secret: [u64; 2],
 }
 
-/// Checks an item of a dictionary, which must lie in this bucket of this table, where one is given. Adds it to the counts
-/// of the items and of those that expire.
+/// Checks one item of a dictionary. If a table and a bucket are given, the item must belong in that
+/// bucket. The item is added to the counts of all items and of items that expire.
 pub(crate) type Item<'i> = dyn FnMut(&mut Check<'_>, Offset, Option<(Table, Offset)>, &mut [u64; 2]) -> Result<(), Error>
     + 'i;
 
 impl Check<'_> {
-    /// Notes something that is wrong.
+    /// Records a problem in the report.
     pub(crate) fn problem(&mut self, text: impl FnOnce() -> String) {
         let shard = self.shard;
         self.report.problem(|| format!("shard {shard}: {}", text()));
     }
 
-    /// Walks a dictionary. Returns how many keys it has, and how many of them
-    /// expire.
+    /// Checks a dictionary. Returns the number of its keys, and how many of them have an expiry.
     pub(crate) fn dictionary<D: Dictionary>(
         &mut self,
         root: D,
@@ -78,8 +77,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Walks the buckets of a table. With `homes`, each entry must lie in its
-    /// key's home bucket.
+    /// Checks the buckets of a table, starting at bucket `first`. With `homes`, each entry must be
+    /// in the home bucket of its key.
     pub(crate) fn table(
         &mut self,
         item: &mut Item<'_>,
@@ -123,13 +122,13 @@ impl Check<'_> {
         }
     }
 
-    /// Walks the dictionary of a large collection.
+    /// Checks the dictionary of a large collection.
     pub(crate) fn elements(&mut self, elements: Elements, name: &str) {
         self.dictionary(elements, &mut element, &|| name.to_owned());
     }
 }
 
-/// Checks an element of a collection, as [`Item`].
+/// Checks an element of a collection. This is an [`Item`] callback.
 pub(crate) fn element(
     check: &mut Check<'_>,
     at: Offset,

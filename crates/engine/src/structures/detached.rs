@@ -1,15 +1,15 @@
-//! What is cut off the tree of a list or a stream that has an arena (LTRIM, XTRIM): subtrees that are freed later,
-//! in bounded steps, while the rest lives on.
+//! Parts that LTRIM or XTRIM cuts off the tree of a list or a stream with an arena: subtrees that
+//! are freed later, in bounded steps, while the value lives on.
 //!
-//! They lie in the value's arena, which may go to another shard or to the heap
-//! before they are freed. So they are on a list of their own in the arena, of
-//! blocks that each refer to one; the arena's note leads to the one record of
-//! that list among the dying of its shard, and the record to the arena. Whoever
-//! moves the arena, or buries it, takes the record's task away from it (H4).
+//! The parts are in the value's arena, which may move to another shard or be returned to the heap
+//! before they are freed. They are therefore linked in a separate list inside the arena, with one
+//! block per subtree. The note of the arena refers to a single record in the graveyard of the
+//! shard, and the record refers back to the arena. Code that moves or frees the arena first clears
+//! that record (H4).
 //!
 //! ```text
 //! a part, 32 bytes:
-//! | next one | root | levels | progress |
+//! | next part | root | levels | progress |
 //! ```
 
 use undercroft_memory::{Fault, Offset, Pool, Transaction, View};
@@ -19,14 +19,14 @@ use crate::structures::graveyard::{self, CURSOR, MAIN, PARTS};
 use crate::structures::tree::Subtree;
 
 const PART: u64 = 32;
-/// Where a part's tree is described.
+/// The offset of the tree's description within a part.
 pub(crate) const TREE: u64 = 8;
-/// Where a record says what type the arena's value is: its number, as lists once were the only ones.
+/// The offset of the number of the value's type within a record.
 pub(crate) const TYPE: u64 = MAIN + 8;
-/// The number of lists.
+/// The type number of lists. It is 0 because lists were once the only type with parts.
 pub(crate) const LIST: u64 = 0;
-/// Lets part of a tree in an arena, of a value whose parts have this number, be freed later: behind the first part, which may be the one
-/// that is being freed just now. O(1).
+/// Queues a part of a tree in an arena to be freed later. `number` is the type number of the value.
+/// The new part goes after the first one, which may be in the middle of being freed. O(1).
 pub(crate) fn bury(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -52,7 +52,7 @@ pub(crate) fn bury(
     }
 }
 
-/// Makes a record of parts in the shard of their arena.
+/// Creates the record of parts in the shard of their arena.
 fn take_up(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -64,8 +64,8 @@ fn take_up(
     Ok(transaction.set_arena_note(pool, record)?)
 }
 
-/// Takes the task away from the record of an arena's parts, if there is one.
-/// Returns what they are and the first part, or 0.
+/// Clears the record of an arena's parts, if there is one. Returns the type number of the parts and
+/// the first part, or 0 if there is none.
 fn lay_down(transaction: &mut Transaction<'_>, pool: Pool) -> Result<(u64, Offset), Error> {
     let record = transaction.view().arena_note(pool.arena())?;
     if record == 0 {
@@ -78,7 +78,7 @@ fn lay_down(transaction: &mut Transaction<'_>, pool: Pool) -> Result<(u64, Offse
     Ok((number, first))
 }
 
-/// Gives an arena to another shard, with the parts in it. O(1).
+/// Moves an arena to another shard, including the parts in it. O(1).
 pub(crate) fn transfer_arena(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -92,14 +92,14 @@ pub(crate) fn transfer_arena(
     take_up(transaction, moved, number, first)
 }
 
-/// Frees an arena, with the parts in it. O(1).
+/// Frees an arena, including the parts in it. O(1).
 pub(crate) fn bury_arena(transaction: &mut Transaction<'_>, pool: Pool) -> Result<(), Error> {
     lay_down(transaction, pool)?;
     transaction.bury_arena(pool);
     Ok(())
 }
 
-/// Checks that an arena's note leads back to it.
+/// Checks that the record in the note of an arena refers back to the arena.
 pub(crate) fn check_note(view: &View<'_>, arena: Offset) -> Result<(), Error> {
     let record = view.arena_note(arena)?;
     if record != 0 && view.word(record + MAIN)? != arena {

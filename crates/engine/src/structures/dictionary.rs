@@ -1,4 +1,4 @@
-//! The dictionary: cache-line buckets with one-byte tags and overflow chains.
+//! The dictionary: a hash table of cache-line buckets with one-byte tags and overflow chains.
 //!
 //! ```text
 //! bucket, 64 bytes:
@@ -8,14 +8,12 @@
 //! | slot 6: offset of an entry, or, if chained, of the next bucket |
 //! ```
 //!
-//! A key lies in its home bucket or that bucket's chain and nowhere else. The
-//! table doubles and halves: the other table is zeroed in bounded steps, then
-//! buckets are moved one by one, in order; a key whose bucket has been moved is
-//! looked up in the other table.
+//! A key is always in its home bucket or in that bucket's chain. The table doubles and halves
+//! incrementally: the new table is zeroed in bounded steps, then buckets are moved one by one, in
+//! order. A key whose bucket has been moved is looked up in the new table.
 //!
-//! A database is one dictionary a shard, whose slots refer to entries; a large
-//! collection has one, too, whose slots refer to elements. The code is the same
-//! for both, see [`Dictionary`].
+//! A database has one dictionary per shard, whose slots refer to entries. A large collection has a
+//! dictionary whose slots refer to elements. Both share this code through the [`Dictionary`] trait.
 
 use undercroft_memory::{Fault, Offset, Pool, Roots, Transaction, View};
 
@@ -26,30 +24,30 @@ use crate::structures::roots::{
     BITS, MOVED, NEXT_BITS, NEXT_TABLE, PREPARED, Root, TABLE, TABLE_WORDS,
 };
 
-/// Slots in a bucket.
+/// The number of slots in a bucket.
 pub(crate) const SLOTS: usize = 7;
-/// Bytes of a bucket.
+/// The size of a bucket in bytes.
 pub(crate) const BUCKET: u64 = 64;
-/// The bucket's last slot refers to another bucket.
+/// The flag for a bucket whose last slot refers to the next bucket of its chain.
 pub(crate) const CHAINED: u64 = 1 << 56;
-/// A chain longer than this is a cycle: the longest possible one at the fill
-/// factor is far shorter.
+/// The maximum length of a chain. A longer chain must be a cycle, because the fill factor keeps
+/// valid chains far shorter.
 pub(crate) const CHAIN_MAX: usize = 1 << 16;
-/// Keys of one home bucket up to which [`chained`] counts: more are never there.
+/// The maximum number of keys per home bucket that [`chained`] considers. More keys are practically
+/// impossible.
 const CHAINED_MEAN_MAX: usize = 64;
-/// Binary logarithm of the largest table.
+/// The binary logarithm of the number of buckets in the largest table.
 pub(super) const BITS_MAX: u64 = 40;
 
-/// The two tables of a dictionary, as one look at its root shows them.
+/// The two tables of a dictionary, read from its root at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tables {
     pub(crate) main: Table,
-    /// The other table, where it is in use, and how many buckets of the main
-    /// one have been moved to it.
+    /// The new table, if it is in use, and the number of buckets moved to it from the main table.
     pub(crate) other: Option<(Table, u64)>,
 }
 
-/// A table of buckets.
+/// A table of buckets: its offset and the binary logarithm of its length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table {
     pub(crate) at: Offset,
@@ -64,13 +62,13 @@ impl Table {
 
     #[inline(always)]
     pub(crate) fn bucket(self, index: u64) -> Offset {
-        // What a torn read made of the table is not looked at before the check.
+        // A torn read can make this offset invalid, so it is checked when the bucket is read.
         self.at
             .wrapping_add((index & (self.buckets() - 1)) * BUCKET)
     }
 }
 
-/// Bytes of a dictionary's tables, without the buckets that others are chained to.
+/// Returns the size of a dictionary's tables in bytes, without overflow buckets.
 pub(crate) fn table_bytes<D: Dictionary>(view: &View<'_>, root: D) -> Result<u64, Fault> {
     let Some(tables) = root.tables(view)? else {
         return Ok(0);
@@ -83,11 +81,11 @@ pub(crate) fn table_bytes<D: Dictionary>(view: &View<'_>, root: D) -> Result<u64
         .saturating_mul(BUCKET))
 }
 
-/// About how many buckets are chained to others where there are so many keys:
-/// hashes are keyed, so that keys fall into home buckets as chance has it.
+/// Estimates the number of overflow buckets for `keys` keys. Hashes are keyed, so the keys are
+/// distributed randomly over the home buckets.
 pub(crate) fn chained(tables: &Tables, keys: u64) -> u64 {
     let of = |table: Table, buckets: f64| {
-        // A bucket holds 7, and all but the last of a chain 6.
+        // The last bucket of a chain holds seven entries, every other bucket six.
         let mean = keys as f64 / table.buckets() as f64;
         let (mut fewer, mut exactly) = (0.0, (-mean).exp());
         let mut chained = 0.0;
@@ -111,18 +109,18 @@ pub(crate) fn chained(tables: &Tables, keys: u64) -> u64 {
     (of(tables.main, main * (1.0 - moved)) + other) as u64
 }
 
-/// A slot of a bucket.
+/// The position of a slot in a bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     pub(crate) bucket: Offset,
-    /// The bucket whose chain leads to this one, or 0.
+    /// The previous bucket of the chain, or 0 for the home bucket.
     pub(crate) parent: Offset,
     pub(crate) index: usize,
 }
 
-/// Root words of a dictionary, as a view found them.
+/// The root words of a dictionary, as read through a view.
 pub(crate) trait RootWords {
-    /// One of those that describe the tables.
+    /// Returns one of the words that describe the tables.
     fn word(&self, word: usize) -> Result<u64, Fault>;
 }
 
@@ -133,23 +131,23 @@ impl RootWords for Roots<'_, TABLE_WORDS> {
     }
 }
 
-/// Where a dictionary's root words lie, and what its slots refer to.
+/// The location of a dictionary's root words, and the kind of item that its slots refer to.
 pub(crate) trait Dictionary: Copy {
-    /// What a slot refers to, as it was found.
+    /// The loaded form of an item that a slot refers to.
     type Item: Copy;
-    /// How its root words are read.
+    /// The type through which root words are read.
     type Words<'v>: RootWords;
 
-    /// Keys per bucket above which the table doubles.
+    /// The number of keys per bucket above which the table doubles.
     const FULL: u64;
 
-    /// The memory that its tables come from.
+    /// Returns the pool that the tables are allocated from.
     fn pool(self) -> Pool;
 
-    /// A root word.
+    /// Returns a root word.
     fn word(self, view: &View<'_>, word: usize) -> Result<u64, Fault>;
 
-    /// The root words that describe the tables, for reading several of them.
+    /// Returns the root words that describe the tables, to read several of them at once.
     fn words<'v>(self, view: &View<'v>) -> Result<Self::Words<'v>, Fault>;
 
     /// Changes a root word.
@@ -160,10 +158,10 @@ pub(crate) trait Dictionary: Copy {
         value: u64,
     ) -> Result<(), Error>;
 
-    /// What lies at an offset, if its key is the given one.
+    /// Loads the item at an offset if its key equals `key`.
     fn load_if_key(view: &View<'_>, at: Offset, key: &[u8]) -> Result<Option<Self::Item>, Fault>;
 
-    /// Appends the key of what lies at an offset to `out`.
+    /// Appends the key of the item at an offset to `out`.
     fn append_key(view: &View<'_>, at: Offset, out: &mut Vec<u8>) -> Result<(), Error>;
 
     /// Changes a word of a bucket.
@@ -183,7 +181,7 @@ pub(crate) trait Dictionary: Copy {
         self.set_word(transaction, word, old.wrapping_add_signed(change))
     }
 
-    /// The tables, if there is one.
+    /// Returns the tables, or `None` if the dictionary has none yet.
     #[inline(always)]
     fn tables(self, view: &View<'_>) -> Result<Option<Tables>, Fault> {
         let words = self.words(view)?;
@@ -266,12 +264,12 @@ impl Dictionary for Root {
 
 #[inline(always)]
 pub(crate) fn tag_of(hash: u64) -> u64 {
-    // From bits that choose neither shard nor bucket; never 0.
+    // Use bits that select neither the shard nor the bucket. A tag is never 0.
     (hash >> 48 & 0xff).max(1)
 }
 
-/// Marks, in its high bit, each byte of `tags` that equals `tag`; may also mark
-/// a byte above a true match, so a match must be verified.
+/// Sets the high bit of each byte of `tags` that equals `tag`. A byte above a true match may be
+/// marked by mistake, so the caller must verify each match.
 #[inline(always)]
 fn matches(tags: u64, tag: u64) -> u64 {
     const LOW: u64 = 0x0001_0101_0101_0101;
@@ -281,7 +279,7 @@ fn matches(tags: u64, tag: u64) -> u64 {
 }
 
 impl Tables {
-    /// The bucket where a key with this hash lies.
+    /// Returns the home bucket of a key with this hash.
     #[inline(always)]
     pub(crate) fn home(&self, hash: u64) -> Offset {
         if let Some((other, moved)) = self.other
@@ -293,7 +291,7 @@ impl Tables {
     }
 }
 
-/// Looks a key up.
+/// Looks up a key.
 #[inline(always)]
 pub(crate) fn find<D: Dictionary>(
     view: &View<'_>,
@@ -303,7 +301,7 @@ pub(crate) fn find<D: Dictionary>(
     Ok(find_slot(view, root, key)?.map(|(_, item)| item))
 }
 
-/// Looks a key up, with the slot that refers to it.
+/// Looks up a key, and also returns the slot that refers to it.
 #[inline(always)]
 pub(crate) fn find_slot<D: Dictionary>(
     view: &View<'_>,
@@ -341,13 +339,13 @@ pub(crate) fn find_slot<D: Dictionary>(
         }
         parent = bucket;
         bucket = slots.word(SLOTS as u64 * 8)?;
-        // R3: a torn chain may lead in circles; an unchanged one does not.
+        // R3: a torn chain can contain a cycle, a consistent chain cannot.
         view.recheck()?;
     }
     Err(chain_fault(bucket).into())
 }
 
-/// The bucket where a key lies if it is there; 0 where there is no table.
+/// Returns the home bucket of a key, or 0 if there is no table.
 #[inline(always)]
 pub(crate) fn home<D: Dictionary>(
     view: &View<'_>,
@@ -357,7 +355,7 @@ pub(crate) fn home<D: Dictionary>(
     Ok(root.tables(view)?.map_or(0, |tables| tables.home(key.hash)))
 }
 
-/// The first entry of a key's home bucket that may be the key's, by its tag; 0 where none is.
+/// Returns the first entry in a key's home bucket whose tag matches the key, or 0 if there is none.
 #[inline(always)]
 pub(crate) fn first_candidate(
     view: &View<'_>,
@@ -378,7 +376,7 @@ pub(crate) fn chain_fault(at: Offset) -> Fault {
     }
 }
 
-/// One bucket as read: its entries and the next bucket of its chain, or 0.
+/// A bucket as it was read: its entries and the next bucket of its chain, or 0.
 pub(crate) struct Bucket {
     pub(crate) entries: [Offset; SLOTS],
     pub(crate) next: Offset,
@@ -399,8 +397,8 @@ pub(crate) fn load_bucket(view: &View<'_>, at: Offset) -> Result<Bucket, Fault> 
     Ok(Bucket { entries, next })
 }
 
-/// Calls `visit` with the entries of a bucket and its chain, and the bucket of the chain that each lies in: 0 for the home
-/// bucket, which is part of the table.
+/// Calls `visit` for each entry in a bucket and its chain. The second argument is the overflow
+/// bucket that holds the entry, or 0 for the home bucket, which is part of the table.
 pub(crate) fn for_each_in_chain(
     view: &View<'_>,
     home: Offset,
@@ -422,7 +420,7 @@ pub(crate) fn for_each_in_chain(
     Err(chain_fault(home).into())
 }
 
-/// Lets a slot refer to another entry of the same key.
+/// Makes a slot refer to a different entry of the same key.
 #[inline(always)]
 pub(crate) fn replace(
     transaction: &mut Transaction<'_>,
@@ -433,13 +431,13 @@ pub(crate) fn replace(
     Ok(transaction.store(shard, slot.bucket + 8 + slot.index as u64 * 8, entry)?)
 }
 
-/// Binary logarithm of the buckets that so many keys need.
+/// Returns the binary logarithm of the number of buckets that `keys` keys need.
 pub(crate) fn bits_for<D: Dictionary>(keys: u64) -> u64 {
     let buckets = keys.div_ceil(D::FULL).next_power_of_two();
     u64::from(buckets.ilog2()).min(BITS_MAX)
 }
 
-/// Makes the table of an empty dictionary.
+/// Creates the table of an empty dictionary.
 pub(super) fn create<D: Dictionary>(
     transaction: &mut Transaction<'_>,
     root: D,
@@ -476,7 +474,7 @@ pub(super) fn insert_into<D: Dictionary>(
             bucket = words[SLOTS];
             continue;
         }
-        // The last entry moves to a new bucket, and its slot leads there.
+        // Move the last entry to a new bucket, and link that bucket from the freed slot.
         let last = (SLOTS - 1) * 8;
         let new = transaction.allocate(root.pool(), BUCKET)?;
         transaction.fill_zero(new, BUCKET)?;
@@ -490,8 +488,8 @@ pub(super) fn insert_into<D: Dictionary>(
     Err(chain_fault(home).into())
 }
 
-/// Takes a key's entry out of its bucket; the caller counts the keys, and
-/// resizes. Returns whether the bucket has left its chain.
+/// Removes a key's entry from its bucket. The caller updates the key count and resizes the table.
+/// Returns whether an overflow bucket was freed.
 pub(crate) fn take_out<D: Dictionary>(
     transaction: &mut Transaction<'_>,
     root: D,
@@ -502,7 +500,7 @@ pub(crate) fn take_out<D: Dictionary>(
     root.store(transaction, slot.bucket + 8 + slot.index as u64 * 8, 0)?;
     let entries_left = tags & (CHAINED - 1) != 0;
     if slot.parent != 0 && !entries_left {
-        // An empty overflow bucket leaves the chain.
+        // Free an empty overflow bucket.
         let link = slot.parent + SLOTS as u64 * 8;
         let next = transaction.view().word(slot.bucket + SLOTS as u64 * 8)?;
         if tags & CHAINED != 0 {
@@ -523,7 +521,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_that_are_there_are_found() {
+    fn matching_tags_are_always_found() {
         for position in 0..SLOTS {
             for tag in 1..=255_u64 {
                 let tags = tag << (position * 8) | CHAINED;

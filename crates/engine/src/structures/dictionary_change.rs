@@ -1,4 +1,5 @@
-//! Inserting into a dictionary and removing from it, with the bounded parts of a resize that go along.
+//! Inserting into a dictionary and removing from it. Each change also does a bounded part of a
+//! pending resize.
 
 use undercroft_memory::layout::EXTENT;
 use undercroft_memory::{Fault, Offset, Transaction, View};
@@ -10,26 +11,26 @@ use crate::structures::dictionary::{
 };
 use crate::structures::roots::{BITS, KEYS, MOVED, NEXT_BITS, NEXT_TABLE, PREPARED, TABLE};
 
-/// Keys per bucket, as a reciprocal, below which the table halves.
+/// The table halves if it has fewer than one key for this many buckets.
 const SPARSE: u64 = 2;
-/// Who adds or removes keys tries to get a long table, for which there may be no
-/// memory yet, whenever there are so many keys more or fewer.
+/// The number of keys between two attempts of an insertion or a removal to allocate a large table,
+/// for which there may not be enough memory yet.
 const RETRY: u64 = 64;
-/// Memory for a longer table is looked for where a table lacks less than one in
-/// so many of the keys at which it doubles.
+/// The fraction of the doubling threshold, as 1/n, from which memory for a larger table is prepared
+/// in advance.
 const EARLY: u64 = 8;
-/// What the steps of a resize are as work, in tenths of a microsecond: a look at
-/// a bucket, an entry that is moved, some buckets zeroed.
+/// The cost of the steps of a resize in tenths of a microsecond: reading a bucket, moving an entry,
+/// zeroing a group of buckets.
 const LOOK_WORK: u64 = 1;
 const MOVE_WORK: u64 = 3;
 const ZERO_WORK: u64 = 10;
-/// Buckets zeroed in one step of a resize.
+/// The number of buckets zeroed in one step of a resize.
 const ZERO_STEP: u64 = 64;
-/// Buckets moved in one step of a resize.
+/// The number of buckets moved in one step of a resize.
 const MOVE_STEP: u64 = 2;
 
-/// Puts a key's entry into the dictionary; the key must not be there. Does a
-/// bounded part of a resize.
+/// Inserts a key's entry, and does a bounded part of a resize. The key must not be in the
+/// dictionary.
 pub(crate) fn insert<D: Dictionary>(
     transaction: &mut Transaction<'_>,
     root: D,
@@ -45,8 +46,8 @@ pub(crate) fn insert<D: Dictionary>(
     resize(transaction, root, RETRY).map(drop)
 }
 
-/// Takes a key's entry out of the dictionary; the entry itself stays for the
-/// caller. Does a bounded part of a resize.
+/// Removes a key's entry from the dictionary, and does a bounded part of a resize. The caller frees
+/// the entry.
 pub(crate) fn remove<D: Dictionary>(
     transaction: &mut Transaction<'_>,
     root: D,
@@ -57,15 +58,15 @@ pub(crate) fn remove<D: Dictionary>(
     resize(transaction, root, RETRY).map(drop)
 }
 
-/// Whether a resize is under way, or due for want of keys.
+/// Whether a resize is in progress, or the table has so few keys that it must shrink.
 pub(crate) fn is_unfit<D: Dictionary>(view: &View<'_>, root: D) -> Result<bool, Error> {
     let bits = root.word(view, BITS)?.min(BITS_MAX);
     let sparse = bits > 0 && root.word(view, KEYS)? < (1 << bits) / SPARSE;
     Ok(sparse || root.word(view, NEXT_TABLE)? != 0)
 }
 
-/// Bytes of the long table that a dictionary will soon double to; 0 where it will
-/// not.
+/// Returns the size in bytes of the large table that the dictionary will soon double to, or 0 if no
+/// such table is needed soon.
 pub(crate) fn wanted<D: Dictionary>(view: &View<'_>, root: D) -> Result<u64, Fault> {
     let bits = root.word(view, BITS)?.min(BITS_MAX - 1);
     let bytes = BUCKET << (bits + 1);
@@ -75,9 +76,8 @@ pub(crate) fn wanted<D: Dictionary>(view: &View<'_>, root: D) -> Result<u64, Fau
     Ok(if wanted { bytes } else { 0 })
 }
 
-/// Starts a resize where one is due, or does the next bounded part of one.
-/// Returns how much work that was; 0 is that nothing was to be done, or that
-/// there was no memory yet.
+/// Starts a resize if one is due, or does the next bounded part of it. Returns the amount of work
+/// done. It is 0 if there was nothing to do or no memory for the new table.
 pub(crate) fn resize_step<D: Dictionary>(
     transaction: &mut Transaction<'_>,
     root: D,
@@ -85,7 +85,8 @@ pub(crate) fn resize_step<D: Dictionary>(
     resize(transaction, root, 1)
 }
 
-/// [`resize_step`] that tries to get a long table only at every so many keys.
+/// Like [`resize_step`], but tries to allocate a large table only if the key count is a multiple of
+/// `tries`.
 fn resize<D: Dictionary>(
     transaction: &mut Transaction<'_>,
     root: D,
@@ -103,7 +104,8 @@ fn resize<D: Dictionary>(
             1.. if keys < buckets / SPARSE => (bits - 1, keys * 2 < buckets / SPARSE),
             _ => return Ok(0),
         };
-        // A full store has no room for it, and would be searched at every key.
+        // A full store has no room for the new table, and searching for it at every change would be
+        // slow.
         if (BUCKET << bits > EXTENT || is_overdue) && !keys.is_multiple_of(tries) {
             return Ok(0);
         }
@@ -150,7 +152,7 @@ fn start_resize<D: Dictionary>(
     root: D,
     bits: u64,
 ) -> Result<u64, Error> {
-    // A table that is fuller than it should be only makes chains longer.
+    // Without memory the resize can wait: an overfull table only has longer chains.
     let Some(at) = transaction.allocate_if_ready(root.pool(), BUCKET << bits)? else {
         return Ok(0);
     };
@@ -161,13 +163,15 @@ fn start_resize<D: Dictionary>(
     Ok(ZERO_WORK)
 }
 
-/// Asks for what the next step will move, which lies anywhere in memory: it comes into the caches until then.
+/// Prefetches the entries and buckets that the next step will move, so that they are cached by
+/// then.
 fn warm_next(view: &View<'_>, main: Table, other: Table, moved: u64) -> Result<(), Error> {
     for index in moved..moved + MOVE_STEP {
         for entry in load_bucket(view, main.bucket(index))?.entries {
             view.prefetch(entry);
         }
-        // Where its entries go: one of these two, or both are one.
+        // The entries of this bucket go to one of these two buckets, or to the single bucket that
+        // both indexes select when shrinking.
         view.prefetch(other.bucket(index));
         view.prefetch(other.bucket(index + main.buckets()));
     }
@@ -175,8 +179,8 @@ fn warm_next(view: &View<'_>, main: Table, other: Table, moved: u64) -> Result<(
     Ok(())
 }
 
-/// Moves the entries of one bucket and its chain to the other table. Returns how
-/// many.
+/// Moves the entries of one bucket and its chain to the new table. Returns the number of moved
+/// entries.
 fn move_bucket<D: Dictionary>(
     transaction: &mut Transaction<'_>,
     root: D,
@@ -193,7 +197,7 @@ fn move_bucket<D: Dictionary>(
             insert_into(transaction, root, other.bucket(hash), hash, entry)?;
             entries += 1;
         }
-        // The home bucket stays as it is: nobody looks below MOVED.
+        // The home bucket stays unchanged, because buckets below `MOVED` are never read.
         if at != from {
             transaction.free(root.pool(), at);
         }
@@ -214,7 +218,7 @@ mod tests {
     use crate::structures::roots::Root;
 
     #[test]
-    fn a_long_table_doubles_though_its_memory_comes_in_parts() {
+    fn large_table_doubles_without_prepared_memory() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
         let options = Options {
             capacity: Some(256 << 20),
@@ -222,7 +226,7 @@ mod tests {
             ring: None,
         };
         let store = Store::create(&directory.path().join("store"), &options).expect("a store");
-        // Nobody prepares anything.
+        // Upkeep does not prepare memory for the new tables in this test.
         store.leave_upkeep_to_a_timer();
         let root = Root {
             shard: 0,
@@ -241,7 +245,7 @@ mod tests {
             let backed = (store.statistics().reserved - before) / EXTENT;
             assert!(backed <= 8, "{backed} extents for the key {key}");
             if key.is_multiple_of(1000) {
-                // Some are late, but not by much.
+                // A table may double late, but only slightly.
                 assert!(key < buckets(&store) * (Root::FULL + 1), "{key} keys");
             }
         }

@@ -1,4 +1,4 @@
-//! One element of a large collection: a field with its value, or a member.
+//! One element of a large collection: a member, or a field with its value.
 //!
 //! ```text
 //! | form, key length, value length |  4 bytes
@@ -7,8 +7,8 @@
 //! | value: a text; or an integer, 8 bytes; or the offset of its block and its length, 16 |
 //! ```
 //!
-//! Nothing between the parts is padded: most elements are short, and a
-//! collection has millions of them.
+//! There is no padding between the parts, because most elements are short and a collection may have
+//! millions of them.
 
 use smallvec::SmallVec;
 use undercroft_memory::{Fault, Offset, Pool, Stock, Transaction, View, block_size};
@@ -17,29 +17,29 @@ use undercroft_numbers::parse_integer;
 use crate::error::Error;
 use crate::structures::entry::INLINE_MAX;
 
-/// Longest key length in the head.
+/// The maximum key length that fits in the head.
 const SHORT_KEY_MAX: u64 = 0x3ffe;
 const LONG_KEY: u64 = 0x3fff;
 const FORM_BITS: u64 = 2;
 const VALUE_SHIFT: u64 = 16;
-/// Values up to this stay in the element however long its key is.
+/// The length in bytes up to which a value stays in the element, no matter how long its key is.
 const SHORT_VALUE: usize = 16;
 
 const TEXT: u64 = 0;
 const INTEGER: u64 = 1;
 const BLOCK: u64 = 2;
 
-/// An element's value as it will be kept.
+/// The value of an element in the form in which it is stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'v> {
     /// A text.
     Text(&'v [u8]),
-    /// Eight bytes: the integer whose text the value is.
+    /// An integer, which takes eight bytes and stands for its decimal text.
     Integer(i64),
 }
 
 impl Value<'_> {
-    /// The value that a text is, kept as an integer where that is shorter.
+    /// Returns the value for `text`, as an integer if that is shorter.
     pub(crate) fn of(text: &[u8]) -> Value<'_> {
         if (9..=20).contains(&text.len())
             && let Some(integer) = parse_integer(text)
@@ -50,9 +50,9 @@ impl Value<'_> {
     }
 }
 
-/// Where the blocks of elements come from.
+/// A source of blocks for elements.
 pub(crate) trait Blocks {
-    /// A block of at least so many bytes.
+    /// Allocates a block of at least `bytes` bytes.
     fn block(&mut self, transaction: &mut Transaction<'_>, bytes: u64) -> Result<Offset, Error>;
 }
 
@@ -70,7 +70,7 @@ impl Blocks for Stock {
     }
 }
 
-/// An element that was found.
+/// An element of a large collection: its offset and decoded head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Element {
     pub(crate) at: Offset,
@@ -79,7 +79,7 @@ pub(crate) struct Element {
 }
 
 impl Element {
-    /// Reads the head at an offset. The lengths are those of one moment (R3).
+    /// Reads the head at an offset. Both lengths come from the same moment (R3).
     #[inline(always)]
     pub(crate) fn load(view: &View<'_>, at: Offset) -> Result<Element, Fault> {
         Ok(Element::of_word(at, view.word(at)?))
@@ -95,7 +95,7 @@ impl Element {
         }
     }
 
-    /// Reads the head at an offset if the element's key is the given one.
+    /// Reads the head at an offset, and returns the element if its key equals `key`.
     #[inline(always)]
     pub(crate) fn load_if_key(
         view: &View<'_>,
@@ -140,7 +140,7 @@ impl Element {
         self.head & ((1 << FORM_BITS) - 1)
     }
 
-    /// Bytes of the element in use.
+    /// Returns the number of bytes that the element uses.
     pub(crate) fn size(&self) -> u64 {
         self.value_offset() + (self.head >> VALUE_SHIFT)
     }
@@ -171,7 +171,7 @@ impl Element {
         }
     }
 
-    /// The eight bytes of a value that is kept as an integer.
+    /// Returns the eight bytes of a value that is stored as an integer.
     #[inline]
     pub(crate) fn word(&self, view: &View<'_>) -> Result<u64, Error> {
         if self.form() != INTEGER {
@@ -181,7 +181,7 @@ impl Element {
         Ok(word)
     }
 
-    /// Length of the value's text in bytes.
+    /// Returns the length of the value's text in bytes.
     pub(crate) fn value_length(&self, view: &View<'_>) -> Result<u64, Error> {
         match self.form() {
             TEXT => Ok(self.head >> VALUE_SHIFT),
@@ -194,7 +194,7 @@ impl Element {
         }
     }
 
-    /// The value's block and its length, if it has one.
+    /// Returns the separate block of the value and its length, if it has one.
     pub(crate) fn block(&self, view: &View<'_>) -> Result<Option<(Offset, u64)>, Error> {
         match self.form() {
             TEXT | INTEGER => Ok(None),
@@ -206,7 +206,7 @@ impl Element {
         }
     }
 
-    /// The value's words, which start anywhere.
+    /// Reads the words of the value, which need not be aligned.
     #[inline(always)]
     fn words<const N: usize>(&self, view: &View<'_>) -> Result<[u64; N], Fault> {
         let start = self.value_offset();
@@ -228,7 +228,7 @@ impl Element {
         }
     }
 
-    /// A new element.
+    /// Creates an element and returns its offset.
     pub(crate) fn create(
         transaction: &mut Transaction<'_>,
         blocks: &mut impl Blocks,
@@ -241,8 +241,8 @@ impl Element {
         Ok(at)
     }
 
-    /// Changes the value, in place where it fits. Returns the offset of the
-    /// element that takes this one's place, where it does not; this one is freed.
+    /// Changes the value, in place if the block size stays the same. Otherwise frees this element
+    /// and returns the offset of its replacement.
     pub(crate) fn change(
         &self,
         transaction: &mut Transaction<'_>,
@@ -277,7 +277,7 @@ impl Element {
         Ok(Some(at))
     }
 
-    /// A copy in other memory.
+    /// Copies the element to new blocks and returns its offset.
     pub(crate) fn copy(
         &self,
         transaction: &mut Transaction<'_>,
@@ -302,7 +302,7 @@ impl Element {
         Ok(at)
     }
 
-    /// Frees the element and what it refers to.
+    /// Frees the element and its separate block.
     pub(crate) fn free(&self, transaction: &mut Transaction<'_>, pool: Pool) -> Result<(), Error> {
         if let Some((block, _)) = self.block(transaction.view())? {
             transaction.free(pool, block);
@@ -312,12 +312,12 @@ impl Element {
     }
 }
 
-/// Whether a value lies in a block of its own.
+/// Whether a value is stored in a separate block.
 fn in_block(key_length: usize, text: &[u8]) -> bool {
     text.len() > SHORT_VALUE && (key_length + text.len()) as u64 + 8 > INLINE_MAX
 }
 
-/// Bytes of an element that is to be made, and of its value's block, if it gets
+/// Returns the size in bytes of a new element, and of the separate block of its value, if it gets
 /// one.
 pub(crate) fn sizes(key_length: usize, value: Value<'_>) -> (u64, Option<u64>) {
     let head = if key_length as u64 > SHORT_KEY_MAX {
@@ -333,7 +333,7 @@ pub(crate) fn sizes(key_length: usize, value: Value<'_>) -> (u64, Option<u64>) {
     ((head + key_length + inside) as u64, block)
 }
 
-/// The bytes of an element. A long value is put into a block of its own.
+/// Encodes an element. A long value goes to a separate block.
 fn encode(
     transaction: &mut Transaction<'_>,
     blocks: &mut impl Blocks,

@@ -1,5 +1,5 @@
-//! The dictionary of a large collection: the fields of a hash, the members of a
-//! set. Its root words lie in the entry of the collection's key.
+//! The dictionary of a large collection: the fields of a hash or the members of a set. Its root
+//! words are in the entry of the collection's key.
 
 use std::collections::HashSet;
 
@@ -20,31 +20,31 @@ use crate::structures::prefetch::{Ahead, TOGETHER};
 use crate::structures::roots::{ARENA, ELEMENTS_WORDS, KEYS, NEXT_BITS, NEXT_TABLE};
 use crate::structures::walk::scan_bucket;
 
-/// Buckets visited between two looks at whether anything changed (R3).
+/// The number of buckets visited between two checks for concurrent changes (R3).
 const RECHECK_EVERY: u64 = 64;
-/// Chains of this length or longer are a little less likely to give a random
-/// element than they should be.
+/// The chain length up to which random picks are uniform. Elements in longer chains are slightly
+/// less likely to be picked.
 const CHAIN_TYPICAL: u64 = 16;
-/// Buckets tried at random before the next one that is not empty is taken.
+/// The number of random buckets tried before falling back to the next bucket that is not empty.
 const TRIES: u64 = 512;
-/// Positions looked at in a call at most for each element asked for, as in Redis.
+/// The maximum number of positions that one call visits per requested element, as in Redis.
 const EMPTY_FACTOR: u64 = 10;
-/// A collection of so many bytes gets an arena of its own (H4).
+/// The size in bytes from which a collection gets a separate arena (H4).
 pub(crate) const OUTGROWN: u64 = 64 * 1024;
-/// Setting an element of so many bytes makes a collection look at its size.
+/// The length in bytes of a set element from which the size of the collection is measured.
 const WIDE: usize = 1024;
-/// Bytes of an element from which on it lies in a second cache line, wherever it starts.
+/// The size in bytes from which an element extends into a second cache line, wherever it starts.
 const NEXT_LINE: u64 = 64;
 
-/// Keys that are looked up together, in their order.
+/// A group of keys that are looked up together, in order.
 pub(crate) type Group<'k> = SmallVec<[Key<'k>; TOGETHER]>;
 
-/// A large collection's dictionary.
+/// The dictionary of a large collection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Elements {
-    /// Where the root words are.
+    /// The offset of the root words.
     pub(crate) at: Offset,
-    /// Where its memory comes from.
+    /// The pool that blocks are allocated from.
     pub(crate) pool: Pool,
 }
 
@@ -59,8 +59,8 @@ impl Dictionary for Elements {
     type Item = Element;
     type Words<'v> = Block<'v>;
 
-    /// Fuller than a database's: an element is found in the second cache line
-    /// of its chain now and then, and takes a fifth less memory.
+    /// Larger than for a database: an element takes a fifth less memory, and is sometimes found
+    /// only in the second cache line of its chain.
     const FULL: u64 = 8;
 
     #[inline(always)]
@@ -98,7 +98,7 @@ impl Dictionary for Elements {
     }
 }
 
-/// A key of a collection's dictionary.
+/// Returns a key of a collection's dictionary.
 pub(crate) fn element_key(secret: [u64; 2], bytes: &[u8]) -> Key<'_> {
     Key {
         bytes,
@@ -107,7 +107,7 @@ pub(crate) fn element_key(secret: [u64; 2], bytes: &[u8]) -> Key<'_> {
     }
 }
 
-/// The memory of a new collection of so many bytes in a shard.
+/// Returns the pool for a new collection of `bytes` bytes in a shard.
 pub(crate) fn new_pool(
     transaction: &mut Transaction<'_>,
     shard: usize,
@@ -119,7 +119,7 @@ pub(crate) fn new_pool(
     Ok(transaction.create_arena(shard)?)
 }
 
-/// Lets an element have a value. Returns whether it is new.
+/// Sets the value of an element. Returns whether the element is new.
 pub(crate) fn set(
     transaction: &mut Transaction<'_>,
     root: Elements,
@@ -138,7 +138,7 @@ pub(crate) fn set(
     Ok(true)
 }
 
-/// Adds an element without a value. Returns whether it is new.
+/// Adds an element without a value. Returns whether the element is new.
 pub(crate) fn add(
     transaction: &mut Transaction<'_>,
     root: Elements,
@@ -153,8 +153,7 @@ pub(crate) fn add(
 }
 
 impl Elements {
-    /// The dictionary of a large collection, to be read: where its memory comes
-    /// from is not looked at.
+    /// Returns the dictionary of a large collection for reading only: its pool is not determined.
     #[inline(always)]
     pub(crate) fn to_read(entry: &Entry) -> Result<Elements, Fault> {
         if entry.header.value_length() != ELEMENTS_WORDS as u64 * 8 {
@@ -163,7 +162,7 @@ impl Elements {
         Ok(Elements::at(entry.value_at()))
     }
 
-    /// The dictionary whose root words lie there, to be read.
+    /// Returns the dictionary whose root words are at `at`, for reading only.
     pub(crate) fn at(at: Offset) -> Elements {
         Elements {
             at,
@@ -171,7 +170,7 @@ impl Elements {
         }
     }
 
-    /// The dictionary of a large collection that lies in a shard, to be changed.
+    /// Returns the dictionary of a large collection in a shard, for reading and changing.
     pub(crate) fn to_change(
         view: &View<'_>,
         shard: usize,
@@ -182,13 +181,13 @@ impl Elements {
         Ok(elements)
     }
 
-    /// Lets all be freed later, where it has no arena; the root words are the
-    /// caller's. O(1).
+    /// Queues all elements and tables to be freed later. The collection must have no arena, and the
+    /// caller handles the root words. O(1).
     pub(crate) fn discard(self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
         graveyard::bury_dictionary(transaction, self, graveyard::ELEMENTS)
     }
 
-    /// Whether it is time for an arena; see [`settle`](Self::settle).
+    /// Whether the collection must move to an arena; see [`settle`](Self::settle).
     pub(crate) fn has_outgrown(
         self,
         view: &View<'_>,
@@ -202,20 +201,20 @@ impl Elements {
         Ok(due && self.memory_usage(view, 0)? >= OUTGROWN)
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[inline]
     pub(crate) fn length(self, view: &View<'_>) -> Result<u64, Fault> {
         self.word(view, KEYS)
     }
 
-    /// Looks an element up.
+    /// Looks up an element.
     #[inline(always)]
     pub(crate) fn find(self, view: &View<'_>, key: &Key<'_>) -> Result<Option<Element>, Error> {
         dictionary::find(view, self, key)
     }
 
-    /// The keys of some elements, [`TOGETHER`] at most, which are on their way to the caches: one after the other,
-    /// each look-up would wait for its bucket and then for its element.
+    /// Returns the keys of at most [`TOGETHER`] elements, and prefetches their buckets and
+    /// elements. Without prefetching, each lookup waits for its bucket and then for its element.
     pub(crate) fn group<'k>(self, transaction: &Transaction<'_>, texts: &[&'k [u8]]) -> Group<'k> {
         let secret = transaction.hash_key();
         let keys: Group<'k> = texts.iter().map(|text| element_key(secret, text)).collect();
@@ -223,8 +222,8 @@ impl Elements {
         keys
     }
 
-    /// The same for a walk over many keys, called with each position: asks for the elements of the next group where
-    /// one begins.
+    /// Prefetches for a walk over many keys. Call this at each position: at the start of a group,
+    /// it prefetches the elements of that group.
     #[inline(always)]
     pub(crate) fn warm_ahead(self, view: &View<'_>, keys: &[Key<'_>], position: usize) {
         if position.is_multiple_of(TOGETHER) && keys.len() > 1 {
@@ -233,15 +232,15 @@ impl Elements {
     }
 
     fn warm(self, view: &View<'_>, keys: &[Key<'_>]) {
-        // Prefetches and no loads: a load that waits keeps what is behind it waiting, too. What is wrong with the
-        // dictionary is for the look-ups to tell.
+        // Prefetch without loading, because a stalled load also stalls the instructions after it.
+        // The lookups report a damaged dictionary, so errors are ignored here.
         let mut homes: SmallVec<[Offset; TOGETHER]> = SmallVec::new();
         for key in keys {
             let home = home(view, self, key).unwrap_or(0);
             view.prefetch(home);
             homes.push(home);
         }
-        // Only now, when the buckets are on their way, what they refer to.
+        // Prefetch the elements only after all buckets have been requested.
         for (key, home) in keys.iter().zip(homes) {
             if let Ok(element @ 1..) = first_candidate(view, home, key) {
                 view.prefetch(element);
@@ -250,7 +249,7 @@ impl Elements {
         }
     }
 
-    /// Removes an element. Returns whether it was there.
+    /// Removes an element. Returns whether it existed.
     pub(crate) fn remove(
         self,
         transaction: &mut Transaction<'_>,
@@ -264,7 +263,7 @@ impl Elements {
         Ok(true)
     }
 
-    /// Visits every element once. O(elements).
+    /// Visits each element once. O(elements).
     pub(crate) fn for_each(
         self,
         view: &View<'_>,
@@ -300,9 +299,9 @@ impl Elements {
         rest.try_for_each(|at| visit(&Element::load(view, at)?))
     }
 
-    /// Visits the elements of the next part of a walk that starts with cursor
-    /// 0, about `count` of them; returns the cursor that it goes on with, 0
-    /// where it is over. What is there all the time is visited at least once.
+    /// Visits about `count` elements: the next part of a walk that starts with cursor 0. Returns
+    /// the cursor for the next call, or 0 at the end. An element that exists during the entire walk
+    /// is visited at least once.
     pub(crate) fn scan(
         self,
         view: &View<'_>,
@@ -334,7 +333,7 @@ impl Elements {
         Ok(position)
     }
 
-    /// Some element, each as likely as any other.
+    /// Returns a random element. All elements are about equally likely.
     pub(crate) fn random(
         self,
         view: &View<'_>,
@@ -363,7 +362,7 @@ impl Elements {
         };
         for _ in 0..TRIES {
             collect(random.below(all), &mut chain)?;
-            // A bucket is taken as often as it has elements.
+            // Accept a bucket with a probability proportional to its number of elements.
             let places = CHAIN_TYPICAL.max(chain.len() as u64);
             if let Some(&at) = chain.get(random.below(places) as usize) {
                 return Ok(Some(Element::load(view, at)?));
@@ -383,8 +382,8 @@ impl Elements {
         Ok(None)
     }
 
-    /// Elements chosen by chance: `count` different ones, or all where there
-    /// are no more; with a negative count as many, each chosen anew.
+    /// Returns random elements. A positive `count` gives that many distinct elements, or all if
+    /// there are fewer. A negative `count` gives `-count` independent picks.
     pub(crate) fn sample(
         self,
         view: &View<'_>,
@@ -393,7 +392,8 @@ impl Elements {
     ) -> Result<Vec<Element>, Error> {
         let length = self.length(view)?;
         let wanted = count.unsigned_abs();
-        // Where it is most of them, all are looked at.
+        // If a third or more of the elements is wanted, choosing from a list of all elements is
+        // cheaper.
         if count >= 0 && wanted.saturating_mul(3) > length {
             let mut all = Vec::new();
             self.for_each(view, |element| {
@@ -410,7 +410,8 @@ impl Elements {
             if tries % RECHECK_EVERY == 0 {
                 view.recheck()?;
             }
-            // Damage may let them never be found: the dictionary counts more than it has.
+            // The loop is bounded, because a damaged dictionary may count more elements than it
+            // contains.
             if tries > wanted.saturating_mul(TRIES) {
                 break;
             }
@@ -423,9 +424,9 @@ impl Elements {
         Ok(chosen)
     }
 
-    /// Bytes of the dictionary, its elements and their blocks: what its arena
-    /// takes, where it has one, else by the size of
-    /// about `samples` elements; of all with 0.
+    /// Returns the memory usage of the dictionary, its elements and their blocks in bytes. With an
+    /// arena, it is the size of the arena. Otherwise it is estimated from about `samples` elements,
+    /// or computed from all elements if `samples` is 0.
     pub(crate) fn memory_usage(self, view: &View<'_>, samples: u64) -> Result<u64, Error> {
         let arena = self.word(view, ARENA)?;
         if arena != 0 {

@@ -1,5 +1,4 @@
-//! One key with its value: the block that a bucket refers to. The elements of
-//! large collections are entries, too.
+//! One key with its value: the block that a bucket refers to.
 //!
 //! ```text
 //! | type, encoding, flags, key length, value length |  8 bytes
@@ -14,46 +13,46 @@ use undercroft_memory::{Fault, Offset, View};
 
 use crate::error::Error;
 
-/// Entries up to this size hold their value themselves.
+/// The size in bytes up to which an entry stores its value inline.
 pub(crate) const INLINE_MAX: u64 = 4096;
-/// Longest key length that the header itself holds.
+/// The maximum key length that fits in the header.
 const SHORT_KEY_MAX: u64 = 0xfffe;
 
 const EXPIRES: u64 = 1 << 8;
 const LONG_KEY: u64 = 1 << 9;
 const RAW: u64 = 1 << 10;
-/// Where a type's own bits lie, and how many they are.
+/// The position and the maximum of the bits that are reserved for the type.
 const DETAIL_SHIFT: u64 = 11;
 const DETAIL_MAX: u64 = 31;
 
-/// Where the bytes of a value are.
+/// The location of the bytes of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// In the entry.
+    /// The value is stored in the entry.
     Inline = 0,
-    /// An integer in the entry.
+    /// The value is an integer that is stored in the entry.
     Integer = 1,
-    /// In a block of its own.
+    /// The value is stored in a separate block.
     Block = 2,
-    /// In a tree or a dictionary, whose root words are in the entry.
+    /// The value is a tree or a dictionary, whose root words are in the entry.
     Object = 3,
 }
 
-/// What a value is, as its entry's header says.
+/// The type of a value and its detail bits, as stored in the entry's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// The number of its type, four bits.
+    /// The number of the value's type, four bits.
     pub(crate) number: u64,
-    /// Five bits for the type's own use.
+    /// Five bits that the value's type may use freely.
     pub(crate) detail: u64,
 }
 
-/// An entry's first word and what follows from it.
+/// The first word of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header(pub(crate) u64);
 
 impl Header {
-    /// The header of a value of so many bytes under a key of so many.
+    /// Returns the header for a value of `value` bytes under a key of `key` bytes.
     #[inline(always)]
     pub(crate) fn new(kind: Kind, form: Form, key: u64, value: u64, expires: bool) -> Header {
         let short = if key > SHORT_KEY_MAX { 0xffff } else { key };
@@ -71,18 +70,18 @@ impl Header {
         Header(bits)
     }
 
-    /// The same header for a string that counts as changed in place, Redis'
-    /// "raw".
+    /// Returns the header with the flag for a string that counts as changed in place, which Redis
+    /// reports as "raw".
     pub(crate) fn as_raw(self) -> Header {
         Header(self.0 | RAW)
     }
 
-    /// The same header for an entry that expires, or does not.
+    /// Returns a header with the given bits, with the expiry flag set or cleared.
     pub(crate) fn with_expiry(bits: u64, expires: bool) -> Header {
         Header(bits & !EXPIRES | if expires { EXPIRES } else { 0 })
     }
 
-    /// The same header for a key of another length.
+    /// Returns the header for a key of a different length.
     pub(crate) fn with_key_length(self, key: u64) -> Header {
         let rest = self.0 & !(0xffff << 16 | LONG_KEY);
         if key > SHORT_KEY_MAX {
@@ -92,7 +91,7 @@ impl Header {
         }
     }
 
-    /// The same header for a string that was changed in place.
+    /// Returns the header for a string that was changed in place and now has `length` bytes.
     pub(crate) fn changed_in_place(self, length: u64) -> Header {
         Header(self.0 & 0xffff_ffff | RAW | length << 32)
     }
@@ -108,13 +107,13 @@ impl Header {
         }
     }
 
-    /// The number of the value's type.
+    /// Returns the number of the value's type.
     #[inline(always)]
     pub(crate) fn type_number(self) -> u64 {
         self.0 & 15
     }
 
-    /// The type's own bits.
+    /// Returns the bits that the value's type may use freely.
     #[inline(always)]
     pub(crate) fn detail(self) -> u64 {
         self.0 >> DETAIL_SHIFT & DETAIL_MAX
@@ -145,13 +144,13 @@ impl Header {
         self.0 >> 32
     }
 
-    /// Bytes before the key.
+    /// Returns the number of bytes before the key.
     #[inline(always)]
     pub(crate) fn key_offset(self) -> u64 {
         8 + (self.0 & EXPIRES) / EXPIRES * 8 + (self.0 & LONG_KEY) / LONG_KEY * 8
     }
 
-    /// Bytes of the value inside the entry.
+    /// Returns the number of bytes of the value that are inside the entry.
     #[inline(always)]
     pub(crate) fn inline_length(self) -> u64 {
         match self.form() {
@@ -161,7 +160,7 @@ impl Header {
     }
 }
 
-/// An entry that was found: where it is, and what its header says.
+/// An entry that was found: its offset and decoded header.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     pub(crate) at: Offset,
@@ -170,8 +169,8 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Reads the header at an offset. The lengths are those of one moment; a
-    /// torn read is found out before they are trusted (R3).
+    /// Reads the header at an offset. All lengths come from the same moment, and a torn read is
+    /// detected before the lengths are trusted (R3).
     #[inline(always)]
     pub(crate) fn load(view: &View<'_>, at: Offset) -> Result<Entry, Fault> {
         let header = Header(view.word(at)?);
@@ -187,7 +186,7 @@ impl Entry {
         })
     }
 
-    /// Reads the header at an offset if the entry's key is the given one.
+    /// Reads the header at an offset, and returns the entry if its key equals `key`.
     #[inline(always)]
     pub(crate) fn load_if_key(
         view: &View<'_>,
@@ -195,7 +194,7 @@ impl Entry {
         key: &[u8],
     ) -> Result<Option<Entry>, Fault> {
         let block = view.block(at)?;
-        // The value of a typical entry lies in the line behind its key.
+        // The value of a typical entry is in the cache line after its key.
         block.prefetch_next_line();
         let header = Header(block.word(0)?);
         let key_offset = header.key_offset();
@@ -214,7 +213,7 @@ impl Entry {
         }))
     }
 
-    // What is torn gives any offset, which is checked where it is used (S3).
+    // A torn header can yield any offset, so the offset is checked where it is used (S3).
     #[inline(always)]
     pub(crate) fn key_at(&self) -> Offset {
         self.at.wrapping_add(self.header.key_offset())
@@ -225,7 +224,7 @@ impl Entry {
         self.key_at().wrapping_add(padded(self.key_length))
     }
 
-    /// Bytes of the entry's own block in use.
+    /// Returns the number of used bytes in the block of the entry.
     #[inline(always)]
     pub(crate) fn size(&self) -> u64 {
         entry_size(self.header, self.key_length)
@@ -236,12 +235,12 @@ impl Entry {
         Ok(view.append_to(self.key_at(), self.key_length, out)?)
     }
 
-    /// Length of the key in bytes.
+    /// Returns the length of the key in bytes.
     pub fn key_length(&self) -> u64 {
         self.key_length
     }
 
-    /// When the key expires, Unix milliseconds.
+    /// Returns the time when the key expires in Unix milliseconds, if it has an expiry.
     #[inline(always)]
     pub fn expiry(&self, view: &View<'_>) -> Result<Option<u64>, Error> {
         if self.header.expires() {
@@ -258,7 +257,7 @@ impl Entry {
         }
     }
 
-    /// The value's own block, if it has one.
+    /// Returns the separate block of the value, if it has one.
     #[inline(always)]
     pub(crate) fn block(&self, view: &View<'_>) -> Result<Option<Offset>, Error> {
         match self.header.form() {
@@ -269,13 +268,13 @@ impl Entry {
     }
 }
 
-/// Bytes that so many take in whole words.
+/// Rounds `length` bytes up to full words.
 #[inline(always)]
 fn padded(length: u64) -> u64 {
     length.wrapping_add(7) & !7
 }
 
-/// Bytes of an entry with such a header and key.
+/// Returns the size in bytes of an entry with this header and key length.
 #[inline(always)]
 pub(crate) fn entry_size(header: Header, key_length: u64) -> u64 {
     let inline = padded(header.inline_length());

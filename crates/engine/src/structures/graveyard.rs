@@ -1,17 +1,17 @@
-//! What is freed later, in bounded steps (W8, W9): the dictionaries of emptied
-//! databases, and the dictionaries and trees of large collections that were
-//! removed. Each shard has a list of them.
+//! The graveyard: structures that are freed later, in bounded steps (W8, W9). They are the
+//! dictionaries of emptied databases, and the dictionaries and trees of large collections that were
+//! removed. Each shard has a linked list of them.
 //!
 //! ```text
 //! a structure that is being freed, 64 bytes; a dictionary:
-//! | next one | table | its bits | next bucket | other table | its bits | kind | unused |
+//! | next record | table | its bits | next bucket | other table | its bits | kind | unused |
 //! a tree:
-//! | next one | root | levels | progress | unused | unused | kind | unused |
-//! what was cut off a list or a stream that has an arena:
-//! | next one | arena | type, or 0 of lists | first part | unused | unused | kind | unused |
+//! | next record | root | levels | progress | unused | unused | kind | unused |
+//! parts cut off a list or a stream that has an arena:
+//! | next record | arena | type, or 0 for lists | first part | unused | unused | kind | unused |
 //! ```
 //!
-//! Here they are put on the list; `upkeep/graveyard` frees them.
+//! This module adds structures to the list, and `upkeep/graveyard` frees them.
 
 use undercroft_memory::{Offset, Transaction, View};
 
@@ -21,11 +21,12 @@ use crate::structures::roots::{
     BITS, DYING, KEYS as COUNT, MOVED, NEXT_BITS, NEXT_TABLE, PREPARED, TABLE,
 };
 
-/// Kinds of structures: the dictionary of a database: tables that refer to entries.
+/// The kind of the dictionary of a database: tables that refer to entries.
 pub(crate) const KEYS: u64 = 0;
-/// The dictionary of a large collection: tables that refer to elements.
+/// The kind of the dictionary of a large collection: tables that refer to elements.
 pub(crate) const ELEMENTS: u64 = 1;
-/// Parts of a tree whose value lives on in its arena. All other numbers are those of trees, which types have.
+/// The kind of parts of a tree whose value lives on in its arena. All other kinds are the trees of
+/// the type with that number.
 pub(crate) const PARTS: u64 = 4;
 
 const RECORD: u64 = 64;
@@ -39,8 +40,8 @@ pub(crate) fn is_dying(view: &View<'_>, shard: usize) -> bool {
     view.root(shard, DYING) != 0
 }
 
-/// Lets the tables of a dictionary and what they refer to be freed later; the
-/// caller sees to it that nobody reaches them any more. O(1).
+/// Queues the tables of a dictionary and everything that they refer to, to be freed later. The
+/// caller must make the dictionary unreachable. O(1).
 pub(crate) fn bury_dictionary<D: Dictionary>(
     transaction: &mut Transaction<'_>,
     root: D,
@@ -54,7 +55,7 @@ pub(crate) fn bury_dictionary<D: Dictionary>(
     let bits = root.word(view, BITS)?;
     let next = root.word(view, NEXT_TABLE)?;
     let next_bits = root.word(view, NEXT_BITS)?;
-    // An other table that is not yet in use holds nothing but may be freed.
+    // A new table that is not in use yet holds no entries, so it can be freed right away.
     let in_use = next != 0 && root.word(view, PREPARED)? == 1 << next_bits.min(63);
     let cursor = if in_use { root.word(view, MOVED)? } else { 0 };
     if root.word(view, COUNT)? == 0 {
@@ -72,8 +73,8 @@ pub(crate) fn bury_dictionary<D: Dictionary>(
     bury(transaction, pool.shard(), kind, words).map(drop)
 }
 
-/// Puts a structure on a shard's list, behind the first, which may be the one
-/// that is being freed just now. Returns its record. O(1).
+/// Adds a structure to a shard's list and returns its record. It goes after the first record, which
+/// may be in the middle of being freed. O(1).
 pub(crate) fn bury(
     transaction: &mut Transaction<'_>,
     shard: usize,

@@ -1,22 +1,22 @@
-//! What keys and values are made of, in the file: each structure with its picture. They know nothing of the types of
-//! values, and nothing of commands. Every other folder uses it.
+//! The data structures in the file that keys and values consist of, each with a diagram of its
+//! layout. This folder depends on neither value types nor commands, and every other folder uses it.
 //!
-//! - `prefetch`: what a walk meets, asked for ahead of its use.
-//! - `bulk`: dictionaries of collections that are made whole, in bulk.
+//! - `prefetch`: prefetching the blocks that a walk is about to visit.
+//! - `bulk`: building the complete dictionary of a collection at once.
 //! - `check`: the structural check of dictionaries.
-//! - `detached`: parts that are cut off a value which lives on, to be freed later.
-//! - `dictionary`: the hash table, of keys and of the elements of large collections.
-//! - `dictionary_change`: inserting into it, removing from it, resizing it.
-//! - `element`: one element of a large collection: a field with its value, or a member.
+//! - `detached`: subtrees that are cut off a living value and freed later.
+//! - `dictionary`: the hash table of keys, and of the elements of large collections.
+//! - `dictionary_change`: inserting into a dictionary, removing from it, and resizing it.
+//! - `element`: one element of a large collection: a member, or a field with its value.
 //! - `elements`: the dictionary of a large collection.
 //! - `entry`: one key with its value.
-//! - `graveyard`: the list of what a shard is to free later.
+//! - `graveyard`: the queue of large structures that a shard frees later.
 //! - `key`: a key with its hash and shard.
-//! - `packed`: items one after the other in one byte string: small collections.
-//! - `ranges`: items in flat buffers, outside the store.
-//! - `roots`: where a shard's roots lie.
-//! - `taking`: taking many elements out of the dictionary of a large collection.
-//! - `tree`: the counted B+tree: lists and sorted sets by position.
+//! - `packed`: small collections, stored as consecutive items in one byte string.
+//! - `ranges`: items in flat buffers outside the store.
+//! - `roots`: the root words of a shard.
+//! - `taking`: removing many elements from the dictionary of a large collection.
+//! - `tree`: the counted B+tree of lists, sorted sets and streams.
 //! - `walk`: a walk over a dictionary, bucket by bucket.
 
 pub(crate) mod bulk;

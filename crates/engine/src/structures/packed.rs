@@ -1,17 +1,16 @@
-//! Items one after the other in one byte string: how small collections are
-//! held.
+//! Packed collections: the items of a small collection, stored consecutively in one byte string.
 //!
 //! ```text
 //! | tag | bytes of the item |
 //!
-//! tag 0..=191    a text of so many bytes
+//! tag 0..=191    a text with this length
 //! tag 192..=199  an integer of 1 to 8 bytes, little-endian
 //! tag 200        a text whose length is in the next 4 bytes
 //! tag 208..=255  the integer tag - 208, without further bytes
 //! ```
 //!
-//! A text that is the decimal form of an integer is held as that integer. Each
-//! text has one form only, so that two are equal where their forms are.
+//! A text that is the decimal form of an integer is stored as that integer. Each text has exactly
+//! one encoded form, so two texts are equal if and only if their forms are equal.
 
 use std::ops::Range;
 
@@ -24,7 +23,7 @@ const LONG: u8 = 200;
 const SMALL: u8 = 208;
 const SMALL_MAX: i64 = (u8::MAX - SMALL) as i64;
 
-/// One item as it is held.
+/// One decoded item of a packed collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PackedItem<'p> {
     Text(&'p [u8]),
@@ -42,7 +41,7 @@ impl PackedItem<'_> {
         }
     }
 
-    /// Length of the item's text in bytes.
+    /// Returns the length of the item's text in bytes.
     pub(crate) fn length(&self) -> usize {
         match *self {
             PackedItem::Text(text) => text.len(),
@@ -51,7 +50,7 @@ impl PackedItem<'_> {
     }
 }
 
-/// Appends an item to a packed collection.
+/// Appends an item to a packed collection, as an integer if the text is one.
 pub(crate) fn push(out: &mut Vec<u8>, text: &[u8]) {
     match parse_integer(text) {
         Some(value) => push_integer(out, value),
@@ -59,20 +58,20 @@ pub(crate) fn push(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
-/// Appends an integer.
+/// Appends an integer to a packed collection.
 pub(crate) fn push_integer(out: &mut Vec<u8>, value: i64) {
     if (0..=SMALL_MAX).contains(&value) {
         out.push(SMALL + value as u8);
         return;
     }
-    // One bit more than the value has, for its sign.
+    // The sign takes one bit in addition to those of the value.
     let bits = 65 - (value ^ value >> 63).leading_zeros();
     let bytes = bits.div_ceil(8) as usize;
     out.push(INTEGER + bytes as u8 - 1);
     out.extend_from_slice(&value.to_le_bytes()[..bytes]);
 }
 
-/// Appends bytes that are never taken for an integer.
+/// Appends bytes that are stored as a text, even if they look like an integer.
 pub(crate) fn push_text(out: &mut Vec<u8>, text: &[u8]) {
     if text.len() <= SHORT_MAX {
         out.push(text.len() as u8);
@@ -83,18 +82,18 @@ pub(crate) fn push_text(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(text);
 }
 
-/// The items of a packed collection, in order.
+/// An iterator over the items of a packed collection.
 pub(crate) struct PackedItems<'p> {
     rest: &'p [u8],
 }
 
-/// The items that `bytes` hold. Ends with a fault where they are damaged.
+/// Iterates over the items in `bytes`. If the bytes are damaged, the iteration ends with a fault.
 pub(crate) fn items(bytes: &[u8]) -> PackedItems<'_> {
     PackedItems { rest: bytes }
 }
 
 impl<'p> PackedItems<'p> {
-    /// What lies behind the items seen so far.
+    /// Returns the bytes after the items returned so far.
     pub(crate) fn rest(&self) -> &'p [u8] {
         self.rest
     }
@@ -155,14 +154,14 @@ impl<'p> Iterator for PackedItems<'p> {
     }
 }
 
-/// The bytes by which a text is held.
+/// Returns the encoded form of `text`.
 pub(crate) fn form(text: &[u8]) -> Vec<u8> {
     let mut form = Vec::with_capacity(text.len() + 9);
     push(&mut form, text);
     form
 }
 
-/// How many bytes an item takes, by its tag; 0 where the tag does not tell.
+/// The size of an item in bytes by its tag, or 0 if the tag does not determine the size.
 const SIZES: [u8; 256] = {
     let mut sizes = [0; 256];
     let mut tag = 0;
@@ -178,13 +177,15 @@ const SIZES: [u8; 256] = {
     sizes
 };
 
-/// Where the item behind the one at a position lies. Reads nothing of it but its tag, and of a long text its length.
+/// Returns the position after the item at `position`. Reads only the tag of the item, and the
+/// length of a long text.
 #[inline(always)]
 pub(crate) fn skip(bytes: &[u8], position: usize) -> Result<usize, Fault> {
     let Some(&tag) = bytes.get(position) else {
         return Err(DAMAGED);
     };
-    // A branch for each kind of item is foreseen, where a look into the table would wait for the tag.
+    // The CPU predicts a branch for each kind of item, while a table lookup would have to wait for
+    // the tag.
     let end = match tag {
         SMALL.. => position + 1,
         INTEGER..LONG => position + usize::from(tag - INTEGER) + 2,
@@ -197,12 +198,14 @@ pub(crate) fn skip(bytes: &[u8], position: usize) -> Result<usize, Fault> {
     Ok(end)
 }
 
-/// Walks over the items two by two: `each` is told where both begin and where the second ends. Returns where the pairs
-/// end, which is before a last item that is alone. O(items).
+/// Calls `each` for every pair of consecutive items with the start of the first, the start of the
+/// second, and the end of the second item. Returns the end of the last pair, which is before the
+/// last item if the number of items is odd. O(items).
 ///
-/// Where an item ends is known only once its tag was read, so each look waits for the one before it. Most long
-/// collections hold items of one length, so the next pair is taken to be as long as the one before it: its tags are read
-/// to see that it is so, and nothing waits for them.
+/// The end of an item is known only after its tag is read, so each step depends on the previous
+/// one. Most long collections hold items of the same length, so the next pair is assumed to be as
+/// long as the previous pair. Its tags are read only to verify the assumption, which keeps the
+/// reads independent.
 #[inline(always)]
 pub(crate) fn for_each_pair(
     bytes: &[u8],
@@ -218,7 +221,7 @@ pub(crate) fn for_each_pair(
         each(at, middle, end);
         let (first, both) = (middle - at, end - at);
         at = end;
-        // A long text, whose tag does not tell how long it is, is never taken for one.
+        // The tag of a long text does not give its length, so a long text never matches here.
         let size = |tag: u8| usize::from(SIZES[usize::from(tag)]);
         while let Some(pair) = bytes[at..].get(..both)
             && (size(pair[0]), size(pair[first])) == (first, both - first)
@@ -230,7 +233,7 @@ pub(crate) fn for_each_pair(
     Ok(at)
 }
 
-/// Number of items. O(items).
+/// Returns the number of items. O(items).
 pub(crate) fn count(bytes: &[u8]) -> Result<u64, Fault> {
     work::touched(bytes.len() as u64 / 8 + 1);
     let mut pairs = 0;
@@ -238,23 +241,25 @@ pub(crate) fn count(bytes: &[u8]) -> Result<u64, Fault> {
     Ok(2 * pairs + u64::from(end < bytes.len()))
 }
 
-/// Whether some bytes are an item of this form. Most that are of its length differ near their ends, where it looks first.
+/// Whether `bytes` are exactly the item encoded as `form`. Items of the same length mostly differ
+/// near the end, so the last byte is compared first.
 #[inline(always)]
 pub(crate) fn is_form(bytes: &[u8], form: &[u8]) -> bool {
     bytes.len() == form.len() && bytes.last() == form.last() && bytes == form
 }
 
-/// Where the item with this form lies. O(items).
+/// Returns the range of the item with this form. O(items).
 pub(crate) fn find(bytes: &[u8], form: &[u8]) -> Result<Option<Range<usize>>, Fault> {
     find_of(bytes, form, Ok)
 }
 
-/// Where the item with this form lies, among the first ones of pairs. O(items).
+/// Returns the range of the item with this form among the first items of all pairs. O(items).
 pub(crate) fn find_paired(bytes: &[u8], form: &[u8]) -> Result<Option<Range<usize>>, Fault> {
     find_of(bytes, form, |second| skip(bytes, second))
 }
 
-/// Looks for an item among the first one, the one where `next` finds it behind the end of that, and so on.
+/// Looks for an item with this form. `next` maps the end of an item to the start of the next item
+/// to compare.
 #[inline(always)]
 fn find_of(
     bytes: &[u8],
@@ -274,7 +279,7 @@ fn find_of(
     Ok(None)
 }
 
-/// The item at a position, and where it ends.
+/// Returns the item at `position` and the position after it.
 pub(crate) fn item_at(bytes: &[u8], position: usize) -> Result<(PackedItem<'_>, usize), Fault> {
     let mut items = items(bytes.get(position..).ok_or(DAMAGED)?);
     let item = items.next().ok_or(DAMAGED)??;
@@ -286,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_item_comes_back_and_integers_are_short() {
+    fn items_round_trip_and_integers_are_short() {
         let mut random = fastrand::Rng::with_seed(3);
         let mut texts: Vec<Vec<u8>> = [0, 1, 190, 191, 192, 255, 256, 70_000]
             .map(|length| vec![b'x'; length])
@@ -320,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn items_of_any_lengths_are_counted_and_found() {
+    fn items_of_any_length_are_counted_and_found() {
         let mut random = fastrand::Rng::with_seed(5);
         let lengths = [0, 1, 5, 5, 5, 190, 191, 192, 300];
         for round in 0..2_000 {
@@ -329,7 +334,7 @@ mod tests {
             for _ in 0..runs {
                 let pair = [(); 2].map(|()| *random.choice(&lengths).expect("one"));
                 for place in 0..random.usize(..14) {
-                    // Letters, or digits, which are held as an integer where they are one.
+                    // Use letters, or digits that may be stored as an integer.
                     let from = *random.choice(b"a0").expect("one");
                     let text = (0..pair[place % 2]).map(|_| from + random.u8(..10));
                     texts.push(text.collect::<Vec<u8>>());

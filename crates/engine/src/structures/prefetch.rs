@@ -1,19 +1,20 @@
-//! What a walk meets, asked for ahead of its use: a collection's elements lie anywhere in memory, and their memory
-//! comes while the ones before them are looked at.
+//! Prefetching for walks over collections. Elements are scattered in memory, so their cache lines
+//! load while the walk handles earlier elements.
 
 use undercroft_memory::{Offset, View};
 
-/// Keys asked for together: enough to keep the processor's loads in flight.
+/// The number of keys that are prefetched together, enough to keep the processor's load units busy.
 pub(crate) const TOGETHER: usize = 16;
-/// So many elements are on their way. Processors wait for ten to sixteen cache lines at a time.
+/// The number of elements in flight. Processors support ten to sixteen outstanding cache misses.
 const DISTANCE: usize = 16;
-/// An element that begins in the last bytes of a cache line is asked for with the next line.
+/// The typical size of an element in bytes. If an element of this size crosses into the next cache
+/// line, that line is prefetched, too.
 const USUAL_SIZE: u64 = 48;
 
-/// Offsets that a walk has come to and not looked at yet, in its order.
+/// A ring of offsets that a walk has reached but not visited yet, in walk order.
 pub(crate) struct Ahead {
     ring: [Offset; DISTANCE],
-    /// How many were put in so far.
+    /// The number of offsets added so far.
     known: usize,
 }
 
@@ -26,7 +27,7 @@ impl Ahead {
         }
     }
 
-    /// Asks for what lies at an offset. Returns the offset that is to be looked at now.
+    /// Prefetches the block at `at`. Returns the offset to visit now, if the ring is full.
     #[inline(always)]
     pub(crate) fn put(&mut self, view: &View<'_>, at: Offset) -> Option<Offset> {
         view.prefetch(at);
@@ -36,7 +37,7 @@ impl Ahead {
         (self.known > DISTANCE).then_some(due)
     }
 
-    /// Those that are left, in their order.
+    /// Returns the remaining offsets in order.
     pub(crate) fn rest(&self) -> impl Iterator<Item = Offset> {
         (self.known.saturating_sub(DISTANCE)..self.known).map(|place| self.ring[place % DISTANCE])
     }
@@ -50,7 +51,7 @@ mod tests {
     use crate::handle::store::Store;
 
     #[test]
-    fn each_offset_is_due_once_and_in_its_order() {
+    fn each_offset_is_returned_once_and_in_order() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let path = directory.path().join("store");
         let store = Store::create(&path, &Options::default()).expect("a new store");

@@ -1,13 +1,12 @@
-//! Items in flat buffers: what reading a collection gives, and what leaves of
-//! lists are made of.
+//! Items in flat buffers: the result of reading a collection, and the input of list leaves.
 
 use undercroft_memory::{Fault, Scratch};
 
-/// Items of a collection, one after the other, in buffers that can be used again.
+/// The items of a collection, stored consecutively in reusable buffers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranges {
     pub(crate) bytes: Vec<u8>,
-    /// Where each item ends.
+    /// The end of each item in `bytes`.
     pub(crate) ends: Vec<usize>,
 }
 
@@ -18,7 +17,7 @@ impl Scratch for Ranges {
 }
 
 impl Ranges {
-    /// No items.
+    /// Returns an empty collection.
     pub const fn new() -> Ranges {
         Ranges {
             bytes: Vec::new(),
@@ -26,43 +25,43 @@ impl Ranges {
         }
     }
 
-    /// Forgets the items but keeps the memory.
+    /// Removes all items but keeps the allocated memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
     }
 
-    /// Adds the items of `others` after these.
+    /// Appends the items of `others`.
     pub(crate) fn append(&mut self, others: &Ranges) {
         let bytes = self.bytes.len();
         self.bytes.extend_from_slice(&others.bytes);
         self.ends.extend(others.ends.iter().map(|end| end + bytes));
     }
 
-    /// Number of items.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Bytes of all items together.
+    /// Returns the total length of all items in bytes.
     pub fn byte_length(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Bytes of memory kept for items.
+    /// Returns the number of bytes that are allocated for items.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
     }
 
-    /// One item.
+    /// Returns the item at `index`.
     ///
     /// # Panics
-    /// If there is none with this index.
+    /// Panics if `index` is out of range.
     pub fn get(&self, index: usize) -> &[u8] {
         let start = match index {
             0 => 0,
@@ -71,7 +70,7 @@ impl Ranges {
         &self.bytes[start..self.ends[index]]
     }
 
-    /// The items in order.
+    /// Iterates over the items in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         let mut start = 0;
         self.ends.iter().map(move |&end| {
@@ -81,12 +80,13 @@ impl Ranges {
         })
     }
 
-    /// The bytes of all items, one item behind the other, and where each ends.
+    /// Returns the concatenated bytes of all items, and the end of each item.
     pub fn parts(&self) -> (&[u8], &[usize]) {
         (&self.bytes, &self.ends)
     }
 
-    /// Makes room for so many more items, of so many bytes together, or says that this process has no memory.
+    /// Reserves room for `items` more items with `bytes` bytes in total. Fails if the process is
+    /// out of memory.
     pub(crate) fn reserve(&mut self, items: usize, bytes: usize) -> Result<(), Fault> {
         let fault = |bytes| move |_| Fault::no_memory(bytes);
         let ends = items.saturating_mul(size_of::<usize>());
@@ -94,13 +94,13 @@ impl Ranges {
         self.bytes.try_reserve(bytes).map_err(fault(bytes))
     }
 
-    /// Adds an item.
+    /// Appends an item.
     pub fn push(&mut self, item: &[u8]) {
         self.bytes.extend_from_slice(item);
         self.end_item();
     }
 
-    /// Adds items of `size` bytes each that lie one behind the other.
+    /// Appends consecutive items of `size` bytes each.
     pub fn push_equal(&mut self, items: &[u8], size: usize) {
         let first = self.bytes.len();
         self.bytes.extend_from_slice(items);
@@ -109,8 +109,8 @@ impl Ranges {
             .extend((1..=count).map(|index| first + index * size));
     }
 
-    /// Adds the item that `append` appends to the buffer it is given. Where it
-    /// fails, nothing is added.
+    /// Appends the item that `append` writes to the end of the given buffer. If `append` fails, no
+    /// item is added.
     pub fn push_with<R, E>(
         &mut self,
         append: impl FnOnce(&mut Vec<u8>) -> Result<R, E>,
@@ -128,13 +128,13 @@ impl Ranges {
         }
     }
 
-    /// What was appended to the bytes since the last item is an item.
+    /// Turns the bytes that were appended since the last item into an item.
     #[inline]
     pub(crate) fn end_item(&mut self) {
         self.ends.push(self.bytes.len());
     }
 
-    /// Turns the order of the items behind the first `kept` around.
+    /// Reverses the order of the items after the first `kept` items.
     pub(crate) fn reverse_from(&mut self, kept: usize) {
         if self.len() - kept < 2 {
             return;
@@ -149,7 +149,7 @@ impl Ranges {
         self.ends.extend(turned.ends.iter().map(|end| base + end));
     }
 
-    /// Keeps the first so many items.
+    /// Keeps only the first `items` items.
     pub(crate) fn truncate(&mut self, items: usize) {
         self.ends.truncate(items);
         self.bytes.truncate(self.ends.last().copied().unwrap_or(0));
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_lie_one_after_the_other() {
+    fn items_are_stored_consecutively() {
         let mut ranges = Ranges::new();
         for item in [&b"a"[..], b"", b"bcd", b"e"] {
             ranges.push(item);

@@ -1,93 +1,91 @@
-//! Where a shard's roots lie: one dictionary a database, and the list of what
-//! is being freed. The root words of a large collection's dictionary lie in its
-//! entry, in the same order.
+//! The layout of a shard's root words: one dictionary per database, and the queue of structures to
+//! free. The root words of a large collection's dictionary are in the entry of its key and use the
+//! same order.
 
 use undercroft_memory::{ROOT_WORDS, Roots, Transaction, View};
 
 use crate::error::Error;
 
-/// Number of databases.
+/// The number of databases.
 pub const DATABASES: usize = 16;
-/// Words of a database's root.
+/// The number of root words per database.
 pub(crate) const DATABASE_WORDS: usize = 16;
 
-/// The main table's offset.
+/// The offset of the main table.
 pub(crate) const TABLE: usize = 0;
-/// Binary logarithm of the main table's number of buckets.
+/// The binary logarithm of the main table's number of buckets.
 pub(crate) const BITS: usize = 1;
-/// Keys in the database's part of this shard.
+/// The number of keys of the database in this shard.
 pub(crate) const KEYS: usize = 2;
-/// Of these, keys that expire.
+/// The number of those keys that have an expiry.
 pub(crate) const EXPIRES: usize = 3;
-/// The other table's offset, while the dictionary is being resized.
+/// The offset of the new table while the dictionary is being resized, else 0.
 pub(crate) const NEXT_TABLE: usize = 4;
-/// Binary logarithm of the other table's number of buckets.
+/// The binary logarithm of the new table's number of buckets.
 pub(crate) const NEXT_BITS: usize = 5;
-/// Buckets of the other table that are zeroed; it is in use when all are.
+/// The number of zeroed buckets of the new table. The table is in use once all buckets are zeroed.
 pub(crate) const PREPARED: usize = 6;
-/// Buckets of the main table that have been moved to the other.
+/// The number of buckets moved from the main table to the new table.
 pub(crate) const MOVED: usize = 7;
-/// Words that describe the tables.
+/// The number of words that describe the tables.
 pub(crate) const TABLE_WORDS: usize = 8;
-/// Where the sweep for expired keys goes on: a bucket, and above it the binary
-/// logarithm of the table's length at the time.
+/// The position of the expiry sweep: a bucket, and in the bits above it the binary logarithm of the
+/// table length at that time.
 pub(crate) const SWEEP: usize = 8;
-/// No key of the database's part of this shard expires before this time, Unix
-/// milliseconds; 0 is not known.
+/// A lower bound for the deadlines of the database's keys in this shard, in Unix milliseconds. 0
+/// means unknown.
 pub(crate) const SOONEST: usize = 9;
-/// What the sweep has seen of that since it began with the first bucket: the
-/// soonest deadline that is left. 0 is not known: it began while the tables
-/// were being resized, or has not begun.
+/// The earliest remaining deadline that the current pass of the sweep has seen. 0 means unknown:
+/// the pass has not started at the first bucket, or it started during a resize.
 pub(crate) const SEEN: usize = 10;
-/// In a large collection: the arena that its memory is, or 0.
+/// For a large collection: the arena that holds its memory, or 0.
 pub(crate) const ARENA: usize = 8;
-/// Words of a large collection, which knows no expiry of its keys.
+/// The number of root words of a large collection, whose elements do not expire.
 pub(crate) const ELEMENTS_WORDS: usize = 9;
 
-/// Behind the databases: the first structure that is being freed.
+/// The first structure in the queue of structures to free. This word follows those of the
+/// databases.
 pub(crate) const DYING: usize = DATABASES * DATABASE_WORDS;
 
-/// The first of the dictionaries that no client sees: who is subscribed to
-/// channels, to patterns (all in shard 0), and to shard channels. They lie
-/// where databases of these numbers would.
+/// The first of the internal dictionaries: subscribers of channels, of patterns (all in shard 0),
+/// and of shard channels. Internal dictionaries use the root words of databases with higher
+/// numbers.
 pub(crate) const SUBSCRIPTIONS: usize = 24;
-/// Number of these dictionaries.
+/// The number of subscription dictionaries.
 pub(crate) const SUBSCRIPTION_KINDS: usize = 3;
-/// In shard 0: counts the changes of who is subscribed to patterns.
+/// The count of changes to pattern subscriptions, in shard 0.
 pub(crate) const PATTERN_CHANGES: usize = (SUBSCRIPTIONS + SUBSCRIPTION_KINDS) * DATABASE_WORDS;
 
-/// Beside it, in each shard: counts the clients that began to wait there.
+/// The number of tickets issued in this shard, one for each client that started to wait there.
 pub(crate) const TICKETS: usize = PATTERN_CHANGES + 1;
 
-/// Three more dictionaries that no client sees, of clients that wait for keys:
-/// the queue of each key, in the key's shard;
+/// The dictionary of wait queues: the queue of each key, in the shard of the key.
 pub(crate) const QUEUES: usize = 28;
-/// each waiting client, in the shard of its seat;
+/// The dictionary of waiting clients, each in the shard of its seat.
 pub(crate) const WAITERS: usize = 29;
-/// and for each seat those of its clients that were answered.
+/// The dictionary of answered clients, by seat.
 pub(crate) const ANSWERED: usize = 30;
 
-/// One more, of messages that are too long for the ring.
+/// The dictionary of messages that are too long for the ring.
 pub(crate) const PARCELS: usize = 20;
 
-/// Two more, of which clients see no keys: the texts of scripts by their SHA-1, and the libraries of functions by their
-/// names.
+/// The dictionaries of script texts, keyed by SHA-1, and of function libraries, keyed by name.
 pub(crate) const SCRIPTS: usize = 21;
 pub(crate) const LIBRARIES: usize = 22;
 
-/// All dictionaries that no client sees.
+/// Returns the numbers of all internal dictionaries, which clients cannot see.
 pub(crate) fn hidden() -> impl Iterator<Item = usize> + Clone {
     let subscriptions = SUBSCRIPTIONS..SUBSCRIPTIONS + SUBSCRIPTION_KINDS;
     subscriptions.chain([QUEUES, WAITERS, ANSWERED, PARCELS, SCRIPTS, LIBRARIES])
 }
 
-/// All dictionaries whose keys may expire.
+/// Returns the numbers of all dictionaries whose keys can expire.
 pub(crate) fn expiring() -> impl Iterator<Item = usize> + Clone {
     (0..DATABASES).chain([PARCELS])
 }
 
-/// At the end, one word a database: how often all its keys were removed or
-/// exchanged while somebody watched.
+/// The epochs of the databases, one word each, at the end of the root words. While any key is
+/// watched, an epoch grows when its database is emptied or swapped.
 pub(crate) const EPOCHS: usize = ROOT_WORDS - DATABASES;
 
 const _: () = assert!(DYING < PARCELS * DATABASE_WORDS && LIBRARIES < SUBSCRIPTIONS);
@@ -95,7 +93,7 @@ const _: () = assert!(PARCELS < SCRIPTS && SCRIPTS < LIBRARIES);
 const _: () = assert!(DYING < SUBSCRIPTIONS * DATABASE_WORDS && TICKETS < QUEUES * DATABASE_WORDS);
 const _: () = assert!((ANSWERED + 1) * DATABASE_WORDS <= EPOCHS);
 
-/// One database's part of one shard.
+/// One database's root words in one shard.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Root {
     pub(crate) shard: usize,
@@ -108,7 +106,7 @@ impl Root {
         view.root(self.shard, self.database * DATABASE_WORDS + word)
     }
 
-    /// The words that describe the tables.
+    /// Returns the words that describe the tables.
     #[inline(always)]
     pub(crate) fn table_words<'v>(self, view: &View<'v>) -> Roots<'v, TABLE_WORDS> {
         view.roots(self.shard, self.database * DATABASE_WORDS)

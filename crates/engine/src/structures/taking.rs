@@ -1,4 +1,4 @@
-//! Taking many elements out of a dictionary: how many stay decides how it is done.
+//! Removing many elements from a dictionary: the method depends on how many elements stay.
 
 use undercroft_memory::{Offset, Transaction, View};
 
@@ -9,36 +9,38 @@ use crate::structures::elements::{Elements, new_pool};
 use crate::structures::prefetch::TOGETHER;
 use crate::structures::roots::ELEMENTS_WORDS;
 
-/// From so many elements on, of which few stay, those are put together anew.
+/// The minimum number of elements to remove for which rebuilding the dictionary is considered.
 pub(crate) const REBUILD_MIN: usize = 256;
 
-/// How elements are taken out.
+/// The method of removing elements.
 pub(crate) enum Taking {
-    /// All of them, so many: what holds them goes.
+    /// Remove all elements, given their number: free the complete dictionary.
     All(u64),
-    /// More than stay: those are put together anew, and the others freed with what held them (W8).
+    /// Remove more elements than stay: copy the remaining elements to a new dictionary and free the
+    /// old one later (W8).
     Most(Gone),
-    /// One by one.
+    /// Remove the elements one by one.
     Each,
 }
 
-/// The elements that go.
+/// The elements to remove, sorted by offset.
 pub(crate) struct Gone(Vec<Offset>);
 
 impl Gone {
-    /// How many they are.
+    /// Returns the number of elements to remove.
     pub(crate) fn count(&self) -> u64 {
         self.0.len() as u64
     }
 
-    /// Whether an element is one of them. O(log n).
+    /// Whether `element` is to be removed. O(log n).
     pub(crate) fn has(&self, element: Offset) -> bool {
         self.0.binary_search(&element).is_ok()
     }
 }
 
 impl Taking {
-    /// Looks for elements, which may be named twice or not be there. O(n log n).
+    /// Looks up the elements named by `texts` and chooses the method. Names may be repeated or
+    /// missing from the collection. O(n log n).
     pub(crate) fn of(
         elements: Elements,
         transaction: &Transaction<'_>,
@@ -46,7 +48,8 @@ impl Taking {
     ) -> Result<Taking, Error> {
         let view = transaction.view();
         let length = elements.length(view)?;
-        // Parts must not end with a collection that is empty.
+        // A removal that runs in parts must not commit an empty collection, so it always looks for
+        // `All`.
         let is_small = !transaction.is_in_parts() && texts.len() < REBUILD_MIN;
         if is_small || texts.len() as u64 * 2 <= length {
             return Ok(Taking::Each);
@@ -70,7 +73,8 @@ impl Taking {
     }
 }
 
-/// Root words of a dictionary of those elements that stay, in the same shard. O(n log n).
+/// Copies the elements that stay to a new dictionary in the same shard, and returns its root words.
+/// O(n log n).
 pub(crate) fn copy_without(
     transaction: &mut Transaction<'_>,
     elements: Elements,
@@ -88,7 +92,7 @@ pub(crate) fn copy_without(
     Ok(bulk::copy(transaction, pool, &kept)?.0)
 }
 
-/// Bytes of elements and of what lies outside them.
+/// Returns the total size in bytes of `elements`, including their separate blocks.
 fn bytes_of(view: &View<'_>, elements: &[Element]) -> Result<u64, Error> {
     let mut bytes = 0_u64;
     for element in elements {

@@ -1,20 +1,20 @@
-//! A walk over a dictionary, bucket by bucket, between whose steps the table may be resized.
+//! A walk over a dictionary, bucket by bucket. The table may be resized between two steps.
 //!
-//! A position counts up from the highest bit down, as SCAN's cursor does: the buckets that a bucket splits into have the
-//! same low bits.
+//! Like SCAN's cursor, a position counts up from the highest bit to the lowest. The buckets that a
+//! bucket splits into share its low bits, so a resize does not disturb the order.
 
 use undercroft_memory::{Offset, View};
 
 use crate::error::Error;
 use crate::structures::dictionary::{BUCKET, Dictionary, Table, for_each_in_chain};
 
-/// Bits of the cursor of SCAN that hold the bucket.
+/// The number of bits of a SCAN cursor that hold the bucket.
 pub(crate) const BUCKET_BITS: u32 = 48;
 
-/// A bucket is asked for so many steps ahead of its visit.
+/// The number of steps before its visit at which a bucket is prefetched.
 const STEPS_AHEAD: u64 = 4;
 
-/// Visits the entries that a position stands for; returns the next position.
+/// Visits the entries at a position, and returns the next position.
 pub(crate) fn scan_bucket<D: Dictionary>(
     view: &View<'_>,
     root: D,
@@ -24,7 +24,8 @@ pub(crate) fn scan_bucket<D: Dictionary>(
     scan_chain(view, root, position, |at, _| visit(at))
 }
 
-/// [`scan_bucket`] that also tells in which bucket of a chain an entry lies: 0 for a home bucket.
+/// Like [`scan_bucket`], but also passes to `visit` the overflow bucket that holds the entry, or 0
+/// for the home bucket.
 pub(crate) fn scan_chain<D: Dictionary>(
     view: &View<'_>,
     root: D,
@@ -40,7 +41,7 @@ pub(crate) fn scan_chain<D: Dictionary>(
         for_each_in_chain(view, tables.main.bucket(position), &mut visit)?;
         return Ok(advance(position, 1, tables.main));
     };
-    // Both tables: a bucket of the smaller one, and all those of the larger
+    // During a resize, visit one bucket of the smaller table and all buckets of the larger table
     // that it splits into.
     let main_bucket = |index: u64| {
         let index = index & (tables.main.buckets() - 1);
@@ -51,7 +52,7 @@ pub(crate) fn scan_chain<D: Dictionary>(
     } else {
         (other, tables.main)
     };
-    // No more buckets are gone over than there is memory for.
+    // Limit the walk to buckets that fit in the store.
     view.check(large.at, large.buckets() * BUCKET)?;
     let mut position = position;
     if tables.main.bits < other.bits {
@@ -62,7 +63,7 @@ pub(crate) fn scan_chain<D: Dictionary>(
         for_each_in_chain(view, other.bucket(position), &mut visit)?;
     }
     loop {
-        // R3: torn tables may let this go over any number of buckets.
+        // R3: torn tables could make this loop visit any number of buckets.
         view.recheck()?;
         let bucket = if large.at == other.at {
             Some(other.bucket(position))
@@ -79,7 +80,8 @@ pub(crate) fn scan_chain<D: Dictionary>(
     }
 }
 
-/// The position so many steps on in a walk over a table, 0 behind its end: counts up in reversed bits.
+/// Returns the position that is `steps` steps further in a walk over a table, or 0 at the end.
+/// Positions count up in reversed bits.
 fn advance(position: u64, steps: u64, table: Table) -> u64 {
     let mask = table.buckets() - 1;
     let step = 1_u64.checked_shl(u64::BITS - table.bits as u32);

@@ -1,4 +1,5 @@
-//! Calls of a transaction to the modules above, which it does not know: they hand down a table of them with each handle.
+//! Calls from a transaction to higher modules, which it does not depend on. They pass a table of
+//! functions to each handle.
 
 use std::time::Duration;
 
@@ -11,9 +12,9 @@ use crate::structures::roots::Root;
 use crate::transaction::outbox::Content;
 use crate::transaction::writer::Writer;
 
-/// What the modules above do for a transaction. Cold calls, all of them.
+/// The functions that higher modules provide to a transaction. None of them is on a hot path.
 pub(crate) trait Above: Send + Sync {
-    /// Lets what an object consists of be freed later, in small steps (W8).
+    /// Queues the parts of an object to be freed later, in small steps (W8).
     fn discard_object(
         &self,
         writer: &mut Writer<'_, '_>,
@@ -21,7 +22,8 @@ pub(crate) trait Above: Send + Sync {
         entry: &Entry,
     ) -> Result<(), Error>;
 
-    /// The root words with which another key takes over an object (`take`), or those of a copy of it.
+    /// Returns the root words for an object under a different key. With `take`, that key takes over
+    /// the object, otherwise it gets a copy.
     fn hand_over_object(
         &self,
         writer: &mut Writer<'_, '_>,
@@ -30,7 +32,8 @@ pub(crate) trait Above: Send + Sync {
         take: bool,
     ) -> Result<Vec<u8>, Error>;
 
-    /// Removes what has expired of a bucket of a dictionary, but for an entry that was just inserted.
+    /// Removes the expired entries from a bucket of a dictionary, except for an entry that was just
+    /// inserted.
     fn sweep_a_little(
         &self,
         writer: &mut Writer<'_, '_>,
@@ -38,7 +41,7 @@ pub(crate) trait Above: Send + Sync {
         inserted: Offset,
     ) -> Result<(), Error>;
 
-    /// Frees up to so many buckets or leaves of what was removed.
+    /// Frees at most `buckets` buckets or leaves of removed structures.
     fn free_a_little(
         &self,
         writer: &mut Writer<'_, '_>,
@@ -46,33 +49,35 @@ pub(crate) trait Above: Send + Sync {
         buckets: u64,
     ) -> Result<(), Error>;
 
-    /// Does and tells what a transaction left to be done after its commit.
+    /// Does the work and sends the notifications that a transaction left for after its commit.
     fn deliver(&self, store: &Store, content: Content);
 
-    /// Tries again what a lock stood in the way of. Returns after what time to do so again, where something is left.
+    /// Retries work that was skipped because of a lock. Returns the time after which to retry, if
+    /// work is left.
     fn settle(&self, store: &Store) -> Option<Duration>;
 
-    /// Looks after marked shards (L5).
+    /// Restores the items of dead clients in marked shards (L5).
     fn look_after(&self, store: &Store) -> Result<(), Error>;
 
-    /// Frees memory for a transaction that found none. Returns whether there was any.
+    /// Frees memory for a transaction that ran out of it. Returns whether any was freed.
     fn free_memory(&self, store: &Store) -> bool;
 
-    /// Frees what dead processes left, until `is_enough` says so. Returns whether there was anything.
+    /// Frees what dead processes left, until `is_enough` returns true. Returns whether anything was
+    /// freed.
     fn free_of_the_dead(
         &self,
         store: &Store,
         is_enough: &mut dyn FnMut() -> bool,
     ) -> Result<bool, Error>;
 
-    /// Does a step of upkeep, which is due.
+    /// Runs a step of upkeep that is due.
     fn upkeep(&self, store: &Store);
 }
 
-/// The table that a handle was made with.
+/// The table of functions that a handle was created with.
 pub(crate) type Table = &'static dyn Above;
 
-/// The calls of a handle to the modules above.
+/// Returns a handle's table of functions of higher modules.
 pub(crate) fn above(store: &Store) -> Table {
     *store.part::<Table>()
 }

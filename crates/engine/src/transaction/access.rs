@@ -1,7 +1,8 @@
-//! Access to a store's keys, by itself or within a transaction that runs already.
+//! Access to a store's keys, either directly or within a running transaction.
 //!
-//! Commands reach the store through an [`Access`] only. By itself it is the store. Within MULTI and EXEC the same calls
-//! work in the one transaction of all queued commands, which holds the locks: taking them again would never end.
+//! Commands reach the store only through an [`Access`]. Outside a transaction, it is the store
+//! itself. Between MULTI and EXEC, the same calls work in the single transaction of all queued
+//! commands, which already holds the locks. Acquiring them again would deadlock.
 
 use std::cell::Ref;
 
@@ -19,41 +20,44 @@ use crate::transaction::outbox::Post;
 use crate::transaction::savepoint::Savepoint;
 use crate::transaction::writer::Writer;
 
-/// A way to a store's keys. Copied freely; as cheap as a reference.
+/// Access to a store's keys. It is cheap to copy, like a reference.
 #[derive(Clone, Copy)]
 pub struct Access<'a> {
     pub(crate) store: &'a Store,
     pub(crate) running: Option<&'a dyn Within>,
-    /// What the next write brings, where that is much.
+    /// The expected size of the next write, if it is large.
     pub(crate) load: Load,
-    /// Look-ups leave the clocks of keys alone (CLIENT NO-TOUCH).
+    /// Whether lookups leave the access times of keys unchanged (CLIENT NO-TOUCH).
     pub(crate) untouched: bool,
 }
 
-/// A transaction that runs, without its lifetimes.
+/// A running transaction, without its lifetimes.
 pub(crate) trait Within {
-    /// Whether it holds the locks of these shards. Where it does not, it starts again with all of them.
+    /// Whether the transaction holds the locks of `shards`. If it does not, it runs again with all
+    /// shards locked.
     fn holds(&self, shards: ShardSet) -> bool;
-    /// See [`Running::starts_again`](crate::Running::starts_again).
+    /// Whether the transaction has to start again; see
+    /// [`Running::starts_again`](crate::Running::starts_again).
     fn starts_again(&self) -> bool;
-    /// The shards that it has locked.
+    /// Returns the shards that the transaction has locked.
     fn shards(&self) -> ShardSet;
-    /// The locked shards as they are now.
+    /// Returns a view of the locked shards in their current state.
     fn view(&self) -> Ref<'_, View<'_>>;
-    /// Calls `body` once to change it. Where it returns false it has failed, and what it changed must be undone.
+    /// Calls `body` once to change keys. If it returns false, it has failed, and its changes must
+    /// be undone.
     fn write(&self, body: &mut dyn FnMut(&mut Writer<'_, '_>) -> bool);
-    /// Has something done behind the commit.
+    /// Queues work for after the commit.
     fn post(&self, post: Post);
-    /// Tells of an event behind the commit.
+    /// Queues an event to publish after the commit.
     fn tell(&self, event: KeyEvent, database: usize, key: &[u8]);
-    /// See [`Running::savepoint`](crate::Running::savepoint); in its place.
+    /// Overwrites a savepoint in place; see [`Running::savepoint`](crate::Running::savepoint).
     fn save_to(&self, savepoint: &mut Savepoint);
-    /// See [`Running::roll_back_to`](crate::Running::roll_back_to).
+    /// Rolls back to a savepoint; see [`Running::roll_back_to`](crate::Running::roll_back_to).
     fn roll_back_to(&self, savepoint: &Savepoint) -> Result<(), Error>;
 }
 
 impl Store {
-    /// The store by itself.
+    /// Returns direct access to the store.
     #[inline(always)]
     pub fn access(&self) -> Access<'_> {
         Access {
@@ -65,7 +69,7 @@ impl Store {
     }
 }
 
-/// A read that fills memory of the caller's, without its type.
+/// A read that fills a caller's buffer, as a type-erased function.
 type Body<'b, S, R, E> = &'b dyn Fn(&Reader<'_, '_>, &mut S) -> Result<R, E>;
 
 #[inline(never)]
@@ -88,7 +92,7 @@ fn read_within<S: Scratch, R, E: From<Error>>(
     result
 }
 
-/// A change that fills memory of the caller's, without its type.
+/// A change that fills a caller's buffer, as a type-erased function.
 type Change<'b, S, R, E> = &'b dyn Fn(&mut Writer<'_, '_>, &mut S) -> Result<R, E>;
 
 #[inline(never)]
@@ -108,7 +112,7 @@ fn write_within<S: Scratch, R, E: From<Error>>(
             is_done
         });
     }
-    // An error may be long in the making: only where it is one.
+    // Creating an error can be slow, so create it only if it is returned.
     let result = result.unwrap_or_else(|| Err(Error::OutsideTransaction.into()));
     if result.is_err() {
         scratch.clear();
@@ -117,15 +121,15 @@ fn write_within<S: Scratch, R, E: From<Error>>(
 }
 
 impl<'a> Access<'a> {
-    /// The same access, whose look-ups count as no use of their keys where `untouched` is set: OBJECT IDLETIME, OBJECT
-    /// FREQ and eviction do not see them.
+    /// Returns the same access. If `untouched` is set, its lookups do not count as uses of keys, so
+    /// OBJECT IDLETIME, OBJECT FREQ and eviction do not see them.
     #[inline(always)]
     #[must_use]
     pub fn leaving_untouched(self, untouched: bool) -> Access<'a> {
         Access { untouched, ..self }
     }
 
-    /// Says what the next writes bring, so that they need not run twice.
+    /// Announces the size of the next writes, so that they do not have to run twice.
     #[inline(always)]
     pub fn expect(&mut self, load: Load) {
         self.load = load;
@@ -145,28 +149,28 @@ impl<'a> Access<'a> {
         self.store.hash_all(names)
     }
 
-    /// The shards that some keys lie in.
+    /// Returns the set of shards that contain the given keys.
     pub fn shards_of<'k>(&self, keys: impl IntoIterator<Item = &'k Key<'k>>) -> ShardSet {
         self.store.shards_of(keys)
     }
 
-    /// All shards of the store.
+    /// Returns the set of all shards.
     pub fn all_shards(&self) -> ShardSet {
         self.store.all_shards()
     }
 
-    /// Number of shards.
+    /// Returns the number of shards.
     pub fn shards(&self) -> usize {
         self.store.shards()
     }
 
-    /// Unix time in milliseconds, as expiry goes by it.
+    /// Returns the Unix time in milliseconds that expiry is based on.
     #[inline]
     pub fn now(&self) -> u64 {
         self.store.now()
     }
 
-    /// Reads keys of some shards as they were at one moment; see [`Store::read`].
+    /// Reads keys of several shards at one moment; see [`Store::read`].
     #[inline(always)]
     pub fn read<R, E: From<Error>>(
         &self,
@@ -176,7 +180,7 @@ impl<'a> Access<'a> {
         self.read_into(shards, &mut (), |reader, ()| body(reader))
     }
 
-    /// [`read`](Self::read) that fills memory of the caller's; see [`Store::read_into`].
+    /// Like [`read`](Self::read), but fills a caller's buffer; see [`Store::read_into`].
     #[inline(always)]
     pub fn read_into<S: Scratch, R, E: From<Error>>(
         &self,
@@ -190,8 +194,9 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Changes keys of some shards; see [`Store::write`]. Within a transaction an error does not undo what `body`
-    /// changed: whoever runs the commands does, and until then the transaction cannot be committed.
+    /// Changes keys of several shards; see [`Store::write`]. Within a transaction, an error does
+    /// not undo the changes of `body`. The caller that runs the commands must roll them back before
+    /// the transaction can commit.
     #[inline(always)]
     pub fn write<R, E: From<Error>>(
         &self,
@@ -201,7 +206,7 @@ impl<'a> Access<'a> {
         self.write_into(shards, &mut (), |writer, ()| body(writer))
     }
 
-    /// [`write`](Self::write) that fills memory of the caller's; see [`Store::write_into`].
+    /// Like [`write`](Self::write), but fills a caller's buffer; see [`Store::write_into`].
     #[inline(always)]
     pub fn write_into<S: Scratch, R, E: From<Error>>(
         &self,
@@ -220,11 +225,12 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Runs one of several commands of a transaction and undoes what it changed where it fails. By itself the store
-    /// does that anyway.
+    /// Runs one command of a transaction, and rolls back its changes if it fails. Outside a
+    /// transaction, the store does so anyway.
     ///
     /// # Errors
-    /// Those of [`Running::roll_back_to`](crate::Running::roll_back_to); those of `body` are within the result.
+    /// Fails if [`Running::roll_back_to`](crate::Running::roll_back_to) does. An error of `body` is
+    /// in the inner result.
     pub fn attempt<R, E>(
         &self,
         body: impl FnOnce() -> Result<R, E>,
@@ -241,18 +247,19 @@ impl<'a> Access<'a> {
         Ok(result)
     }
 
-    /// Whether the transaction that this is within has to start again; see [`Running::starts_again`](crate::Running::starts_again).
+    /// Whether the surrounding transaction has to start again; see
+    /// [`Running::starts_again`](crate::Running::starts_again).
     pub fn starts_again(&self) -> bool {
         self.running.is_some_and(Within::starts_again)
     }
 
-    /// Whether this is the store within a transaction.
+    /// Whether this access is within a transaction.
     pub fn is_running(&self) -> bool {
         self.running.is_some()
     }
 
-    /// Notes that a key was used; see [`Store::note_use`]. Within a transaction that is counted behind its commit, once
-    /// however often it runs.
+    /// Records a use of a key; see [`Store::note_use`]. Within a transaction, the use is counted
+    /// once after the commit, no matter how often the transaction runs.
     #[inline(always)]
     pub fn note_use(&self, key: &Key<'_>) {
         if !self.untouched {
@@ -260,20 +267,22 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// [`note_use`](Self::note_use) whether or not this access leaves keys untouched: TOUCH.
+    /// Like [`note_use`](Self::note_use), even if this access leaves keys untouched. Used by TOUCH.
     #[inline(always)]
     pub fn touch(&self, key: &Key<'_>) {
         match self.running {
             Some(running) if self.store.counts_uses() => {
                 running.post(Post::Use(key.shard, key.hash));
             }
-            // To set a clock twice is to set it once. It is that of the transaction, whose beginning was a write's.
+            // Setting an access time twice is harmless. Use the time at which the transaction
+            // started writing.
             Some(_) => self.store.touch_written(key),
             None => self.store.note_use(key),
         }
     }
 
-    /// [`note_use`](Self::note_use) of a key right behind a write, whose clock it goes by.
+    /// Like [`note_use`](Self::note_use), for a key that was just written. It uses the time of that
+    /// write.
     #[inline(always)]
     pub fn note_written(&self, key: &Key<'_>) {
         match self.running {
@@ -283,79 +292,80 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Lets time stand still for this thread while what is returned lives: for a few commands that are run at once, which
-    /// then look at the system's clock once, if at all. Those of a transaction go by one time anyway.
+    /// Freezes the clock for this thread while the returned guard lives. A batch of commands then
+    /// reads the system clock at most once. Commands of a transaction share one time anyway.
     #[inline]
     pub fn freeze(&self) -> Frozen {
         self.store.clock.freeze()
     }
 
-    /// Seconds since a key was used last; see [`Store::idle_seconds`].
+    /// Returns the number of seconds since the last use of a key; see [`Store::idle_seconds`].
     pub fn idle_seconds(&self, key: &Key<'_>) -> u64 {
         self.store.idle_seconds(key)
     }
 
-    /// Notes that a key was last used so many seconds ago; see [`Store::set_idle_seconds`].
+    /// Sets the number of seconds since the last use of a key; see [`Store::set_idle_seconds`].
     pub fn set_idle_seconds(&self, key: &Key<'_>, seconds: u64) {
         self.store.set_idle_seconds(key, seconds);
     }
 
-    /// How often a key was used; see [`Store::frequency`].
+    /// Returns the use counter of a key; see [`Store::frequency`].
     pub fn frequency(&self, key: &Key<'_>) -> u8 {
         self.store.frequency(key)
     }
 
-    /// Sets a key's counter of uses.
+    /// Sets the use counter of a key.
     pub fn set_frequency(&self, key: &Key<'_>, counter: u8) {
         self.store.set_frequency(key, counter);
     }
 
-    /// Bytes in allocated blocks.
+    /// Returns the number of bytes in allocated blocks.
     pub fn used_memory(&self) -> u64 {
         self.store.used_memory()
     }
 
-    /// The other processes that have the store mapped; see [`Store::users`].
+    /// Returns the other processes that have the store mapped; see [`Store::users`].
     pub fn users(&self) -> Result<Vec<User>, Error> {
         self.store.users()
     }
 
-    /// The limit on [`used_memory`](Self::used_memory); 0 is none.
+    /// Returns the limit for [`used_memory`](Self::used_memory) in bytes. 0 means no limit.
     pub fn max_memory(&self) -> u64 {
         self.store.max_memory()
     }
 
-    /// Sets the limit, for all processes.
+    /// Sets the memory limit in bytes for all processes.
     pub fn set_max_memory(&self, bytes: u64) -> Result<(), Error> {
         self.store.set_max_memory(bytes)
     }
 
-    /// How the processes that share the store make room in it.
+    /// Returns the eviction settings of the store.
     pub fn eviction(&self) -> Eviction {
         self.store.eviction()
     }
 
-    /// Sets one value of how all processes make room; see [`Store::change_eviction`].
+    /// Changes one eviction setting for all processes; see [`Store::change_eviction`].
     pub fn change_eviction(&self, change: EvictionChange) -> Result<(), Error> {
         self.store.change_eviction(change)
     }
 
-    /// Sets how all processes make room; see [`Store::set_eviction`].
+    /// Changes the eviction settings for all processes; see [`Store::set_eviction`].
     pub fn set_eviction(&self, eviction: Eviction) -> Result<(), Error> {
         self.store.set_eviction(eviction)
     }
 
-    /// The strings that are read in place now, by whom and since when, oldest first.
+    /// Returns the strings that are pinned for reading in place, with their readers and start
+    /// times, oldest first.
     pub fn pins(&self) -> Vec<PinnedBlock> {
         self.store.pins()
     }
 
-    /// Sizes of the store.
+    /// Returns the sizes of the store.
     pub fn statistics(&self) -> Statistics {
         self.store.statistics()
     }
 
-    /// The path of the store's file.
+    /// Returns the path of the store's file.
     pub fn path(&self) -> &'a std::path::Path {
         self.store.path()
     }

@@ -1,8 +1,9 @@
-//! The one way that every change of a key takes: by command, typed call, expiry or eviction.
+//! The single place through which every change of a key goes, by a command, a typed call, expiry or
+//! eviction.
 //!
-//! WATCH and the queues of waiting clients hang on it, and whoever follows what becomes of all keys: a copy of the store,
-//! or a journal. [`Writer::changed`] says what became of a key, behind the change and in its transaction, so that what is
-//! undone was never said.
+//! WATCH, the queues of waiting clients, and followers of all changes (a replica or a journal)
+//! depend on it. [`Writer::changed`] reports a change after making it and within its transaction,
+//! so a change that is undone is never reported.
 
 use std::sync::atomic::Ordering;
 
@@ -18,12 +19,12 @@ use crate::transaction::effect::{Change, Effect, Follower};
 use crate::transaction::notice::Queue;
 use crate::transaction::writer::{Writer, root};
 
-/// The follower of a handle's changes: a part of the handle.
+/// The follower of a handle's changes, stored as a part of the handle.
 #[derive(Default)]
 pub(crate) struct Followed(ForkMutex<Option<Follower>>);
 
 impl Writer<'_, '_> {
-    /// Says what became of a key. Every change of one ends with it.
+    /// Reports the effect of a change on a key. Every change must end with this call.
     #[inline(always)]
     pub fn changed(&mut self, database: usize, key: &Key<'_>, effect: Effect) {
         let root = root(database, key);
@@ -33,15 +34,16 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// [`changed`](Self::changed) of what is beside a value's elements: to WATCH and to those who wait for the key that
-    /// is no change, as in Redis.
+    /// Reports a change of data other than a value's elements to followers only. As in Redis, WATCH
+    /// and waiting clients do not see it as a change.
     pub(crate) fn told_only(&mut self, database: usize, key: &Key<'_>) {
         if self.outbox.is_followed() {
             self.outbox.follow(database, key.bytes, Effect::Changed);
         }
     }
 
-    /// [`changed`](Self::changed) of the key of an entry with this hash, whose value was changed where it lies.
+    /// Like [`changed`](Self::changed), for an entry whose value was changed in place. `hash` is
+    /// the hash of its key.
     pub(crate) fn changed_in_place(
         &mut self,
         root: Root,
@@ -67,8 +69,9 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Says that a key was removed because it has expired: told once that is committed, and done again where it is not.
-    /// To WATCH it is no change, as a deadline passes without anybody's doing.
+    /// Reports that a key was removed because it has expired. The report is sent after the commit.
+    /// If the transaction fails, the key is removed again later. WATCH does not count this as a
+    /// change, because it checks deadlines itself.
     #[cold]
     pub(crate) fn expired(&mut self, database: usize, key: &Key<'_>) {
         self.outbox.expired(database, key.bytes);
@@ -77,7 +80,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Says that all keys of a database's part of a shard were removed or exchanged.
+    /// Reports that all keys of a database in one shard were removed or swapped.
     pub(crate) fn all_changed(&mut self, root: Root) -> Result<(), Error> {
         if self.outbox.is_followed() {
             self.outbox.follow_all(root);
@@ -90,7 +93,7 @@ impl Writer<'_, '_> {
         Ok(self.transaction.set_root(root.shard, word, epoch)?)
     }
 
-    /// Whether some key of a shard has a queue.
+    /// Whether any key of a shard has a queue of waiting clients.
     #[inline(always)]
     pub(crate) fn has_queues(&self, shard: usize) -> bool {
         let root = Root {
@@ -100,7 +103,7 @@ impl Writer<'_, '_> {
         root.get(self.view(), KEYS) != 0
     }
 
-    /// Remembers the queue of a key that was changed, if it has one.
+    /// Remembers the queue of a changed key, if it has one.
     #[cold]
     pub(crate) fn notice(&mut self, root: Root, hash: u64) {
         if root.database >= DATABASES {
@@ -113,13 +116,13 @@ impl Writer<'_, '_> {
         };
         let name = queue.name();
         let key = self.store.hidden_key(root.shard, &name);
-        // A damaged dictionary is told of by whoever needs it.
+        // Ignore a damaged dictionary here. Calls that need it report the damage.
         if let Ok(Some(_)) = dictionary::find(self.view(), queue.root(), &key) {
             self.outbox.notice(queue);
         }
     }
 
-    /// Remembers that all keys of a database became others.
+    /// Remembers that all keys of a database may have changed.
     pub(crate) fn notice_all(&mut self, shard: usize) {
         if self.has_queues(shard) {
             self.outbox.notice_all();
@@ -128,8 +131,8 @@ impl Writer<'_, '_> {
 }
 
 impl Store {
-    /// Has a follower told of what becomes of keys by this handle, behind the commit of each change; or none any more. It
-    /// must not use the store.
+    /// Sets a follower that receives the changes made through this handle after each commit, or
+    /// removes it. The follower must not use the store.
     pub fn follow(&self, follower: Option<Follower>) {
         self.is_followed
             .store(follower.is_some(), Ordering::Release);

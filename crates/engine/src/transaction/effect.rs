@@ -1,20 +1,20 @@
-//! What becomes of keys, as WATCH, waiting clients and followers are told of it.
+//! The effects of changes on keys, as reported to WATCH, waiting clients and followers.
 
-/// What became of a key.
+/// The effect of a change on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It holds something that it did not hold before, or has another deadline.
+    /// The value or the expiry of the key changed.
     Changed,
-    /// It was removed, by name or with the last of its elements.
+    /// The key was removed, either explicitly or with its last element.
     Removed,
-    /// It was removed because it has expired.
+    /// The key was removed because it has expired.
     Expired,
-    /// It was removed to make room.
+    /// The key was evicted.
     Evicted,
 }
 
 impl Effect {
-    /// Of a change that may have left nothing of the value.
+    /// Returns the effect of a removal of elements. `gone` says whether it removed the key, too.
     #[inline(always)]
     pub(crate) fn of_taking(gone: bool) -> Effect {
         if gone {
@@ -25,19 +25,19 @@ impl Effect {
     }
 }
 
-/// A change, as [`Store::follow`](crate::Store::follow) tells of it.
+/// A change, as reported by [`Store::follow`](crate::Store::follow).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// What became of a key in a database.
+    /// A change of one key, given by its database and name.
     Key(usize, Box<[u8]>, Effect),
-    /// All keys of a database in a shard were removed or exchanged.
+    /// All keys of a database in one shard were removed or swapped.
     All {
-        /// The database.
+        /// The number of the database.
         database: usize,
-        /// The shard.
+        /// The number of the shard.
         shard: usize,
     },
 }
 
-/// Is told of changes, in their order.
+/// A callback that receives changes in order.
 pub type Follower = Box<dyn FnMut(Change) + Send>;

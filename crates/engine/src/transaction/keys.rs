@@ -14,9 +14,9 @@ use crate::transaction::above::above;
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer, root};
 
-/// Keys between two looks at whether the shard's hints keep up with them.
+/// The number of keys between two checks whether the shard's hint table is large enough.
 const COUNT_EVERY: u64 = 4096;
-/// Buckets or leaves that are freed along with a command that adds anything.
+/// The minimum number of buckets or leaves that an adding command frees along the way.
 const FREED_ALONG: u64 = 8;
 
 impl Writer<'_, '_> {
@@ -27,7 +27,7 @@ impl Writer<'_, '_> {
         self.detach(root, found)
     }
 
-    /// Removes a key but keeps the block of its value.
+    /// Removes a key but keeps its value.
     pub(crate) fn detach(&mut self, root: Root, found: Found) -> Result<(), Error> {
         if found.entry.header.expires() {
             root.add(self.transaction, EXPIRES, -1)?;
@@ -36,8 +36,8 @@ impl Writer<'_, '_> {
         dictionary_change::remove(self.transaction, root, found.slot)
     }
 
-    /// Sets or removes a key's expiry (Unix milliseconds). Returns whether the
-    /// key was there. An expiry in the past does not remove the key at once.
+    /// Sets or removes a key's expiry in Unix milliseconds. Returns whether the key existed. A
+    /// deadline in the past does not remove the key immediately.
     pub fn set_expiry(
         &mut self,
         database: usize,
@@ -77,7 +77,7 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Fills a new entry, with `slack` bytes of room behind its value.
+    /// Creates an entry with `slack` bytes of spare room after its value.
     pub(crate) fn new_entry(
         &mut self,
         shard: usize,
@@ -103,7 +103,7 @@ impl Writer<'_, '_> {
         Ok(at)
     }
 
-    /// Puts an entry into the dictionary under a key that is not there.
+    /// Inserts an entry into the dictionary. Its key must not be in the dictionary.
     pub(crate) fn insert(
         &mut self,
         root: Root,
@@ -126,7 +126,7 @@ impl Writer<'_, '_> {
         self.free_along(root.shard, 1)
     }
 
-    /// Lets the shard's hints keep up with its keys.
+    /// Reports the shard's number of keys, so that its hint table grows after the commit.
     #[cold]
     fn count_keys(&mut self, shard: usize) {
         let words = self
@@ -137,8 +137,8 @@ impl Writer<'_, '_> {
         self.transaction.expect_keys(shard, keys);
     }
 
-    /// Moves a key to another database, where it must not be. Returns whether
-    /// it was there to be moved. O(1), whatever its value.
+    /// Moves a key to a different database, which must not contain it. Returns whether the key
+    /// existed. O(1) for any value.
     pub fn move_to(&mut self, key: &Key<'_>, from: usize, to: usize) -> Result<bool, Error> {
         let Some(found) = self.find_slot(from, key)? else {
             return Ok(false);
@@ -160,9 +160,8 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Gives a key's value and expiry to another key, replacing what that
-    /// held. Returns whether there was one to rename. Copies at most a page:
-    /// a larger value changes hands.
+    /// Renames a key, including its expiry, and replaces the destination. Returns whether the key
+    /// existed. At most one page is copied: a larger value is handed over.
     pub fn rename(&mut self, database: usize, from: &Key<'_>, to: &Key<'_>) -> Result<bool, Error> {
         if from.bytes == to.bytes {
             return Ok(self.find(database, from)?.is_some());
@@ -171,7 +170,7 @@ impl Writer<'_, '_> {
             return Ok(false);
         }
         self.remove_quietly(database, to)?;
-        // Looked up again: the removal may have moved buckets.
+        // Look up the key again, because the removal may have moved buckets.
         let Some(found) = self.find_slot(database, from)? else {
             return Ok(false);
         };
@@ -188,8 +187,8 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Copies a key's value and expiry to another key, which must not be there.
-    /// Returns whether there was one to copy.
+    /// Copies a key's value and expiry to a key that must not exist. Returns whether the source
+    /// exists.
     pub fn copy(&mut self, from: (usize, &Key<'_>), to: (usize, &Key<'_>)) -> Result<bool, Error> {
         let Some(entry) = self.find(from.0, from.1)? else {
             return Ok(false);
@@ -203,8 +202,8 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// A new entry for another key with the same value. The value's block goes
-    /// over to it (`take`), or is copied.
+    /// Creates an entry with the same value for a different key. With `take`, the new entry takes
+    /// over the value's block, otherwise the block is copied.
     fn copy_entry(
         &mut self,
         entry: &Entry,
@@ -244,7 +243,7 @@ impl Writer<'_, '_> {
         self.new_entry(key.shard, header, key.bytes, expiry, &value, 0)
     }
 
-    /// Exchanges two databases, in every shard; all must be locked. O(1).
+    /// Swaps two databases in all shards, which must all be locked. O(1).
     pub fn swap_databases(&mut self, one: usize, other: usize) -> Result<(), Error> {
         if one == other {
             return Ok(());
@@ -276,7 +275,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Frees what an entry refers to; the entry itself is the caller's.
+    /// Frees everything that an entry refers to. The caller frees the entry itself.
     #[inline(always)]
     pub(crate) fn discard_value(&mut self, shard: usize, entry: &Entry) -> Result<(), Error> {
         match entry.header.form() {
@@ -296,8 +295,8 @@ impl Writer<'_, '_> {
         above(self.store).discard_object(self, shard, entry)
     }
 
-    /// Frees some of what was removed along with a command that adds so many items:
-    /// more than these take, so that it cannot grow faster than it is freed.
+    /// Frees some removed structures along with a command that adds `items` items. It frees more
+    /// than these items take, so the graveyard cannot grow faster than it is drained.
     #[inline]
     pub(crate) fn free_along(&mut self, shard: usize, items: usize) -> Result<(), Error> {
         if graveyard::is_dying(self.view(), shard) {
@@ -307,7 +306,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Lets the sweep know that a key of the dictionary expires at this time.
+    /// Lowers the earliest deadlines that the expiry sweep knows, if `deadline` is earlier.
     #[inline]
     pub(crate) fn note_deadline(&mut self, root: Root, deadline: u64) -> Result<(), Error> {
         for word in [SOONEST, SEEN] {

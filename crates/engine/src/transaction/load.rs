@@ -1,28 +1,29 @@
-//! What a command brings with it, as its arguments tell before it takes a lock.
+//! The expected size of a command's changes, computed from its arguments before it takes a lock.
 
 use undercroft_memory::{Need, ShardSet};
 
 use crate::handle::store::Store;
 
-/// Undo log of a key that is set, removed or renamed: its slot and bucket, its
+/// The number of undo log bytes for a key that is set, removed or renamed: its slot, bucket and
 /// block, the counts, and a part of the table's growth.
 const LOG_OF_KEY: u64 = 256;
-/// Memory of a key beside its bytes: its entry's header and its slot.
+/// The memory of a key in bytes in addition to its text and value: the entry header and the slot.
 const MEMORY_OF_KEY: u64 = 40;
 
-/// What a command brings: reserved before the first lock, so that its body need
-/// not run again. Nothing is the default, and right for what is small.
+/// The expected size of a command's changes. It is reserved before the first lock, so that the body
+/// of the command does not have to run again. The default is nothing, which is right for small
+/// commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Keys, or items, that change one by one.
+    /// The number of keys or items that change individually.
     pub keys: u64,
-    /// Bytes of all of them.
+    /// The total size of these keys or items in bytes.
     pub bytes: u64,
 }
 
 impl Store {
-    /// Reserves what a write that brings so much will probably need. Called
-    /// without any lock held.
+    /// Reserves the memory and log that a write of this size will probably need. Must be called
+    /// without holding a lock.
     #[cold]
     pub fn expect(&self, shards: ShardSet, load: &Load) {
         let memory = load.keys.saturating_mul(MEMORY_OF_KEY);

@@ -1,4 +1,5 @@
-//! The end of a look-up: the use of the key is noted, or that it is missing; expired keys that were met are removed.
+//! The end of a lookup: the key's use, or the miss, is recorded, and expired keys that were found
+//! are removed.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,19 +12,19 @@ use crate::handle::store::Store;
 use crate::structures::key::Key;
 use crate::transaction::access::Access;
 
-/// Keys removed in one transaction.
+/// The number of keys removed in one transaction.
 const STEP: usize = 32;
-/// How long a command that met expired keys waits for the lock to remove them.
+/// The maximum time that a command waits for the lock to remove the expired keys that it found.
 const MOMENT: Duration = Duration::from_micros(100);
 
 impl Store {
-    /// Whether this thread met expired keys that are still there.
+    /// Whether this thread remembers expired keys that may still exist.
     #[inline]
     pub fn met_expired() -> bool {
         expired_seen::has_any()
     }
 
-    /// Ends a typed call that looked for a key, as a command ends that looked for it.
+    /// Ends a lookup by a typed call in the same way as a lookup by a command.
     #[inline(always)]
     pub fn looked_up(&self, database: usize, key: &Key<'_>, found: bool) {
         if found {
@@ -39,27 +40,27 @@ impl Store {
         self.access().end_command();
     }
 
-    /// Leaves expired keys where they are until a time in Unix milliseconds, though no one finds them, for this
-    /// process; 0 removes them again. What a pause of clients asks for.
+    /// Stops this process from removing expired keys until a Unix time in milliseconds, although
+    /// lookups do not return them. 0 resumes the removal. CLIENT PAUSE uses this.
     pub fn keep_expired_until(&self, time: u64) {
         self.expired_stay.store(time, Ordering::Relaxed);
     }
 
-    /// Whether expired keys are left where they are.
+    /// Whether expired keys are currently not removed.
     pub fn keeps_expired(&self) -> bool {
         let until = self.expired_stay.load(Ordering::Relaxed);
         until != 0 && until > unix_milliseconds()
     }
 
-    /// Removes the expired keys that reads of this thread met. Returns how many
-    /// were still there and have expired.
+    /// Removes the expired keys that reads of this thread found. Returns the number of keys that
+    /// still existed and had expired.
     pub fn remove_met(&self) -> Result<u64, Error> {
         self.access().remove_met()
     }
 }
 
 impl Access<'_> {
-    /// Ends the look-up of a key, whoever asked for it: its use is noted, or it is told that it is not there.
+    /// Ends the lookup of a key: records its use, or reports that it does not exist.
     #[inline(always)]
     pub fn looked_up(&self, database: usize, key: &Key<'_>, found: bool) {
         if found {
@@ -69,39 +70,39 @@ impl Access<'_> {
         }
     }
 
-    /// [`looked_up`](Self::looked_up) for a key that is not there.
+    /// Ends the lookup of a key that does not exist; see [`looked_up`](Self::looked_up).
     #[cold]
     pub fn missed(&self, database: usize, key: &Key<'_>) {
-        // A process whose keys are all absent learns here that the file was removed. Under locks no system call is made
-        // (W9), and a write has looked before it took them.
+        // A process whose keys are all missing detects a removed file here. No system call is made
+        // under locks (W9), and a write has already checked before locking.
         if self.running.is_none() {
             self.store.look_for_file();
         }
         if self.tells_of_misses() {
-            // That it has expired is told first.
+            // Report the expiry of the key before the miss.
             self.end_command();
             self.tell_miss(database, key.bytes);
         }
     }
 
-    /// Ends a command: the expired keys that it met are removed, as Redis does at once. A look at a flag of this thread
-    /// where it met none.
+    /// Ends a command: removes the expired keys that it found, as Redis does immediately. Only
+    /// checks a flag of this thread if there are none.
     #[inline]
     pub fn end_command(&self) {
         if Store::met_expired() {
-            // Where the lock is held or the store is damaged, the next writer will do it, or say so: a read waits for nobody
-            // (R9).
+            // If the lock is held or the store is damaged, leave it to the next writer: a read
+            // waits for no other process (R9).
             let _limited = limit_patience(MOMENT);
             let _ = self.remove_met();
         }
     }
 
-    /// Removes the expired keys that reads of this thread met; see
-    /// [`Store::remove_met`]. Within a transaction only those whose shards it
-    /// has locked, and where that fails nothing of it stays.
+    /// Removes the expired keys that reads of this thread found; see [`Store::remove_met`]. Within
+    /// a transaction, only keys in its locked shards are removed, and a failed removal is rolled
+    /// back.
     pub fn remove_met(&self) -> Result<u64, Error> {
         let met = expired_seen::take();
-        // Done behind a command, whose reply stands.
+        // The command has already completed, so a signal must not change its reply.
         let _deferred = defer_signals();
         if met.is_empty() || !self.store.writable() || self.store.keeps_expired() {
             return Ok(0);
@@ -141,12 +142,12 @@ mod tests {
     use crate::transaction::writer::Expiry;
     use crate::types::string::hot::{Condition, SetOptions};
 
-    /// A store in which these keys of a database have expired and are still there.
+    /// Creates a store in which the given keys of a database have expired but still exist.
     fn with_expired(database: usize, keys: &[&[u8]]) -> (tempfile::TempDir, Store) {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let path = directory.path().join("store");
         let store = Store::create(&path, &Options::default()).expect("a new store");
-        // Upkeep behind a command would be faster.
+        // Otherwise, upkeep after a command might remove the keys first.
         store.leave_upkeep_to_a_timer();
         store.set_time(1000);
         let options = SetOptions {
@@ -161,19 +162,19 @@ mod tests {
     }
 
     #[test]
-    fn what_a_read_met_is_removed_unless_it_lives_again() {
+    fn expired_keys_found_by_reads_are_removed_unless_set_again() {
         let names: Vec<[u8; 1]> = (0..100).map(|number| [number]).collect();
         let keys: Vec<&[u8]> = names.iter().map(<[u8; 1]>::as_slice).collect();
         let (_directory, store) = with_expired(0, &keys);
         let mut out = Vec::new();
         for number in 0..100_u8 {
-            // As a command reads, which has them removed once it has replied.
+            // Read like a command, which removes expired keys only after its reply.
             assert!(!store.access().get(0, &[number], &mut out).expect("read"));
         }
         assert_eq!(store.count_keys(0).expect("counted"), 100);
         store.set(0, &[7], b"again").expect("set");
         assert!(Store::met_expired());
-        // The insertion swept some of them away.
+        // The sweep during the insertion has removed some of the keys.
         let removed = store.remove_met().expect("removed");
         assert!((1..100).contains(&removed), "{removed}");
         assert!(!Store::met_expired());
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_typed_call_removes_what_it_met() {
+    fn typed_call_removes_expired_keys_that_it_finds() {
         let keys: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
         let (_directory, store) = with_expired(0, &keys);
         let left = || store.count_keys(0).expect("counted");
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_meets_them_too() {
+    fn walk_remembers_expired_keys() {
         let (_directory, store) = with_expired(3, &[b"old"]);
         assert!(
             store

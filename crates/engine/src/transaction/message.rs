@@ -2,22 +2,22 @@
 
 use crate::structures::roots::SUBSCRIPTIONS;
 
-/// What is subscribed to.
+/// The kind of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Topic {
-    /// A channel, by its name.
+    /// A channel, by name.
     Channel,
-    /// All channels whose names match.
+    /// All channels whose names match a pattern.
     Pattern,
-    /// A shard channel, by its name; in a name space of its own.
+    /// A shard channel, by name. Shard channels have a separate namespace.
     Shard,
 }
 
 impl Topic {
-    /// All of them.
+    /// All kinds of subscriptions.
     pub const ALL: [Topic; 3] = [Topic::Channel, Topic::Pattern, Topic::Shard];
 
-    /// The number of its dictionary.
+    /// Returns the number of the dictionary for these subscriptions.
     pub(crate) const fn database(self) -> usize {
         SUBSCRIPTIONS + self as usize
     }
@@ -27,19 +27,19 @@ impl Topic {
     }
 }
 
-/// Set in the kind of a record that names a parcel.
+/// The flag in a record's kind for a message whose body is the name of a parcel.
 const BY_NAME: u8 = 0x80;
 
-/// What the kind of a record says of its message.
+/// The kind of a record, which describes its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MessageKind {
     pub(crate) topic: Topic,
-    /// Whether the body is the name of a parcel, and not the message itself.
+    /// Whether the body is the name of a parcel instead of the message itself.
     pub(crate) by_name: bool,
 }
 
 impl MessageKind {
-    /// A message that lies in its record.
+    /// Returns the kind of a message that is stored in its record.
     pub(crate) fn whole(topic: Topic) -> MessageKind {
         MessageKind {
             topic,
@@ -51,7 +51,7 @@ impl MessageKind {
         self.topic as u8 | if self.by_name { BY_NAME } else { 0 }
     }
 
-    /// None where it is no message's.
+    /// Decodes the kind of a record. Returns `None` if the record is not a message.
     pub(crate) fn unpack(kind: u8) -> Option<MessageKind> {
         Some(MessageKind {
             topic: Topic::from_kind(kind & !BY_NAME)?,
@@ -60,7 +60,7 @@ impl MessageKind {
     }
 }
 
-/// A message that is to be sent.
+/// A message to send.
 #[derive(Clone, Debug)]
 pub(crate) struct Letter {
     pub(crate) kind: MessageKind,
@@ -69,7 +69,7 @@ pub(crate) struct Letter {
 }
 
 impl Letter {
-    /// Memory that it takes.
+    /// Returns the memory that the message uses in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Letter>() + self.name.len() + self.body.len()
     }

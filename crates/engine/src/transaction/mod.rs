@@ -1,22 +1,23 @@
-//! Changing keys: by itself or over many commands, and what follows the commit. Types and all modules above them use it.
+//! Changing keys, in single changes or in transactions of many commands, and the work that follows
+//! a commit. The types and all higher modules use this folder.
 //!
-//! - `above`: calls of a transaction to the modules above, which it does not know.
-//! - `access`: what commands reach keys through: the store, or a transaction that runs already.
-//! - `changed`: the one way that every change of a key takes.
-//! - `effect`: what becomes of keys, as others are told of it.
+//! - `above`: calls from a transaction to higher modules, which it does not depend on.
+//! - `access`: the access to keys that commands use: the store itself, or a running transaction.
+//! - `changed`: the single place through which every change of a key goes.
+//! - `effect`: the effects of changes, as watchers and followers see them.
 //! - `keys`: inserting, removing, moving, renaming and copying keys.
-//! - `load`: what a command brings with it, told before its first lock.
-//! - `look_up`: the end of a look-up.
+//! - `load`: the expected size of a command's changes, announced before its first lock.
+//! - `look_up`: the end of a lookup.
 //! - `message`: messages that a transaction leaves to be sent.
 //! - `notice`: queues of waiting clients whose keys a transaction changed.
-//! - `notify`: telling of the events of keys.
-//! - `outbox`: what a transaction leaves to be done and told after its commit.
-//! - `read`: reading the keys of some shards as they were at one moment.
-//! - `retry`: another try of a transaction.
-//! - `running`: a transaction over many commands, while it runs.
-//! - `savepoint`: points of it to go back to.
-//! - `watch`: watched keys: whether a key was changed since it was looked at.
-//! - `write`: changing keys of some shards.
+//! - `notify`: publishing keyspace events.
+//! - `outbox`: the work and the notifications that a transaction leaves for after its commit.
+//! - `read`: reading the keys of several shards at one moment.
+//! - `retry`: retrying a transaction.
+//! - `running`: a running transaction of many commands.
+//! - `savepoint`: points of a transaction to roll back to.
+//! - `watch`: watched keys: whether a key has changed since it was watched.
+//! - `write`: changing keys of several shards.
 //! - `writer`: write access to keys within a transaction.
 
 pub(crate) mod above;

@@ -4,11 +4,11 @@ use crate::handle::store::Store;
 use crate::structures::key::Key;
 use crate::structures::roots::{DATABASES, QUEUES, Root};
 
-/// Keys remembered in one transaction one by one; where it changes more, all
-/// queues are looked at.
+/// The number of keys that one transaction remembers individually. If it changes more keys, all
+/// queues are checked.
 const KEYS_MAX: usize = 1024;
 
-/// Names a queue.
+/// Identifies the queue of waiting clients of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Queue {
     pub(crate) database: usize,
@@ -26,7 +26,7 @@ impl Queue {
         }
     }
 
-    /// The queue's name in its dictionary.
+    /// Returns the name of the queue in its dictionary.
     pub(crate) fn name(&self) -> [u8; 16] {
         let mut name = [0; 16];
         name[..8].copy_from_slice(&(self.database as u64).to_le_bytes());
@@ -38,7 +38,7 @@ impl Queue {
         let (database, hash) = name.split_first_chunk::<8>()?;
         let hash = u64::from_le_bytes(hash.try_into().ok()?);
         let database = u64::from_le_bytes(*database) as usize;
-        // Another name is that of a list of mailboxes.
+        // Names with a higher database number are lists of mailboxes.
         (database < DATABASES).then_some(Queue {
             database,
             hash,
@@ -46,13 +46,13 @@ impl Queue {
         })
     }
 
-    /// That of some keys which the queue is of.
+    /// Returns the key of this queue, if it is among `keys`.
     pub(crate) fn key_among<'k>(&self, store: &Store, keys: &[&'k [u8]]) -> Option<&'k [u8]> {
         let is_this = |key: &&&[u8]| store.key(key).hash == self.hash;
         keys.iter().find(is_this).copied()
     }
 
-    /// The root of the dictionary that it lies in.
+    /// Returns the root of the dictionary that contains the queue.
     pub(crate) fn root(&self) -> Root {
         Root {
             shard: self.shard,
@@ -61,22 +61,22 @@ impl Queue {
     }
 }
 
-/// The queues whose keys a transaction changed. Empty where nobody waits.
+/// The queues whose keys a transaction changed. Empty if no client waits.
 #[derive(Debug, Default)]
 pub(crate) struct Noticed {
-    /// In the order of the changes, each once.
+    /// The queues in the order of the changes, without duplicates.
     pub(crate) queues: Vec<Queue>,
-    /// All queues are to be looked at. Nothing is added any more then.
+    /// Whether all queues must be checked. Then no more queues are added.
     pub(crate) all: bool,
 }
 
 impl Noticed {
-    /// How much was noticed: where [`cut`](Self::cut) goes back to.
+    /// Returns the current count, to which [`cut`](Self::cut) can return.
     pub(crate) fn count(&self) -> usize {
         self.queues.len() + usize::from(self.all)
     }
 
-    /// Forgets what was noticed behind the first so many.
+    /// Drops everything after the first `count` queues.
     pub(crate) fn cut(&mut self, count: usize) {
         self.all &= count > self.queues.len();
         self.queues.truncate(count);

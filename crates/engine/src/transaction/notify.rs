@@ -1,4 +1,4 @@
-//! Telling of the events of keys, once the transaction is committed.
+//! Publishing keyspace events after the commit of a transaction.
 
 use crate::error::Error;
 use crate::handle::events::{EventClasses, KeyEvent};
@@ -8,23 +8,25 @@ use crate::transaction::access::Access;
 use crate::transaction::writer::{Writer, outbox_of, root};
 
 impl Access<'_> {
-    /// The classes of events that are told; see [`Store::told_events`](crate::Store::told_events).
+    /// Returns the classes of events that are published; see
+    /// [`Store::told_events`](crate::Store::told_events).
     pub fn told_events(&self) -> EventClasses {
         self.store.told_events()
     }
 
-    /// Sets which events all processes tell of; see [`Store::tell_events`](crate::Store::tell_events).
+    /// Sets which events all processes publish; see
+    /// [`Store::tell_events`](crate::Store::tell_events).
     pub fn tell_events(&self, classes: EventClasses) -> Result<(), Error> {
         self.store.tell_events(classes)
     }
 
-    /// Whether it is told that keys are not there which somebody looks for.
+    /// Whether events are published for lookups of missing keys.
     #[inline]
     pub fn tells_of_misses(&self) -> bool {
         self.told_events().has(KeyEvent::KeyMiss.class())
     }
 
-    /// Tells that a key is not there which somebody looked for.
+    /// Publishes an event for the lookup of a missing key.
     pub fn tell_miss(&self, database: usize, key: &[u8]) {
         match self.running {
             Some(running) => running.tell(KeyEvent::KeyMiss, database, key),
@@ -38,7 +40,7 @@ impl Access<'_> {
 }
 
 impl Writer<'_, '_> {
-    /// Tells what became of a key, once the transaction is committed.
+    /// Publishes an event of a key after the commit of the transaction.
     #[inline(always)]
     pub fn tell(&mut self, event: KeyEvent, database: usize, key: &Key<'_>) {
         if self.outbox.tells() {
@@ -46,7 +48,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Tells of the event, and of `del` behind it where the key is gone with it.
+    /// Publishes the event, followed by `del` if the change removed the key.
     #[inline(always)]
     pub(crate) fn tell_taken(
         &mut self,
@@ -61,8 +63,9 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Lets `body` change a key, and tells of one event instead of those it is
-    /// made of; only of `del` where the key is not there afterwards.
+    /// Calls `body` to change a key, and publishes `event` instead of the events of its individual
+    /// changes. If the key is gone afterwards, `del` is published instead. Nothing is published if
+    /// the key exists neither before nor after.
     pub fn tell_as<R, E: From<Error>>(
         &mut self,
         event: KeyEvent,
@@ -89,7 +92,7 @@ impl Writer<'_, '_> {
         Ok(result)
     }
 
-    /// Tells of nothing that `body` does, but that keys have expired.
+    /// Suppresses all events of `body`, except for those of expired keys.
     pub(crate) fn quietly<R>(&mut self, body: impl FnOnce(&mut Self) -> R) -> R {
         self.outbox.mute();
         let result = body(self);

@@ -1,8 +1,9 @@
-//! What a transaction leaves to be done and told behind its commit.
+//! The work and the notifications that a transaction leaves for after its commit.
 //!
-//! Each run of a transaction begins with an empty outbox and hands it over by value, so what a run queued that was rolled
-//! back is gone with it (W10). It is one list in the order of the changes, with one mark and one cut: a savepoint is a
-//! place in it. Nothing of it happens before the commit, and nothing in it can fail the transaction any more.
+//! Each run of a transaction starts with an empty outbox and returns it by value, so everything
+//! that a rolled-back run queued is dropped with it (W10). The outbox is a list in the order of the
+//! changes, and a savepoint is a position in it to which the list can be cut back. Nothing in it
+//! happens before the commit, and nothing in it can make the transaction fail afterwards.
 
 use crate::handle::events::{EventClasses, KeyEvent};
 use crate::handle::expired_seen;
@@ -11,50 +12,51 @@ use crate::transaction::effect::{Change, Effect};
 use crate::transaction::message::Letter;
 use crate::transaction::notice::{Noticed, Queue};
 
-/// What is to be done and told once a transaction is committed.
+/// The work and the notifications for after the commit of a transaction.
 #[derive(Debug)]
 pub(crate) struct Outbox {
-    /// The events that are told.
+    /// The classes of events that are published.
     classes: EventClasses,
-    /// How many of the changes that run now have others tell of them.
+    /// The nesting depth of changes that suppress events.
     muted: u32,
-    /// Whether somebody follows what becomes of keys.
+    /// Whether the handle has a follower.
     followed: bool,
-    /// Nothing, and almost free, for most transactions.
+    /// The content. It is `None`, and costs almost nothing, for most transactions.
     content: Option<Box<Content>>,
 }
 
-/// What was in an outbox when its transaction ended. One word, as every change hands it on.
+/// The content of an outbox after the end of its transaction. It is one word, because every change
+/// passes it on.
 #[derive(Debug)]
 pub(crate) struct Mail(pub(crate) Option<Box<Content>>);
 
-/// What is in an outbox that is not empty.
+/// The content of an outbox that is not empty.
 #[derive(Debug)]
 pub(crate) struct Content {
-    /// The events that are told.
+    /// The classes of events that are published.
     pub(crate) classes: EventClasses,
     pub(crate) posts: Vec<Post>,
     pub(crate) noticed: Noticed,
 }
 
-/// One thing to be done or told.
+/// A single piece of work or notification.
 #[derive(Debug)]
 pub(crate) enum Post {
-    /// Something became of a key.
+    /// An event of a key to publish.
     Event(KeyEvent, usize, Box<[u8]>),
-    /// A key was removed because it has expired.
+    /// A key that was removed because it has expired.
     Expired(usize, Box<[u8]>),
-    /// A message is to be sent.
+    /// A message to send.
     Letter(Letter),
-    /// The key of this shard with this hash was used once more.
+    /// One more use of the key with this hash in this shard.
     Use(usize, u64),
-    /// The memory of flushed databases is to be freed.
+    /// Memory of flushed databases to free.
     Flushed,
-    /// What became of keys, for who follows.
+    /// A change to report to the follower.
     Change(Change),
 }
 
-/// A place in an outbox.
+/// A position in an outbox.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mark {
     posts: usize,
@@ -62,7 +64,7 @@ pub(crate) struct Mark {
 }
 
 impl Outbox {
-    /// An empty outbox, for events of these classes.
+    /// Creates an empty outbox for events of these classes.
     #[inline(always)]
     pub(crate) fn new(classes: EventClasses, followed: bool) -> Outbox {
         Outbox {
@@ -73,19 +75,19 @@ impl Outbox {
         }
     }
 
-    /// Whether events are told at all.
+    /// Whether any events are published.
     #[inline(always)]
     pub(crate) fn tells(&self) -> bool {
         self.classes != EventClasses::default()
     }
 
-    /// Whether somebody follows what becomes of keys.
+    /// Whether the handle has a follower.
     #[inline(always)]
     pub(crate) fn is_followed(&self) -> bool {
         self.followed
     }
 
-    /// Whether anybody hears which keys expired.
+    /// Whether the names of expired keys are reported to a follower or as events.
     #[inline(always)]
     pub(crate) fn names_expired(&self) -> bool {
         self.followed || self.tells()
@@ -102,16 +104,16 @@ impl Outbox {
         })
     }
 
-    /// Adds something.
+    /// Adds an item.
     #[cold]
     pub(crate) fn post(&mut self, post: Post) {
         self.content().posts.push(post);
     }
 
-    /// Adds an event, where it is told.
+    /// Adds an event, if its class is published.
     #[cold]
     pub(crate) fn tell(&mut self, event: KeyEvent, database: usize, key: &[u8]) {
-        // The dictionaries behind the databases are no business of clients.
+        // Internal dictionaries have no events that clients see.
         if self.muted == 0 && self.classes.tell_of(event) && database < DATABASES {
             self.post(Post::Event(event, database, key.into()));
         }
@@ -123,7 +125,7 @@ impl Outbox {
         self.post(Post::Expired(database, key.into()));
     }
 
-    /// Adds a change for who follows.
+    /// Adds a change for the follower.
     #[cold]
     pub(crate) fn follow(&mut self, database: usize, key: &[u8], effect: Effect) {
         if database < DATABASES {
@@ -132,7 +134,7 @@ impl Outbox {
         }
     }
 
-    /// Adds a change of all keys of a database's part of a shard for who follows.
+    /// Adds a change of all keys of a database in one shard for the follower.
     #[cold]
     pub(crate) fn follow_all(&mut self, root: Root) {
         let Root { shard, database } = root;
@@ -141,29 +143,29 @@ impl Outbox {
         }
     }
 
-    /// Leaves events out from now on, until [`unmute`](Self::unmute) was called as often.
+    /// Suppresses events until the matching call of [`unmute`](Self::unmute). Calls may be nested.
     pub(crate) fn mute(&mut self) {
         self.muted += 1;
     }
 
-    /// Ends what [`mute`](Self::mute) began.
+    /// Ends the suppression by the matching call of [`mute`](Self::mute).
     pub(crate) fn unmute(&mut self) {
         self.muted -= 1;
     }
 
-    /// Remembers that a key was changed that has a queue.
+    /// Remembers the queue of a changed key.
     #[cold]
     pub(crate) fn notice(&mut self, queue: Queue) {
         self.content().noticed.add(queue);
     }
 
-    /// Remembers that all keys with queues may have been changed.
+    /// Remembers that all keys with queues may have changed.
     #[cold]
     pub(crate) fn notice_all(&mut self) {
         self.content().noticed.add_all();
     }
 
-    /// Where it ends now.
+    /// Returns the current end of the outbox.
     pub(crate) fn mark(&self) -> Mark {
         self.content
             .as_ref()
@@ -173,8 +175,8 @@ impl Outbox {
             })
     }
 
-    /// Forgets what was added since a mark, as the changes behind it were undone. The expired keys among them are there
-    /// again: they are remembered as a reader would.
+    /// Drops everything that was added since a mark, because the changes since then were rolled
+    /// back. The expired keys among them exist again, so they are remembered as for a reader.
     pub(crate) fn cut(&mut self, mark: Mark) {
         let Some(content) = &mut self.content else {
             return;
@@ -187,7 +189,7 @@ impl Outbox {
         content.noticed.cut(mark.noticed);
     }
 
-    /// The transaction has ended: nothing is added any more.
+    /// Returns the content at the end of the transaction.
     #[inline(always)]
     pub(crate) fn close(self) -> Mail {
         Mail(self.content)
@@ -195,7 +197,7 @@ impl Outbox {
 }
 
 impl Mail {
-    /// Takes out whose queues are to be served.
+    /// Removes and returns the queues to serve.
     pub(crate) fn take_noticed(&mut self) -> Noticed {
         match &mut self.0 {
             Some(content) => std::mem::take(&mut content.noticed),

@@ -1,4 +1,4 @@
-//! Reading the keys of some shards as they were at one moment.
+//! Reading the keys of several shards at one moment.
 
 use undercroft_memory::{Image, Scratch, ShardSet, View, defer_signals};
 
@@ -9,9 +9,9 @@ use crate::structures::roots::{EXPIRES, KEYS, Root};
 use crate::transaction::retry::FailedTry;
 
 impl Store {
-    /// Reads keys of some shards as they were at one moment. `body` may run
-    /// several times; what it returns counts only if nothing changed meanwhile.
-    /// It can keep nothing between its runs (R8): it is [`Fn`] and [`Sync`].
+    /// Reads keys of several shards at one moment. `body` may run several times, and its result
+    /// counts only if nothing changed meanwhile. `body` is [`Fn`] and [`Sync`], so that it cannot
+    /// carry state from one run to the next (R8).
     #[inline(always)]
     pub fn read<R, E: From<Error>>(
         &self,
@@ -21,8 +21,8 @@ impl Store {
         self.read_into(shards, &mut (), |reader, ()| body(reader))
     }
 
-    /// [`read`](Self::read) that fills memory of the caller's. It is empty
-    /// whenever `body` begins, and where the read fails (R8).
+    /// Like [`read`](Self::read), but fills a caller's buffer. The buffer is cleared before each
+    /// run of `body` and when the read fails (R8).
     #[inline(always)]
     pub fn read_into<S: Scratch, R, E: From<Error>>(
         &self,
@@ -41,7 +41,8 @@ impl Store {
         }
     }
 
-    /// [`read`](Self::read) for who looks after marked shards (L5).
+    /// Like [`read`](Self::read), for code that restores the items of dead clients in marked shards
+    /// (L5).
     pub(crate) fn read_marked<R>(
         &self,
         shards: ShardSet,
@@ -51,14 +52,14 @@ impl Store {
         self.segment.read_marked(shards, read)
     }
 
-    /// Holds the locks of some shards while `body` runs, once. For tests.
+    /// Holds the locks of several shards while `body` runs once. For tests.
     #[doc(hidden)]
     pub fn hold<R>(&self, shards: ShardSet, mut body: impl FnMut() -> R) -> Result<R, Error> {
         self.read_locked(shards, |_| body())
     }
 
-    /// Reads some shards under their locks. `body` runs once: what it shows
-    /// somebody else counts.
+    /// Reads several shards under their locks. `body` runs exactly once, so it can pass data to
+    /// other code directly.
     pub(crate) fn read_locked<R>(
         &self,
         shards: ShardSet,
@@ -75,8 +76,8 @@ impl Store {
         }
     }
 
-    /// Copies the store as it is at one moment, at which `moment` is called, while others go on; `between` is called
-    /// after every page, in tests.
+    /// Copies the store at one moment, at which `moment` is called, while other processes keep
+    /// working. Tests use `between`, which is called after every page.
     pub(crate) fn image<T>(
         &self,
         mut moment: impl FnMut() -> T,
@@ -93,19 +94,19 @@ impl Store {
         }
     }
 
-    /// Number of keys in a database, including those that have expired and
-    /// were not yet removed. O(number of shards).
+    /// Returns the number of keys in a database, including expired keys that have not been removed
+    /// yet. O(number of shards).
     pub fn keys(&self, database: usize) -> u64 {
         self.sum(database, KEYS)
     }
 
-    /// Number of keys in a database that expire.
+    /// Returns the number of keys in a database that have an expiry.
     pub fn expiring_keys(&self, database: usize) -> u64 {
         self.sum(database, EXPIRES)
     }
 
     fn sum(&self, database: usize, word: usize) -> u64 {
-        // There is no error to return.
+        // The function cannot return the error of an interruption.
         let _deferred = defer_signals();
         (0..self.shards())
             .map(|shard| {

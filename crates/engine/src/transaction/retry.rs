@@ -1,4 +1,4 @@
-//! Another try of a transaction that has failed for want of memory, or for a shard that has to be looked after.
+//! Retrying a transaction that ran out of memory or found a marked shard.
 
 use undercroft_memory::{defer_signals, has_removed_in_part};
 
@@ -7,22 +7,22 @@ use crate::handle::store::Store;
 use crate::transaction::above::above;
 use crate::transaction::outbox::{Mark, Outbox};
 
-/// An error of the body, into which the segment's own are turned as well.
+/// The error of a failed try, either of the body or of the segment.
 pub(crate) struct FailedTry<E> {
     error: E,
     cause: Cause,
-    /// Whether a shard was missing.
+    /// Whether a shard was not locked.
     pub(crate) beyond: bool,
 }
 
-/// Why a try failed.
+/// The cause of a failed try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    /// The body said so, or something that another try does not end.
+    /// An error of the body, or an error that a retry cannot fix.
     Other,
-    /// The segment had no more memory.
+    /// The segment was out of memory.
     Full,
-    /// Somebody has to look after a shard first (L5).
+    /// A shard is marked: items of dead clients must be restored first (L5).
     Marked,
 }
 
@@ -36,8 +36,9 @@ impl<E> FailedTry<E> {
         }
     }
 
-    /// The error of a change, which is undone, and nothing in its outbox happens. The expired keys that it removed are
-    /// there again, and remembered as such, unless the change runs again, which meets them itself.
+    /// Returns the error of a change that is rolled back, and drops its outbox. The expired keys
+    /// that the change removed exist again, so they are remembered. If the change runs again, it
+    /// finds them itself.
     #[cold]
     pub(crate) fn failed(error: E, mut outbox: Outbox, again: bool) -> FailedTry<E> {
         if !again {
@@ -63,19 +64,20 @@ impl<E: From<Error>> From<undercroft_memory::Error> for FailedTry<E> {
 }
 
 impl Store {
-    /// Does what another try needs: looks after marked shards, or frees memory.
+    /// Prepares a retry: restores the items of dead clients in marked shards, or frees memory.
     ///
     /// # Errors
-    /// What failed, where another try would fail as well.
+    /// Returns the original error if a retry would fail as well.
     #[cold]
     pub(crate) fn try_again<E: From<Error>>(&self, failed: FailedTry<E>) -> Result<(), E> {
         match failed.cause {
             Cause::Other => Err(failed.error),
             Cause::Marked => above(self).look_after(self).map_err(E::from),
-            // What is removed already cannot be removed again, and told of.
+            // A removal that was partly committed cannot run again, because it could not report the
+            // removed part again.
             Cause::Full if has_removed_in_part() => Err(failed.error),
             Cause::Full => {
-                // The error that there is goes before any that this comes to.
+                // The original error takes precedence over an interruption here.
                 let _deferred = defer_signals();
                 if above(self).free_memory(self) {
                     Ok(())

@@ -1,4 +1,4 @@
-//! A transaction over many commands, while it runs.
+//! A running transaction of many commands.
 
 use std::cell::{Cell, Ref, RefCell};
 
@@ -15,27 +15,27 @@ use crate::transaction::retry::FailedTry;
 use crate::transaction::savepoint::Savepoint;
 use crate::transaction::writer::Writer;
 
-/// A transaction over many commands; see [`Store::transact`].
+/// A running transaction of many commands; see [`Store::transact`].
 pub struct Running<'r, 's> {
     store: &'r Store,
     writer: RefCell<Writer<'r, 's>>,
     shards: ShardSet,
-    /// A command wanted a shard that is not locked.
+    /// Whether a command needed a shard that is not locked.
     beyond: Cell<bool>,
     soundness: RefCell<Soundness>,
 }
 
-/// Whether a transaction may be committed.
+/// Whether a transaction can be committed.
 enum Soundness {
     Sound,
-    /// A change failed and was not undone, so half of it may be there.
+    /// A change failed and was not undone, so it may be half done.
     Spoiled,
-    /// It could not be undone, for this reason.
+    /// A rollback failed for this reason.
     Stuck(Error),
 }
 
 impl Running<'_, '_> {
-    /// The store as it is within this transaction.
+    /// Returns access to the store within this transaction.
     pub fn access(&self) -> Access<'_> {
         Access {
             store: self.store,
@@ -45,15 +45,16 @@ impl Running<'_, '_> {
         }
     }
 
-    /// Remembers what the commands did so far. O(locked shards).
+    /// Creates a savepoint of all changes so far. O(locked shards).
     pub fn savepoint(&self) -> Savepoint {
         let mut savepoint = Savepoint::default();
         self.save_to(&mut savepoint);
         savepoint
     }
 
-    /// [`savepoint`](Self::savepoint) in its place, by which all that were made before are void: for who runs one command
-    /// after the other and goes back over the last one only. O(locked shards).
+    /// Like [`savepoint`](Self::savepoint), but overwrites a savepoint in place and invalidates all
+    /// earlier ones. For callers that run commands one by one and only roll back the last one.
+    /// O(locked shards).
     pub fn renew(&self, savepoint: &mut Savepoint) {
         let mut writer = self.writer.borrow_mut();
         writer.transaction.renew(&mut savepoint.changes);
@@ -61,12 +62,12 @@ impl Running<'_, '_> {
         savepoint.is_sound = matches!(*self.soundness.borrow(), Soundness::Sound);
     }
 
-    /// Undoes what commands did since a savepoint, and takes back what they had done or told behind the commit. O(what
-    /// is undone).
+    /// Undoes all changes since a savepoint, and drops the work and notifications that were queued
+    /// since then. O(undone changes).
     ///
     /// # Errors
-    /// [`Error::Spoiled`] where memory cannot be given back at the moment. The transaction then fails, with the reason,
-    /// unless it is rolled back further.
+    /// Returns [`Error::Spoiled`] if memory cannot be given back at the moment. The transaction
+    /// then fails with that reason, unless it is rolled back further.
     pub fn roll_back_to(&self, savepoint: &Savepoint) -> Result<(), Error> {
         let mut writer = self.writer.borrow_mut();
         let undone = writer.transaction.roll_back_to(&savepoint.changes);
@@ -81,13 +82,14 @@ impl Running<'_, '_> {
         Ok(())
     }
 
-    /// Whether the transaction has to start again, with more memory or more locks: what it did will be undone, and an
-    /// error of the last command means nothing.
+    /// Whether the transaction has to start again with more memory or more locks. Its changes are
+    /// then undone, and an error of the last command has no meaning.
     pub fn starts_again(&self) -> bool {
         self.beyond.get() || self.writer.borrow().transaction.is_short()
     }
 
-    /// What the transaction comes to where its body returned this, and what is to be done behind its commit.
+    /// Computes the outcome of the transaction from the result of its body, and the content of its
+    /// outbox.
     fn end<R, E: From<Error>>(self, result: Result<R, E>) -> Result<(R, Mail), FailedTry<E>> {
         let beyond = self.beyond.get();
         let again = self.starts_again();
@@ -159,14 +161,15 @@ impl Within for Running<'_, '_> {
 }
 
 impl Store {
-    /// Runs many commands as one transaction: all or nothing, whatever happens to this process, and no reader sees half
-    /// of it. `body` reaches the store through [`Running::access`] only; it may run several times and can keep nothing
-    /// between its runs, as that of [`write`](Store::write). Time stands still in it. An error from it undoes everything. Commands that use a shard
-    /// which is not among `shards` make it run again with all shards locked.
+    /// Runs many commands as one atomic transaction, even if this process is killed. No reader sees
+    /// a partial state. `body` reaches the store only through [`Running::access`]. Like the body of
+    /// [`write`](Store::write), it may run several times and cannot carry state from one run to the
+    /// next. The clock is frozen meanwhile. An error from `body` undoes everything. If a command
+    /// uses a shard that is not in `shards`, `body` runs again with all shards locked.
     ///
     /// # Errors
-    /// Those of `body`, those of [`write`](Store::write), and [`Error::Spoiled`] where a change failed and `body` neither
-    /// undid it nor returned an error.
+    /// Returns the errors of `body` and of [`write`](Store::write), and [`Error::Spoiled`] if a
+    /// change failed and `body` neither undid it nor returned an error.
     pub fn transact<R, E: From<Error>>(
         &self,
         shards: ShardSet,
@@ -175,11 +178,11 @@ impl Store {
         self.transact_into(shards, &mut (), |running, ()| body(running))
     }
 
-    /// [`transact`](Self::transact) whose commands fill memory of the caller's, such as replies. It is empty whenever
-    /// `body` begins, and where the transaction fails (W10).
+    /// Like [`transact`](Self::transact), but fills a caller's buffer, for example with replies.
+    /// The buffer is cleared before each run of `body` and when the transaction fails (W10).
     ///
     /// # Errors
-    /// As [`transact`](Self::transact).
+    /// Returns the same errors as [`transact`](Self::transact).
     pub fn transact_into<S: Scratch, R, E: From<Error>>(
         &self,
         shards: ShardSet,
@@ -224,10 +227,12 @@ impl Store {
 }
 
 impl Access<'_> {
-    /// Runs many commands as one transaction; see [`Store::transact_into`]. Not within another one.
+    /// Runs many commands as one transaction; see [`Store::transact_into`]. Transactions cannot be
+    /// nested.
     ///
     /// # Errors
-    /// [`Error::OutsideTransaction`] within a transaction, and those of [`Store::transact`].
+    /// Returns [`Error::OutsideTransaction`] within a transaction, and the errors of
+    /// [`Store::transact`].
     pub fn transact_into<S: Scratch, R, E: From<Error>>(
         &self,
         shards: ShardSet,

@@ -1,8 +1,9 @@
-//! Points of a transaction over many commands to go back to.
+//! Savepoints of a transaction of many commands.
 
 use crate::transaction::outbox::Mark;
 
-/// What commands had done so far, to go back to; see [`Running::savepoint`](crate::Running::savepoint).
+/// The state of a transaction to which it can be rolled back; see
+/// [`Running::savepoint`](crate::Running::savepoint).
 #[derive(Clone, Debug, Default)]
 pub struct Savepoint {
     pub(crate) changes: undercroft_memory::LogSavepoint,

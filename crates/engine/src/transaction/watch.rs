@@ -1,11 +1,10 @@
-//! Watched keys (M2): whether a key was changed since somebody looked.
+//! Watched keys (M2): whether a key has changed since it was watched.
 //!
-//! Each change of a key adds to modification counters of its shard, picked by
-//! database and hash. Keys share counters, so a watcher may be told of a change
-//! that was another key's, and never misses one of its own. What no change of
-//! the key itself tells is noted beside it: its deadline, which passes without
-//! anybody's doing, and an epoch of its database, which goes up when the whole
-//! database is emptied or exchanged.
+//! Each change of a key increments modification counters of its shard, which are selected by
+//! database and hash. Keys share counters, so a watcher may see the change of a different key, but
+//! never misses a change of its own key. Two events do not count as a change of the key and are
+//! recorded separately: its deadline, which can pass without any change, and the epoch of its
+//! database, which grows when the entire database is emptied or swapped.
 
 use undercroft_memory::{Changes, ShardSet, View, defer_signals};
 
@@ -18,40 +17,40 @@ use crate::transaction::access::Access;
 use crate::transaction::running::Running;
 use crate::transaction::writer::{Writer, root};
 
-/// A key as it was when somebody began to watch it.
+/// The state of a key when it was watched.
 #[derive(Clone, Debug)]
 pub struct Watch {
     database: usize,
     key: Box<[u8]>,
     shard: usize,
-    /// Of the counting itself.
+    /// The epoch of change counting.
     epoch: u64,
     changes: Changes,
-    /// Of the database.
+    /// The epoch of the database.
     database_epoch: u64,
-    /// Whether it was there and had not expired, and its deadline.
+    /// The deadline of the key, or `None` if the key was missing or had expired.
     found: Option<Option<u64>>,
 }
 
 impl Watch {
-    /// Whether it is a watch of this key.
+    /// Whether this is a watch of the given key.
     pub fn is_of(&self, database: usize, key: &[u8]) -> bool {
         self.database == database && *self.key == *key
     }
 
-    /// The shard the key lies in.
+    /// Returns the shard of the key.
     pub fn shard(&self) -> usize {
         self.shard
     }
 }
 
-/// What picks the modification counters of a key.
+/// Returns the number that selects the modification counters of a key.
 #[inline(always)]
 fn counted_as(database: usize, hash: u64) -> u64 {
     hash ^ (database as u64).wrapping_mul(0x9e5_0079_e500_0000)
 }
 
-/// A key's deadline, where it is there and has not expired.
+/// Returns the deadline of a key, or `None` if the key does not exist or has expired.
 fn look(
     store: &Store,
     view: &View<'_>,
@@ -82,16 +81,16 @@ impl Watch {
         if view.root(self.shard, EPOCHS + self.database) == self.database_epoch {
             return Ok(true);
         }
-        // A key that was never there is the same in another database.
+        // A missing key is unchanged if it is also missing from the new content of the database.
         Ok(self.found.is_none() && look(store, view, self.database, &key)?.is_none())
     }
 }
 
 impl Access<'_> {
-    /// Begins to watch keys, all at one moment. O(keys).
+    /// Starts watching keys, all at one moment. O(keys).
     ///
     /// # Errors
-    /// Where the store cannot be written to, or another process holds a lock.
+    /// Fails if the store is not writable or a lock cannot be acquired.
     pub fn watch<'k>(
         &self,
         database: usize,
@@ -101,7 +100,7 @@ impl Access<'_> {
         let keys: Vec<Key<'k>> = keys.map(|key| store.key(key)).collect();
         loop {
             store.segment.count_changes()?;
-            // Locked, so that whoever changes the keys from now on counts.
+            // The locks guarantee that every later change of these keys is counted.
             let watches = self.write(store.shards_of(&keys), |writer| {
                 let Some(epoch) = store.segment.change_epoch() else {
                     return Ok(None);
@@ -128,9 +127,9 @@ impl Access<'_> {
         }
     }
 
-    /// Whether a key is as it was when it began to be watched.
+    /// Whether a key is unchanged since it was watched.
     pub fn is_unchanged(&self, watch: &Watch) -> Result<bool, Error> {
-        // Whoever asks may have nobody to tell of a signal.
+        // The caller may be unable to report an interruption.
         let _deferred = defer_signals();
         self.read(ShardSet::one(watch.shard), |reader| {
             watch.is_unchanged(self.store, reader.view())
@@ -139,19 +138,19 @@ impl Access<'_> {
 }
 
 impl Running<'_, '_> {
-    /// Whether a key is as it was when it began to be watched.
+    /// Whether a key is unchanged since it was watched.
     pub fn is_unchanged(&self, watch: &Watch) -> Result<bool, Error> {
         self.access().is_unchanged(watch)
     }
 }
 
 impl Writer<'_, '_> {
-    /// Whether a key, whose shard is locked, is as it was when it began to be watched.
+    /// Whether a key is unchanged since it was watched. Its shard must be locked.
     pub(crate) fn is_unchanged(&self, watch: &Watch) -> Result<bool, Error> {
         watch.is_unchanged(self.store, self.view())
     }
 
-    /// Apart, so that a change costs one branch where nobody watches.
+    /// Kept out of line, so that a change costs only one branch if no key is watched.
     #[cold]
     pub(super) fn count_change(&mut self, root: Root, hash: u64) {
         let counted_as = counted_as(root.database, hash);

@@ -1,4 +1,4 @@
-//! Changing keys of some shards: all or nothing.
+//! Changing keys of several shards atomically.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::transaction::retry::FailedTry;
 use crate::transaction::writer::Writer;
 
 impl Store {
-    /// Changes keys of some shards: all or nothing. An error from `body` undoes
-    /// everything. `body` may run several times, where there is not enough memory
-    /// or log at first. It can keep nothing between its runs (W10): it is [`Fn`]
-    /// and [`Sync`], as that of [`read`](Self::read).
+    /// Changes keys of several shards atomically. An error from `body` undoes everything. `body`
+    /// may run several times if memory or log is short at first. Like the body of
+    /// [`read`](Self::read), it is [`Fn`] and [`Sync`], so that it cannot carry state from one run
+    /// to the next (W10).
     #[inline(always)]
     pub fn write<R, E: From<Error>>(
         &self,
@@ -26,8 +26,8 @@ impl Store {
         self.write_into(shards, &mut (), |writer, ()| body(writer))
     }
 
-    /// [`write`](Self::write) that fills memory of the caller's. It is empty
-    /// whenever `body` begins, and where the change fails (W10).
+    /// Like [`write`](Self::write), but fills a caller's buffer. The buffer is cleared before each
+    /// run of `body` and when the change fails (W10).
     #[inline(always)]
     pub fn write_into<S: Scratch, R, E: From<Error>>(
         &self,
@@ -46,8 +46,8 @@ impl Store {
         Ok(value)
     }
 
-    /// [`write`](Self::write) without serving those who wait for the keys, who
-    /// are returned: for who looks after marked shards (L5).
+    /// Like [`write`](Self::write), but returns the queues of waiting clients instead of serving
+    /// them. For code that restores the items of dead clients in marked shards (L5).
     pub(crate) fn write_marked<R>(
         &self,
         shards: ShardSet,
@@ -60,8 +60,7 @@ impl Store {
         Ok((value, noticed))
     }
 
-    /// Changes keys of some shards, and returns what is to be done behind the
-    /// commit.
+    /// Changes keys of several shards. Returns the result, and the work for after the commit.
     #[inline(always)]
     fn change<S: Scratch, R, E: From<Error>>(
         &self,
@@ -89,7 +88,7 @@ impl Store {
         }
     }
 
-    /// Does and tells what a transaction left to be done after its commit.
+    /// Does the work and sends the notifications that a transaction left for after its commit.
     #[inline(always)]
     pub(crate) fn deliver(&self, mail: Mail) {
         if let Some(content) = mail.0 {
@@ -97,10 +96,10 @@ impl Store {
         }
     }
 
-    /// Tries again what a lock stood in the way of: served queues, waits and
-    /// subscriptions that ended, messages that tell of a commit. It ends with the first lock that
-    /// cannot be had. Returns after what time to call it again, where something
-    /// is left. Almost free where there is nothing; every write does it, too.
+    /// Retries work that was skipped because of a lock: serving queues, ending waits and
+    /// subscriptions, sending messages of committed changes. Stops at the first lock that cannot be
+    /// acquired. Returns the time after which to call this again, if work is left. Almost free if
+    /// there is nothing to do, and every write calls it, too.
     pub fn settle_waits(&self) -> Option<Duration> {
         if !self.has_backlog() {
             return None;
@@ -108,8 +107,8 @@ impl Store {
         above(self).settle(self)
     }
 
-    /// [`settle_waits`](Self::settle_waits) before a change, unless this is
-    /// after another one.
+    /// Calls [`settle_waits`](Self::settle_waits) before a change, unless the change itself follows
+    /// a different change.
     #[cold]
     pub(crate) fn settle_first(&self) {
         if !are_signals_deferred() {

@@ -1,4 +1,4 @@
-//! Write access to keys within a transaction: finding and removing them.
+//! Write access to keys within a transaction: finding keys and removing them.
 
 use std::sync::atomic::Ordering;
 
@@ -15,23 +15,23 @@ use crate::structures::roots::Root;
 use crate::transaction::effect::Effect;
 use crate::transaction::outbox::Outbox;
 
-/// What becomes of a key's expiry when its value is set.
+/// The new expiry of a key when its value is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
     /// The key does not expire.
     Never,
-    /// It expires at this Unix time in milliseconds.
+    /// The key expires at this Unix time in milliseconds.
     At(u64),
-    /// It keeps what it has.
+    /// The key keeps its current expiry.
     Keep,
 }
 
-/// Write access to keys of the locked shards. Everything done through it
-/// becomes visible at once, or not at all.
+/// Write access to the keys of the locked shards. All changes made through it become visible
+/// together, or not at all.
 pub struct Writer<'w, 's> {
     pub(crate) store: &'w Store,
     pub(crate) transaction: &'w mut Transaction<'s>,
-    /// What is to be done and told once the transaction is committed.
+    /// The work and the notifications for after the commit.
     pub(crate) outbox: Outbox,
 }
 
@@ -52,13 +52,13 @@ impl<'w, 's> Writer<'w, 's> {
         }
     }
 
-    /// The locked shards, to read entries with.
+    /// Returns a view of the locked shards for reading entries.
     #[inline(always)]
     pub fn view(&self) -> &View<'s> {
         self.transaction.view()
     }
 
-    /// The locked shards as they are now, to read keys with.
+    /// Returns a reader for keys of the locked shards in their current state.
     pub fn reader(&self) -> Reader<'_, 's> {
         Reader {
             store: self.store,
@@ -72,20 +72,19 @@ impl<'w, 's> Writer<'w, 's> {
         self.store.key(bytes)
     }
 
-    /// Brings keys into the caches ahead of a walk over them; see
-    /// [`Store::warm_ahead`].
+    /// Prefetches the next keys of a walk over many keys; see [`Store::warm_ahead`].
     #[inline(always)]
     pub fn warm_ahead(&self, database: usize, keys: &[Key<'_>], position: usize) {
         self.store.warm_ahead(database, keys, position);
     }
 
-    /// Unix time in milliseconds.
+    /// Returns the Unix time in milliseconds.
     pub fn now(&self) -> u64 {
         self.store.now()
     }
 
-    /// Looks a key up; one that has expired is removed, and will be even where the
-    /// transaction fails.
+    /// Looks up a key. An expired key is removed and counts as missing. If the transaction fails,
+    /// the key is removed later.
     #[inline(always)]
     pub fn find(&mut self, database: usize, key: &Key<'_>) -> Result<Option<Entry>, Error> {
         Ok(self.find_slot(database, key)?.map(|found| found.entry))
@@ -113,16 +112,16 @@ impl<'w, 's> Writer<'w, 's> {
         Ok(Some(found))
     }
 
-    /// Notes that a key is about to change, where that is done in parts: the first of them counts as a change, whatever
-    /// becomes of the others (M2).
+    /// Prepares for a removal in parts. If the transaction runs in parts, its first part counts as
+    /// a change of the key, whatever happens to the other parts (M2).
     pub(crate) fn expect_parts(&mut self, database: usize, key: &Key<'_>) {
         if self.transaction.is_in_parts() {
             self.changed(database, key, Effect::Changed);
         }
     }
 
-    /// When a key expires: `None` where it is not there, `Some(None)` where it
-    /// does not.
+    /// Returns the expiry of a key: `None` if the key does not exist, and `Some(None)` if it does
+    /// not expire.
     pub fn expiry(&mut self, database: usize, key: &Key<'_>) -> Result<Option<Option<u64>>, Error> {
         match self.find(database, key)? {
             None => Ok(None),
@@ -130,7 +129,7 @@ impl<'w, 's> Writer<'w, 's> {
         }
     }
 
-    /// Removes a key. Returns whether it was there.
+    /// Removes a key. Returns whether it existed.
     pub fn remove(&mut self, database: usize, key: &Key<'_>) -> Result<bool, Error> {
         let removed = self.remove_quietly(database, key)?;
         if removed {
@@ -139,7 +138,7 @@ impl<'w, 's> Writer<'w, 's> {
         Ok(removed)
     }
 
-    /// Removes a key of which something else is told, or nothing.
+    /// Removes a key without publishing a `del` event. Returns whether it existed.
     pub fn remove_quietly(&mut self, database: usize, key: &Key<'_>) -> Result<bool, Error> {
         match self.find_slot(database, key)? {
             None => Ok(false),
@@ -166,7 +165,7 @@ pub(crate) fn root(database: usize, key: &Key<'_>) -> Root {
     }
 }
 
-/// An empty outbox. Two loads.
+/// Creates an empty outbox, with two loads.
 #[inline(always)]
 pub(crate) fn outbox_of(store: &Store) -> Outbox {
     Outbox::new(

@@ -1,4 +1,4 @@
-//! A whole tree from its leaves, in order: full nodes, built from the left.
+//! Building a tree from its leaves, in order. Nodes are filled completely, from left to right.
 
 use std::marker::PhantomData;
 
@@ -8,9 +8,9 @@ use super::node::{Child, Least, Merge, Node, children_max, fault};
 use super::root::Tree;
 use crate::error::Error;
 
-/// Takes leaves and makes the nodes above them.
+/// Collects leaves and creates the nodes above them.
 pub(crate) struct Builder<const K: usize, M = Least> {
-    /// The nodes of each level that have no node above them yet.
+    /// For each level, the nodes that have no parent node yet.
     levels: Vec<Vec<Child<K>>>,
     merge: PhantomData<M>,
 }
@@ -23,7 +23,7 @@ impl<const K: usize, M: Merge<K>> Builder<K, M> {
         }
     }
 
-    /// Adds the next leaf.
+    /// Appends the next leaf.
     pub(crate) fn push(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -48,7 +48,7 @@ impl<const K: usize, M: Merge<K>> Builder<K, M> {
         Ok(())
     }
 
-    /// The root words of the tree; at least one leaf was added.
+    /// Returns the root words of the tree. At least one leaf must have been added.
     pub(crate) fn finish(
         self,
         transaction: &mut Transaction<'_>,
@@ -65,7 +65,7 @@ impl<const K: usize, M: Merge<K>> Builder<K, M> {
                 below.push(Node::create::<M>(transaction, pool, level + 1, nodes)?);
             }
         }
-        // One node, or two.
+        // At most two nodes are left at the top level.
         match below.as_slice() {
             [] => Err(fault(0)),
             [root] => Ok(Tree::<K, M>::root_words(root.at, root.count, top + 1)),

@@ -1,5 +1,5 @@
-//! Taking a range of leaves out of a tree. Whole subtrees are cut off and left
-//! to be freed later (W8), so that the work is bounded by the tree's height.
+//! Removing a range of leaves from a tree. Complete subtrees are cut off and freed later (W8), so
+//! the work is bounded by the height of the tree.
 
 use undercroft_memory::{Pool, Transaction};
 
@@ -7,12 +7,12 @@ use super::node::{Child, Merge, Node, children_max, fault};
 use super::root::{COUNT, Tree};
 use crate::error::Error;
 
-/// A subtree that was cut off: its root, and levels of inner nodes.
+/// A subtree that was cut off: its root, and the number of its levels of inner nodes.
 pub(crate) type Subtree = (u64, usize);
 
 impl<const K: usize, M: Merge<K>> Tree<K, M> {
-    /// Cuts items `from..to` off; leaves begin at both positions, or the tree
-    /// ends. What was cut off is appended to `off`, for the caller to free.
+    /// Cuts off the items `from..to`. Each of the two positions must be the start of a leaf or the
+    /// end of the tree. Appends the subtrees that were cut off to `off`, and the caller frees them.
     /// O(log n).
     pub(crate) fn cut(
         &mut self,
@@ -44,8 +44,8 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
         self.lower_root(transaction, pool)
     }
 
-    /// Cuts a range off below one node, which is not all of it. Returns what
-    /// is left.
+    /// Cuts off a part of the items below a node. Returns what remains of the node, or `None` if
+    /// nothing does.
     fn cut_below(
         transaction: &mut Transaction<'_>,
         pool: Pool,
@@ -105,7 +105,7 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
         }))
     }
 
-    /// Makes one node of the two that a cut left parts of, where they fit.
+    /// Merges the two nodes that a cut has shortened, if their children fit in one node.
     fn join_partial(
         transaction: &mut Transaction<'_>,
         pool: Pool,

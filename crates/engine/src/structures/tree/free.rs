@@ -1,16 +1,16 @@
-//! Freeing a tree that nobody reaches any more, leaf by leaf (W8).
+//! Freeing an unreachable tree leaf by leaf (W8).
 //!
-//! How far it has come is one word: for each level of inner nodes, from the
-//! lowest on, a byte with the place of the child that is next.
+//! The progress is stored in one word. Starting with the lowest level of inner nodes, each byte is
+//! the index of the next child at that level.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
 use super::node::{HEIGHT_MAX, Node, fault};
 use crate::error::Error;
 
-/// Frees the next leaf of a tree of at least one level, and the nodes of which
-/// it was the last, and tells how far it has come then; none where the tree is
-/// gone. What a leaf refers to is freed by `free_leaf`.
+/// Frees the next leaf of a tree with at least one level of inner nodes, and each node whose last
+/// leaf this is. Returns the new progress, or `None` if the tree is completely freed. `free_leaf`
+/// frees the leaf and everything it refers to.
 pub(crate) fn free_next<const K: usize>(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -36,7 +36,7 @@ pub(crate) fn free_next<const K: usize>(
     Ok(None)
 }
 
-/// The nodes on the way to the next leaf, the lowest first.
+/// Returns the nodes on the path to the next leaf, from the lowest to the root.
 fn way<const K: usize>(
     view: &View<'_>,
     root: Offset,
@@ -58,9 +58,9 @@ fn way<const K: usize>(
     Ok(nodes)
 }
 
-/// Visits what is left of a tree in order: inner nodes before what is below
-/// them (`Err` of the visitor ends the walk), and leaves with the number of
-/// items they are to have.
+/// Visits the rest of a partly freed tree in order: each inner node before its children, and each
+/// leaf with the item count that its parent has for it. An error from `visit` ends the walk.
+/// Returns the number of items.
 pub(crate) fn for_each_left<const K: usize>(
     view: &View<'_>,
     (root, height): (Offset, usize),
@@ -79,7 +79,7 @@ pub(crate) fn for_each_left<const K: usize>(
         if height == 1 {
             visit(child, Some(count))?;
         } else {
-            // Only what is on the way has been freed in part.
+            // Only the subtree on the path to the next leaf can be partly freed.
             let below = if index == first { progress } else { 0 };
             let counted = for_each_left::<K>(view, (child, height - 1), below, visit)?;
             if below == 0 && counted != count {

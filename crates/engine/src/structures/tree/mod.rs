@@ -1,11 +1,10 @@
-//! The counted B+tree: lists and sorted sets by position. The types of values use it.
+//! The counted B+tree of lists, sorted sets, streams and feeds. The value types use it.
 //!
-//! Inner nodes hold, for each child, at which position it begins, so that a
-//! position leads to its item, and an item to its position, in O(log n). What
-//! the leaves hold is the business of whoever uses the tree: here a leaf is a
-//! block with a number of items. For each child `K` words more may be noted, whose
-//! meaning is the user's ([`Merge`]): the least key in trees in order, sums and sets
-//! in feeds, nothing where the position alone counts.
+//! Inner nodes hold the position at which each child begins, so finding an item by position and the
+//! position of an item are both O(log n). The content of leaves is defined by the user of the tree:
+//! here a leaf is a block with a number of items. A node also stores a note of `K` words for each
+//! child, whose meaning is defined by the user ([`Merge`]): the least key in ordered trees, sums
+//! and sets in feeds, or nothing if only positions matter.
 //!
 //! ```text
 //! an inner node of 256, 1024 or 4096 bytes:
@@ -16,22 +15,22 @@
 //! | a tally                         |                 512 in the largest nodes of trees with sums
 //! ```
 //!
-//! The positions are counted from any number, so that growth at the head is one
-//! store as growth at the tail is; the one behind the last is where that ends.
+//! Positions are relative to an arbitrary base, so growth at the head takes one store, like growth
+//! at the tail. The position after the last child is the end of that child.
 //!
-//! All leaves have level 0, so that nodes of one level are equally high. The
-//! root words lie in the entry of the key.
+//! All leaves have level 0, so nodes of the same level have the same height. The root words are in
+//! the entry of the key.
 //!
-//! - `build`: a whole tree from its leaves, in order.
-//! - `cut`: taking a range of leaves out of a tree.
-//! - `free`: freeing a tree that nobody reaches any more.
-//! - `node`: an inner node: its layout, reading it, changing one child of it.
-//! - `note`: what is noted of children beside the number of items.
-//! - `ordered`: finding by key in a tree in order.
-//! - `path`: the way to a leaf, and steps from leaf to leaf.
-//! - `root`: a tree from its root words: finding leaves by position.
-//! - `splice`: replacing leaves by others: splits, merges, a new root.
-//! - `tally`: numbers that large nodes have of all that is below them.
+//! - `build`: building a tree from its leaves, in order.
+//! - `cut`: removing a range of leaves from a tree.
+//! - `free`: freeing a tree that is no longer reachable.
+//! - `node`: an inner node: its layout, reading it, changing one child.
+//! - `note`: the notes that nodes keep about their children.
+//! - `ordered`: finding a key in an ordered tree.
+//! - `path`: the path to a leaf, and steps from leaf to leaf.
+//! - `root`: a tree, loaded from its root words: finding leaves by position.
+//! - `splice`: replacing leaves, with splits, merges and new roots.
+//! - `tally`: cached totals that large nodes keep about their subtree.
 
 mod build;
 mod cut;

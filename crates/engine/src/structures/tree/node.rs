@@ -4,30 +4,31 @@ use undercroft_memory::{Fault, Offset, Pool, Transaction, View};
 
 use crate::error::Error;
 
-/// Sizes of inner nodes in bytes: small trees have small ones.
+/// The possible sizes of inner nodes in bytes. Small trees use small nodes.
 const SIZES: [u64; 3] = [256, 1024, LARGEST];
-/// The size of most nodes.
+/// The size in bytes of the largest nodes, which are the most common ones.
 pub(super) const LARGEST: u64 = 4096;
 const HEADER: u64 = 8;
-/// Children beside a wrong guess that are tried before the range is halved.
+/// The number of neighbors of a wrong guess that are tried before switching to binary search.
 const BESIDE: usize = 2;
 
-/// The most levels of inner nodes. With a quarter of the smallest node's
-/// children in each, that is more items than memory holds.
+/// The maximum number of levels of inner nodes. Even if each node has only a quarter of the
+/// children of the smallest node, such a tree holds more items than fit in memory.
 pub(crate) const HEIGHT_MAX: usize = 8;
-/// Numbers of a tally.
+/// The number of entries of a tally.
 pub(crate) const TALLY: usize = 128;
-/// Bytes of a tally: numbers of 32 bits.
+/// The size of a tally in bytes. Each entry has 32 bits.
 pub(super) const TALLY_BYTES: u64 = TALLY as u64 * 4;
-/// The bit of a node's header that says that it has a tally.
+/// The header bit of a node that has a tally.
 pub(super) const TALLIED: u64 = 1 << 15;
 
-/// Whether nodes with so many words a child may have a tally: those of trees that note sums, not keys.
+/// Whether nodes with `note_words` words per child can have a tally. Trees that note sums can,
+/// trees that note keys cannot.
 pub(super) const fn may_tally(note_words: usize) -> bool {
     note_words > 2
 }
 
-/// Bytes at the end of a node that are kept for its tally.
+/// Returns the number of bytes at the end of a node that are reserved for its tally.
 pub(super) const fn tally_room(size: u64, note_words: usize) -> u64 {
     if size == LARGEST && may_tally(note_words) {
         TALLY_BYTES
@@ -36,12 +37,13 @@ pub(super) const fn tally_room(size: u64, note_words: usize) -> u64 {
     }
 }
 
-/// What is noted of a node, by what it notes of its children.
+/// How the note of a node is computed from the notes of its children.
 pub(crate) trait Merge<const K: usize> {
-    /// The note of a node with these children, at least one.
+    /// Returns the note of a node with these children. There is at least one child.
     fn of(children: &[Child<K>]) -> [u64; K];
 
-    /// The note of a node one of whose children has this note now; none where it is what it was.
+    /// Returns the new note of a node after the note of one child changed to `note`, or `None` if
+    /// it stays the same.
     fn above(
         view: &View<'_>,
         node: &Node<K>,
@@ -50,7 +52,8 @@ pub(crate) trait Merge<const K: usize> {
     ) -> Result<Option<[u64; K]>, Error>;
 }
 
-/// The least key of a subtree: that of its first child. Of a tree in which the position alone counts nothing is noted.
+/// Notes the least key of a subtree, which is the note of its first child. Trees that only use
+/// positions note nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Least;
 
@@ -71,35 +74,35 @@ impl<const K: usize> Merge<K> for Least {
     }
 }
 
-/// A subtree as the node above it refers to it.
+/// A subtree, as its parent node refers to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Child<const K: usize> {
     pub(crate) at: Offset,
-    /// Items in it.
+    /// The number of items in the subtree.
     pub(crate) count: u64,
-    /// What else the node above notes of it.
+    /// The note that the parent node keeps about the subtree.
     pub(crate) note: [u64; K],
 }
 
-/// An inner node whose header was read.
+/// An inner node whose header has been read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node<const K: usize> {
     pub(crate) at: Offset,
     level: u8,
     children: u16,
-    /// Children that it has room for.
+    /// The maximum number of children.
     room: u16,
     tallied: bool,
 }
 
-/// Children in the largest node.
+/// Returns the maximum number of children of the largest node.
 pub(crate) const fn children_max(note_words: usize) -> usize {
     room(SIZES[SIZES.len() - 1], note_words) as usize
 }
 
-/// Children that a node of this size has room for.
+/// Returns the maximum number of children of a node of this size.
 const fn room(size: u64, note_words: usize) -> u64 {
-    // There is one position more than there are children.
+    // A node has one more position than children.
     (size - HEADER - 8 - tally_room(size, note_words)) / (16 + 8 * note_words as u64)
 }
 
@@ -112,7 +115,7 @@ impl<const K: usize> Node<K> {
         tallied: false,
     };
 
-    /// Reads the header of a node of this level.
+    /// Reads and checks the header of a node of the given level.
     #[inline]
     pub(crate) fn load(view: &View<'_>, at: Offset, level: usize) -> Result<Node<K>, Error> {
         let header = view.word(at)?;
@@ -145,13 +148,13 @@ impl<const K: usize> Node<K> {
         self.level.into()
     }
 
-    /// Whether it has a tally.
+    /// Whether the node has a tally.
     #[inline(always)]
     pub(crate) fn is_tallied(&self) -> bool {
         self.tallied
     }
 
-    /// Bytes that the node takes.
+    /// Returns the size of the node in bytes.
     pub(crate) fn size(&self) -> u64 {
         let size = SIZES.into_iter();
         size.filter(|size| room(*size, K) <= self.room.into())
@@ -159,8 +162,8 @@ impl<const K: usize> Node<K> {
             .unwrap_or_default()
     }
 
-    /// Where the position stands at which a child begins; behind the last one,
-    /// at which that ends.
+    /// Returns the offset of the word with the start position of a child. After the last child,
+    /// this word is the end position of that child.
     #[inline(always)]
     fn start_at(&self, index: usize) -> Offset {
         self.at + HEADER + index as u64 * 8
@@ -179,7 +182,7 @@ impl<const K: usize> Node<K> {
         level as u64 | (children as u64) << 16 | size << 32
     }
 
-    /// A child, with the number of items below it.
+    /// Returns a child and the number of items below it.
     #[inline(always)]
     pub(crate) fn child(&self, view: &View<'_>, index: usize) -> Result<(Offset, u64), Error> {
         if index >= self.children() {
@@ -191,8 +194,8 @@ impl<const K: usize> Node<K> {
         Ok((word(self.child_at(index))?, end.wrapping_sub(start)))
     }
 
-    /// The children from whose least keys on `before` does not hold any more:
-    /// the last one for whose key it holds, or the first. O(log children).
+    /// Returns the last child whose key satisfies `before`, or the first child if no key does.
+    /// `before` must hold for a prefix of the children. O(log children).
     #[inline]
     pub(crate) fn seek_key(
         &self,
@@ -217,10 +220,10 @@ impl<const K: usize> Node<K> {
         Ok(low)
     }
 
-    /// The child that holds the item at a position, with the number of items
-    /// before it; the last child where the position is the end. `total` is the
-    /// number of items below the node. O(log children); one look where they have
-    /// about as many items each.
+    /// Finds the child that contains the item at `position`, and returns its index and the number
+    /// of items before it. If the position is the end, this is the last child. `total` is the
+    /// number of items below the node. O(log children), or a single probe if the children have
+    /// similar item counts.
     #[inline]
     pub(crate) fn seek(
         &self,
@@ -231,8 +234,7 @@ impl<const K: usize> Node<K> {
         let words = view.block(self.at)?;
         let start = |index: usize| words.word(HEADER + index as u64 * 8);
         let base = start(0)?;
-        // What holds the item is one of `low..high`; most often it is the guess,
-        // or one beside it.
+        // The child is in `low..high`. It is usually the guess or one of its neighbors.
         let (mut low, mut high) = (0, self.children());
         let mut guess = guess(total, position, high);
         let mut beside = BESIDE;
@@ -255,9 +257,8 @@ impl<const K: usize> Node<K> {
         Ok((low, start(low)?.wrapping_sub(base)))
     }
 
-    /// Asks for the cache lines that [`seek`](Self::seek) will look at in a full
-    /// node whose children have about as many items each, before its header was
-    /// read.
+    /// Prefetches the cache lines that [`seek`](Self::seek) will read, before the header is read.
+    /// Assumes a full node whose children have similar item counts.
     #[inline]
     pub(crate) fn prefetch(view: &View<'_>, at: Offset, total: u64, position: u64) {
         let places = children_max(K);
@@ -268,13 +269,13 @@ impl<const K: usize> Node<K> {
         view.prefetch(starts.wrapping_add((places as u64 + 1 + place) * 8));
     }
 
-    /// Items below the children before one.
+    /// Returns the number of items below the children before `index`.
     pub(crate) fn count_before(&self, view: &View<'_>, index: usize) -> Result<u64, Error> {
         let start = view.word(self.start_at(index))?;
         Ok(start.wrapping_sub(view.word(self.start_at(0))?))
     }
 
-    /// All children.
+    /// Returns all children.
     pub(crate) fn load_children(&self, view: &View<'_>) -> Result<Vec<Child<K>>, Error> {
         let block = view.block(self.at)?;
         let word = |at: Offset| block.word(at - self.at);
@@ -296,8 +297,8 @@ impl<const K: usize> Node<K> {
         Ok(children)
     }
 
-    /// Adds to the number of items below a child: what is on the shorter side
-    /// of it moves. O(1) for the first and the last child, else O(children).
+    /// Adds to the number of items below a child, by moving the positions on the side with fewer
+    /// children. O(1) for the first and the last child, otherwise O(children).
     #[inline]
     pub(crate) fn add(
         &self,
@@ -315,20 +316,20 @@ impl<const K: usize> Node<K> {
         };
         let (at, words) = (self.start_at(from), (to - from) as u64);
         if words == 1 {
-            // As where a tree grows at an end.
+            // This is the common case of growth at either end of the tree.
             let start = transaction.view().word(at)?;
             return Ok(transaction.store(shard, at, start.wrapping_add(change as u64))?);
         }
         Ok(transaction.add_to_words(shard, at, words, change as u64)?)
     }
 
-    /// What is noted of a child.
+    /// Returns the note of a child.
     #[inline(always)]
     pub(crate) fn note(&self, view: &View<'_>, index: usize) -> Result<[u64; K], Error> {
         Ok(view.words::<K>(self.note_at(index))?)
     }
 
-    /// Notes something else of a child. Returns whether it is something else.
+    /// Changes the note of a child. Returns whether the new note differs from the old one.
     pub(crate) fn set_note(
         &self,
         transaction: &mut Transaction<'_>,
@@ -347,13 +348,12 @@ impl<const K: usize> Node<K> {
         Ok(changed)
     }
 
-    /// Whether so many children fit.
+    /// Whether the node has room for `children` children.
     pub(crate) fn fits(&self, children: usize) -> bool {
         children <= usize::from(self.room)
     }
 
-    /// Gives the node other children, of which those before `first` stay as
-    /// they are. They must fit.
+    /// Replaces the children from `first` on. The new children must fit.
     pub(crate) fn set_children(
         &self,
         transaction: &mut Transaction<'_>,
@@ -382,7 +382,7 @@ impl<const K: usize> Node<K> {
         Ok(())
     }
 
-    /// Makes a node of some children, at least one.
+    /// Creates a node with the given children. There must be at least one.
     pub(crate) fn create<M: Merge<K>>(
         transaction: &mut Transaction<'_>,
         pool: Pool,
@@ -419,8 +419,8 @@ impl<const K: usize> Node<K> {
     }
 }
 
-/// The positions at which children begin, where the first one begins at
-/// `start`, and at which the last one ends.
+/// Returns the position at which each child begins, with `start` for the first, and then the end of
+/// the last child.
 fn starts<const K: usize>(start: u64, children: &[Child<K>]) -> impl Iterator<Item = u64> {
     let counts = children.iter().map(|child| child.count);
     let ends = counts.scan(start, |end, count| {
@@ -430,8 +430,8 @@ fn starts<const K: usize>(start: u64, children: &[Child<K>]) -> impl Iterator<It
     std::iter::once(start).chain(ends)
 }
 
-/// Which of some children holds the item at a position, if they have as many
-/// items each.
+/// Estimates which child contains the item at `position`, assuming that all children have the same
+/// number of items.
 #[inline(always)]
 fn guess(total: u64, position: u64, children: usize) -> usize {
     let share = position.saturating_mul(children as u64) / total.max(1);
@@ -444,7 +444,7 @@ fn words(values: impl Iterator<Item = u64>) -> Vec<u8> {
     bytes
 }
 
-/// The error of a tree that is damaged there.
+/// Returns the error for a tree that is damaged at `at`.
 pub(super) fn fault(at: Offset) -> Error {
     Fault {
         at,

@@ -1,5 +1,6 @@
-//! What inner nodes note of their children beside the number of items: `K` words, which the tree only carries. The user
-//! of a tree says what a node's note is by those of its children.
+//! The notes that inner nodes keep about their children in addition to the item counts. The tree
+//! only stores these `K` words. Its user defines how the note of a node follows from those of its
+//! children.
 
 use undercroft_memory::Transaction;
 
@@ -9,7 +10,8 @@ use super::root::Tree;
 use crate::error::Error;
 
 impl<const K: usize, M: Merge<K>> Tree<K, M> {
-    /// Notes something of the leaf that a path leads to and that has changed, as far up as anything changes by it.
+    /// Changes the note of the leaf at the end of a path, and updates the notes above it as far up
+    /// as they change.
     pub(crate) fn set_note(
         &self,
         transaction: &mut Transaction<'_>,
@@ -21,7 +23,8 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
         Self::set_note_above(transaction, shard, path.steps(), note)
     }
 
-    /// The same of the child that the last of some steps leads to.
+    /// Changes the note of the child at the end of `steps`, and updates the notes above it as far
+    /// up as they change.
     pub(super) fn set_note_above(
         transaction: &mut Transaction<'_>,
         shard: usize,

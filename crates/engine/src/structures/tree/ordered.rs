@@ -1,4 +1,4 @@
-//! Finding by key in a tree in order.
+//! Finding a key in an ordered tree.
 
 use undercroft_memory::View;
 
@@ -8,9 +8,9 @@ use super::root::Tree;
 use crate::error::Error;
 
 impl<const K: usize, M: Merge<K>> Tree<K, M> {
-    /// The leaf in which the items that `before` holds for end: it holds for
-    /// the first items of the tree and for no others, and is asked about the
-    /// least keys of subtrees. O(log n) questions.
+    /// Finds the last leaf whose least key satisfies `before`, or the first leaf if no key does.
+    /// `before` must hold for a prefix of the items, and is called with the least keys of subtrees,
+    /// O(log n) times.
     pub(crate) fn find_by(
         &self,
         view: &View<'_>,
@@ -20,7 +20,7 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
         let (mut at, mut total, mut skipped) = (self.root, self.count, 0_u64);
         for depth in 0..self.height {
             let node = Node::<K>::load(view, at, self.height - depth)?;
-            // What lies below a child begins with its least key.
+            // The note of a child is the least key below it.
             let low = node.seek_key(view, &mut before)?;
             skipped = skipped.wrapping_add(node.count_before(view, low)?);
             path.steps[depth] = Step { node, index: low };

@@ -1,33 +1,33 @@
-//! The way to a leaf, and steps from leaf to leaf.
+//! The path to a leaf, and steps from leaf to leaf.
 
 use undercroft_memory::{Offset, View};
 
 use super::node::{HEIGHT_MAX, Node};
 use crate::error::Error;
 
-/// The way to a leaf: on each level the node, and the place of the child taken
-/// in it. The root is first.
+/// The path to a leaf, starting at the root: the node at each level, and the index of the child on
+/// the path.
 #[derive(Clone, Debug)]
 pub(crate) struct Path<const K: usize> {
     pub(super) steps: [Step<K>; HEIGHT_MAX],
     pub(super) height: usize,
 }
 
-/// A node on the way, and the place of the child taken in it.
+/// A node on a path, and the index of the child on the path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step<const K: usize> {
     pub(super) node: Node<K>,
     pub(super) index: usize,
 }
 
-/// A leaf that was found.
+/// A leaf, with the path to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Place<const K: usize> {
     pub(crate) path: Path<K>,
     pub(crate) leaf: Offset,
-    /// Items of the tree before the leaf.
+    /// The number of items in the tree before the leaf.
     pub(crate) before: u64,
-    /// Items in the leaf, as the node above it counts them.
+    /// The number of items in the leaf, according to its parent node.
     pub(crate) count: u64,
 }
 
@@ -50,7 +50,7 @@ impl<const K: usize> Path<K> {
 }
 
 impl<const K: usize> Place<K> {
-    /// What is noted of the leaf; none where it is the only one.
+    /// Returns the note of the leaf, or `None` if the leaf is the root.
     pub(crate) fn note(&self, view: &View<'_>) -> Result<Option<[u64; K]>, Error> {
         match self.path.steps().last() {
             Some(step) => step.node.note(view, step.index).map(Some),
@@ -58,7 +58,7 @@ impl<const K: usize> Place<K> {
         }
     }
 
-    /// Bytes of the inner nodes that this leaf is the first one of.
+    /// Returns the total size in bytes of the inner nodes whose first leaf this is.
     pub(crate) fn nodes_begun(&self) -> u64 {
         let steps = self.path.steps().iter().rev();
         steps
@@ -67,7 +67,7 @@ impl<const K: usize> Place<K> {
             .sum()
     }
 
-    /// The leaf behind this one under the same node, for fetching it ahead.
+    /// Returns the next leaf under the same node, for prefetching.
     #[inline]
     pub(crate) fn next_leaf(&self, view: &View<'_>) -> Option<Offset> {
         let step = self.path.steps().last()?;
@@ -75,8 +75,8 @@ impl<const K: usize> Place<K> {
         Some(leaf)
     }
 
-    /// Goes to the leaf behind (`forward`) or before this one. Returns whether
-    /// there was one. O(1) on average.
+    /// Moves to the next leaf, or to the previous one if `forward` is false. Returns whether there
+    /// is such a leaf. O(1) on average.
     #[inline]
     pub(crate) fn step(&mut self, view: &View<'_>, forward: bool) -> Result<bool, Error> {
         let height = self.path.height;
@@ -113,8 +113,7 @@ impl<const K: usize> Place<K> {
         Ok(true)
     }
 
-    /// The leaf before or behind this one under the same node, with its number
-    /// of items.
+    /// Returns the next or the previous leaf under the same node, and its number of items.
     pub(crate) fn sibling(
         &self,
         view: &View<'_>,

@@ -1,4 +1,4 @@
-//! A tree from its root words: finding leaves by position.
+//! A tree, loaded from its root words, and finding leaves by position.
 
 use std::marker::PhantomData;
 
@@ -8,14 +8,14 @@ use super::node::{HEIGHT_MAX, Least, Merge, Node, fault};
 use super::path::{Path, Place, Step};
 use crate::error::Error;
 
-/// Root word: the root node, or the only leaf; 0 is an empty tree.
+/// Root word: the root node, or the only leaf. 0 is an empty tree.
 const ROOT: u64 = 0;
 /// Root word: the number of items.
 pub(super) const COUNT: u64 = 8;
-/// Root word: levels of inner nodes.
+/// Root word: the number of levels of inner nodes.
 const HEIGHT: u64 = 16;
 
-/// A tree: its root words, and where they lie.
+/// A tree: the values of its root words and their offset.
 #[derive(Debug)]
 pub(crate) struct Tree<const K: usize, M = Least> {
     pub(super) words: Offset,
@@ -26,7 +26,7 @@ pub(crate) struct Tree<const K: usize, M = Least> {
 }
 
 impl<const K: usize, M: Merge<K>> Tree<K, M> {
-    /// Reads the root words.
+    /// Loads a tree from its root words.
     #[inline]
     pub(crate) fn load(view: &View<'_>, words: Offset) -> Result<Tree<K, M>, Error> {
         let [root, count, height] = view.words::<3>(words)?;
@@ -42,27 +42,27 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
         })
     }
 
-    /// The root words of a tree.
+    /// Returns the root words for a tree.
     pub(crate) fn root_words(root: Offset, count: u64, height: usize) -> [u64; 3] {
         [root, count, height as u64]
     }
 
-    /// Number of items.
+    /// Returns the number of items.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Levels of inner nodes.
+    /// Returns the number of levels of inner nodes.
     pub(crate) fn height(&self) -> usize {
         self.height
     }
 
-    /// The root node, or the only leaf.
+    /// Returns the root node, or the only leaf.
     pub(crate) fn root(&self) -> Offset {
         self.root
     }
 
-    /// The number of leaves, or a lower limit of it. O(1).
+    /// Returns the number of leaves, or a lower bound of it. O(1).
     pub(crate) fn leaves_at_least(&self, view: &View<'_>) -> Result<u64, Error> {
         if self.height == 0 {
             return Ok(u64::from(self.root != 0));
@@ -71,8 +71,8 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
         Ok(root.children() as u64)
     }
 
-    /// The leaf that holds the item at a position, or the last leaf where the
-    /// position is the end. O(log n).
+    /// Finds the leaf that contains the item at `position`. If the position is the end of the tree,
+    /// this is the last leaf. O(log n).
     #[inline]
     pub(crate) fn find(&self, view: &View<'_>, position: u64) -> Result<Place<K>, Error> {
         let mut path = Path::new(self.height);
@@ -95,7 +95,7 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
         })
     }
 
-    /// The first leaf, or the last one. O(height).
+    /// Finds the first or the last leaf. O(height).
     #[inline]
     pub(crate) fn find_end(&self, view: &View<'_>, last: bool) -> Result<Place<K>, Error> {
         let mut path = Path::new(self.height);
@@ -119,7 +119,8 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
         })
     }
 
-    /// Adds to the number of items in a leaf, all the way up.
+    /// Adds `change` to the item counts of all nodes on the path to a leaf, and to the count of the
+    /// tree.
     #[inline]
     pub(crate) fn add(
         &mut self,

@@ -1,5 +1,4 @@
-//! Replacing leaves by others, with what follows for the nodes above them:
-//! splits, merges, a new root.
+//! Replacing leaves, and the changes that follow in the nodes above: splits, merges, a new root.
 
 use undercroft_memory::{Pool, Transaction};
 
@@ -8,11 +7,10 @@ use super::path::Path;
 use super::root::{COUNT, Tree};
 use crate::error::Error;
 
-/// The most leaves that one splice puts in.
+/// The maximum number of leaves that one splice inserts.
 pub(crate) const SPLICE_MAX: usize = 64;
 
-/// What became of a node: the children of the node above that are to be
-/// replaced, and by what. None where it was changed in place.
+/// The result of replacing a node: which children of its parent to replace, and the new children.
 struct Outcome<const K: usize> {
     first: usize,
     remove: usize,
@@ -20,13 +18,12 @@ struct Outcome<const K: usize> {
 }
 
 impl<const K: usize, M: Merge<K>> Tree<K, M> {
-    /// Replaces `remove` leaves, from the one that the path leads to on, by
-    /// others; all of them are under one node. The old leaves are the
-    /// caller's to free. Paths are no longer valid afterwards. An empty tree
-    /// takes a path of no steps. O(log n).
+    /// Replaces `remove` leaves, starting with the leaf at the end of `path`, by `leaves`. All
+    /// removed leaves must be under one node, and the caller frees them. Paths are invalid
+    /// afterwards. For an empty tree, `path` has no steps. O(log n).
     ///
     /// # Panics
-    /// If more than [`SPLICE_MAX`] leaves are put in.
+    /// Panics if more than [`SPLICE_MAX`] leaves are inserted.
     pub(crate) fn splice(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -102,7 +99,8 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
         self.lower_root(transaction, pool)
     }
 
-    /// Puts a node's new children in place, or makes other nodes of them.
+    /// Stores the new children of a node in place and returns `None`. If they do not fit, or too
+    /// few are left, returns the nodes that replace it.
     fn settle(
         transaction: &mut Transaction<'_>,
         pool: Pool,
@@ -135,7 +133,7 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
             let larger = Node::create::<M>(transaction, pool, level, children)?;
             return Ok(outcome(index, 1, vec![larger]));
         }
-        // Growth at an end leaves a full node behind.
+        // When a tree grows at either end, keep the other node full.
         let left = if at_end {
             max
         } else if first == 0 {
@@ -149,8 +147,7 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
         Ok(outcome(index, 1, vec![left, right]))
     }
 
-    /// Makes one node of one with few children and its neighbour, where the
-    /// neighbour has room.
+    /// Merges a node that has few children with a neighbor, if the neighbor has room.
     fn merge(
         transaction: &mut Transaction<'_>,
         pool: Pool,
@@ -184,7 +181,7 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
         }))
     }
 
-    /// Tells the nodes above one that was changed in place.
+    /// Updates the counts and notes of the nodes above a node that was changed in place.
     fn raise(
         &self,
         transaction: &mut Transaction<'_>,
@@ -203,7 +200,7 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
         Self::set_note_above(transaction, shard, above, note)
     }
 
-    /// While the root has one child only, that is the root.
+    /// Replaces the root by its child while the root has only one child.
     pub(super) fn lower_root(
         &mut self,
         transaction: &mut Transaction<'_>,

@@ -1,8 +1,9 @@
-//! Tallies: numbers that the largest nodes of trees with sums have of all that is below them. What is counted is the
-//! business of whoever uses the tree.
+//! Tallies: totals that the largest nodes of trees with sums cache for everything below them. The
+//! user of the tree defines what is counted.
 //!
-//! A tally is made behind a read that missed it, and every change below its node lets go of it, within the tree: no user
-//! has to. So what changes all the time has none and pays a look at a header for it, and what rests is counted once.
+//! A tally is created after a read that missed it, and the tree drops it on every change below its
+//! node, so users need no invalidation. A part of the tree that changes constantly has no tally and
+//! only pays for a look at the header. A part that does not change is counted once.
 
 use undercroft_memory::{Offset, Transaction, View};
 
@@ -12,18 +13,19 @@ use super::root::Tree;
 use crate::error::Error;
 
 impl<const K: usize> Node<K> {
-    /// Where the tally lies; none where there is no room for one.
+    /// Returns the offset of the tally, or `None` if the node has no room for a tally.
     fn tally_at(&self) -> Option<Offset> {
         let size = self.size();
         (tally_room(size, K) > 0).then(|| self.at + size - TALLY_BYTES)
     }
 
-    /// Whether it could have a tally and has none.
+    /// Whether the node has room for a tally but no tally.
     pub(crate) fn lacks_tally(&self) -> bool {
         !self.is_tallied() && self.tally_at().is_some()
     }
 
-    /// Reads as many numbers of its tally as there is room for, from one on; both are even. Returns whether it has one.
+    /// Reads the numbers of the tally from index `from` on, until `numbers` is full. `from` and the
+    /// length must be even. Returns whether the node has a tally.
     pub(crate) fn read_tally(
         &self,
         view: &View<'_>,
@@ -50,7 +52,8 @@ impl<const K: usize> Node<K> {
         Ok(true)
     }
 
-    /// Gives a tally to a node that lacks one. Nothing is where it comes, so that it is not logged (W4).
+    /// Adds a tally to a node that has none. The bytes are unused until then, so the write needs no
+    /// undo log (W4).
     pub(crate) fn set_tally(
         &self,
         transaction: &mut Transaction<'_>,
@@ -69,7 +72,7 @@ impl<const K: usize> Node<K> {
         Ok(transaction.store(shard, self.at, header | TALLIED)?)
     }
 
-    /// Lets go of its tally, as what is below it changes.
+    /// Drops the tally of the node, because something below the node changes.
     #[inline(always)]
     pub(super) fn forget_tally(
         &self,
@@ -79,7 +82,8 @@ impl<const K: usize> Node<K> {
         if !may_tally(K) || !self.is_tallied() {
             return Ok(());
         }
-        // A rollback brings the tally back, so that whoever comes to its place in this transaction must log it.
+        // A rollback restores the tally, so any later write to these bytes in this transaction must
+        // be logged.
         transaction.note_cut();
         let header = transaction.view().word(self.at)?;
         Ok(transaction.store(shard, self.at, header & !TALLIED)?)
@@ -87,7 +91,7 @@ impl<const K: usize> Node<K> {
 }
 
 impl<const K: usize, M: Merge<K>> Tree<K, M> {
-    /// Lets go of the tallies of all nodes on a path.
+    /// Drops the tallies of all nodes on a path.
     #[inline]
     pub(super) fn forget_tallies(
         transaction: &mut Transaction<'_>,
@@ -104,7 +108,7 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
 }
 
 impl<const K: usize> Path<K> {
-    /// The nodes on the way, the lowest first.
+    /// Returns the nodes on the path from the lowest to the root.
     pub(crate) fn nodes_upwards(&self) -> impl Iterator<Item = Node<K>> {
         self.steps().iter().rev().map(|step| step.node)
     }
