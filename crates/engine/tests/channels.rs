@@ -1,4 +1,5 @@
-//! Channels: what is promised to producers and consumers that are threads of this process, by handles of their own.
+//! Channels: the guarantees to producers and consumers, which are threads of this process with
+//! separate handles.
 
 use std::thread;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use undercroft_engine::waiting::{Answer, Look, Looked, Take, WaitOutcome, Waiter
 use undercroft_engine::{Ranges, Store};
 use undercroft_testkit::fresh;
 
-/// A wait that ends by itself in a test that fails.
+/// A timeout that ends a wait only if a test fails.
 const LONG: Duration = Duration::from_secs(60);
 
 fn wanted<'w>(keys: &'w [&'w [u8]; 2], look: Look) -> Wanted<'w> {
@@ -38,7 +39,7 @@ fn waits(
 }
 
 #[test]
-fn a_change_wakes_one_of_each_kind_and_what_it_does_the_next() {
+fn change_wakes_the_first_waiter_whose_next_call_wakes_the_second() {
     let (_directory, store) = fresh::store(2);
     let jobs = Channel::new(b"jobs");
     let mut waiters = Waiters::new(&store);
@@ -51,7 +52,8 @@ fn a_change_wakes_one_of_each_kind_and_what_it_does_the_next() {
     );
     assert_eq!(receive(&store, &jobs), Received::Some);
     assert_eq!(waiters.answered(true).expect("a list"), tickets[1..2]);
-    // Woken, and gone before it took anything: the next one is woken for it.
+    // This client left after it was woken but before it took anything, so the next one is woken
+    // instead.
     waiters.give_up(tickets[1]);
     assert_eq!(waiters.answered(true).expect("a list"), tickets[2..]);
     assert_eq!(
@@ -64,7 +66,7 @@ fn a_change_wakes_one_of_each_kind_and_what_it_does_the_next() {
 }
 
 #[test]
-fn who_looks_for_room_is_not_kept_by_who_looks_for_an_item() {
+fn waiter_for_an_item_does_not_block_waiter_for_room() {
     let (_directory, store) = fresh::store(2);
     let jobs = Channel::new(b"jobs");
     let mut waiters = Waiters::new(&store);
@@ -77,7 +79,7 @@ fn who_looks_for_room_is_not_kept_by_who_looks_for_an_item() {
 }
 
 #[test]
-fn room_is_found_by_who_allows_more_messages_behind_others() {
+fn waiter_with_a_higher_limit_finds_room_before_earlier_waiters() {
     let (_directory, store) = fresh::store(2);
     let jobs = Channel::new(b"jobs");
     let mut waiters = Waiters::new(&store);
@@ -89,7 +91,7 @@ fn room_is_found_by_who_allows_more_messages_behind_others() {
 }
 
 #[test]
-fn who_stands_far_behind_those_that_look_for_something_else_finds_it_himself() {
+fn waiter_far_back_in_the_queue_finds_room_by_itself() {
     let (_directory, store) = fresh::store(2);
     let jobs = Channel::new(b"jobs");
     let mut waiters = Waiters::new(&store);
@@ -104,7 +106,7 @@ fn who_stands_far_behind_those_that_look_for_something_else_finds_it_himself() {
 }
 
 #[test]
-fn the_end_wakes_all() {
+fn closing_wakes_all_waiters() {
     let (_directory, store) = fresh::store(2);
     let jobs = Channel::new(b"jobs");
     let mut waiters = Waiters::new(&store);
@@ -121,7 +123,7 @@ fn the_end_wakes_all() {
 }
 
 #[test]
-fn what_is_refused_stays_where_it_is() {
+fn refused_messages_stay_in_the_channel() {
     let (_directory, store) = fresh::store(2);
     let jobs = Channel::new(b"jobs");
     store.send(0, &jobs, 9, &[b"a", b"b", b"x"]).expect("room");
@@ -140,7 +142,7 @@ fn what_is_refused_stays_where_it_is() {
 }
 
 #[test]
-fn what_the_dead_hold_goes_back_in_order_and_what_the_living_hold_does_not() {
+fn only_messages_held_by_dead_consumers_go_back_and_in_order() {
     let place = fresh::place(2);
     let (first, second) = (place.open(), place.open());
     let jobs = Channel::new(b"jobs");
@@ -169,7 +171,7 @@ fn what_the_dead_hold_goes_back_in_order_and_what_the_living_hold_does_not() {
 }
 
 #[test]
-fn many_threads_take_each_message_once() {
+fn concurrent_threads_take_each_message_once() {
     const EACH: u64 = 2_000;
     let place = fresh::place(2);
     let jobs = Channel::new(b"jobs");

@@ -1,5 +1,5 @@
-//! Changes of every kind while the store is copied: the copy shows what was there before, and whoever dies in the midst
-//! of a change, or of a copy, spoils neither.
+//! Changes of every kind while the store is being copied. The copy contains the state from before
+//! the change, and a death in the middle of a change or of a copy damages neither.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,10 +12,12 @@ use undercroft_testkit::image::{Image, copy_store};
 use undercroft_testkit::scenario::{self, Scenario, choose_names};
 use undercroft_testkit::state::{self, Expected};
 
-/// What a copy shows: by database and key, type, expiry and items. A set's items may come in any order.
+/// The content of a copy: type, expiry and items by database and key. A set's items may come in any
+/// order.
 type Shown = BTreeMap<(usize, Vec<u8>), (u8, Option<u64>, Vec<Vec<u8>>)>;
 
-/// Copies a store, and does something after each page; says what the copy shows, and how many pages it has.
+/// Copies a store and calls `between` before each page. Returns the copy's content and its number
+/// of pages.
 fn copy(store: &Store, mut between: impl FnMut(u64)) -> Result<(Shown, u64), Error> {
     let (mut shown, mut pages) = (Shown::new(), 0);
     let mut next = || {
@@ -32,7 +34,7 @@ fn copy(store: &Store, mut between: impl FnMut(u64)) -> Result<(Shown, u64), Err
     Ok((shown, pages))
 }
 
-/// A directory with the store that a scenario's change is made to.
+/// Creates a directory with the store to which a scenario's change is made.
 fn prepare(scenario: &Scenario) -> tempfile::TempDir {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let store = state::create(&directory.path().join("base"));
@@ -40,7 +42,7 @@ fn prepare(scenario: &Scenario) -> tempfile::TempDir {
     directory
 }
 
-/// A fresh copy of the prepared store's file.
+/// Opens a fresh copy of the prepared store's file.
 fn open_fresh(directory: &Path) -> Store {
     let path = directory.join("store");
     let _ = std::fs::remove_file(&path);
@@ -49,7 +51,7 @@ fn open_fresh(directory: &Path) -> Store {
 }
 
 #[test]
-fn a_copy_shows_what_was_there_before_any_change_that_is_made_meanwhile() {
+fn copy_contains_the_state_before_any_concurrent_change() {
     choose_names();
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
@@ -58,7 +60,7 @@ fn a_copy_shows_what_was_there_before_any_change_that_is_made_meanwhile() {
         let directory = prepare(scenario);
         let store = open_fresh(directory.path());
         let (expected, pages) = copy(&store, |_| ()).expect("a sound store");
-        // A store without a page has nothing to change between two.
+        // A store without pages offers no place between two pages for a change.
         let places = [0, random.u64(0..pages.max(1)), pages.saturating_sub(1)];
         for place in places.into_iter().take(pages.min(3) as usize) {
             let store = open_fresh(directory.path());
@@ -86,10 +88,10 @@ fn a_copy_shows_what_was_there_before_any_change_that_is_made_meanwhile() {
     assert!(changes > 100 && changed > changes, "{changes}, {changed}");
 }
 
-/// Leaves the prepared store with a copy that is on, by a copier that died behind its moment. False where the store has
-/// no page to copy.
+/// Leaves the prepared store with an active copy whose copier died after the copy began. Returns
+/// false if the store has no page to copy.
 fn die_while_copying(directory: &Path) -> bool {
-    // Runs are alike: the moment is over after as many steps each time.
+    // All runs take the same steps, so the copy begins after the same number of steps each time.
     let begin = |store: &Store, steps: u64| {
         let (start, mut begun) = (steps_taken(), None);
         let died = die_after(steps, || {
@@ -111,7 +113,7 @@ fn die_while_copying(directory: &Path) -> bool {
 }
 
 #[test]
-fn who_dies_in_the_midst_of_a_change_while_a_dead_copy_is_on_leaves_the_old_or_the_new() {
+fn death_during_a_change_and_an_abandoned_copy_leaves_the_old_or_new_state() {
     choose_names();
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
@@ -126,9 +128,10 @@ fn who_dies_in_the_midst_of_a_change_while_a_dead_copy_is_on_leaves_the_old_or_t
         on += 1;
         let file = std::fs::File::open(&path).expect("just made");
         let image = Image::read(&file).expect("an image");
-        // The memory that an arena takes depends on how much is free: so the change is made beside the copy here, too.
+        // The memory that an arena takes depends on the free memory, so compute the expected result
+        // during a copy, too.
         let expected = Expected::of(scenario, &path);
-        // Each step in some runs, a part of them in each.
+        // Each run checks a random part of the steps; several runs cover all.
         let mut steps = random.u64(0..4);
         loop {
             std::fs::remove_file(&path).expect("made before");
@@ -162,7 +165,7 @@ fn who_dies_in_the_midst_of_a_change_while_a_dead_copy_is_on_leaves_the_old_or_t
     );
 }
 
-/// The word that says whether a copy is on, as it is in the file.
+/// Reads the word of the file that says whether a copy is active.
 fn copy_state(path: &Path) -> u64 {
     use std::os::unix::fs::FileExt;
     let mut word = [0; 8];

@@ -1,6 +1,6 @@
-//! Death at every undo-log step of every kind of change to keys: a thread dies
-//! after the N-th store that matters, for N = 0, 1, 2, ... until the change
-//! completes, and another handle recovers the store and checks it.
+//! Death at every undo-log step of every kind of change to keys. A thread dies after the N-th
+//! recovery-relevant store instruction, for N = 0, 1, 2, ... until the change completes. Another
+//! handle then recovers and checks the store.
 
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use undercroft_testkit::image::Image;
 use undercroft_testkit::scenario::{Scenario, choose_names};
 use undercroft_testkit::state::{self, Expected, Outcome};
 
-/// Deaths, by what they left.
+/// Numbers of deaths, by the state they left.
 #[derive(Clone, Copy, Default)]
 struct Count {
     old: u64,
@@ -44,8 +44,8 @@ fn prepare(scenario: &Scenario) -> Prepared {
     }
 }
 
-/// Lets a thread die after so many steps of the change. False where it
-/// completed before.
+/// Makes a thread die after `steps` steps of the change. Returns false if the change completed
+/// first.
 fn die(scenario: &Scenario, path: &Path, steps: u64) -> bool {
     let store = state::open(path).expect("a whole store");
     let died = die_after(steps, || (scenario.act)(&store)).is_none();
@@ -94,7 +94,7 @@ fn death_at_every_undo_log_step() {
     let counts = on_every_core(&scenarios, |scenario| die_at_every_step(scenario));
     let mut total = 0;
     for (scenario, count) in scenarios.iter().zip(&counts) {
-        // The last run completed.
+        // Do not count the last run, which completed.
         let deaths = count.old + count.between + count.new - 1;
         println!(
             "{:52} {deaths:>6} {:>6} {:>7} {:>6}",
@@ -123,7 +123,8 @@ fn death_at_every_undo_log_step() {
     );
 }
 
-/// What `work` gives for each item, in their order. A thread for each core takes one after the other.
+/// Returns the results of `work` for all items, in order. A thread on each core takes one item
+/// after the other.
 fn on_every_core<T: Sync, R: Send + Sync>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let results: Vec<OnceLock<R>> = items.iter().map(|_| OnceLock::new()).collect();
     let next = AtomicUsize::new(0);
@@ -145,9 +146,9 @@ fn on_every_core<T: Sync, R: Send + Sync>(items: &[T], work: impl Fn(&T) -> R + 
         .collect()
 }
 
-/// The heir dies as well, at every step of its recovery.
+/// The recovering process dies as well, at every step of its recovery.
 #[test]
-fn a_second_death_at_every_step_of_the_recovery() {
+fn second_death_at_every_step_of_the_recovery() {
     choose_names();
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);

@@ -1,4 +1,5 @@
-//! Leases: exactly one has a key's, whoever dies, is late, or comes at the same time.
+//! Leases: exactly one client holds the lease of a key, even with deaths, late holders and
+//! concurrent attempts.
 
 use std::collections::HashMap;
 use std::sync::Barrier;
@@ -10,7 +11,7 @@ use undercroft_engine::{Error, Expiry, Random, Store};
 use undercroft_testkit::fresh;
 
 const TERM: Duration = Duration::from_secs(10);
-/// A wait that ends by itself in a test that fails.
+/// A timeout that ends a wait only if a test fails.
 const LONG: Duration = Duration::from_secs(60);
 
 fn take(store: &Store, number: u64) -> Option<(Lease, Option<Vec<u8>>)> {
@@ -41,7 +42,7 @@ fn check(store: &Store) {
 }
 
 #[test]
-fn the_dead_lose_a_lease_at_once_and_their_heir_sees_what_is_there() {
+fn dead_holder_loses_its_lease_at_once_and_the_next_one_sees_the_value() {
     let place = fresh::place(2);
     let (first, second) = (place.open(), place.open());
     let lost = taken(&first, 1);
@@ -66,7 +67,7 @@ fn the_dead_lose_a_lease_at_once_and_their_heir_sees_what_is_there() {
 }
 
 #[test]
-fn who_is_late_loses_it_to_exactly_one_and_stores_nothing() {
+fn late_holder_loses_its_lease_to_exactly_one_and_stores_nothing() {
     let place = fresh::place(2);
     let first = place.open();
     first.set_boot_time(1_000_000);
@@ -84,7 +85,7 @@ fn who_is_late_loses_it_to_exactly_one_and_stores_nothing() {
                     store.set_boot_time(after);
                     barrier.wait();
                     let heir = take(&store, 20 + number);
-                    // Nobody dies before all have tried.
+                    // Every thread tries before any thread exits.
                     barrier.wait();
                     let is_heir = heir.is_some();
                     if let Some((lease, _)) = heir {
@@ -107,7 +108,7 @@ fn who_is_late_loses_it_to_exactly_one_and_stores_nothing() {
 }
 
 #[test]
-fn all_who_wait_are_woken_by_a_value_and_by_a_release() {
+fn all_waiters_are_woken_by_a_value_and_by_a_release() {
     let place = fresh::place(2);
     let holder = place.open();
     for store_value in [true, false] {
@@ -143,12 +144,12 @@ fn all_who_wait_are_woken_by_a_value_and_by_a_release() {
 }
 
 #[test]
-fn a_lease_of_a_server_is_respected_until_it_expires() {
+fn lease_of_a_server_client_is_respected_until_it_expires() {
     let (_directory, store) = fresh::store(2);
     let name = lease_key(b"key");
     store.set(0, &name, b"0123456789abcdef").expect("room");
     assert!(take(&store, 1).is_none());
-    // What looks like that of a process and names none is that of a dead one.
+    // A lease that looks like that of a process but names none counts as that of a dead one.
     store
         .set(0, &name, &[b"@", &b"f"[..].repeat(48)[..]].concat())
         .expect("room");
@@ -156,7 +157,7 @@ fn a_lease_of_a_server_is_respected_until_it_expires() {
 }
 
 #[test]
-fn a_step_of_the_clock_lets_no_second_one_compute() {
+fn clock_step_never_allows_a_second_holder() {
     let place = fresh::place(2);
     let (first, second) = (place.open(), place.open());
     let hour = 60 * 60 * 1000;
@@ -168,14 +169,14 @@ fn a_step_of_the_clock_lets_no_second_one_compute() {
         first.delete(0, &[b"key"]).expect("room");
     }
     second.set_time(0);
-    // A holder whose own clock has made a step is in time as well.
+    // A holder whose own system clock was stepped can still store in time.
     let lease = taken(&first, 1);
     first.set_time(first.now() + hour);
     assert!(set(&first, b"made", &lease));
 }
 
 #[test]
-fn what_is_no_string_is_an_error_and_stays() {
+fn value_of_another_type_is_an_error_and_stays() {
     let (_directory, store) = fresh::store(2);
     let name = lease_key(b"key");
     for key in [&b"key"[..], &name] {
@@ -189,7 +190,7 @@ fn what_is_no_string_is_an_error_and_stays() {
 }
 
 #[test]
-fn large_values_are_stored_as_small_ones_are() {
+fn values_of_every_size_are_stored() {
     let (_directory, store) = fresh::store(2);
     for length in [0, 100, 5000, 70_000, 3_000_000] {
         let text: Vec<u8> = (0..length).map(|at: u32| (at * 7) as u8).collect();
@@ -203,9 +204,10 @@ fn large_values_are_stored_as_small_ones_are() {
     check(&store);
 }
 
-/// Three processes take, lose, store and release leases of a few keys in any order, beside a naive twin.
+/// Three processes take, lose, store and release leases of a few keys in random order, compared
+/// with a naive model.
 #[test]
-fn any_order_of_changes_is_that_of_a_model() {
+fn random_changes_match_the_model() {
     let seed = std::env::var("SEED")
         .ok()
         .and_then(|text| text.parse().ok());
@@ -220,7 +222,7 @@ fn any_order_of_changes_is_that_of_a_model() {
         store
     };
     let mut stores = [open(now), open(now), open(now)];
-    // Of each key: its value, and the lease with its holder and its end.
+    // For each key: its value, and its lease with the holder and the end of the term.
     let mut values: HashMap<u8, Vec<u8>> = HashMap::new();
     let mut leases: HashMap<u8, (usize, Lease, u64)> = HashMap::new();
     let mut all: Vec<(u8, usize, Lease)> = Vec::new();
@@ -245,7 +247,7 @@ fn any_order_of_changes_is_that_of_a_model() {
                 }
             }
             3..=5 => {
-                // Of those that were ever taken, most of which are over.
+                // Choose among the leases ever taken, most of which have ended.
                 let recent = all.len().saturating_sub(6);
                 let Some((key, holder, lease)) = all.get(recent + random.below(6) as usize) else {
                     continue;
@@ -270,10 +272,11 @@ fn any_order_of_changes_is_that_of_a_model() {
                 stores.iter().for_each(|store| store.set_boot_time(now));
             }
             _ if random.below(4) == 0 => {
-                // It dies, and another one comes.
+                // The process dies, and another one takes its place.
                 stores[who] = open(now);
                 leases.retain(|_, (holder, _, _)| *holder != who);
-                // Who was found alive is believed to be for a moment.
+                // A process found alive counts as alive for a moment, so wait until its death is
+                // noticed.
                 for (store, key) in stores
                     .iter()
                     .flat_map(|store| (0..4).map(move |key| (store, key)))

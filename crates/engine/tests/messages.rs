@@ -1,5 +1,5 @@
-//! Messages between handles on one store, which are processes to each other:
-//! against naive lists, and with receivers that are lapped or die.
+//! Messages between handles of one store, each of which acts as a separate process: compares
+//! receivers with naive lists, and covers receivers that are lapped or die.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,8 @@ fn sound(store: &Store) {
     );
 }
 
-/// What a receiver got: how it was subscribed, channel, payload.
+/// A received message: topic, channel, payload, whether the channel itself is subscribed to, and
+/// the matching patterns.
 type Got = (Topic, Vec<u8>, Vec<u8>, bool, Vec<Vec<u8>>);
 
 fn receive(subscriber: &mut Subscriber<&Store>) -> Option<Result<Got, u64>> {
@@ -43,7 +44,7 @@ fn receives(subscriber: &mut Subscriber<&Store>, channel: &[u8], payload: &[u8])
     assert_eq!((&got.1[..], &got.2[..]), (channel, payload));
 }
 
-/// A receiver as a naive list has it.
+/// The model of a receiver: its subscriptions and a naive list of messages.
 #[derive(Default)]
 struct Model {
     counts: BTreeMap<(usize, Vec<u8>), u64>,
@@ -52,7 +53,7 @@ struct Model {
 }
 
 #[test]
-fn receivers_get_what_naive_lists_hold() {
+fn receivers_match_naive_lists() {
     let mut random = fastrand::Rng::with_seed(fresh::seed());
     let directory = fresh::directory();
     let path = directory.path().join("store");
@@ -91,7 +92,8 @@ fn receivers_get_what_naive_lists_hold() {
                         if topic == Topic::Pattern {
                             model.patterns.retain(|known| known != name);
                         }
-                        // What it had not taken is no more for it.
+                        // Messages that the receiver has not taken yet are no longer for this
+                        // subscription.
                         for got in &mut model.queue {
                             if topic == Topic::Pattern {
                                 got.4.retain(|pattern| pattern != name);
@@ -194,7 +196,7 @@ fn receivers_get_what_naive_lists_hold() {
 }
 
 #[test]
-fn a_message_to_nobody_takes_no_memory() {
+fn message_without_receivers_takes_no_memory() {
     let directory = fresh::directory();
     let store = fresh::handle(&directory.path().join("store"));
     assert_eq!(store.publish(Topic::Channel, b"c", b"m").expect("room"), 0);
@@ -209,7 +211,7 @@ fn a_message_to_nobody_takes_no_memory() {
 }
 
 #[test]
-fn who_falls_a_ring_behind_is_told_how_many_messages_were_lost() {
+fn lapped_subscriber_learns_how_many_messages_it_lost() {
     let directory = fresh::directory();
     let store = fresh::handle(&directory.path().join("store"));
     let subscribe = |topic, name: &[u8]| {
@@ -232,7 +234,7 @@ fn who_falls_a_ring_behind_is_told_how_many_messages_were_lost() {
     assert_eq!(receive(&mut slow), Some(Err(500)));
     assert_eq!(receive(&mut slow), None);
     assert_eq!(receive(&mut all), Some(Err(501)));
-    // Nothing of what was overwritten was for this one.
+    // None of the overwritten messages was for this subscriber.
     assert_eq!(receive(&mut quiet), None);
     publish(b"quiet", b"last");
     receives(&mut quiet, b"quiet", b"last");
@@ -242,7 +244,7 @@ fn who_falls_a_ring_behind_is_told_how_many_messages_were_lost() {
 }
 
 #[test]
-fn the_dead_are_not_counted_and_go() {
+fn dead_receivers_are_not_counted_and_are_removed() {
     let directory = fresh::directory();
     let path = directory.path().join("store");
     let (store, victim) = (fresh::handle(&path), fresh::handle(&path));
@@ -256,7 +258,7 @@ fn the_dead_are_not_counted_and_go() {
     assert_eq!(store.publish(Topic::Channel, b"c", b"1").expect("room"), 3);
     std::mem::forget(dying);
     victim.abandon();
-    // Who was found alive counts as alive for a few milliseconds.
+    // A process found alive counts as alive for a few more milliseconds.
     while store.receivers(Topic::Channel, b"c").expect("a read") != 1 {
         std::thread::yield_now();
     }
@@ -271,7 +273,7 @@ fn the_dead_are_not_counted_and_go() {
 }
 
 #[test]
-fn a_sleeper_is_woken_and_a_descriptor_becomes_readable() {
+fn sleeping_receiver_is_woken_and_its_descriptor_becomes_readable() {
     let directory = fresh::directory();
     let path = directory.path().join("store");
     let done = AtomicBool::new(false);
@@ -331,7 +333,7 @@ fn a_sleeper_is_woken_and_a_descriptor_becomes_readable() {
 }
 
 #[test]
-fn a_message_of_a_transaction_is_sent_with_its_commit_or_never() {
+fn message_of_a_transaction_is_sent_at_its_commit_or_never() {
     let directory = fresh::directory();
     let store = fresh::handle(&directory.path().join("store"));
     let mut subscriber = store.subscriber();
@@ -355,16 +357,16 @@ fn a_message_of_a_transaction_is_sent_with_its_commit_or_never() {
     receives(&mut subscriber, b"c", b"n");
 }
 
-/// The ring of these stores.
+/// Size in bytes of the ring of these stores.
 const RING: usize = 256 << 10;
 
-/// A message of so many bytes, each of which tells where it is.
+/// Returns a message of this length, whose bytes depend on their positions.
 fn long(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at / 7 % 251) as u8).collect()
 }
 
 #[test]
-fn a_message_longer_than_the_ring_is_received_and_its_memory_comes_back() {
+fn message_longer_than_the_ring_is_received_and_its_memory_is_freed() {
     let directory = fresh::directory();
     let path = directory.path().join("store");
     let (publisher, receiver) = (fresh::handle(&path), fresh::handle(&path));
@@ -396,7 +398,7 @@ fn a_message_longer_than_the_ring_is_received_and_its_memory_comes_back() {
     }
     assert!(receive(&mut subscriber).is_none());
     sound(&publisher);
-    // To nobody it takes no memory.
+    // A long message without receivers takes no memory.
     let used = publisher.used_memory();
     assert_eq!(
         publisher
@@ -405,7 +407,7 @@ fn a_message_longer_than_the_ring_is_received_and_its_memory_comes_back() {
         0
     );
     assert_eq!(publisher.used_memory(), used);
-    // No key that anybody sees.
+    // A parcel is not a key that clients see.
     assert_eq!(publisher.flush_all(true).expect("flushed"), 0);
     publisher.set_time(100_000);
     publisher.upkeep_all().expect("upkeep");
@@ -414,7 +416,7 @@ fn a_message_longer_than_the_ring_is_received_and_its_memory_comes_back() {
 }
 
 #[test]
-fn who_comes_too_late_for_a_long_message_is_told_so() {
+fn late_receiver_learns_that_a_long_message_was_lost() {
     let directory = fresh::directory();
     let store = fresh::handle(&directory.path().join("store"));
     store.set_time(1000);
@@ -429,7 +431,7 @@ fn who_comes_too_late_for_a_long_message_is_told_so() {
 }
 
 #[test]
-fn a_long_message_of_a_transaction_is_sent_with_its_commit_or_never() {
+fn long_message_of_a_transaction_is_sent_at_its_commit_or_never() {
     let directory = fresh::directory();
     let store = fresh::handle(&directory.path().join("store"));
     store.leave_upkeep_to_a_timer();
@@ -438,7 +440,7 @@ fn a_long_message_of_a_transaction_is_sent_with_its_commit_or_never() {
     let body = long(RING / 2);
     let before = store.used_memory();
     for commits in [false, true] {
-        // The shard of the message's name is not among those that are locked.
+        // The transaction has not locked the shard of the parcel's name.
         let done = store.transact(undercroft_memory::ShardSet::one(0), |running| {
             let access = running.access();
             assert_eq!(access.publish(Topic::Channel, b"c", &body)?, 1);
@@ -458,7 +460,7 @@ fn a_long_message_of_a_transaction_is_sent_with_its_commit_or_never() {
 }
 
 #[test]
-fn a_full_store_refuses_a_long_message_and_works_on() {
+fn full_store_refuses_a_long_message_and_keeps_working() {
     let directory = fresh::directory();
     let store = fresh::handle(&directory.path().join("store"));
     let mut subscriber = store.subscriber();

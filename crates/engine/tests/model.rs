@@ -1,5 +1,5 @@
-//! Keys and strings against a naive model: random operations, with the whole
-//! data set compared and the structural check after each run.
+//! Compares keys and strings with a naive model: random operations, followed after each run by a
+//! comparison of the whole data set and a structural check.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ struct Value {
     expiry: Option<u64>,
 }
 
-/// The naive twin: a map a database, and the time.
+/// The naive model: a map for each database, and the time.
 #[derive(Default)]
 struct Model {
     databases: [BTreeMap<Vec<u8>, Value>; 2],
@@ -106,7 +106,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 fn name(key: u16) -> Vec<u8> {
-    // Some keys are long, one is longer than the header can say.
+    // Some keys are long, and one exceeds the length that an entry's header can store.
     match key % 20 {
         7 => format!("{key}-{}", "k".repeat(3000)).into_bytes(),
         13 if key == 33 => vec![b'x'; 70_000],
@@ -400,7 +400,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_store_agrees_with_its_model(ops in prop::collection::vec(op(), 1..120), shards in 0_u32..3) {
+    fn store_matches_its_model(ops in prop::collection::vec(op(), 1..120), shards in 0_u32..3) {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let options = Options { capacity: Some(256 << 20), shards: Some(1 << shards), ring: None };
         let store = Store::create(&directory.path().join("store"), &options).unwrap();
@@ -418,8 +418,8 @@ proptest! {
     }
 }
 
-/// SCAN's promise: what is there from start to end is seen, whatever grows and
-/// shrinks meanwhile.
+/// Tests SCAN's guarantee: a key that exists from start to end is returned, even if the table grows
+/// and shrinks meanwhile.
 #[test]
 fn scan_sees_every_key_that_stays() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -456,7 +456,7 @@ fn scan_sees_every_key_that_stays() {
                 break;
             }
             calls += 1;
-            // Grow in even rounds, shrink in odd ones, in the middle of it all.
+            // Grow the table in even rounds and shrink it in odd ones, in the middle of the scan.
             for _ in 0..200 {
                 if round % 2 == 0 && calls < 50 {
                     store

@@ -1,4 +1,4 @@
-//! Keyspace notifications between handles on one store, which are processes to each other.
+//! Keyspace notifications between handles of one store, each of which acts as a separate process.
 
 use undercroft_engine::events::EventClasses;
 use undercroft_engine::eviction::{Eviction, EvictionPolicy};
@@ -8,7 +8,8 @@ use undercroft_engine::strings::{Condition, SetOptions};
 use undercroft_engine::{Error, Expiry, Ranges, Scratch, Store};
 use undercroft_testkit::fresh;
 
-/// A store, told to tell, and who listens to it through a handle of its own.
+/// Runs a test with a store that publishes events of these classes, and a subscriber with a
+/// separate handle.
 fn listening(classes: &str, test: impl FnOnce(&Store, &mut Subscriber<&Store>)) {
     let directory = fresh::directory();
     let path = directory.path().join("store");
@@ -18,7 +19,7 @@ fn listening(classes: &str, test: impl FnOnce(&Store, &mut Subscriber<&Store>)) 
     subscriber
         .subscribe(Topic::Pattern, &[b"__key*__:*"])
         .expect("room");
-    // Told to one process, obeyed by all.
+    // One handle sets the classes, and all handles follow.
     other
         .tell_events(EventClasses::from_letters(classes.as_bytes()))
         .expect("writable");
@@ -28,14 +29,14 @@ fn listening(classes: &str, test: impl FnOnce(&Store, &mut Subscriber<&Store>)) 
     assert_eq!(problems, Vec::<String>::new());
 }
 
-/// Who listens while a transaction runs.
+/// A subscriber that listens while a transaction runs.
 struct Listening<'l, 's>(&'l mut Subscriber<&'s Store>);
 
 impl Scratch for Listening<'_, '_> {
     fn clear(&mut self) {}
 }
 
-/// Channels and payloads since the last time, the constant parts left out.
+/// Returns the channels and payloads received since the last call, without their constant parts.
 fn heard(subscriber: &mut Subscriber<&Store>) -> Vec<String> {
     let mut heard = Vec::new();
     while let Some(event) = subscriber.try_next().expect("a sound ring") {
@@ -59,7 +60,7 @@ fn until(time: u64) -> SetOptions {
 }
 
 #[test]
-fn typed_calls_tell_as_commands_do() {
+fn typed_calls_publish_the_same_events_as_commands() {
     listening("KE$lg", |store, subscriber| {
         store.set(3, b"k", b"v").expect("room");
         assert_eq!(
@@ -85,19 +86,19 @@ fn typed_calls_tell_as_commands_do() {
                 "event@3__:del k"
             ]
         );
-        // A class that is not among them.
+        // An event of a class that is not enabled.
         store.set_add(0, b"s", b"x", 10).expect("room");
     });
 }
 
 #[test]
-fn whoever_removes_an_expired_key_tells_of_it() {
+fn every_removal_of_an_expired_key_publishes_an_event() {
     listening("Ex", |store, subscriber| {
         for name in [&b"met"[..], b"written", b"swept"] {
             store.set_with(0, name, b"v", until(2000)).expect("room");
         }
         store.set_time(3000);
-        // A command's read leaves it to whoever runs the command.
+        // A read leaves the removal to the code that runs the command.
         let mut out = Vec::new();
         let found = store.access().get(0, b"met", &mut out);
         assert!(!found.expect("readable"));
@@ -105,7 +106,7 @@ fn whoever_removes_an_expired_key_tells_of_it() {
         store.remove_met().expect("nobody holds a lock");
         assert_eq!(heard(subscriber), ["event@0__:expired met"]);
         store.increment(0, b"written", 1).expect("room");
-        // The new key's insertion may have swept as well.
+        // The insertion of the new key may have swept the other one as well.
         while store.keys(0) > 1 {
             store.sweep(100).expect("nobody holds a lock");
         }
@@ -117,7 +118,7 @@ fn whoever_removes_an_expired_key_tells_of_it() {
 }
 
 #[test]
-fn evictions_are_told() {
+fn evictions_publish_an_event() {
     listening("Ke", |store, subscriber| {
         store.set(0, b"victim", &[b'v'; 5000]).expect("room");
         let eviction = Eviction {
@@ -133,7 +134,7 @@ fn evictions_are_told() {
 }
 
 #[test]
-fn what_is_undone_is_not_told() {
+fn rolled_back_changes_publish_no_event() {
     listening("E$g", |store, subscriber| {
         let (kept, undone) = (store.key(b"kept"), store.key(b"undone"));
         let failed = store.write(store.all_shards(), |writer| {
@@ -152,7 +153,7 @@ fn what_is_undone_is_not_told() {
                     running.access().set(0, undone.bytes(), b"v")?;
                     running.roll_back_to(&savepoint)?;
                     running.access().increment(0, kept.bytes(), 1)?;
-                    // Nothing before the commit.
+                    // No event is published before the commit.
                     assert_eq!(heard(listening.0), Vec::<String>::new());
                     Ok::<_, Error>(())
                 },
@@ -166,7 +167,7 @@ fn what_is_undone_is_not_told() {
 }
 
 #[test]
-fn nothing_is_told_unless_somebody_asked() {
+fn no_event_is_published_unless_its_class_is_enabled() {
     for classes in ["", "A", "KE", "Em"] {
         listening(classes, |store, _| {
             store.set(0, b"k", b"v").expect("room");

@@ -1,4 +1,4 @@
-//! The snapshot shows every live key exactly once, whatever state its dictionary is in.
+//! The snapshot returns every live key exactly once, whatever the state of its dictionary.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ fn snapshot(store: &Store) -> Data {
 }
 
 #[test]
-fn every_key_is_shown_once_while_tables_grow_and_shrink() {
+fn every_key_appears_once_while_tables_grow_and_shrink() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
     let options = Options {
         capacity: Some(256 << 20),
@@ -47,7 +47,7 @@ fn every_key_is_shown_once_while_tables_grow_and_shrink() {
             .set_with(database, &key, &value, options)
             .expect("room");
         expected.insert((database, key), (expiry, value));
-        // In between, so that some look into the middle of a resize.
+        // Take some snapshots between the insertions, in the middle of a resize.
         if number % 499 == 0 {
             store.set_time(START + u64::from(number) / 2);
             let now = store.now();
@@ -66,7 +66,7 @@ fn every_key_is_shown_once_while_tables_grow_and_shrink() {
 }
 
 #[test]
-fn what_the_visitor_refuses_ends_it_and_unlocks() {
+fn error_of_the_visitor_ends_the_snapshot_and_unlocks() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
     let options = Options::default();
     let store = Store::create(&directory.path().join("store"), &options).expect("a store");

@@ -1,5 +1,5 @@
-//! Streams beside a naive twin: entries, ranges, trimming, groups and what is pending in them, from a few entries to
-//! thousands; and where memory of streams goes.
+//! Compares streams with a naive twin: entries, ranges, trimming, groups and their pending entries,
+//! from a few entries to thousands. Also covers the memory that streams use and free.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use undercroft_testkit::fresh;
 
 type Texts = Vec<Vec<u8>>;
 
-/// A group of the twin: up to where it was given entries, and what is pending: its consumer, and how often it was
-/// delivered.
+/// A group of the twin: the last id delivered, and for each pending entry the consumer and the
+/// number of deliveries.
 #[derive(Default)]
 struct Group {
     last: StreamId,
@@ -62,7 +62,7 @@ fn check(store: &Store) {
     assert!(report.problems.is_empty(), "{:?}", report.problems);
 }
 
-/// Fields that mostly repeat, and values of every kind.
+/// Returns field names that mostly repeat, with values of every kind.
 fn texts(random: &mut fastrand::Rng) -> Texts {
     let value = |random: &mut fastrand::Rng| match random.u32(0..12) {
         0 => Vec::new(),
@@ -94,7 +94,7 @@ fn texts(random: &mut fastrand::Rng) -> Texts {
     pairs.collect()
 }
 
-/// Short numbers, mostly of one length: entries that are laid out alike.
+/// Returns short numbers, mostly of one length, so that entries have the same layout.
 fn readings(random: &mut fastrand::Rng) -> Texts {
     let number = |random: &mut fastrand::Rng| match random.u32(0..40) {
         0 => random.u32(0..100_000),
@@ -131,7 +131,7 @@ fn add(store: &Store, twin: &mut Twin, random: &mut fastrand::Rng) {
     }
 }
 
-/// An id that is there, mostly.
+/// Returns a random id, usually of an existing entry.
 fn some_id(twin: &Twin, random: &mut fastrand::Rng) -> StreamId {
     let place = random.usize(0..twin.entries.len() + 1);
     let there = twin.entries.keys().nth(place).copied();
@@ -358,7 +358,7 @@ fn random() -> fastrand::Rng {
 }
 
 #[test]
-fn random_changes_are_those_of_a_twin() {
+fn random_changes_match_a_naive_twin() {
     let mut random = random();
     let (_directory, store) = fresh::store(1);
     store.set_time(1_700_000_000_000);
@@ -379,7 +379,7 @@ fn random_changes_are_those_of_a_twin() {
     }
     let all: Vec<(StreamId, Texts)> = twin.entries.clone().into_iter().collect();
     assert_eq!(range(&store, IdRange::ALL), all);
-    // Through its flat list and back, and through Redis' form.
+    // Convert through the flat list and back, and through Redis' format.
     let key = store.key(b"k");
     let items = || {
         let items = store.read(store.shards_of([&key]), |reader| {
@@ -405,9 +405,10 @@ fn random_changes_are_those_of_a_twin() {
 }
 
 #[test]
-fn who_reads_on_finds_what_is_there_now() {
+fn continued_reads_return_the_current_entries() {
     let mut random = random();
-    // Two streams have the same ids, and mostly the same entries: what was reached in one is not reached in the other.
+    // Two streams with the same ids and mostly the same entries: a position reached in one must not
+    // be used in the other.
     let mut both: Vec<_> = (0..2)
         .map(|_| (fresh::store(1), Twin::default(), StreamId::MIN))
         .collect();
@@ -415,7 +416,7 @@ fn who_reads_on_finds_what_is_there_now() {
         let ((_, store), twin, last) = &mut both[random.usize(0..2)];
         match random.u32(0..40) {
             0..12 => {
-                // The same for both, as long as nothing else is done to one of them.
+                // The same entries for both streams, as long as neither is changed otherwise.
                 let mut same = fastrand::Rng::with_seed(step / 64);
                 for _ in 0..random.usize(1..4) {
                     add(store, twin, &mut same);
@@ -447,7 +448,7 @@ fn who_reads_on_finds_what_is_there_now() {
 }
 
 #[test]
-fn fields_that_repeat_take_next_to_nothing() {
+fn repeated_field_names_take_almost_no_memory() {
     let (_directory, store) = fresh::store(1);
     let bytes = |fields: [&[u8]; 3]| {
         write(&store, |writer, key| {
@@ -472,13 +473,13 @@ fn fields_that_repeat_take_next_to_nothing() {
         bytes([b"a", b"b", b"c"]),
         bytes([&[b'a'; 40], &[b'b'; 40], &[b'c'; 40]]),
     );
-    // An id, and three numbers.
+    // 16 bytes an entry: an id and three numbers.
     assert!(short < 2000 * 16, "{short}");
     assert!(long < short + 2000 * 3, "{long} and {short}");
 }
 
 #[test]
-fn a_trim_touches_little_and_frees_all_in_the_end() {
+fn trim_touches_little_and_eventually_frees_everything() {
     let (_directory, store) = fresh::store(1);
     let value = vec![b'v'; 400];
     let used = |store: &Store| {
@@ -526,7 +527,7 @@ fn wait(waiters: &mut Waiters<&Store>, texts: &[&[u8]], take: Take) -> Ticket {
     }
 }
 
-/// The ids that a client was given, if its wait is over.
+/// Returns the ids that a client was given if its wait is over.
 fn given(waiters: &mut Waiters<&Store>, ticket: Ticket) -> Option<Vec<StreamId>> {
     match waiters.finish(ticket).expect("no lock is held")? {
         Answer::Taken(taken) => Some(StreamEntries::of_texts(&taken.items).ids().to_vec()),
@@ -552,7 +553,7 @@ const DELIVER: Take = Take::Deliver {
 };
 
 #[test]
-fn entries_are_for_all_who_read_and_of_a_group_for_the_first() {
+fn entries_go_to_all_readers_but_only_to_the_first_of_a_group() {
     let place = fresh::place(8);
     let (store, other) = (place.open(), place.open());
     let (mut here, mut there) = (Waiters::new(&store), Waiters::new(&other));
@@ -577,7 +578,7 @@ fn entries_are_for_all_who_read_and_of_a_group_for_the_first() {
     add_one(&store, 3);
     assert_eq!(given(&mut here, readers[2]), Some(vec![id(3)]));
     assert_eq!(given(&mut there, second), Some(vec![id(3)]));
-    // Nobody is given what is there once more.
+    // An entry that already exists is not delivered again.
     let third = wait(&mut there, &[b"k", b"g", b"three"], DELIVER);
     let fourth = wait(&mut there, &[b"k", b"g", b"three"], DELIVER);
     write(&store, |writer, key| {
@@ -603,10 +604,10 @@ fn entries_are_for_all_who_read_and_of_a_group_for_the_first() {
 }
 
 #[test]
-fn all_who_read_are_given_long_entries_whoever_else_waits() {
+fn all_readers_get_long_entries_regardless_of_other_waiters() {
     let place = fresh::place(8);
     let (store, other) = (place.open(), place.open());
-    // At two seats.
+    // Two handles, so that the readers use two seats.
     let mut waiters = [Waiters::new(&store), Waiters::new(&other)];
     let long = vec![b'v'; 3000];
     let (old, new) = (id(0).to_bytes(), id(9).to_bytes());
@@ -644,12 +645,13 @@ fn all_who_read_are_given_long_entries_whoever_else_waits() {
 }
 
 #[test]
-fn what_a_dead_reader_is_given_is_freed() {
+fn answer_to_a_dead_reader_is_freed() {
     let place = fresh::place(8);
     let (dying, store) = (place.open(), place.open());
     let mut dead = std::mem::ManuallyDrop::new(Waiters::new(&dying));
     wait(&mut dead, &[b"k", &id(0).to_bytes()], READ);
-    // An entry of its own, so that it does not get the dead one's.
+    // Make this handle take a process entry before the other dies, so that it does not reuse the
+    // dead one's.
     store.set(0, b"other", b"").expect("room");
     dying.abandon();
     add_one(&store, 1);
@@ -661,7 +663,7 @@ fn what_a_dead_reader_is_given_is_freed() {
 }
 
 #[test]
-fn what_is_given_to_who_is_gone_is_pending() {
+fn entry_given_to_a_departed_client_is_pending() {
     let (_directory, store) = fresh::store(1);
     add_one(&store, 1);
     write(&store, |writer, key| {
@@ -670,7 +672,7 @@ fn what_is_given_to_who_is_gone_is_pending() {
     let mut waiters = Waiters::new(&store);
     wait(&mut waiters, &[b"k", b"g", b"one"], DELIVER);
     add_one(&store, 2);
-    // It was given the entry, and never takes it out of its mailbox.
+    // The client was given the entry but never takes it out of its mailbox.
     drop(waiters);
     let pending = write(&store, |writer, key| {
         let stream = writer.stream(0, key)?.expect("the key is there");

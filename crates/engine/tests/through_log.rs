@@ -1,5 +1,6 @@
-//! Reading keys in the midst of every kind of change to them (R9): at each step of the change, as if its process were
-//! stopped there, readers of both kinds of handles find the old state, or behind a commit the new one.
+//! Reads keys in the middle of every kind of change to them (R9). At each step of the change, as if
+//! its process were stopped there, writable and read-only handles must find the old state or, after
+//! the commit, the new one.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,18 +13,19 @@ use undercroft_testkit::image::{Image, copy_store};
 use undercroft_testkit::scenario::{self, Scenario, choose_names};
 use undercroft_testkit::state::{self, Content, Expected, NOW};
 
-/// Of changes that are several transactions, every so many looks are held against what a recovery leaves.
+/// For changes that consist of several transactions, one read in this many is compared with the
+/// result of a recovery.
 const RECOVERED: u64 = 13;
 
-/// Looks at one change, unless the run is a full one.
+/// Number of reads during one change, unless the full test run is requested.
 const LOOKS: u64 = 60;
 
-/// What the looks of one scenario came to.
+/// The results of the reads during one scenario.
 #[derive(Default)]
 struct Looks {
     old: u64,
     new: u64,
-    /// The newest state that was seen: 0 before, 1 between, 2 after.
+    /// The newest state seen: 0 is before the change, 1 between its transactions, 2 after it.
     newest: usize,
     wrong: Option<String>,
 }
@@ -31,12 +33,12 @@ struct Looks {
 fn reader(path: &std::path::Path, write: bool) -> Store {
     let store = Store::open(path, write).expect("a whole store");
     store.set_time(NOW);
-    // Whoever waits for a lock fails.
+    // A read that has to wait for a lock fails at once.
     store.set_patience(Duration::ZERO);
     store
 }
 
-/// What recovery makes of the store as it is now.
+/// Returns the content that a recovery makes of the store's current state.
 fn recovered(path: &std::path::Path) -> Content {
     let copy = path.with_extension("copy");
     copy_store(path, &copy).expect("room for a copy");
@@ -58,7 +60,7 @@ fn look_everywhere(scenario: &'static Scenario, random: &mut fastrand::Rng) -> L
     let file = std::fs::File::open(&base).expect("just made");
     let image = Image::read(&file).expect("an image");
     image.write_to(&path).expect("room for a copy");
-    // As many steps as the change takes on a copy.
+    // Count the steps of the change on a copy.
     let copy = path.with_extension("copy");
     image.write_to(&copy).expect("room for a copy");
     let twin = state::open(&copy).expect("a whole store");
@@ -80,7 +82,7 @@ fn look_everywhere(scenario: &'static Scenario, random: &mut fastrand::Rng) -> L
     on_step(Some(Box::new(move || {
         step += 1;
         let mut seen = seen.borrow_mut();
-        // The last ones are around the commit.
+        // Always check the last steps, which are around the commit.
         if seen.wrong.is_some() || step % every != 0 && step + 30 < steps {
             return;
         }
@@ -88,7 +90,7 @@ fn look_everywhere(scenario: &'static Scenario, random: &mut fastrand::Rng) -> L
         let reader = &readers[(looked % 2) as usize];
         let found = match state::content_of(reader) {
             Ok(found) => found,
-            // Somebody has to look after a shard first, for which it has to be locked.
+            // Mailboxes of this shard must be recovered first, which needs its lock.
             Err(error) if scenario.handed => {
                 assert!(error.is_busy() || !reader.writable(), "{error}");
                 return;
@@ -101,7 +103,7 @@ fn look_everywhere(scenario: &'static Scenario, random: &mut fastrand::Rng) -> L
         let between = expected.between.as_ref();
         let states = [Some(&expected.before), between, Some(&expected.after)];
         let is = |of: usize| states[of].is_some_and(|state| state.content == found);
-        // The oldest that it may be: content may be the same in all of them.
+        // Assume the oldest state that matches: some states have the same content.
         let which = (seen.newest..3).find(|&of| is(of));
         match which {
             Some(which) => seen.newest = which,
@@ -110,7 +112,8 @@ fn look_everywhere(scenario: &'static Scenario, random: &mut fastrand::Rng) -> L
         }
         seen.old += u64::from(is(0));
         seen.new += u64::from(is(2));
-        // In a copy all who wait for keys are dead, and what they were given is put back.
+        // In a copy, all waiting clients are dead, and recovery returns the items in their
+        // mailboxes.
         let is_told = many && !scenario.handed && looked % RECOVERED == first;
         if is_told && found != recovered(&path) {
             seen.wrong = Some(format!("step {step}: not what a recovery leaves"));
@@ -122,7 +125,7 @@ fn look_everywhere(scenario: &'static Scenario, random: &mut fastrand::Rng) -> L
 }
 
 #[test]
-fn a_reader_finds_the_old_state_or_the_new_one_at_every_step_of_every_change() {
+fn reader_finds_the_old_or_the_new_state_at_every_step_of_every_change() {
     choose_names();
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
@@ -144,10 +147,11 @@ fn a_reader_finds_the_old_state_or_the_new_one_at_every_step_of_every_change() {
     );
 }
 
-/// Who replaces a string may have looked at the pins before it was pinned, and frees its block with the commit: nobody
-/// reads in place what was found through a log (R7).
+/// A writer that replaces a string may check the pins before a reader pins the string, and then
+/// frees the block at its commit. So a string found through an undo log must never be read in place
+/// (R7).
 #[test]
-fn a_string_that_is_pinned_while_it_is_replaced_stays_as_it_was() {
+fn string_pinned_during_its_replacement_stays_unchanged() {
     const LENGTH: usize = 100_000;
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let path = directory.path().join("store");
@@ -159,7 +163,7 @@ fn a_string_that_is_pinned_while_it_is_replaced_stays_as_it_was() {
         let held = Rc::new(RefCell::new(Vec::new()));
         let (ours, theirs) = (held.clone(), reader.clone());
         on_step(Some(Box::new(move || {
-            // A pin for each would be too many of them.
+            // Pin only the first 60 reads; there are not enough pins for all.
             let whole = theirs.get_in_place(0, b"key").expect("a read");
             let whole = whole.expect("it is there all the time");
             let first = theirs.bytes_of(&whole)[0];
@@ -179,7 +183,7 @@ fn a_string_that_is_pinned_while_it_is_replaced_stays_as_it_was() {
                 set.expect("room");
             }
             _ => {
-                // Another one takes its place at once.
+                // Another block replaces the string at once.
                 let key = writer.key(b"key");
                 let set = writer.write(writer.shards_of([&key]), |writer| {
                     writer.remove(0, &key)?;
@@ -189,7 +193,7 @@ fn a_string_that_is_pinned_while_it_is_replaced_stays_as_it_was() {
             }
         }
         on_step(None);
-        // What was freed is used again.
+        // Reuse the freed memory.
         for other in 0..8_u8 {
             let name = [b'o', other];
             writer.set(0, &name, &value(100 + other)).expect("room");

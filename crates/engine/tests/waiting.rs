@@ -1,4 +1,4 @@
-//! Clients that wait for keys: order, death, several keys, other types.
+//! Clients that wait for keys: order, deaths, several keys, and other types.
 
 use std::thread;
 use std::time::Duration;
@@ -49,7 +49,7 @@ fn taken(key: &[u8], items: &[&[u8]]) -> Option<Answer> {
     Some(Answer::Taken(taken))
 }
 
-/// No problem, and nothing in use but the keys.
+/// Checks that the store is sound and that only keys use memory.
 fn check(store: &Store) {
     let problems = store.check().expect("no lock is held").problems;
     assert!(problems.is_empty(), "{problems:?}");
@@ -58,7 +58,7 @@ fn check(store: &Store) {
 }
 
 #[test]
-fn what_is_pushed_goes_to_who_began_to_wait_first() {
+fn pushed_item_goes_to_the_longest_waiter() {
     let place = fresh::place(8);
     let (store, other) = (place.open(), place.open());
     let (mut here, mut there) = (Waiters::new(&store), Waiters::new(&other));
@@ -97,7 +97,7 @@ fn what_is_pushed_goes_to_who_began_to_wait_first() {
 }
 
 #[test]
-fn several_keys_are_tried_in_their_order() {
+fn keys_are_tried_in_the_order_given() {
     let place = fresh::place(8);
     let store = place.open();
     let mut waiters = Waiters::new(&store);
@@ -131,14 +131,15 @@ fn several_keys_are_tried_in_their_order() {
 }
 
 #[test]
-fn moves_go_on_to_who_waits_at_the_destination() {
+fn moved_item_goes_to_the_waiter_at_the_destination() {
     let place = fresh::place(8);
     let store = place.open();
     let take = Take::Move {
         from: End::Left,
         to: End::Right,
     };
-    // All pairs of eight keys: the destination's shard is below the source's, or above.
+    // Try all pairs of eight keys, so that the destination's shard is sometimes below the source's
+    // and sometimes above.
     let keys: Vec<String> = (0..8).map(|number| format!("key:{number}")).collect();
     let mut waiters = Waiters::new(&store);
     for from in &keys {
@@ -159,7 +160,7 @@ fn moves_go_on_to_who_waits_at_the_destination() {
 }
 
 #[test]
-fn a_destination_of_another_type_ends_the_wait_and_keeps_the_item() {
+fn destination_of_another_type_ends_the_wait_and_keeps_the_item() {
     let place = fresh::place(8);
     let store = place.open();
     let mut waiters = Waiters::new(&store);
@@ -182,7 +183,7 @@ fn a_destination_of_another_type_ends_the_wait_and_keeps_the_item() {
 }
 
 #[test]
-fn a_key_of_another_type_is_waited_out() {
+fn waiter_outlasts_a_key_of_another_type() {
     let place = fresh::place(8);
     let store = place.open();
     let mut waiters = Waiters::new(&store);
@@ -220,9 +221,10 @@ fn a_key_of_another_type_is_waited_out() {
     check(&store);
 }
 
-/// Many clients wait for entries in front of one that waits with a group. Then the key expires, which no writer does.
+/// Many clients wait for entries ahead of one that reads with a group. Then the key expires, so no
+/// writer serves the queue.
 #[test]
-fn who_waits_with_a_group_is_told_that_its_stream_has_expired() {
+fn group_reader_learns_that_its_stream_has_expired() {
     let place = fresh::place(8);
     let store = place.open();
     let (key, other) = (store.key(b"k"), store.key(b"other"));
@@ -262,7 +264,7 @@ fn who_waits_with_a_group_is_told_that_its_stream_has_expired() {
 }
 
 #[test]
-fn what_a_dead_client_was_given_goes_back_to_where_it_was() {
+fn items_given_to_a_dead_client_return_to_their_place() {
     let place = fresh::place(8);
     let three = |end| Take::Items { end, count: 3 };
     for end in [End::Left, End::Right] {
@@ -273,7 +275,7 @@ fn what_a_dead_client_was_given_goes_back_to_where_it_was() {
         push(&pusher, b"k", &[b"1", b"2", b"3", b"4"]);
         assert_eq!(items(&pusher, b"k").len(), 1);
         dying.abandon();
-        // A handle that does not believe for a moment that they live.
+        // A fresh handle has no cached liveness of the dead process.
         let store = place.open();
         let mut waiters = Waiters::new(&store);
         let answer = match waiters.begin(&wanted(&[b"k"], LEFT)).expect("room") {
@@ -292,7 +294,7 @@ fn what_a_dead_client_was_given_goes_back_to_where_it_was() {
 }
 
 #[test]
-fn what_the_dead_were_given_is_in_its_order_again() {
+fn items_given_to_dead_clients_return_in_order() {
     let place = fresh::place(8);
     for end in [End::Left, End::Right] {
         for by_upkeep in [false, true] {
@@ -305,7 +307,7 @@ fn what_the_dead_were_given_is_in_its_order_again() {
             push(&pusher, b"k", &pushed);
             assert_eq!(items(&pusher, b"k").len(), 1);
             dying.abandon();
-            // A handle that does not believe for a moment that they live.
+            // A fresh handle has no cached liveness of the dead process.
             let store = place.open();
             if by_upkeep {
                 store.free_all_of_the_dead().expect("no lock is held");
@@ -321,7 +323,7 @@ fn what_the_dead_were_given_is_in_its_order_again() {
 }
 
 #[test]
-fn what_cannot_go_back_does_so_once_its_key_holds_a_list() {
+fn item_returns_once_its_key_holds_a_list_again() {
     let place = fresh::place(8);
     let (store, other) = (place.open(), place.open());
     let mut waiters = Waiters::new(&store);
@@ -329,17 +331,17 @@ fn what_cannot_go_back_does_so_once_its_key_holds_a_list() {
     push(&other, b"k", &[b"item"]);
     other.set(0, b"k", b"text").expect("room");
     waiters.give_up(ticket);
-    // Its seat knows nothing of it any more.
+    // The seat no longer lists the ticket.
     assert_eq!(waiters.answered(false).expect("a list"), []);
     other.delete(0, &[b"k"]).expect("room");
-    // A handle that has not looked after it a moment ago.
+    // A fresh handle, which has not just checked the mailboxes of this shard.
     assert_eq!(items(&place.open(), b"k"), [b"item"]);
     drop(waiters);
     check(&store);
 }
 
 #[test]
-fn a_wait_ends_by_its_time_by_others_and_by_its_owner() {
+fn wait_ends_by_timeout_by_another_client_and_by_its_owner() {
     let place = fresh::place(8);
     let store = place.open();
     let short = Some(Duration::from_millis(3));
@@ -373,7 +375,7 @@ fn a_wait_ends_by_its_time_by_others_and_by_its_owner() {
 }
 
 #[test]
-fn whatever_lets_a_key_hold_a_list_serves_it() {
+fn every_change_that_puts_a_list_at_a_key_serves_its_waiters() {
     let place = fresh::place(8);
     let store = place.open();
     let mut waiters = Waiters::new(&store);
@@ -428,7 +430,7 @@ fn whatever_lets_a_key_hold_a_list_serves_it() {
 }
 
 #[test]
-fn threads_of_two_processes_share_out_what_is_pushed() {
+fn threads_of_two_processes_share_the_pushed_items() {
     const EACH: usize = 500;
     let place = fresh::place(8);
     let (store, other) = (place.open(), place.open());
@@ -464,7 +466,7 @@ fn threads_of_two_processes_share_out_what_is_pushed() {
 }
 
 #[test]
-fn a_wait_ends_when_the_file_is_gone() {
+fn wait_ends_when_the_file_is_gone() {
     for replaced in [false, true] {
         let place = fresh::place(8);
         let store = place.open();
@@ -496,7 +498,7 @@ fn a_wait_ends_when_the_file_is_gone() {
                 "{listened}"
             );
         });
-        // And in an event loop.
+        // The wait of an event loop ends, too.
         while waiters.answered(true).expect("a list").is_empty() {
             thread::yield_now();
         }
@@ -508,8 +510,8 @@ fn a_wait_ends_when_the_file_is_gone() {
     }
 }
 
-/// Lets clients and subscribers die that waited for keys and channels of their
-/// own, so many of each.
+/// Creates `clients` clients and as many subscribers, each waiting for separate keys or channels,
+/// and makes their process die.
 fn leave_much(place: &Place, clients: u64) {
     let dying = place.open();
     let mut waiters = std::mem::ManuallyDrop::new(Waiters::new(&dying));
@@ -529,7 +531,7 @@ fn leave_much(place: &Place, clients: u64) {
 }
 
 #[test]
-fn who_needs_memory_frees_what_the_dead_left() {
+fn waits_of_dead_processes_are_freed_when_memory_is_needed() {
     let place = fresh::place(8);
     leave_much(&place, 40);
     let store = place.open();
@@ -539,11 +541,11 @@ fn who_needs_memory_frees_what_the_dead_left() {
         waiting > used / 2 && waiting < used * 2,
         "{waiting} of {used}"
     );
-    // A store of no keys, which is full.
+    // A store without keys that is full.
     store.set_max_memory(used / 2).expect("it may write");
     store.check_memory_for(usize::MAX).expect("room");
     assert!(store.used_memory() <= used / 2);
-    // Nobody frees what is of the living.
+    // The waits of living clients are never freed.
     let mut waiters = Waiters::new(&store);
     wait(&mut waiters, &[b"k"], LEFT);
     store.set_max_memory(1).expect("it may write");
@@ -558,7 +560,7 @@ fn who_needs_memory_frees_what_the_dead_left() {
 }
 
 #[test]
-fn what_the_dead_left_is_freed_in_steps() {
+fn waits_of_dead_processes_are_freed_in_steps() {
     let place = fresh::place(8);
     leave_much(&place, 40);
     let store = place.open();
@@ -566,14 +568,14 @@ fn what_the_dead_left_is_freed_in_steps() {
     while store.used_memory() > 0 {
         steps += 1;
         let freed = store.free_some_of_the_dead().expect("no lock is held");
-        // As many as are looked at, and the rest of the last chain.
+        // At most the 64 names examined, plus the rest of the last chain.
         assert!(freed.left <= 100, "{freed:?}");
         assert!(steps < 1000, "{} bytes are left", store.used_memory());
     }
-    // 2,400 channels and 40 clients, of which 64 are looked at in a step.
+    // There are 2,400 channels and 40 clients, and a step examines 64 names.
     assert!(steps > 2400 / 100, "{steps}");
     leave_much(&place, 40);
-    // A handle that does not believe for a moment that they live.
+    // A fresh handle has no cached liveness of the dead process.
     let store = place.open();
     assert!(store.free_all_of_the_dead().expect("no lock is held") >= 2400);
     assert_eq!(store.used_memory(), 0);
@@ -581,14 +583,14 @@ fn what_the_dead_left_is_freed_in_steps() {
 }
 
 #[test]
-fn what_was_flushed_does_not_come_back() {
+fn flushed_items_do_not_come_back() {
     let place = fresh::place(8);
     for databases in [&[0][..], &[1], &[0, 1]] {
         let (dying, store) = (place.open(), place.open());
         let mut dead = std::mem::ManuallyDrop::new(Waiters::new(&dying));
         wait(&mut dead, &[b"k"], LEFT);
         push(&store, b"k", &[b"item"]);
-        // It lives, and has not taken the item yet.
+        // The client is alive, but has not taken the item yet.
         store.flush(databases, true).expect("room");
         dying.abandon();
         let store = place.open();

@@ -1,4 +1,4 @@
-//! Messages that consumers hold.
+//! Messages that consumers hold until they are done with them.
 
 use undercroft_memory::{SeatName, removing};
 
@@ -10,12 +10,13 @@ use crate::types::limits::PackedLimits;
 use crate::types::list::End;
 use crate::types::sorted::{AddRule, Scored};
 
-/// What names a consumer in the store: `@`, and a seat of its process, in 16 hexadecimal digits.
+/// Returns a consumer's name in the store: `@`, followed by the name of a seat of its process as 16
+/// hexadecimal digits.
 fn name_of(seat: SeatName) -> Vec<u8> {
     format!("@{:016x}", seat.bits()).into_bytes()
 }
 
-/// The seat in a consumer's name; none of a client of a server.
+/// Returns the seat in a consumer's name, or `None` for a client of a server.
 fn seat_of(name: &[u8]) -> Option<SeatName> {
     let digits = name
         .strip_prefix(b"@")
@@ -27,18 +28,19 @@ fn seat_of(name: &[u8]) -> Option<SeatName> {
 }
 
 impl Channel {
-    /// The key of what a consumer holds.
+    /// Returns the key of the messages that a consumer holds.
     fn held_by(&self, consumer: &[u8]) -> Vec<u8> {
         [&self.held, consumer].concat()
     }
 }
 
 impl Store {
-    /// Takes up to so many messages out of a channel as [`receive`](Self::receive) does, and lets this process hold
-    /// them: it is known by the name that is returned, and when it is dead they [go back](Self::recall). O(messages).
+    /// Takes up to `count` messages out of a channel like [`receive`](Self::receive), and records
+    /// that this process holds them under the returned consumer name. If the process dies, the
+    /// messages [go back](Self::recall). O(messages).
     ///
     /// # Errors
-    /// Those of a change.
+    /// The errors of a write.
     ///
     /// ```
     /// # use undercroft_engine::{Options, Ranges, Store};
@@ -96,11 +98,12 @@ impl Store {
         Ok((received, consumer))
     }
 
-    /// Ends a consumer's hold of a message: it is gone, or, where it `goes_back`, the next one of the channel. Returns
-    /// whether it was still held: not where it was given to another. O(messages that the consumer holds).
+    /// Ends a consumer's hold of a message. With `goes_back`, the message returns to the front of
+    /// the channel; otherwise it is gone. Returns whether the consumer still held the message:
+    /// false if it was given to another consumer. O(messages that the consumer holds).
     ///
     /// # Errors
-    /// Those of a change.
+    /// The errors of a write.
     pub fn end_hold(
         &self,
         database: usize,
@@ -125,12 +128,13 @@ impl Store {
         })
     }
 
-    /// Puts back what the dead hold of a channel: it comes before all other messages, in the order in which each had
-    /// taken it. A client of a server is taken for dead when its time is up. Returns how many. O(1) where nobody has
-    /// held a message; O(consumers + messages that are put back) otherwise.
+    /// Returns the messages held by dead consumers to the front of a channel, in the order in which
+    /// each consumer took them. A client of a server counts as dead when its time is up. Returns
+    /// the number of messages. O(1) if no consumer has held a message, otherwise O(consumers +
+    /// returned messages).
     ///
     /// # Errors
-    /// Those of a change.
+    /// The errors of a write.
     pub fn recall(&self, database: usize, channel: &Channel) -> Result<u64, Error> {
         let consumers = self.key(&channel.consumers);
         let mut known = Scored::new();
@@ -145,7 +149,8 @@ impl Store {
         let now = self.now() as f64;
         let mut back = 0;
         for (consumer, until) in known.iter() {
-            // Asked without a lock (W9); who is dead stays so, and whose time is up is looked at again.
+            // Check without a lock (W9): a dead process stays dead, and an expired time is checked
+            // again under the lock.
             let lives = match seat_of(consumer) {
                 Some(seat) => self.segment.seat_lives_now(seat),
                 None => until >= now,
@@ -173,7 +178,7 @@ impl Store {
                 None => None,
             };
             if score != Some(until) {
-                // Somebody was faster, or it has asked for more time.
+                // Another process was faster, or the consumer has extended its time.
                 return Ok(0);
             }
             let mut all = Ranges::new();

@@ -1,14 +1,16 @@
-//! Channels: bounded queues of messages between processes. Only `lib.rs` uses it.
+//! Channels: bounded queues of messages between processes. Only `lib.rs` uses this module.
 //!
-//! The messages are a list, at one end of which producers add and at the other end of which consumers take, each in a
-//! transaction that looks at the list's length, and at the key that says that the channel is closed. Who finds it full,
-//! or empty, waits at the list ([`Look`]) and tries again: nothing is handed to who may be dead.
+//! The messages are a list. Producers push at one end and consumers pop at the other. Each does so
+//! in a transaction that checks the length of the list and whether the key that marks the channel
+//! as closed exists. A client that finds the channel full or empty waits at the list ([`Look`]) and
+//! retries, so no message is ever handed to a client that may be dead.
 //!
-//! A consumer can take a message and *hold* it: in the same transaction it goes to a list of that consumer, and a
-//! sorted set names him. When he is done with it he removes it; when he is dead somebody else [puts
-//! back](Store::recall) what he held, to where it came from. A process in this store is named by a seat of its own, so
-//! that everybody knows whether it lives; a client of a server by a number, and the time until which it is believed to
-//! live.
+//! A consumer can take a message and *hold* it. The same transaction moves the message to a list of
+//! that consumer and adds the consumer to a sorted set. When the consumer is done, it removes the
+//! message. If the consumer dies, another process [returns](Store::recall) its messages to the
+//! channel. A process that uses this store directly is named by one of its seats, so that every
+//! process can check whether it is alive. A client of a server is named by a number, with the time
+//! until which it counts as alive.
 //!
 //! - `hold`: messages that consumers hold.
 
@@ -27,41 +29,42 @@ use crate::waiting::{Look, Looked};
 /// The keys of a channel, all in one slot of a Redis Cluster.
 #[derive(Clone, Debug)]
 pub struct Channel {
-    /// The list of its messages.
+    /// The list of messages.
     items: Vec<u8>,
-    /// A string that is there once it is closed.
+    /// A string that exists once the channel is closed.
     closed: Vec<u8>,
     /// The sorted set of the consumers that may hold messages.
     consumers: Vec<u8>,
-    /// What the keys of what they hold begin with.
+    /// The prefix of the keys of held messages; a consumer's name follows.
     held: Vec<u8>,
 }
 
-/// What became of messages that were to be added.
+/// The result of sending messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// So many of them were added, at least one: there was no room for more.
+    /// This many messages were added, at least one; there was no room for more.
     Some(usize),
-    /// None, as there is no room.
+    /// No message was added, because the channel is full.
     Full,
-    /// None, as it is closed.
+    /// No message was added, because the channel is closed.
     Closed,
 }
 
-/// What was received.
+/// The result of receiving messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// Messages, at least one.
+    /// At least one message was received.
     Some,
-    /// None, as there is none now.
+    /// No message was received, because the channel is empty.
     Empty,
-    /// None, and there will be none: it is closed.
+    /// No message was received and none will come, because the channel is closed and empty.
     Closed,
-    /// None: the one with this number, from 0, among the first ones is not accepted.
+    /// No message was received, because the message at this index, counted from 0, was not
+    /// accepted.
     Refused(usize),
 }
 
-/// Why a transaction of a channel is undone.
+/// Why a channel's transaction is rolled back.
 enum Undone {
     Full,
     Refused(usize),
@@ -75,7 +78,7 @@ impl From<Error> for Undone {
 }
 
 impl Channel {
-    /// The channel with a name.
+    /// Returns the channel with this name.
     pub fn new(name: &[u8]) -> Channel {
         let items = [b"undercroft:channel:{", name, b"}"].concat();
         let with = |what: &[u8]| [&items, what].concat();
@@ -87,18 +90,17 @@ impl Channel {
         }
     }
 
-    /// The keys that clients [look](Look) at who wait.
+    /// Returns the keys that waiting clients [look](Look) at.
     pub fn looked_at(&self) -> [&[u8]; 2] {
         [&self.items, &self.closed]
     }
 }
 
 impl Store {
-    /// Adds messages to a channel, in their order, as many as there is room for where it has `most` at most.
-    /// O(messages).
+    /// Adds messages to a channel, in order, until the channel holds `most` messages. O(messages).
     ///
     /// # Errors
-    /// Those of a change; no memory.
+    /// The errors of a write; no memory.
     ///
     /// ```
     /// # use undercroft_engine::{Options, Ranges, Store};
@@ -130,7 +132,8 @@ impl Store {
                 return Ok(Sent::Closed);
             }
             if let [_] = values {
-                // Looked up once: one too many is rare, and undone.
+                // Push first and check the length afterwards, to save a lookup: a full channel is
+                // rare, and the push is rolled back.
                 let length = writer.list_push(database, &items, End::Right, values, false)?;
                 return match length <= most {
                     true => Ok(Sent::Some(1)),
@@ -156,7 +159,8 @@ impl Store {
         }
     }
 
-    /// The outcome of a `send` that failed: on a closed channel, an error for lack of memory is that it is closed.
+    /// Returns the outcome of a failed `send`. On a closed channel, an out-of-memory error becomes
+    /// `Sent::Closed`.
     #[cold]
     fn closed_or(&self, database: usize, channel: &Channel, error: Error) -> Result<Sent, Error> {
         let is_full = error.is_out_of_memory() || matches!(error, Error::MaxMemory);
@@ -166,11 +170,11 @@ impl Store {
         }
     }
 
-    /// Takes up to so many messages out of a channel, and fills `out` with them. Where one of them is not accepted,
-    /// which is told by its bytes, all stay where they are. O(messages).
+    /// Takes up to `count` messages out of a channel and fills `out` with them. If `accepts`
+    /// refuses one of them, all stay in the channel. O(messages).
     ///
     /// # Errors
-    /// Those of a change.
+    /// The errors of a write.
     pub fn receive(
         &self,
         database: usize,
@@ -200,12 +204,13 @@ impl Store {
         }
     }
 
-    /// Closes a channel for all processes: clients that wait at it look again. O(1).
+    /// Closes a channel for all processes and wakes the clients that wait at it. O(1).
     ///
-    /// It succeeds in a full store, as removals do: consumers take what is left and then learn that it is the end.
+    /// Closing succeeds in a full store, as removals do. Consumers take the remaining messages and
+    /// then learn that the channel is closed.
     ///
     /// # Errors
-    /// Those of a change.
+    /// The errors of a write.
     pub fn close_channel(&self, database: usize, channel: &Channel) -> Result<(), Error> {
         let closed = self.key(&channel.closed);
         let _removing = removing();
@@ -216,7 +221,7 @@ impl Store {
         Ok(())
     }
 
-    /// Why nothing was received.
+    /// Returns why nothing was received.
     fn nothing_there(&self, database: usize, channel: &Channel) -> Result<Received, Error> {
         Ok(match self.look_at_channel(database, channel, Look::Item)? {
             Looked::Closed => Received::Closed,
@@ -224,8 +229,8 @@ impl Store {
         })
     }
 
-    /// [`look_at_channel`](Self::look_at_channel) without waiting for anybody: nothing, too, where that cannot be told
-    /// now. For who looks again in a moment.
+    /// Like [`look_at_channel`](Self::look_at_channel), but never waits for a lock. Returns
+    /// `Nothing` if the state cannot be read now, so the caller must check again soon.
     pub fn glance_at_channel(&self, database: usize, channel: &Channel, look: Look) -> Looked {
         let keys = channel.looked_at();
         let hashed = keys.map(|key| self.key(key));
@@ -235,10 +240,10 @@ impl Store {
         found.and_then(Result::ok).unwrap_or(Looked::Nothing)
     }
 
-    /// Whether a channel has what a client looks for. O(1).
+    /// Returns whether a channel has what a client waits for. O(1).
     ///
     /// # Errors
-    /// Those of a read.
+    /// The errors of a read.
     pub fn look_at_channel(
         &self,
         database: usize,

@@ -1,12 +1,13 @@
-//! What stands in front of a value that is refreshed before it expires.
+//! The header of a cached value that is refreshed before it expires.
 //!
 //! ```text
-//! | 4 bytes  | 8 bytes                            | 4 bytes                        | the rest  |
-//! | f5 75 63 01 | from when on it is due, Unix ms | microseconds its making took   | the value |
+//! | 4 bytes     | 8 bytes                         | 4 bytes                      | the rest  |
+//! | f5 75 63 01 | refresh due from, Unix ms       | microseconds to compute it   | the value |
 //! ```
 //!
-//! All little-endian. A value that is not refreshed early has nothing in front, unless it begins with those four bytes
-//! itself, of which the first stands in no text in UTF-8.
+//! All numbers are little-endian. A value that is not refreshed early has no header, unless it
+//! begins with the same four bytes. UTF-8 text never does, because it cannot contain the first of
+//! them.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -14,19 +15,19 @@ use std::time::Duration;
 const MAGIC: [u8; 4] = [0xf5, b'u', b'c', 1];
 const FRONT: usize = 16;
 
-/// A cached value, and when to make it anew.
+/// A cached value, with the time of its next refresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cached {
-    /// Where in what is stored the value begins.
+    /// Offset of the value in the stored bytes.
     pub start: usize,
-    /// From when on it is due to be made anew, Unix milliseconds; 0 is never.
+    /// When a refresh is due, in Unix milliseconds; 0 means never.
     pub due: u64,
-    /// How long it took to make, in microseconds.
+    /// How long computing the value took, in microseconds.
     pub took: u32,
 }
 
 impl Cached {
-    /// Reads what stands in front of a stored value.
+    /// Parses the header of stored bytes.
     #[inline]
     pub fn of(stored: &[u8]) -> Cached {
         match stored.split_first_chunk::<FRONT>() {
@@ -49,7 +50,8 @@ impl Cached {
         }
     }
 
-    /// What is stored for a value that is due at a time, Unix milliseconds, or never (0), and took so long to make.
+    /// Returns the bytes to store for a value. `due` is the time of its next refresh in Unix
+    /// milliseconds, or 0 for never. `took` is how long computing the value took.
     ///
     /// ```
     /// use std::time::Duration;
@@ -73,12 +75,13 @@ impl Cached {
         Cow::Owned(stored)
     }
 
-    /// Whether it is due to be made anew.
+    /// Returns whether a refresh is due.
     ///
-    /// `haste` is 0, or for early refresh a number drawn for each call, `beta * -ln(random)` of an even `random` in
-    /// (0, 1]: then the value is due so many times the time that its making took before its time. Of many callers
-    /// one is likely to be early enough before any is late, the more likely the longer it takes (Vattani, Chierichetti,
-    /// Lowenstein: Optimal Probabilistic Cache Stampede Prevention, VLDB 2015; `beta` is 1 there).
+    /// `haste` is 0, or for early refresh a number drawn for each call: `beta * -ln(random)` for a
+    /// uniform `random` in (0, 1]. The refresh is then due earlier by `haste` times the time that
+    /// computing the value took. Among many callers, one is likely to be early enough before any is
+    /// late, and the longer the computation, the likelier (Vattani, Chierichetti, Lowenstein:
+    /// Optimal Probabilistic Cache Stampede Prevention, VLDB 2015; `beta` is 1 there).
     #[inline]
     pub fn is_due(&self, now: u64, haste: f64) -> bool {
         let ahead = f64::from(self.took) / 1000.0 * haste;
@@ -91,21 +94,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_value_comes_back_whatever_it_begins_with() {
+    fn any_value_survives_whatever_its_first_bytes_are() {
         for value in [&b""[..], b"x", &MAGIC, &[MAGIC; 9].concat(), &[0; 40]] {
             for due in [0, 1, u64::MAX] {
                 let stored = Cached::stored(value, due, Duration::from_secs(9999));
                 let cached = Cached::of(&stored);
                 assert_eq!(&stored[cached.start..], value);
                 assert_eq!(cached.due, due);
-                // It is cut where it has no more bits.
+                // A duration that does not fit is capped at the maximum.
                 assert!(due == 0 || cached.took == u32::MAX);
             }
         }
     }
 
     #[test]
-    fn haste_counts_in_times_of_the_making() {
+    fn haste_is_a_multiple_of_the_computing_time() {
         let stored = Cached::stored(b"v", 10_000, Duration::from_millis(500));
         let cached = Cached::of(&stored);
         assert!(!cached.is_due(9_499, 1.0));

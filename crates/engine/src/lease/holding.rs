@@ -1,4 +1,4 @@
-//! Taking, keeping and giving back a lease, and waiting for one.
+//! Taking, holding and releasing a lease, and waiting for one.
 
 use std::time::{Duration, Instant};
 
@@ -11,26 +11,26 @@ use crate::handle::store::Store;
 use crate::structures::key::Key;
 use crate::transaction::writer::Expiry;
 
-/// A waiter asks whether the holder lives after this long at first, and at last.
+/// The first and the longest pause between two checks of a waiter whether the holder is alive.
 const FIRST_LOOK: Duration = Duration::from_millis(10);
 const LAST_LOOK: Duration = Duration::from_millis(100);
-/// A lease of a process in the store: `@`, a seat of that process, a number, and when its term is over by the clock of the
-/// boot, each in 16 hexadecimal digits.
+/// Length in bytes of a process' lease: `@`, then the seat of the process, a number, and the end of
+/// the term by the boot clock, each as 16 hexadecimal digits.
 const LENGTH: usize = 49;
-/// The key of a lease whose process nobody asks for any more expires so long after its term, in milliseconds. The term
-/// itself is not told by the key's expiry, which a step of the system's time would bring forward.
+/// How long after its term the key of an abandoned lease expires, in milliseconds. The key's expiry
+/// does not define the term itself, because a step of the system clock would shorten it.
 const FORGOTTEN: u64 = 24 * 60 * 60 * 1000;
 
-/// A lease as it is stored: its holder may store the value.
+/// A lease as stored; its holder may store the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease(Vec<u8>);
 
-/// What became of a try to take a lease.
+/// The result of an attempt to take a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leased {
-    /// It is the caller's. Beside it, what the key held at that moment.
+    /// The caller now holds the lease. The second field is the key's value at that moment.
     Taken(Lease, Option<Vec<u8>>),
-    /// Somebody else has it, who was alive a moment ago, or is a client of a server.
+    /// Another client holds the lease. It was alive a moment ago, or is a client of a server.
     Held,
 }
 
@@ -39,27 +39,29 @@ impl Lease {
         Lease(format!("@{:016x}{number:016x}{over:016x}", seat.bits()).into_bytes())
     }
 
-    /// The lease that has these bytes.
+    /// Returns the lease with these bytes.
     pub fn from_bytes(bytes: &[u8]) -> Lease {
         Lease(bytes.to_vec())
     }
 
-    /// What is stored.
+    /// Returns the bytes that are stored.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Where those who wait for it sleep, which names the process; none of a client of a server.
+    /// Returns the seat at which waiters sleep and which names the holder's process, or `None` for
+    /// a client of a server.
     fn seat(&self) -> Option<SeatName> {
         self.number(0).map(SeatName::from_bits)
     }
 
-    /// When its term is over, in milliseconds since boot; none of a client of a server, whose lease's key expires.
+    /// Returns the end of the term in milliseconds since boot. Returns `None` for a client of a
+    /// server, whose lease ends when its key expires.
     fn over(&self) -> Option<u64> {
         self.number(2)
     }
 
-    /// One of the numbers in it.
+    /// Returns one of the three numbers in the lease.
     fn number(&self, place: usize) -> Option<u64> {
         let digits = self
             .0
@@ -70,7 +72,7 @@ impl Lease {
     }
 }
 
-/// A string, and when it expires.
+/// A string with its expiry time.
 type Expiring = (Vec<u8>, Option<u64>);
 
 impl Reader<'_, '_> {
@@ -87,13 +89,15 @@ impl Reader<'_, '_> {
 }
 
 impl Store {
-    /// Takes the lease of a key's value for a term, at least a millisecond, unless somebody has it: one whose holder
-    /// is dead is taken over. `number` is one that no other lease has, a random one, say. Returns what the key holds as
-    /// well, as another may have stored it meanwhile. O(length of the value). Not within a transaction.
+    /// Takes the lease of a key's value for a term of at least a millisecond, unless another client
+    /// holds it. The lease of a dead holder is taken over. `number` must differ from that of every
+    /// other lease, for example a random number. Also returns the key's value, which another client
+    /// may have stored in the meantime. O(length of the value). Must not be called within a
+    /// transaction.
     ///
     /// # Errors
-    /// [`Error::WrongType`] where the key or that of the lease holds no string; a read-only store; those of
-    /// [`write`](Self::write).
+    /// [`Error::WrongType`] if the key or the key of the lease holds no string; a read-only store;
+    /// the errors of [`write`](Self::write).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -122,7 +126,8 @@ impl Store {
         let term = u64::try_from(term.as_millis()).unwrap_or(u64::MAX).max(1);
         let over = self.boot_now().saturating_add(term);
         let lease = Lease::new(self.segment.seat_here(number)?, number, over);
-        // Whether the holder lives and its term goes on is asked without a lock (W9): neither comes back.
+        // Check the holder and its term without a lock (W9): a dead process stays dead, and an
+        // ended term stays ended.
         let dead = match self.look_at(database, &name)? {
             Some((held, _)) if self.is_held(&held) => return Ok(Leased::Held),
             Some((held, _)) => Some(held),
@@ -142,11 +147,11 @@ impl Store {
         })
     }
 
-    /// Stores a value whose lease the caller has, and gives the lease back, all at one moment. Returns false, and
-    /// stores nothing, where he has lost it. O(length).
+    /// Stores a value under the caller's lease and releases the lease, in one transaction. Returns
+    /// false and stores nothing if the caller has lost the lease or its term has ended. O(length).
     ///
     /// # Errors
-    /// No room, and those of [`write`](Self::write). The lease stays the caller's.
+    /// No room, and the errors of [`write`](Self::write). The caller keeps the lease then.
     pub fn set_leased(
         &self,
         database: usize,
@@ -159,11 +164,12 @@ impl Store {
         self.end_lease(database, key, lease, Some((value, expiry)))
     }
 
-    /// Gives a lease back without a value: the next one who wants it computes. Returns whether it was still the
-    /// caller's. In a forked child it does nothing: the lease is the parent's.
+    /// Releases a lease without a value, so that the next client that wants the value computes it.
+    /// Returns whether the caller still held the lease. Does nothing in a forked child, because the
+    /// lease belongs to the parent.
     ///
     /// # Errors
-    /// Those of [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     pub fn release_lease(&self, database: usize, key: &[u8], lease: &Lease) -> Result<bool, Error> {
         let _removing = removing();
         self.end_lease(database, key, lease, None)
@@ -180,7 +186,7 @@ impl Store {
         if !seat.is_some_and(|seat| self.segment.is_seat_here(seat)) {
             return Ok(false);
         }
-        // Nothing is stored behind its term, though nobody may have taken it over yet.
+        // After the end of the term nothing is stored, even if the lease has not been taken over.
         let is_late = self.is_over(lease);
         let value = value.filter(|_| !is_late);
         let name = lease_key(key);
@@ -210,12 +216,12 @@ impl Store {
         Ok(ended && !is_late)
     }
 
-    /// Waits until the lease of a key's value is free, was given to another, or its holder is dead; for so long at
-    /// most. The runtime's own lock is released meanwhile.
+    /// Waits until the lease of a key's value is free or has a new holder, or until its holder is
+    /// dead, for at most `most`. Releases the runtime's own lock while it waits.
     ///
     /// # Errors
-    /// [`Error::is_wait`] where a signal handler wants to run; an error within two seconds where the store's file is
-    /// gone (M7).
+    /// [`Error::is_wait`] if a signal handler wants to run; an error within two seconds if the
+    /// store's file is gone (M7).
     pub fn wait_for_lease(&self, database: usize, key: &[u8], most: Duration) -> Result<(), Error> {
         let name = lease_key(key);
         let name = self.key(&name);
@@ -223,13 +229,13 @@ impl Store {
         let Some((held, expiry)) = self.look_at(database, &name)? else {
             return Ok(());
         };
-        // Of a holder elsewhere nobody hears anything.
+        // A client of a server cannot wake anyone, so sleep at a seat of this process.
         let seat = match held.seat() {
             Some(seat) => seat,
             None => self.segment.seat_here(0)?,
         };
         let polling = Polling::new(Duration::ZERO);
-        // Where others change the shard all the time, a proper look tells.
+        // If constant writes prevent an unlocked read, keep waiting until a later read succeeds.
         let is_over = || self.holds_still(database, &name, &held) == Some(false);
         while self.is_held(&held) {
             let waited = start.elapsed();
@@ -241,7 +247,8 @@ impl Store {
             let term = left_of_term.map_or(LAST_LOOK, |left| {
                 Duration::from_millis(left.saturating_add(1))
             });
-            // A dead holder is found the sooner the shorter others have waited for it.
+            // Check often at first, to notice a dead holder soon, and less often as the wait gets
+            // longer.
             let pause = (waited / 8)
                 .clamp(FIRST_LOOK, LAST_LOOK)
                 .min(term)
@@ -259,13 +266,14 @@ impl Store {
         Ok(())
     }
 
-    /// Whether a lease's term goes on, and its holder was alive a moment ago; one elsewhere counts as alive.
+    /// Returns whether a lease's term is running and its holder was alive a moment ago. A client of
+    /// a server counts as alive.
     fn is_held(&self, lease: &Lease) -> bool {
         let lives = |seat| self.segment.seat_lives(seat);
         !self.is_over(lease) && lease.seat().is_none_or(lives)
     }
 
-    /// Whether a lease's term is over.
+    /// Returns whether a lease's term has ended.
     fn is_over(&self, lease: &Lease) -> bool {
         lease.over().is_some_and(|over| over <= self.boot_now())
     }

@@ -1,22 +1,24 @@
-//! One computation of a cached value in all processes: leases, and what is noted of the value. Only `lib.rs` uses it.
+//! Leases: cached values that only one client of all processes computes at a time. Only `lib.rs`
+//! uses this module.
 //!
-//! A caller that finds a value missing takes its *lease*, an ordinary string at a key of its own beside the value's
-//! ([`lease_key`]), with a term. It names the process that has it, so that another caller takes the
-//! lease over as soon as it finds that process dead; a holder that is only stopped or slow loses it with the term. The
-//! term's end stands in it by the clock of the boot, which all processes of the machine share and no step of the system's
-//! time changes. All
-//! change it in transactions that compare what is in it, so that exactly one has it. A value is stored for a lease only
-//! while that is the one in the store ([`Store::set_leased`](crate::Store::set_leased)): a holder that lost its lease
-//! comes too late.
+//! A caller that finds a value missing takes its *lease* for a term. The lease is an ordinary
+//! string at a separate key ([`lease_key`]). It names the process of its holder, so that another
+//! caller takes the lease over as soon as it finds that process dead. A holder that is only stopped
+//! or slow loses the lease when the term ends. The lease contains the end of the term by the boot
+//! clock, which all processes of the machine share and which no step of the system clock changes.
+//! Every transaction that changes a lease compares its contents first, so exactly one client holds
+//! it. A value is stored only while the caller's lease is the one in the store
+//! ([`Store::set_leased`](crate::Store::set_leased)): a holder that lost its lease comes too late.
 //!
-//! Those who wait sleep at a seat's word in the entry of the process that computes. It wakes them when it gives the
-//! lease back. Nothing depends on that (M4): they look by themselves, at first every 10 ms.
+//! Waiters sleep at a seat in the process entry of the holder, which wakes them when it releases
+//! the lease. Correctness does not depend on that wake (M4): waiters also check by themselves, at
+//! first every 10 ms.
 //!
-//! A client of a server takes the same lease by `SET key token NX PX term`. It names no process, and ends with its
-//! term.
+//! A client of a server takes the same lease with `SET key token NX PX term`. That lease names no
+//! process and ends with its term.
 //!
-//! - `cached`: what stands in front of a value that is refreshed before it expires.
-//! - `holding`: taking, keeping and giving back a lease, and waiting for one.
+//! - `cached`: the header of a value that is refreshed before it expires.
+//! - `holding`: taking, holding and releasing a lease, and waiting for one.
 
 mod cached;
 mod holding;
@@ -24,7 +26,7 @@ mod holding;
 pub use cached::Cached;
 pub use holding::{Lease, Leased};
 
-/// The key of the lease of a key's value. Both lie in one slot of a Redis Cluster.
+/// Returns the key of the lease of a key's value. Both keys lie in one slot of a Redis Cluster.
 ///
 /// ```
 /// use undercroft_engine::leases::lease_key;
@@ -43,9 +45,10 @@ pub fn lease_key(key: &[u8]) -> Vec<u8> {
     }
 }
 
-/// How a client of a server stores a value for a lease and gives that back: as a script. KEYS: the key, that of the
-/// lease. ARGV: what is stored of the lease; the value, and the milliseconds until it expires, or 0; without these two
-/// the lease is only given back. Returns 1, or 0 where the lease is over.
+/// The script with which a client of a server stores a value under a lease and releases the lease.
+/// KEYS: the key, and the key of the lease. ARGV: the stored lease, the value, and the milliseconds
+/// until the value expires, or 0. Without the last two arguments, the script only releases the
+/// lease. Returns 1, or 0 if the lease has ended.
 pub const LEASE_SCRIPT: &str = "\
 if redis.call('get', KEYS[2]) ~= ARGV[1] then
     return 0

@@ -1,14 +1,14 @@
-//! Messages between clients of all processes: publishing, subscribing, and notifications of what becomes of keys. The
-//! folders `waiting` (seats only) and `store` use it.
+//! Messages between clients of all processes: publishing, subscribing, and keyspace notifications.
+//! The folders `waiting` (seats only) and `store` use this module.
 //!
 //! - `notify`: keyspace notifications.
-//! - `parcel`: messages that are longer than a record of the ring may be.
+//! - `parcel`: messages that are too long for a record of the ring.
 //! - `publish`: publishing messages.
-//! - `receivers`: who is subscribed, over all processes.
-//! - `seating`: a seat with its descriptor, where whoever waits is woken.
-//! - `subscriber`: receiving messages, at the subscriber's own pace.
-//! - `unsent`: messages and departures that a lock stood in the way of.
-//! - `subscriptions`: what one subscriber is subscribed to, and which messages are for it.
+//! - `receivers`: the subscribers of all processes.
+//! - `seating`: a seat with its descriptor, at which a waiting thread is woken.
+//! - `subscriber`: receiving messages at the subscriber's own pace.
+//! - `unsent`: messages and unsubscriptions that a lock delayed.
+//! - `subscriptions`: the subscriptions of one subscriber, and the messages that match them.
 
 mod notify;
 pub(crate) mod parcel;

@@ -1,8 +1,8 @@
-//! Keyspace notifications: messages about what becomes of keys (M3).
+//! Keyspace notifications: messages about changes of keys (M3).
 //!
-//! A writer puts the events of its transaction into its outbox, and they
-//! are published once that is committed: nobody hears of a change that was undone.
-//! While nothing is to be told a transaction pays one load for it.
+//! A writer collects the events of its transaction in its outbox. They are published after the
+//! commit, so no subscriber learns of a change that was rolled back. While notifications are off, a
+//! transaction pays one load for them.
 
 use std::io::Write as _;
 
@@ -11,7 +11,8 @@ use crate::messages::publish::Outgoing;
 use crate::transaction::message::Topic;
 
 impl Outgoing<'_> {
-    /// Sends what tells of an event, where somebody wants to hear of it in that way.
+    /// Publishes a key event on the keyspace and keyevent channels, if the enabled classes include
+    /// them.
     pub(crate) fn tell(
         &mut self,
         classes: EventClasses,

@@ -1,10 +1,9 @@
-//! Messages that are longer than a record of the ring may be (M3).
+//! Messages that are too long for a record of the ring (M3).
 //!
-//! Such a message lies in a dictionary that no client sees, as a string that
-//! expires, and the record in the ring names it: a *parcel*. It is made and
-//! freed as any other string is, whoever dies on the way. A receiver that comes
-//! too late for it is told that a message is lost, as one is whom the ring has
-//! overtaken.
+//! Such a message is a string with a deadline in a dictionary that no client sees, and the record
+//! in the ring contains its name. The string is called a *parcel*. It is created and freed like any
+//! other string, even if its publisher or receiver dies. A receiver that comes too late for a
+//! parcel learns that a message was lost, like a receiver that the ring has lapped.
 
 use undercroft_memory::ShardSet;
 
@@ -18,16 +17,16 @@ use crate::types::string::write::STRING_MAX;
 
 /// How long a parcel is kept, in milliseconds.
 const KEPT: u64 = 30_000;
-/// Names tried at most.
+/// Maximum number of names tried for one parcel.
 const TRIES: u64 = 1 << 16;
 
-/// The name of a parcel: how many messages there were before it, and which of
-/// those it is that several publishers may just be about to send.
+/// The name of a parcel: the number of messages published before it, and a counter that
+/// distinguishes parcels of concurrent publishers.
 pub(crate) type Name = [u8; 16];
 
 impl Access<'_> {
-    /// Puts a message where its receivers find it by name. Within a transaction
-    /// it is there with the commit. O(length).
+    /// Stores a message as a parcel and returns the name by which receivers find it. Within a
+    /// transaction, the parcel appears with the commit. O(length).
     ///
     /// # Errors
     /// No memory, or a message longer than a string may be.
@@ -47,8 +46,7 @@ impl Access<'_> {
         Err(Error::Overflow)
     }
 
-    /// Puts a message there by a name that nobody has. Returns whether nobody
-    /// had it.
+    /// Stores a message under a name if the name is free. Returns whether it was free.
     fn leave_as(&self, name: &Name, message: &[u8]) -> Result<bool, Error> {
         let expiry = Expiry::At(self.now().saturating_add(KEPT));
         let condition = Condition::IfMissing;
@@ -70,7 +68,7 @@ impl Access<'_> {
 }
 
 impl Store {
-    /// Fills `out` with a parcel. Returns whether it is still there.
+    /// Fills `out` with a parcel. Returns whether the parcel still exists.
     pub(crate) fn open_parcel(&self, name: &[u8], out: &mut Vec<u8>) -> Result<bool, Error> {
         self.access().get(PARCELS, name, out)
     }

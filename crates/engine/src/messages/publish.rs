@@ -1,8 +1,8 @@
-//! Publishing messages: to whoever is subscribed, in any process.
+//! Publishing messages to the subscribers of all processes.
 //!
-//! Who that is, is read without a lock, so a message to nobody costs about as
-//! much as a GET. Others go through the ring, and those of the receivers who
-//! sleep are woken.
+//! The subscribers of a channel are found without a lock, so a message without subscribers costs
+//! about as much as a GET. All other messages go through the ring, and sleeping receivers are
+//! woken.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,49 +23,48 @@ use crate::transaction::message::MessageKind;
 use crate::transaction::message::Topic;
 use crate::transaction::outbox::Post;
 
-/// Each pattern and who is subscribed to it.
+/// Each pattern with the seats subscribed to it.
 type List = Arc<[(Vec<u8>, Places)]>;
 
-/// The patterns that publishers match channels with, as they were lately: a part of the handle.
+/// A cache of the patterns that publishers match channels with, kept as a part of the store handle.
 #[derive(Default)]
 pub(crate) struct Patterns(ForkMutex<KnownPatterns>);
 
-/// The patterns of all subscribers, as they were after so many changes.
+/// The patterns of all subscribers, as of the change counter `changes`.
 #[derive(Default)]
 struct KnownPatterns {
     changes: u64,
     list: Option<List>,
 }
 
-/// Those whom a message is for.
+/// The receivers of a message.
 struct Address {
     hash: u64,
     places: Places,
     receivers: u64,
-    /// Some of the places are those of the dead.
+    /// Whether some of the places belong to dead processes.
     some_dead: bool,
-    /// Somebody is subscribed to the channel itself.
+    /// Whether there are subscribers of the channel itself.
     direct: bool,
-    /// All patterns, where there are some.
+    /// All patterns, if there are any.
     patterns: Option<List>,
 }
 
-/// Messages that tell of a commit: what cannot be sent now is sent later, in
+/// Sends the messages that follow a commit. Messages that cannot be sent now are sent later, in
 /// order.
 pub(crate) struct Outgoing<'s> {
     store: &'s Store,
-    /// Others are in front that could not be sent.
+    /// Whether earlier messages could not be sent and must go first.
     held_up: bool,
 }
 
 impl Outgoing<'_> {
-    /// Sends a message. Only one that is too long, or for which there is no
-    /// memory, is lost.
+    /// Sends a message. It is lost only if it is too long or if there is no memory for it.
     pub(crate) fn send(&mut self, topic: Topic, name: &[u8], body: &[u8]) {
         self.send_as(MessageKind::whole(topic), name, body);
     }
 
-    /// Sends what a transaction has published.
+    /// Sends a message that a transaction published.
     pub(crate) fn send_letter(&mut self, letter: &Letter) {
         self.send_as(letter.kind, &letter.name, &letter.body);
     }
@@ -86,32 +85,32 @@ impl Outgoing<'_> {
 }
 
 impl Store {
-    /// Sends a message to a channel or a shard channel. Returns how many
-    /// receivers it has, in all processes; those of a process that was killed
-    /// are counted for 10 milliseconds at most. Never waits for receivers.
+    /// Sends a message to a channel or a shard channel. Returns the number of receivers in all
+    /// processes. Receivers of a killed process are still counted for up to 10 milliseconds. Never
+    /// waits for receivers.
     ///
     /// O(receiving processes + patterns), and a copy of the message.
     ///
     /// # Errors
-    /// No memory for a message longer than a quarter of the store's ring, or
-    /// another publisher that was stopped in the middle of one.
+    /// No memory for a message longer than a quarter of the store's ring, or another publisher was
+    /// stopped in the middle of a message.
     #[inline]
     pub fn publish(&self, topic: Topic, name: &[u8], body: &[u8]) -> Result<u64, Error> {
         self.access().publish(topic, name, body)
     }
 
-    /// Sends messages to one channel or shard channel, in their order. Costs much
-    /// less than to publish each by itself, and others' may come between them.
-    /// Returns how many receivers each of them has.
+    /// Sends messages to one channel or shard channel, in order. Costs much less than publishing
+    /// each message separately. Messages of other publishers may come between them. Returns the
+    /// number of receivers of each message.
     ///
     /// # Errors
-    /// As those of [`publish`](Self::publish); the first ones may have been sent
-    /// even so.
+    /// The errors of [`publish`](Self::publish). The first messages may have been sent even after
+    /// an error.
     pub fn publish_all(&self, topic: Topic, name: &[u8], bodies: &[&[u8]]) -> Result<u64, Error> {
         self.access().publish_all(topic, name, bodies)
     }
 
-    /// Sends a message to those it is for, whatever is kept to be sent.
+    /// Sends a message to its receivers at once, without waiting for unsent messages.
     pub(crate) fn publish_now(
         &self,
         kind: MessageKind,
@@ -134,7 +133,7 @@ impl Store {
             let sent = self
                 .segment
                 .append_all(kind.pack(), address.hash, name, bodies);
-            // The first ones may have been sent even so.
+            // Wake the receivers even after an error: the first messages may have been sent.
             self.wake(&address.places);
             sent?;
         }
@@ -144,16 +143,15 @@ impl Store {
         Ok(())
     }
 
-    /// Sends the messages that are kept, in their order. Returns false where
-    /// another thread does so now.
+    /// Sends the kept messages in order. Returns false if another thread is sending them.
     ///
     /// # Errors
-    /// The ring's lock cannot be had; what was not sent is kept.
+    /// The ring's lock cannot be taken; messages that were not sent are kept.
     pub(crate) fn send_unsent(&self) -> Result<bool, Error> {
         self.send_kept(|letter| self.publish_now(letter.kind, &letter.name, &letter.body))
     }
 
-    /// A way to send messages after a commit.
+    /// Returns a sender for the messages that follow a commit.
     pub(crate) fn outgoing(&self) -> Outgoing<'_> {
         Outgoing {
             store: self,
@@ -161,12 +159,12 @@ impl Store {
         }
     }
 
-    /// Whether a message fits into a record of the ring.
+    /// Returns whether a message fits into a record of the ring.
     fn fits(&self, name: &[u8], body: &[u8]) -> bool {
         (name.len() as u64).saturating_add(body.len() as u64) <= self.segment.record_max()
     }
 
-    /// An error where not even a message's channel fits into a record.
+    /// Returns an error if the channel's name alone is too long for a record.
     fn check_name(&self, name: &[u8]) -> Result<(), Error> {
         if self.fits(name, &parcel::Name::default()) {
             return Ok(());
@@ -176,15 +174,15 @@ impl Store {
         Err(undercroft_memory::Error::MessageTooLong { length, most }.into())
     }
 
-    /// Wakes those who wait; a seat that comes twice is awake the second time.
+    /// Wakes the receivers that sleep. A seat that appears twice is already awake the second time.
     #[inline]
     fn wake(&self, places: &Places) {
         self.segment
             .wake_seats(places.iter().map(|(seat, _)| *seat));
     }
 
-    /// Takes away what dead receivers of a message left. Where a lock cannot be
-    /// had, the next publisher does.
+    /// Removes subscriptions of dead receivers of a message. If a lock cannot be taken, the next
+    /// publisher removes them.
     #[cold]
     fn forget(&self, topic: Topic, name: &[u8], direct: bool, patterns: Option<&List>) {
         let _deferred = defer_signals();
@@ -203,14 +201,14 @@ impl Store {
 }
 
 impl Access<'_> {
-    /// Sends a message; see [`Store::publish`]. Within a transaction it is sent
-    /// after the commit.
+    /// Sends a message; see [`Store::publish`]. Within a transaction, the message is sent after the
+    /// commit.
     pub fn publish(&self, topic: Topic, name: &[u8], body: &[u8]) -> Result<u64, Error> {
         self.publish_all(topic, name, &[body])
     }
 
-    /// Sends messages; see [`Store::publish_all`]. Within a transaction they are
-    /// sent after the commit.
+    /// Sends messages; see [`Store::publish_all`]. Within a transaction, the messages are sent
+    /// after the commit.
     pub fn publish_all(&self, topic: Topic, name: &[u8], bodies: &[&[u8]]) -> Result<u64, Error> {
         let store = self.store;
         let address = self.address(topic, name)?;
@@ -221,7 +219,7 @@ impl Access<'_> {
         Ok(address.receivers)
     }
 
-    /// Sends messages of which some are longer than a record.
+    /// Sends messages of which some are too long for a record.
     #[cold]
     fn publish_parcels(
         &self,
@@ -246,7 +244,7 @@ impl Access<'_> {
         Ok(address.receivers)
     }
 
-    /// Sends messages that fit, now or behind what is to be sent before them.
+    /// Sends messages that fit into records, now or after earlier unsent messages.
     #[inline]
     fn send_all(
         &self,
@@ -268,7 +266,7 @@ impl Access<'_> {
                 }
             }
         } else if store.has_letters() && !store.send_unsent()? {
-            // Another thread sends those, and these behind them.
+            // Another thread is sending the earlier messages, and will send these after them.
             for body in bodies {
                 store.send_later(letter(body));
             }
@@ -304,7 +302,8 @@ impl Access<'_> {
         } else {
             None
         };
-        // Counted first: who takes the message and ends at once has received it.
+        // Count before sending: a receiver that takes the message and exits at once has received
+        // it.
         let (receivers, some_dead) = store.count_living(&places);
         Ok(Address {
             hash: key.hash,
@@ -316,8 +315,8 @@ impl Access<'_> {
         })
     }
 
-    /// Receivers of messages to one channel or shard channel, those of patterns
-    /// not counted. O(processes that are subscribed to it).
+    /// Returns the number of subscribers of one channel or shard channel, without those of
+    /// patterns. O(processes subscribed to it).
     pub fn receivers(&self, topic: Topic, name: &[u8]) -> Result<u64, Error> {
         let key = self.store.topic_key(topic, name);
         let places = self.read(ShardSet::one(key.shard), |reader| {
@@ -328,8 +327,8 @@ impl Access<'_> {
         Ok(self.store.count_living(&places).0)
     }
 
-    /// The names of a topic that somebody living is subscribed to. Takes away
-    /// what the dead left on the way, unless a transaction runs. O(names).
+    /// Returns the names of a topic that have living subscribers. Also removes subscriptions of
+    /// dead processes, unless a transaction is running. O(names).
     pub fn topics(&self, topic: Topic) -> Result<Vec<Vec<u8>>, Error> {
         let mut names = Vec::new();
         let mut dead = Vec::new();
@@ -342,7 +341,7 @@ impl Access<'_> {
                 names.push(name);
             }
         }
-        // The names are right whether or not the lock can be had now.
+        // The names are correct even if the cleanup cannot take its lock now.
         let _deferred = defer_signals();
         match self.store.forget_dead(topic, &dead) {
             Err(error) if !error.is_wait() => Err(error),
@@ -350,14 +349,14 @@ impl Access<'_> {
         }
     }
 
-    /// The number of names of a topic, those that only the dead were subscribed
-    /// to included. O(number of shards).
+    /// Returns the number of names of a topic, including names to which only dead processes were
+    /// subscribed. O(number of shards).
     pub fn topic_count(&self, topic: Topic) -> u64 {
         self.store.keys(topic.database())
     }
 
-    /// Every name of a topic with its places. A name that is there all the time
-    /// comes once.
+    /// Returns every name of a topic with its subscribed seats. A name that exists throughout the
+    /// scan is returned exactly once.
     pub(crate) fn all_places(&self, topic: Topic) -> Result<Vec<(Vec<u8>, Places)>, Error> {
         let mut found = HashMap::new();
         let mut cursor = 0;
@@ -381,10 +380,10 @@ impl Access<'_> {
         }
     }
 
-    /// All patterns; read anew where they have changed.
+    /// Returns all patterns, and reads them again if they have changed.
     fn patterns(&self) -> Result<List, Error> {
         let Some(mut known) = self.store.part::<Patterns>().0.try_lock() else {
-            // Another thread reads them.
+            // Another thread is using the cache, so read the patterns directly.
             return Ok(self.read_patterns()?.1);
         };
         let changes = self.read(ShardSet::one(0), |reader| {
@@ -420,7 +419,7 @@ impl Access<'_> {
                     list.push((pattern, places));
                     Ok(())
                 })?;
-                // A torn walk may not end.
+                // A torn walk may never end.
                 view.recheck()?;
                 if position == 0 {
                     return Ok((changes, list.into()));
@@ -430,8 +429,8 @@ impl Access<'_> {
     }
 }
 
-/// Whether a channel's name matches a pattern; one that takes too many steps
-/// matches nothing.
+/// Returns whether a channel's name matches a pattern. A pattern that takes too many steps matches
+/// nothing.
 pub(crate) fn is_match(pattern: &[u8], name: &[u8]) -> bool {
     matches(pattern, name, Case::Sensitive).unwrap_or(false)
 }
@@ -441,7 +440,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hostile_pattern_matches_nothing() {
+    fn hostile_pattern_matches_nothing() {
         let pattern = [b"*".to_vec(), vec![b'a'; 50_000], b"b".to_vec()].concat();
         assert!(!is_match(&pattern, &vec![b'a'; 100_000]));
         assert!(is_match(b"news.*", b"news.art") && !is_match(b"news.*", b"new"));

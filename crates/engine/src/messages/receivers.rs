@@ -1,11 +1,10 @@
-//! Who is subscribed, over all processes (M3).
+//! The subscribers of all processes (M3).
 //!
-//! Three dictionaries that no client sees, of channels, patterns and shard
-//! channels. A name's value is a packed list: for each seat that waits for its
-//! messages the seat's name and the number of receivers behind it, a word each.
-//! They change by transactions as keys do. A process that dies leaves its
-//! entries; they count no more as soon as it is dead, and go when somebody
-//! comes by.
+//! They are stored in three dictionaries that no client sees: channels, patterns and shard
+//! channels. The value of a name is a packed list with two words for each subscribed seat: the
+//! seat's name and its number of receivers. The dictionaries change by transactions, as keys do. A
+//! process that dies leaves its entries. They stop counting as soon as the process is dead, and are
+//! removed later by any process that finds them.
 
 use std::collections::BTreeMap;
 
@@ -23,18 +22,18 @@ use crate::transaction::message::Topic;
 use crate::transaction::writer::{Expiry, Writer};
 use crate::types::string::text::Text;
 
-/// Names changed or looked at in one transaction where there may be many.
+/// Maximum number of names changed or examined in one transaction.
 const STEP: usize = 64;
-/// Lists of more bytes than this are copied only while nothing changed (R3).
+/// Longer lists, in bytes, are copied only after a recheck that nothing changed (R3).
 const SHORT: u64 = 4096;
 
 /// Channels and payloads.
 type Letters = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Seats, and how many receivers are behind each.
+/// Seats with the number of receivers at each.
 pub(crate) type Places = SmallVec<[(SeatName, u64); 4]>;
 
-/// Appends who is subscribed to a name.
+/// Appends the seats subscribed to a name.
 #[inline]
 pub(crate) fn collect(
     view: &View<'_>,
@@ -52,7 +51,7 @@ pub(crate) fn collect(
     }
 }
 
-/// Appends the places in a name's entry.
+/// Appends the seats stored in a name's entry.
 pub(crate) fn places_of(view: &View<'_>, entry: &Entry, places: &mut Places) -> Result<(), Error> {
     let Text::Bytes(at, length) = entry.text(view)? else {
         return Ok(());
@@ -76,7 +75,7 @@ fn packed(places: &Places) -> Vec<u8> {
 }
 
 impl Writer<'_, '_> {
-    /// Changes the list of one name; a list that becomes empty goes.
+    /// Changes the list of one name, and removes the name if its list becomes empty.
     fn change_places(
         &mut self,
         topic: Topic,
@@ -104,8 +103,8 @@ impl Writer<'_, '_> {
 }
 
 impl Store {
-    /// A name of a topic, hashed. Patterns all lie in one shard: each message
-    /// is matched with all of them.
+    /// Returns the hashed key of a name in a topic. All patterns lie in one shard, because each
+    /// message is matched with all of them.
     pub(crate) fn topic_key<'k>(&self, topic: Topic, name: &'k [u8]) -> Key<'k> {
         let key = self.key(name);
         match topic {
@@ -114,8 +113,8 @@ impl Store {
         }
     }
 
-    /// Adds to (or takes from) the receivers behind a seat, for each name, all
-    /// at one moment.
+    /// Adds to the number of receivers at a seat for each name, or subtracts from it, all in one
+    /// transaction.
     pub(crate) fn enrol(
         &self,
         seat: SeatName,
@@ -127,7 +126,7 @@ impl Store {
         self.write(self.shards_of(&keys), |writer| {
             for (key, (_, change)) in keys.iter().zip(changes) {
                 writer.change_places(topic, key, |places| {
-                    // What is known to be left by the dead goes with it.
+                    // Remove subscriptions of processes known to be dead along the way.
                     places.retain(|(other, _)| !self.segment.seat_is_stale(*other));
                     match places.iter_mut().find(|(other, _)| *other == seat) {
                         Some((_, count)) => *count = count.saturating_add_signed(*change),
@@ -140,7 +139,7 @@ impl Store {
         })
     }
 
-    /// Receivers behind seats of living processes, and whether some are dead.
+    /// Returns the number of receivers in living processes, and whether some processes are dead.
     pub(crate) fn count_living(&self, places: &Places) -> (u64, bool) {
         let mut receivers = 0_u64;
         let mut some_dead = false;
@@ -158,17 +157,19 @@ impl Store {
         (receivers, some_dead)
     }
 
-    /// Receivers of messages to one channel; see [`Access::receivers`](crate::Access::receivers).
+    /// Returns the number of receivers of messages to one channel; see
+    /// [`Access::receivers`](crate::Access::receivers).
     pub fn receivers(&self, topic: Topic, name: &[u8]) -> Result<u64, Error> {
         self.access().receivers(topic, name)
     }
 
-    /// The names that somebody is subscribed to; see [`Access::topics`](crate::Access::topics).
+    /// Returns the names that have living subscribers; see
+    /// [`Access::topics`](crate::Access::topics).
     pub fn topics(&self, topic: Topic) -> Result<Vec<Vec<u8>>, Error> {
         self.access().topics(topic)
     }
 
-    /// Every name of a topic and its receivers, the dead included. For tests.
+    /// Returns every name of a topic and its number of receivers, including dead ones. For tests.
     #[doc(hidden)]
     pub fn enrolled(&self, topic: Topic) -> Result<BTreeMap<Vec<u8>, u64>, Error> {
         let all = self.access().all_places(topic)?.into_iter();
@@ -176,13 +177,13 @@ impl Store {
         Ok(all.map(|(name, places)| (name, sum(&places))).collect())
     }
 
-    /// The messages that are in the ring now, channel and payload, the oldest
-    /// first; while nobody publishes. O(ring). For tests.
+    /// Returns the messages in the ring as channels and payloads, oldest first. Valid only while
+    /// there are no publishers. O(ring). For tests.
     #[doc(hidden)]
     pub fn messages(&self) -> Result<Letters, Error> {
         let tail = self.segment.ring_tail();
         let oldest = tail.saturating_sub(self.segment.ring_size());
-        // Nothing tells where the oldest whole record starts.
+        // The start of the oldest whole record is unknown, so try every position.
         let found = (oldest..=tail)
             .step_by(8)
             .find_map(|start| self.messages_from(start).ok());
@@ -209,7 +210,7 @@ impl Store {
         }
     }
 
-    /// Takes what dead processes left out of the lists of some names.
+    /// Removes dead processes from the lists of some names.
     pub(crate) fn forget_dead(&self, topic: Topic, names: &[Vec<u8>]) -> Result<(), Error> {
         for names in names.chunks(STEP) {
             let keys: Vec<Key<'_>> = names
@@ -217,7 +218,7 @@ impl Store {
                 .map(|name| self.topic_key(topic, name))
                 .collect();
             let shards = self.shards_of(&keys);
-            // Who is dead is asked without a lock (W9), and stays so.
+            // Check liveness before taking the lock (W9): a dead process stays dead.
             let mut places = self.read(shards, |reader| {
                 let mut places = Places::new();
                 for key in &keys {

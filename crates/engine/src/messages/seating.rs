@@ -1,8 +1,7 @@
-//! A seat with its descriptor: where a subscriber, or a thread whose clients
-//! wait, is woken.
+//! A seat with its descriptor, at which a subscriber or a thread with waiting clients is woken.
 //!
-//! The seat is taken when it is first needed, and in a forked child anew: the
-//! copy that the child has of its parent's is none of the child's.
+//! The seat is taken when it is first needed. A forked child takes a new seat, because its copy of
+//! the seat belongs to the parent.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -10,7 +9,7 @@ use undercroft_memory::{self as memory, Bell, Seat, SeatName, Segment};
 
 use crate::error::Error;
 
-/// A seat that is taken when it is needed.
+/// A seat that is taken when it is first needed.
 #[derive(Default)]
 pub(crate) struct Seating {
     seat: Option<Seat>,
@@ -18,7 +17,7 @@ pub(crate) struct Seating {
 }
 
 impl Seating {
-    /// The seat, taken where this process has none yet, and whether it is new.
+    /// Returns the seat, and whether it is new. Takes one if this process has none yet.
     ///
     /// # Errors
     /// A read-only store, or 512 seats in use in this process.
@@ -34,13 +33,12 @@ impl Seating {
     fn take_another(&mut self, segment: &Segment) -> Result<SeatName, Error> {
         let seat = segment.take_seat()?;
         let name = seat.name();
-        // The socket's name and the seat's bits are those of the process that
-        // forked.
+        // Only drop the old ones: their socket name and seat belong to the process that forked.
         drop((self.bell.take(), self.seat.replace(seat)));
         Ok(name)
     }
 
-    /// The seat, where this process has one.
+    /// Returns the seat, if this process has one.
     #[inline]
     pub(crate) fn name(&self, segment: &Segment) -> Option<SeatName> {
         let seat = self.seat.as_ref();
@@ -48,8 +46,8 @@ impl Seating {
         mine.map(Seat::name)
     }
 
-    /// A descriptor that becomes readable when the [taken](Self::take) seat is
-    /// woken, and ten times a second besides.
+    /// Returns a descriptor that becomes readable when the [taken](Self::take) seat is woken, and
+    /// also ten times a second.
     pub(crate) fn descriptor(&mut self, segment: &Segment) -> Result<BorrowedFd<'_>, Error> {
         if let (None, Some(seat)) = (&self.bell, &self.seat) {
             let bell = segment.bell(seat)?;
@@ -62,9 +60,8 @@ impl Seating {
         }
     }
 
-    /// Sees to it that the next wake makes the descriptor readable, where there
-    /// is one. `rung` says that it was readable. Returns whether the caller must
-    /// look once more for what it waits for.
+    /// Arms the descriptor, if there is one, so that the next wake makes it readable. `rung` says
+    /// that it was readable. Returns whether the caller must check once more for what it waits for.
     pub(crate) fn arm(&self, segment: &Segment, rung: bool) -> bool {
         let (Some(seat), Some(bell)) = (&self.seat, &self.bell) else {
             return false;
@@ -79,14 +76,14 @@ impl Seating {
         rung || !armed
     }
 
-    /// Until it is armed again, wakes do not make the descriptor readable.
+    /// Disarms the descriptor: until it is armed again, wakes do not make it readable.
     pub(crate) fn disarm(&self, segment: &Segment) {
         if let (Some(seat), Some(_)) = (&self.seat, &self.bell) {
             segment.disarm_seat(seat);
         }
     }
 
-    /// Gives the seat back, unless it is that of a process that forked.
+    /// Gives the seat back, unless it belongs to the process that forked.
     pub(crate) fn leave(&mut self, segment: &Segment) {
         let (seat, bell) = (self.seat.take(), self.bell.take());
         let Some(seat) = seat.filter(|seat| segment.is_seated(seat)) else {

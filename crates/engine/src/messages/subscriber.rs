@@ -1,4 +1,4 @@
-//! Receiving messages: from the ring, at the subscriber's own pace (M3, M4).
+//! Receiving messages from the ring, at the subscriber's own pace (M3, M4).
 
 use std::ops::Deref;
 use std::os::fd::BorrowedFd;
@@ -15,50 +15,47 @@ use crate::messages::unsent::Departure;
 use crate::transaction::message::MessageKind;
 use crate::transaction::message::Topic;
 
-/// How long a thread looks for messages before it sleeps, at most and unless
-/// told otherwise.
+/// Default for the longest time that a thread polls for messages before it sleeps.
 const SPIN: Duration = Duration::from_micros(500);
-/// Records that are not for this subscriber, passed over in one call at most.
+/// Maximum number of records for other subscribers that one call skips.
 const PASSED_OVER: u32 = 10_000;
-/// Names given up in one transaction.
+/// Names unsubscribed in one transaction.
 const STEP: usize = 64;
 
-/// A message, for as long as the subscriber is not asked for the next.
+/// A received message, valid until the subscriber is asked for the next one.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'m> {
     /// [`Topic::Channel`] or [`Topic::Shard`].
     pub topic: Topic,
-    /// Where it was published.
+    /// The channel that the message was published to.
     pub channel: &'m [u8],
-    /// What was published.
+    /// The message itself.
     pub payload: &'m [u8],
-    /// Whether the channel itself is subscribed to.
+    /// Whether the subscriber is subscribed to the channel itself.
     pub direct: bool,
-    /// The patterns among those subscribed to that match the channel, in the
-    /// order in which they were.
+    /// The subscribed patterns that match the channel, in the order of their subscription.
     pub patterns: &'m [Arc<[u8]>],
 }
 
-/// What a subscriber is told.
+/// An event for a subscriber.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'m> {
-    /// A message.
+    /// A message was received.
     Message(Message<'m>),
-    /// So many messages were overwritten before this subscriber came to them;
-    /// it goes on with the newest. The number is exact for subscriptions to
-    /// channels, unless another channel shares one of 4,096 counters with one
-    /// of them; with patterns it is that of all messages in the store. It is
-    /// never too low.
+    /// This many messages were overwritten before the subscriber read them; it continues with the
+    /// newest. For channel subscriptions the number is exact, unless another channel shares one of
+    /// the 4,096 counters with a subscribed channel. With patterns, it is the number of all
+    /// messages in the store. It is never too low.
     ///
-    /// The child's copy of a subscriber in a process that forked tells this first, of those that were published before
-    /// its first call there; the parent's gets them.
+    /// In a forked child, the copy of a subscriber first reports the messages published before its
+    /// first call there, which the parent receives.
     Lost(u64),
 }
 
-/// A receiver of messages. Belongs to one thread at a time.
+/// A receiver of messages, used by one thread at a time.
 ///
-/// Survives a fork: the child's copy subscribes anew, as a receiver of its own,
-/// when it is first used there, and tells how many messages it has missed until then.
+/// It survives a fork: when the child's copy is first used, it subscribes again as a separate
+/// receiver, and reports how many messages it missed until then.
 ///
 /// ```
 /// # use undercroft_engine::{Options, Store};
@@ -78,19 +75,19 @@ pub struct Subscriber<S: Deref<Target = Store>> {
     seating: Seating,
     polling: Arc<Polling>,
     reader: RingReader,
-    /// How many records were before the reader's position.
+    /// Number of records before the reader's position.
     number: u64,
     subscriptions: Subscriptions,
-    /// How many of these are known at the seat, where it is new and not all are.
+    /// Number of subscriptions already stored for a new seat, or `None` if all of them are.
     enrolled: Option<usize>,
-    /// Messages that were missed between a fork and the first call in the child, and are to be told.
+    /// Messages missed between a fork and the first call in the child, to be reported next.
     missed: u64,
     matched: Vec<Arc<[u8]>>,
-    /// The message last taken, where it was longer than a record may be.
+    /// The last message, if it was too long for a record.
     parcel: Vec<u8>,
 }
 
-/// What [`Subscriber::advance`] came to.
+/// The result of [`Subscriber::advance`].
 enum Step {
     Message {
         topic: Topic,
@@ -101,23 +98,22 @@ enum Step {
     Nothing,
 }
 
-/// Where a subscriber stands, for waiting without holding on to it.
+/// A subscriber's position, for waiting without borrowing the subscriber.
 #[derive(Clone, Debug)]
 pub struct Waiting {
     seat: SeatName,
-    /// None where it is not subscribed to anything.
+    /// `None` without subscriptions.
     position: Option<u64>,
     polling: Arc<Polling>,
     progress: u64,
 }
 
 impl Store {
-    /// Waits until there may be something for a subscriber to take. Returns
-    /// false where there was nothing within the timeout.
+    /// Waits until there may be an event for a subscriber. Returns false if there was none within
+    /// the timeout.
     ///
     /// # Errors
-    /// [`Error::is_wait`] where a signal handler of the language runtime wants
-    /// to run.
+    /// [`Error::is_wait`] if a signal handler of the language runtime wants to run.
     pub fn wait_for_message(
         &self,
         waiting: &Waiting,
@@ -136,14 +132,14 @@ impl Store {
         Ok(self.segment.wait_at(waiting.seat, patience, is_there)?)
     }
 
-    /// A subscriber that is not subscribed to anything yet.
+    /// Creates a subscriber without subscriptions.
     pub fn subscriber(&self) -> Subscriber<&Store> {
         Subscriber::new(self)
     }
 }
 
 impl<S: Deref<Target = Store>> Subscriber<S> {
-    /// A subscriber that is not subscribed to anything yet.
+    /// Creates a subscriber without subscriptions.
     pub fn new(store: S) -> Subscriber<S> {
         Subscriber {
             store,
@@ -159,33 +155,33 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         }
     }
 
-    /// For how long [`next`](Self::next) looks for a message before it sleeps, at
-    /// most (default 500 microseconds). It does so where messages come so close
-    /// to one another, and nobody else wants the processor; where they come more
-    /// slowly, it sleeps after 20 microseconds. Zero is never to look.
+    /// Sets the longest time that [`next`](Self::next) polls for a message before it sleeps
+    /// (default 500 microseconds). It polls that long only while messages come in quick succession
+    /// and no other thread wants the processor; otherwise it sleeps after 20 microseconds. Zero
+    /// disables polling.
     pub fn set_spin(&mut self, longest: Duration) {
         self.polling = Arc::new(Polling::new(longest));
     }
 
-    /// The store it is subscribed in.
+    /// Returns the subscriber's store.
     pub fn store(&self) -> &S {
         &self.store
     }
 
-    /// Whether it is subscribed to something.
+    /// Returns whether there are any subscriptions.
     pub fn is_active(&self) -> bool {
         !self.subscriptions.is_empty()
     }
 
-    /// Whether it is subscribed to this.
+    /// Returns whether the subscriber is subscribed to this name.
     pub fn is_subscribed(&self, topic: Topic, name: &[u8]) -> bool {
         let hash = self.store.key(name).hash;
         self.subscriptions.contains(topic, hash, name)
     }
 
-    /// Subscribes, to all of the names or none. Every message that is published
-    /// after the return is received, none that was published before the call.
-    /// Each call counts as one more receiver, in what publishers are told.
+    /// Subscribes to all of the names or, after an error, to none. Every message published after
+    /// this call returns is received, and no message published before the call. Each call counts as
+    /// one more receiver in the counts that publishers get.
     ///
     /// # Errors
     /// A read-only store, or 512 subscribers in this process.
@@ -209,8 +205,7 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         Ok(())
     }
 
-    /// Takes back one subscription to each of the names; those that it is not
-    /// subscribed to do not matter.
+    /// Cancels one subscription to each of the names. Names without a subscription are ignored.
     pub fn unsubscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
         let seat = self.seated()?;
         let mut changes: Vec<(&[u8], i64)> = names.iter().map(|name| (*name, -1)).collect();
@@ -223,19 +218,18 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         Ok(())
     }
 
-    /// What comes next, if it is there already. Where a
-    /// [`descriptor`](Self::descriptor) was asked for and nothing is there, it
-    /// becomes readable with the next message.
+    /// Returns the next event if there is one now. If there is none and a
+    /// [`descriptor`](Self::descriptor) was requested, the descriptor becomes readable at the next
+    /// message.
     ///
     /// # Errors
-    /// Within two seconds, that the store's file is gone (M7).
+    /// The store's file is gone, reported within two seconds (M7).
     pub fn try_next(&mut self) -> Result<Option<Event<'_>>, Error> {
         self.try_next_after(true)
     }
 
-    /// [`try_next`](Self::try_next) for who knows whether the descriptor was
-    /// readable (`rung`): otherwise it need not be looked at, which saves two
-    /// system calls.
+    /// Like [`try_next`](Self::try_next), for callers that know whether the descriptor was readable
+    /// (`rung`). If it was not, the call saves two system calls.
     pub fn try_next_after(&mut self, rung: bool) -> Result<Option<Event<'_>>, Error> {
         if self.is_active() {
             self.seated()?;
@@ -250,12 +244,11 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         Ok(self.event(step))
     }
 
-    /// What comes next; waits for it, for ever where no timeout is given.
-    /// Nothing is returned where none came in time.
+    /// Returns the next event, and waits for one if necessary: without limit if there is no
+    /// timeout. Returns `None` if there was no event in time.
     ///
     /// # Errors
-    /// [`Error::is_wait`] where a signal handler of the language runtime wants
-    /// to run.
+    /// [`Error::is_wait`] if a signal handler of the language runtime wants to run.
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<Event<'_>>, Error> {
         let mut start = None;
         loop {
@@ -273,8 +266,8 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         }
     }
 
-    /// What [`Store::wait_for_message`] waits for: that [`try_next`](Self::try_next)
-    /// may have something to return.
+    /// Returns what [`Store::wait_for_message`] needs to wait until [`try_next`](Self::try_next)
+    /// may return an event.
     pub fn waiting(&mut self) -> Result<Waiting, Error> {
         Ok(Waiting {
             seat: self.seated()?,
@@ -284,21 +277,21 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         })
     }
 
-    /// Where what was published last ends.
+    /// Returns the position after the last published message.
     pub fn newest(&self) -> u64 {
         self.store.segment.ring_tail()
     }
 
-    /// Where the next message is looked for: at [`newest`](Self::newest) all has been
-    /// taken that had been published then. None where it is not subscribed to anything.
+    /// Returns the position at which the next message is read, or `None` without subscriptions.
+    /// Once it reaches an earlier value of [`newest`](Self::newest), all messages published by then
+    /// have been received.
     pub fn position(&self) -> Option<u64> {
         self.is_active().then(|| self.reader.position())
     }
 
-    /// A descriptor for event loops: it is readable when there may be something
-    /// to get, and ten times a second besides, as wakes can be lost with a
-    /// killed publisher. Call [`try_next`](Self::try_next) until it returns
-    /// nothing. It is another one after a fork.
+    /// Returns a descriptor for event loops. It is readable when there may be an event, and also
+    /// ten times a second, because a killed publisher can lose a wake. Call
+    /// [`try_next`](Self::try_next) until it returns `None`. The descriptor changes after a fork.
     pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>, Error> {
         self.seated()?;
         self.seating.descriptor(&self.store.segment)
@@ -325,7 +318,7 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         }
     }
 
-    /// Goes on to the next message that is for this subscriber.
+    /// Moves to the next message for this subscriber.
     fn advance(&mut self) -> Result<Step, Error> {
         if !self.is_active() {
             return Ok(Step::Nothing);
@@ -333,7 +326,7 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         if self.missed > 0 {
             return Ok(Step::Lost(std::mem::take(&mut self.missed)));
         }
-        // Much memory, for one message.
+        // Free the last parcel: one long message can hold much memory.
         self.parcel = Vec::new();
         for _ in 0..PASSED_OVER {
             let segment = &self.store.segment;
@@ -378,9 +371,9 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         Ok(Step::Nothing)
     }
 
-    /// Reads the parcel that the record names which was just taken, if it is for
-    /// this subscriber. Returns false where it is not there any more; where it
-    /// cannot be read now, the record is to be taken again.
+    /// Reads the parcel named by the current record, if the message is for this subscriber. Returns
+    /// false if the parcel no longer exists. If it cannot be read now, the reader returns to the
+    /// record.
     #[cold]
     fn open_parcel(&mut self, record: &RingRecord, topic: Topic) -> Result<bool, Error> {
         if !self.subscriptions.wants(record, topic, self.reader.name()) {
@@ -391,8 +384,8 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
             .inspect_err(|_| self.reader.go_to(record.at))
     }
 
-    /// Goes on with the newest message, after this subscriber was lapped.
-    /// Returns how many of those that were for it were missed.
+    /// Moves to the newest message after the ring lapped this subscriber. Returns how many of its
+    /// messages were missed.
     #[cold]
     fn skip(&mut self) -> Result<u64, Error> {
         let segment = &self.store.segment;
@@ -409,8 +402,8 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         })
     }
 
-    /// The seat, taken where there is none yet; in a forked child a new one, to
-    /// which all is subscribed again.
+    /// Returns the seat, and takes one if there is none yet. A forked child takes a new seat and
+    /// repeats all subscriptions there.
     fn seated(&mut self) -> Result<SeatName, Error> {
         let (seat, is_new) = self.seating.take(&self.store.segment)?;
         if is_new && self.is_active() {
@@ -422,12 +415,13 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         Ok(seat)
     }
 
-    /// Subscribes at a new seat to all but the first so many names. Where a lock
-    /// stands in the way it is called again, and goes on from there.
+    /// Repeats all subscriptions at a new seat, except the first `enrolled` ones. If a lock delays
+    /// this, the next call continues from there.
     #[cold]
     fn subscribe_again(&mut self, seat: SeatName, enrolled: usize) -> Result<(), Error> {
         if enrolled == 0 {
-            // Which of them were there at the fork, and are the parent's to receive, is not known.
+            // It is unknown which of these messages preceded the fork and belong to the parent
+            // only, so report all as missed.
             self.missed += self.skip()?;
         }
         let mut past = 0;
@@ -452,7 +446,7 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
 
 impl<S: Deref<Target = Store>> Drop for Subscriber<S> {
     fn drop(&mut self) {
-        // A forked child's copy takes nothing of its parent's away.
+        // A forked child's copy must not cancel the parent's subscriptions.
         if self.seating.name(&self.store.segment).is_none() {
             return;
         }
@@ -471,11 +465,10 @@ impl<S: Deref<Target = Store>> Drop for Subscriber<S> {
 }
 
 impl Store {
-    /// Takes back the subscriptions of a subscriber that is gone, and gives its
-    /// seat back.
+    /// Cancels the subscriptions of a dropped subscriber, and gives its seat back.
     ///
     /// # Errors
-    /// What is left of them, where a lock stands in the way.
+    /// The remaining subscriptions, if a lock delays this.
     pub(crate) fn depart(&self, mut departure: Departure) -> Result<(), Departure> {
         let Some(seat) = departure.seating.name(&self.segment) else {
             return Ok(());
@@ -490,8 +483,8 @@ impl Store {
                 match self.enrol(seat, *topic, &changes) {
                     Ok(()) => names.truncate(rest),
                     Err(error) if error.is_wait() => return Err(departure),
-                    // The seat stays taken, or its next owner would count as
-                    // subscribed; it ends with the process.
+                    // Keep the seat until the process ends: its next owner would inherit the
+                    // remaining subscriptions.
                     Err(_) => return Ok(()),
                 }
             }

@@ -1,4 +1,4 @@
-//! What one subscriber is subscribed to, and which messages are for it.
+//! The subscriptions of one subscriber, and the messages that match them.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -12,7 +12,7 @@ use crate::transaction::message::Topic;
 
 const COUNTERS: usize = memory::layout::ring::COUNTER_COUNT as usize;
 
-/// A hasher of what is a hash already, or a small number.
+/// A cheap hasher for keys that are already hashes or small numbers.
 #[derive(Default)]
 pub(crate) struct MultiplyHasher(u64);
 
@@ -38,9 +38,9 @@ type Hashed<V> = HashMap<u64, V, BuildHasherDefault<MultiplyHasher>>;
 struct Named {
     topic: Topic,
     name: Box<[u8]>,
-    /// Times it was subscribed to.
+    /// How many times the subscriber subscribed to this name.
     count: u64,
-    /// Messages before this position are not for it.
+    /// Messages before this position do not belong to the subscription.
     since: u64,
 }
 
@@ -50,14 +50,14 @@ struct Pattern {
     since: u64,
 }
 
-/// What a subscriber is subscribed to.
+/// The subscriptions of one subscriber.
 pub(crate) struct Subscriptions {
-    /// By the hashes of the names.
+    /// The subscribed names, by hash.
     names: Hashed<SmallVec<[Named; 1]>>,
     patterns: Vec<Pattern>,
-    /// A bit for each of the ring's counters that one of the names has.
+    /// A bit for each ring counter that a subscribed name uses.
     filter: Box<[u64; COUNTERS / 64]>,
-    /// What these counters were when the subscriber came to where it is.
+    /// The values of these counters at the subscriber's position.
     counts: Hashed<u64>,
 }
 
@@ -88,8 +88,8 @@ impl Subscriptions {
         }
     }
 
-    /// Adds a subscription to messages from a position on, where the name's
-    /// counter was at `counted`.
+    /// Adds a subscription to messages from position `since`, where the name's counter was
+    /// `counted`.
     pub(crate) fn add(&mut self, topic: Topic, hash: u64, name: &[u8], since: u64, counted: u64) {
         if topic == Topic::Pattern {
             let mut known = self.patterns.iter_mut();
@@ -121,7 +121,7 @@ impl Subscriptions {
         self.filter[counter / 64] |= 1 << (counter % 64);
     }
 
-    /// Takes back one subscription to a name that is subscribed to.
+    /// Cancels one subscription to a name.
     pub(crate) fn take_back(&mut self, topic: Topic, hash: u64, name: &[u8]) {
         if topic == Topic::Pattern {
             for known in &mut self.patterns {
@@ -148,7 +148,7 @@ impl Subscriptions {
         }
     }
 
-    /// What of a topic is subscribed to, and how many times.
+    /// Returns the subscribed names of a topic, with the number of subscriptions to each.
     pub(crate) fn all(&self, topic: Topic) -> Vec<(Vec<u8>, i64)> {
         if topic == Topic::Pattern {
             let all = self.patterns.iter();
@@ -162,7 +162,7 @@ impl Subscriptions {
             .collect()
     }
 
-    /// Whether a record may be for the subscriber.
+    /// Returns whether a record may be for the subscriber.
     #[inline]
     pub(crate) fn may_want(&self, record: &RingRecord) -> bool {
         self.counts_for(record.hash) || !self.patterns.is_empty()
@@ -174,9 +174,8 @@ impl Subscriptions {
         self.filter[counter / 64] >> (counter % 64) & 1 == 1
     }
 
-    /// The subscriber has come to a record with this name. Returns whether the
-    /// name itself is subscribed to, and puts the patterns that match it into
-    /// `matched`.
+    /// Processes a record that the subscriber has reached. Returns whether its name is subscribed
+    /// to, and fills `matched` with the patterns that match the name.
     #[inline]
     pub(crate) fn meet(
         &mut self,
@@ -202,16 +201,15 @@ impl Subscriptions {
             .is_some_and(|named| named.since <= record.at)
     }
 
-    /// Whether a record with this name is for the subscriber, which has not
-    /// come to it yet.
+    /// Returns whether a record is for the subscriber, without counting it as reached.
     pub(crate) fn wants(&self, record: &RingRecord, topic: Topic, name: &[u8]) -> bool {
         let matches = |known: &Pattern| is_match(&known.pattern, name);
         topic == Topic::Channel && self.patterns.iter().any(matches)
             || self.find(topic, record.hash, name).is_some()
     }
 
-    /// The subscriber goes on behind the last record. Returns how many records
-    /// that the counters of its names counted it did not meet.
+    /// Moves past the last record. Returns how many records were counted for the subscribed names
+    /// but never reached.
     pub(crate) fn skip(&mut self, ring: &RingCounts<'_>) -> u64 {
         let mut missed = 0;
         for (counter, seen) in &mut self.counts {
@@ -232,13 +230,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_one_hash_are_told_apart() {
+    fn names_with_the_same_hash_stay_distinct() {
         let mut all = Subscriptions::new();
         all.add(Topic::Channel, 7, b"a", 0, 0);
         all.add(Topic::Channel, 7, b"a", 0, 0);
         all.add(Topic::Shard, 7, b"a", 0, 0);
         all.add(Topic::Channel, 7, b"b", 0, 0);
-        // Another name with the same counter.
+        // A name with another hash but the same counter.
         all.add(Topic::Channel, 7 + COUNTERS as u64, b"c", 0, 0);
         let mut known = all.all(Topic::Channel);
         known.sort();

@@ -1,9 +1,10 @@
-//! Messages and departures of this process that a lock stood in the way of.
+//! Messages and unsubscriptions of this process that a locked shard delayed.
 //!
-//! A commit stands whatever comes after it: the message that tells of it, too. So does the end of a subscriber. Where
-//! another process holds a lock that these need, they are kept here and done by this process later: before it writes
-//! again, whenever somebody [settles](Store::settle_waits), and the messages in their order. They are lost only with
-//! the process.
+//! A commit stands even if its messages cannot be sent at once, and so does the end of a
+//! subscriber. If another process holds a lock that this work needs, this process keeps the work
+//! here and does it later: before its next write and whenever a caller
+//! [settles](Store::settle_waits). Messages keep their order. Kept work is lost only if the process
+//! dies.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,34 +16,35 @@ use crate::handle::store::{Backlog, Store};
 use crate::messages::seating::Seating;
 use crate::transaction::message::{Letter, Topic};
 
-/// Bytes of messages kept at most; those beyond are lost.
+/// Maximum number of bytes of kept messages; further messages are lost.
 const LETTERS_MAX: usize = 16 << 20;
-/// Between two tries of what a lock stands in the way of.
+/// Time between two attempts at work that a lock delayed.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// What is kept: a part of the handle.
+/// The kept messages and unsubscriptions, as a part of the store handle.
 #[derive(Default)]
 pub(crate) struct Unsent(ForkMutex<Content>);
 
 #[derive(Default)]
 struct Content {
-    /// The process that is to do it: a forked child's copy is its parent's.
+    /// The process that owns this work. After a fork, the child's copy still names its parent and
+    /// is discarded.
     process: u32,
-    /// Subscribers that are gone.
+    /// Dropped subscribers whose subscriptions are not all canceled.
     departures: VecDeque<Departure>,
     letters: VecDeque<Letter>,
     letters_bytes: usize,
-    /// Some thread sends the first message just now.
+    /// Whether a thread is sending the first message now.
     sending: bool,
 }
 
-/// A subscriber that is gone: its seat, and what is still subscribed to there.
+/// A dropped subscriber: its seat and its remaining subscriptions.
 pub(crate) struct Departure {
     pub(crate) seating: Seating,
     pub(crate) left: Vec<(Topic, Names)>,
 }
 
-/// Names, and how often each is subscribed to.
+/// Names, with the number of subscriptions to each.
 type Names = Vec<(Vec<u8>, i64)>;
 
 impl Content {
@@ -61,8 +63,8 @@ impl Content {
         }
     }
 
-    /// Takes the first message out, to be sent by the caller, which says with
-    /// `end_sending` what became of it.
+    /// Takes out the first message for the caller to send. The caller reports the outcome with
+    /// `end_sending`.
     fn begin_to_send(&mut self) -> Option<Letter> {
         let letter = self.letters.pop_front()?;
         self.letters_bytes -= letter.bytes();
@@ -80,7 +82,7 @@ impl Content {
 }
 
 impl Store {
-    /// Calls `body` with what is kept, for a moment.
+    /// Calls `body` with the kept work, while its mutex is held.
     #[cold]
     fn unsent<R>(&self, body: impl FnOnce(&mut Content) -> R) -> R {
         let mut content = self.part::<Unsent>().0.lock();
@@ -96,28 +98,28 @@ impl Store {
         result
     }
 
-    /// Has the subscriptions of a subscriber that is gone taken back later.
+    /// Keeps a dropped subscriber, to cancel its subscriptions later.
     #[cold]
     pub(crate) fn depart_later(&self, departure: Departure) {
         self.unsent(|content| content.departures.push_back(departure));
     }
 
-    /// Has a message sent later, after those that are kept already.
+    /// Keeps a message, to send it after the messages already kept.
     pub(crate) fn send_later(&self, letter: Letter) {
         self.unsent(|content| content.keep(letter));
     }
 
-    /// Whether messages are kept, so that others must go after them.
+    /// Returns whether messages are kept, so that new ones must wait for them.
     #[inline]
     pub(crate) fn has_letters(&self) -> bool {
         self.has_backlog() && self.unsent(|content| content.has_letters())
     }
 
-    /// Sends the messages that are kept with `publish`, in their order. Returns false where
-    /// another thread does so now.
+    /// Sends the kept messages with `publish`, in order. Returns false if another thread is sending
+    /// them.
     ///
     /// # Errors
-    /// The ring's lock cannot be had; what was not sent is kept.
+    /// The ring's lock cannot be taken; messages that were not sent are kept.
     pub(crate) fn send_kept(
         &self,
         publish: impl Fn(&Letter) -> Result<(), Error>,
@@ -138,14 +140,14 @@ impl Store {
                     self.unsent(|content| content.end_sending(Some(letter)));
                     return Err(error);
                 }
-                // One that can never be sent holds up no other.
+                // A message that can never be sent must not block the next ones.
                 _ => self.unsent(|content| content.end_sending(None)),
             }
         }
     }
 
-    /// Ends the subscribers that are gone with `depart`, which gives back what is left of one that a lock stands in
-    /// the way of. Returns after what time to try again, where anything is left.
+    /// Ends the dropped subscribers with `depart`, which returns the remainder of a subscriber that
+    /// a lock delays. Returns the time until the next attempt if any work is left.
     pub(crate) fn depart_kept(
         &self,
         depart: impl Fn(Departure) -> Result<(), Departure>,

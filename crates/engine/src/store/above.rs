@@ -1,4 +1,4 @@
-//! What the modules do for a transaction that does not know them.
+//! Implements the callbacks through which `transaction` reaches modules that it does not depend on.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::upkeep::counters::Counters;
 use crate::upkeep::{expiry, graveyard};
 use crate::waiting::postponed::Task;
 
-/// The table that every handle is made with.
+/// The callback table that every handle is created with.
 pub(crate) const ABOVE: Table = &Modules;
 
 struct Modules;
@@ -61,11 +61,11 @@ impl Above for Modules {
     }
 
     fn deliver(&self, store: &Store, content: Content) {
-        // What was done stands, so nothing from here on is its error.
+        // The transaction is committed, so a failure from here on is not its error.
         let _deferred = defer_signals();
         let is_flushed = |post: &Post| matches!(post, Post::Flushed);
         if content.posts.iter().any(is_flushed) {
-            // The keys are gone in any case; later writers free what is left.
+            // The keys are already removed, so ignore errors; later writers free the rest.
             let _ = store.free_flushed();
         }
         let (classes, mut outgoing) = (content.classes, None);
@@ -98,7 +98,8 @@ impl Above for Modules {
 
     fn settle(&self, store: &Store) -> Option<Duration> {
         let _deferred = defer_signals();
-        // Whether they were sent shows in what is left.
+        // Ignore the result: unsent messages stay queued, and the wait computed below includes
+        // them.
         let _ = store.send_unsent();
         let tasks = store.do_postponed(|task| match task {
             Task::Serve(queue) => store.serve_again(queue),

@@ -1,12 +1,11 @@
-//! What the dead leave in a store, and who frees it (L5): the tickets and
-//! mailboxes of clients that waited, and subscriptions.
+//! Cleanup after dead processes (L5): frees the tickets and mailboxes of their waiting clients, and
+//! their subscriptions.
 //!
-//! They lie in dictionaries that no client sees. A step looks at a bounded
-//! number of their names, each without a lock, and frees what dead processes
-//! left there in transactions of a bounded length (W9): one for a ticket, whose
-//! keys are bounded by the command that waited, and one for some names that are
-//! subscribed to. Whoever needs memory takes all the steps that there are before
-//! he is refused.
+//! These lie in dictionaries that no client sees. One step examines a bounded number of their names
+//! without a lock. It frees what dead processes left there in transactions of bounded length (W9):
+//! one transaction for each ticket, whose number of keys is bounded by the blocking command, and
+//! one for a batch of subscribed names. A caller that needs memory runs a full round of steps
+//! before it gets an error.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,44 +21,43 @@ use crate::transaction::message::Topic;
 use crate::upkeep::graveyard;
 use crate::waiting::{Ticket, TicketRecord};
 
-/// Names looked at in one step.
+/// Names examined in one step.
 const LOOK: u64 = 64;
-/// Elements of a large collection that its size is judged by.
+/// Elements sampled to estimate the size of a large collection.
 const SAMPLES: u64 = 5;
 /// Buckets of an idle dictionary freed in one transaction.
 const FREE: u64 = 64;
-/// After a round that found nothing nobody who needs memory begins another one
-/// for so many milliseconds.
+/// After a round that found nothing, how many milliseconds pass before a caller that needs memory
+/// starts another.
 const NOTHING_FOR: u64 = 100;
-/// In a place, the bits of the cursor; above them is the kind.
+/// Mask of the cursor in a round's position; the bits above the cursor are the kind.
 const CURSOR: u64 = (1 << 60) - 1;
-/// The clients that wait; then the topics.
+/// Number of kinds in a round: waiting clients, then each topic.
 const KINDS: u64 = 1 + Topic::ALL.len() as u64;
 
-/// How far this process has looked.
+/// This process' position in the round of cleanup.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
     place: AtomicU64,
-    /// Until when nothing is to be found.
+    /// Until this time, in coarse milliseconds, another round is not worthwhile.
     nothing_until: AtomicU64,
 }
 
-/// What a step came to.
+/// The result of one cleanup step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freed {
-    /// Tickets, and names with subscriptions, that the dead had left.
+    /// Number of tickets of dead processes, and of names to which dead processes were subscribed.
     pub left: usize,
-    /// Whether the round is over that it belonged to.
+    /// Whether this step ended the round.
     pub is_last: bool,
 }
 
 impl Store {
-    /// Frees some of what dead processes left of their waits and subscriptions,
-    /// if it finds any: a bounded step, the next one of a round over all there is.
-    /// What somebody else has locked stays for the next round.
+    /// Runs one bounded step of cleanup after dead processes: frees some of their waits and
+    /// subscriptions, if it finds any. Whatever is locked stays for the next round.
     ///
     /// # Errors
-    /// Those of [`write`](Store::write), but for a lock that cannot be had.
+    /// The errors of [`write`](Store::write), except for a lock that cannot be taken.
     pub fn free_some_of_the_dead(&self) -> Result<Freed, Error> {
         let place = self.part::<Round>().place.load(Ordering::Relaxed);
         let (next, left) = self.step_over_the_dead(place)?;
@@ -70,11 +68,11 @@ impl Store {
         })
     }
 
-    /// Frees all that dead processes left of their waits and subscriptions, and
-    /// gives back what was in their mailboxes. Returns how many tickets and
-    /// names there were. O(waiting clients and names).
+    /// Frees all waits and subscriptions of dead processes, and returns the items in their
+    /// mailboxes to the lists. Returns the number of tickets and names freed. O(waiting clients and
+    /// names).
     pub fn free_all_of_the_dead(&self) -> Result<usize, Error> {
-        // Those too that died since they were last seen alive.
+        // Forget cached liveness, to include processes that died since the last check.
         self.segment.forget_who_lives();
         let (mut place, mut all) = (0, 0);
         loop {
@@ -87,8 +85,8 @@ impl Store {
         }
     }
 
-    /// Frees what the dead left until `enough` says so, for who needs the memory.
-    /// Returns whether there was anything.
+    /// Frees waits and subscriptions of dead processes until `enough` returns true, for a caller
+    /// that needs memory. Returns whether there was anything to free.
     #[cold]
     pub(crate) fn free_for_room(&self, mut enough: impl FnMut() -> bool) -> Result<bool, Error> {
         let until = &self.part::<Round>().nothing_until;
@@ -108,9 +106,8 @@ impl Store {
         }
     }
 
-    /// Whether somebody waits or is subscribed, and nobody holds a lock that a
-    /// look at it could have to wait for: the one who needs memory may need
-    /// nothing else of what is locked.
+    /// Returns whether there are waiters or subscribers, and no lock that cleanup could have to
+    /// wait for. The caller may need memory but none of what is locked.
     fn may_look(&self) -> bool {
         let mut some = false;
         for shard in 0..self.shards() {
@@ -127,8 +124,8 @@ impl Store {
         some
     }
 
-    /// One step from a place on. Returns the next place, which is 0 behind the
-    /// last, and how much the dead had left.
+    /// Runs one cleanup step from a position. Returns the next position, which is 0 at the end of
+    /// the round, and how many tickets and names dead processes had left.
     fn step_over_the_dead(&self, place: u64) -> Result<(u64, usize), Error> {
         let _deferred = defer_signals();
         let (kind, cursor) = ((place & !CURSOR) >> 60, place & CURSOR);
@@ -155,7 +152,8 @@ impl Store {
     }
 
     fn step_over_waits(&self, cursor: u64) -> Result<(u64, usize), Error> {
-        // First those whose order tells where the items were.
+        // First recover the items in mailboxes of dead clients, in the order of the shard's list,
+        // so that they return to their places.
         unless_busy(self.look_after())?;
         let mut tickets = Vec::new();
         let seat = |view: &View<'_>, entry: &Entry| Ok(TicketRecord::load(view, entry)?.seat);
@@ -166,7 +164,7 @@ impl Store {
             |reader, entry| seat(reader.view(), entry).map(Some),
             |name, seat| tickets.extend(Ticket::from_bytes(name).map(|ticket| (ticket, seat))),
         )?;
-        // Who is dead is asked without a lock (W9), and stays so.
+        // Check liveness before taking the lock (W9): a dead process stays dead.
         tickets.retain(|(_, seat)| !self.segment.seat_lives(*seat));
         let mut left = 0;
         for (ticket, _) in tickets {
@@ -203,7 +201,7 @@ impl Store {
         Ok((next, left))
     }
 
-    /// Gives the memory of hidden dictionaries back that have become empty.
+    /// Frees the memory of hidden dictionaries that have become empty.
     fn free_idle(&self, databases: &[usize]) -> Result<(), Error> {
         for shard in 0..self.shards() {
             for &database in databases {
@@ -229,11 +227,11 @@ impl Store {
 }
 
 impl Access<'_> {
-    /// Bytes that waiting clients, subscriptions and long messages on their way take of the memory in use,
-    /// those of the dead included. O(waiting clients and names).
+    /// Returns the bytes in use for waiting clients, subscriptions and long undelivered messages,
+    /// including those of dead processes. O(waiting clients and names).
     ///
     /// # Errors
-    /// Those of [`scan`](Self::scan).
+    /// The errors of [`scan`](Self::scan).
     pub fn used_by_waiting(&self) -> Result<u64, Error> {
         let mut bytes = 0_u64;
         for database in hidden() {
@@ -255,8 +253,8 @@ impl Access<'_> {
     }
 }
 
-/// Whether something was done: whoever is stopped with a lock holds up no
-/// others.
+/// Returns whether the operation ran, treating a busy lock as a skip: a process that is stopped
+/// while it holds a lock must not stop cleanup elsewhere.
 fn unless_busy<T>(done: Result<T, Error>) -> Result<bool, Error> {
     match done {
         Err(error) if error.is_busy() => Ok(false),

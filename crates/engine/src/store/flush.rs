@@ -1,4 +1,5 @@
-//! Removing all keys of databases at one moment; what they consist of is freed later, in bounded steps (W8).
+//! FLUSHDB and FLUSHALL: removes all keys of databases at one moment, and frees their memory later
+//! in bounded steps (W8).
 
 use undercroft_memory::{defer_signals, removing};
 
@@ -11,11 +12,11 @@ use crate::transaction::writer::Writer;
 use crate::upkeep::graveyard::{clear, detach_unseen};
 use crate::upkeep::reclaim::Locked;
 
-/// Steps of freeing that a flush does itself at most, beside one in each shard:
-/// some milliseconds.
+/// Maximum number of freeing steps that a flush does itself, in addition to one in each shard: a
+/// few milliseconds.
 const AT_ONCE: usize = 64;
 
-/// Removes all keys of some databases from a shard. Returns how many. O(1).
+/// Removes all keys of some databases from a shard. Returns the number of keys removed. O(1).
 fn empty(writer: &mut Writer<'_, '_>, shard: usize, databases: &[usize]) -> Result<u64, Error> {
     let keys =
         |writer: &Writer<'_, '_>, database| Root { shard, database }.get(writer.view(), KEYS);
@@ -31,8 +32,8 @@ fn empty(writer: &mut Writer<'_, '_>, shard: usize, databases: &[usize]) -> Resu
         }
         return Ok(removed);
     }
-    // Nothing that is left in the shard refers to anything: what was dying is
-    // left behind with the rest.
+    // Nothing that stays in the shard refers to the abandoned memory: the graveyard is abandoned
+    // with it.
     for database in all() {
         let root = Root { shard, database };
         if databases.contains(&database) && root.get(writer.view(), TABLE) != 0 {
@@ -44,7 +45,7 @@ fn empty(writer: &mut Writer<'_, '_>, shard: usize, databases: &[usize]) -> Resu
     Ok(removed)
 }
 
-/// Cuts one database's dictionary off in one shard.
+/// Detaches one database's dictionary in one shard.
 fn detach(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
     writer.forget_mailboxes(root.shard, root.database)?;
     if root.get(writer.view(), TABLE) == 0 {
@@ -55,16 +56,16 @@ fn detach(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
 }
 
 impl Store {
-    /// Removes all keys of some databases at one moment. With `wait`, also
-    /// frees memory before it returns, all where it is little; otherwise, and
-    /// what is left, upkeep does in small steps. Returns the number of keys
-    /// removed.
+    /// Removes all keys of some databases at one moment. With `wait`, also frees memory before it
+    /// returns: all of it if there is little. Upkeep frees the rest in small steps. Returns the
+    /// number of keys removed.
     pub fn flush(&self, databases: &[usize], wait: bool) -> Result<u64, Error> {
         self.access().flush(databases, wait)
     }
 
-    /// Frees what flushes left, where nobody else holds the locks: all of it
-    /// where it is little, and otherwise some, lest others wait for the locks.
+    /// Frees memory that flushes left: all of it if there is little, otherwise a part, so that
+    /// other processes do not wait long for the locks. Gives up on a shard whose lock cannot be
+    /// taken.
     pub(crate) fn free_flushed(&self) -> Result<(), Error> {
         let _deferred = defer_signals();
         let mut left = AT_ONCE;
@@ -74,7 +75,7 @@ impl Store {
                     Ok(true) if left == 0 => break,
                     Ok(true) => left -= 1,
                     Ok(false) => break,
-                    // The keys are gone; whoever holds the lock frees the rest.
+                    // The keys are already removed; the holder of the lock frees the rest.
                     Err(error) if error.is_wait() => break,
                     Err(error) => return Err(error),
                 }
@@ -90,13 +91,14 @@ impl Store {
 }
 
 impl Access<'_> {
-    /// Removes all keys of some databases; see [`Store::flush`]. Within a
-    /// transaction memory is freed after its commit.
+    /// Removes all keys of some databases; see [`Store::flush`]. Within a transaction, memory is
+    /// freed after the commit.
     pub fn flush(&self, databases: &[usize], wait: bool) -> Result<u64, Error> {
         self.flush_and(databases, wait, || Ok(()))
     }
 
-    /// The same, and does something else before that is committed, while all locks are held.
+    /// Removes all keys of some databases like [`flush`](Self::flush), and calls `also` before the
+    /// commit, while all locks are held.
     pub(crate) fn flush_and(
         &self,
         databases: &[usize],
@@ -117,7 +119,7 @@ impl Access<'_> {
             _ if !wait => {}
             Some(running) => running.post(Post::Flushed),
             None => {
-                // The keys are gone, whatever stands in the way of this.
+                // The keys are already removed, so ignore errors of the cleanup.
                 let _ = self.store.free_all_of_the_dead();
                 self.store.free_flushed()?;
             }
@@ -143,7 +145,7 @@ mod tests {
     use crate::transaction::writer::Expiry;
     use crate::types::string::hot::{Condition, SetOptions};
 
-    /// A store in which the only bucket of shard 0 leads to itself.
+    /// Creates a store in which the only bucket of shard 0 links to itself.
     fn looped(keys: u32) -> (tempfile::TempDir, Store) {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
         let options = Options {
@@ -181,10 +183,10 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_that_leads_to_itself_ends_a_flush_with_an_error() {
+    fn cyclic_bucket_chain_makes_a_flush_fail() {
         for keys in [1, 4] {
             let (_directory, store) = looped(keys);
-            // Where something stays in the shard, what goes is freed one by one.
+            // A key in another database stays, so the flush must free the others one by one.
             store.set(1, b"stays", b"value").expect("room");
             let freed = store.flush(&[0], true);
             assert!(matches!(freed, Err(Error::Memory(_))), "{freed:?}");
@@ -192,11 +194,11 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_that_leads_to_itself_ends_a_sweep() {
+    fn cyclic_bucket_chain_makes_a_sweep_fail() {
         for keys in [1, 4] {
             let (_directory, store) = looped(keys);
             assert_eq!(store.sweep(100).expect("nothing has expired"), 0);
-            // Then they are looked up, and the look-up sees the circle.
+            // The keys have expired, so the sweep looks them up and finds the cycle.
             store.set_time(3000);
             let swept = store.sweep(100);
             assert!(matches!(swept, Err(Error::Memory(_))), "{swept:?}");

@@ -1,12 +1,13 @@
-//! The top of the engine: opening a store, and what takes all modules together. Only `lib.rs` uses it.
+//! The top of the engine: opening a store, and operations that involve all modules. Only `lib.rs`
+//! uses this module.
 //!
-//! - `above`: what the modules do for a transaction that does not know them.
-//! - `dead`: what dead processes leave in a store: tickets, mailboxes, subscriptions.
+//! - `above`: callbacks through which `transaction` reaches modules that it does not depend on.
+//! - `dead`: cleanup after dead processes: tickets, mailboxes, subscriptions.
 //! - `flush`: removing all keys of databases.
-//! - `name`: how stores are named, and which there are.
+//! - `name`: names of stores, and listing them.
 //! - `open`: opening and creating stores.
-//! - `terms`: what a process asks of a store that it opens.
-//! - `upkeep`: the round of chores that keeps the store, a bounded step at a time.
+//! - `terms`: limits that a process requests when it opens a store.
+//! - `upkeep`: the store's background work, one bounded step at a time.
 
 mod above;
 mod dead;

@@ -1,4 +1,4 @@
-//! How stores are named: `undercroft://name`, `undercroft:///path`, or a path.
+//! Names of stores: `undercroft://name`, `undercroft:///path`, or a path.
 
 use std::fs;
 use std::io;
@@ -11,26 +11,27 @@ use crate::error::Error;
 use crate::structures::roots::DATABASES;
 
 const SCHEME: &str = "undercroft://";
-/// Where named stores live: tmpfs on every Linux.
+/// Directory of the named stores: a tmpfs on every Linux system.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// Longest name of a store.
+/// Maximum length of a store's name in bytes.
 const NAME_MAX: usize = 200;
 
 /// A store's name, and the path it stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreName {
-    /// The file's path.
+    /// The path of the store file.
     pub path: PathBuf,
-    /// Whether it lies in the user's own directory under /dev/shm.
+    /// Whether the file is in the user's own directory under /dev/shm.
     pub named: bool,
-    /// The database that `undercroft://name/1` ends with, as URLs of Redis do.
+    /// The database number that `undercroft://name/1` ends with, as in Redis URLs.
     pub database: Option<usize>,
 }
 
 impl StoreName {
-    /// Reads a name, as every language and the command line do: `undercroft://name` for a store in shared memory,
-    /// `undercroft://name/1` for its database 1, `undercroft:///path` or a path with a `/` in it for a file. A word
-    /// without either could be both, and is an error that says how to write each.
+    /// Parses a store's name, in the same way as all bindings and the command line:
+    /// `undercroft://name` is a store in shared memory, `undercroft://name/1` is its database 1,
+    /// and `undercroft:///path` or a path that contains a `/` is a file. A plain word is ambiguous,
+    /// so it is an error that says how to write each form.
     ///
     /// ```
     /// use undercroft_engine::StoreName;
@@ -85,7 +86,7 @@ impl StoreName {
         let (rest, database) = match rest.split_once('/') {
             None => (rest, None),
             Some((name, "")) => (name, None),
-            // The name is what is wrong.
+            // The name is invalid: report that rather than the database number.
             Some((name, _)) if !is_name(name) => (rest, None),
             Some((name, digits)) => {
                 let number = digits.parse().ok().filter(|&number| number < DATABASES);
@@ -117,8 +118,8 @@ impl StoreName {
         })
     }
 
-    /// Makes the user's own directory for named stores where it is missing,
-    /// mode 0700; refuses one that somebody else made.
+    /// Creates the user's directory for named stores with mode 0700 if it is missing. Refuses a
+    /// directory of another user or with wider permissions.
     pub fn prepare(&self) -> Result<(), Error> {
         if !self.named {
             return Ok(());
@@ -150,7 +151,8 @@ impl StoreName {
     }
 }
 
-/// Whether a store can have this name; a store that an import still fills has another.
+/// Returns whether `text` is a valid store name. The name of a store that an import is still
+/// filling is not valid.
 fn is_name(text: &str) -> bool {
     (1..=NAME_MAX).contains(&text.len())
         && !text.starts_with('.')
@@ -167,7 +169,7 @@ fn directory() -> PathBuf {
     Path::new(SHARED_MEMORY).join(format!("undercroft-{}", user()))
 }
 
-/// The user's named stores, by name.
+/// Returns the names and paths of the user's named stores, sorted by name.
 pub fn list_stores() -> io::Result<Vec<(String, PathBuf)>> {
     let entries = match fs::read_dir(directory()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -19,33 +19,32 @@ use crate::upkeep::space::Places;
 use crate::waiting::postponed::Postponed;
 
 impl Store {
-    /// Opens the store at a path, to read and write or only to read.
+    /// Opens the store at a path, for reading and writing or only for reading.
     pub fn open(path: &Path, write: bool) -> Result<Store, Error> {
         Ok(Store::of(Segment::open(path, write)?))
     }
 
-    /// Opens a store that [`open`](Self::open) refuses as unclean
-    /// ([`Error::is_unclean`]), to save what can be read of it. Whatever is done
-    /// to it, the file stays as it is.
+    /// Opens a store that [`open`](Self::open) refuses as unclean ([`Error::is_unclean`]), to save
+    /// what is still readable. No operation on the handle changes the file.
     pub fn open_unclean(path: &Path) -> Result<Store, Error> {
         Ok(Store::of(Segment::open_unclean(path)?))
     }
 
-    /// Creates a store at a path that is free, with a `maxmemory` of 1 GiB, or five eighths of the file system if that is less.
+    /// Creates a store at an unused path. Its `maxmemory` is 1 GiB, or five eighths of the file
+    /// system if that is less.
     pub fn create(path: &Path, options: &Options) -> Result<Store, Error> {
         let segment =
             Terms::default().initially(|initially| Segment::create_so(path, options, initially))?;
         Ok(Store::of(segment))
     }
 
-    /// Opens the store at a path, or creates it where the path is free.
+    /// Opens the store at a path, or creates it if no file exists there.
     pub fn open_or_create(path: &Path, options: &Options) -> Result<Store, Error> {
         Store::open_or_create_so(path, options, &Terms::default())
     }
 
-    /// [`open_or_create`](Self::open_or_create) of a store that has these terms
-    /// from its first moment, if it is created. One that is there stays as it
-    /// is: [`agrees_with`](Self::agrees_with) says whether it has them.
+    /// Opens the store at a path, or creates it with these terms. An existing store keeps its own
+    /// terms: [`agrees_with`](Self::agrees_with) compares them.
     pub fn open_or_create_so(
         path: &Path,
         options: &Options,
@@ -56,7 +55,8 @@ impl Store {
         Ok(Store::of(segment))
     }
 
-    /// The handle of a segment, with the state of every module that keeps any.
+    /// Creates the handle of a segment, with the state of every module that keeps state in the
+    /// handle.
     fn of(segment: Segment) -> Store {
         let parts = Parts::default()
             .with(ABOVE)

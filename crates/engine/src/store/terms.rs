@@ -1,8 +1,10 @@
-//! The limits that a process asks for when it opens a store: they are for the store's creation.
+//! The limits that a process requests when it opens a store. They apply only when the store is
+//! created.
 //!
-//! Several processes may begin at once, with the same words. One of them creates the store, whole from its first moment;
-//! the others find it so. A limit that was changed later, by CONFIG SET, is not changed back by a process that starts
-//! with the old one: it is told of the difference, and goes on.
+//! Several processes may start at once with the same limits. One of them creates the store with the
+//! limits already in place, and the others open it. If CONFIG SET changed a limit later, a process
+//! that starts with the old limit does not change it back: it gets a warning about the difference
+//! and continues.
 
 use undercroft_memory::{Initially, Setting, capacity_made};
 
@@ -10,7 +12,7 @@ use crate::error::Error;
 use crate::handle::eviction_policy::EvictionPolicy;
 use crate::handle::store::Store;
 
-/// A new store's `maxmemory`, on a file system that is large enough for it.
+/// Default `maxmemory` of a new store, if the file system is large enough.
 const MAX_MEMORY: u64 = 1 << 30;
 
 /// Limits that a store is created with. An existing store keeps its own.
@@ -18,17 +20,17 @@ const MAX_MEMORY: u64 = 1 << 30;
 pub struct Terms {
     /// Address space for the heap in bytes.
     pub capacity: Option<u64>,
-    /// The limit on what all processes store in it; 0 is none. The default is
-    /// 1 GiB, or five eighths of the file system if that is less.
+    /// The limit in bytes on the data of all processes; 0 means no limit. The default is 1 GiB, or
+    /// five eighths of the file system if that is less.
     pub max_memory: Option<u64>,
-    /// Which keys make room at that limit.
+    /// The eviction policy at that limit.
     pub policy: Option<EvictionPolicy>,
-    /// An existing store with other limits is an error.
+    /// Whether opening an existing store with other limits is an error.
     pub strict: bool,
 }
 
 impl Terms {
-    /// Calls `create` with what a new store is to say of itself.
+    /// Calls `create` with the initial settings of a new store.
     pub(crate) fn initially<R>(&self, create: impl FnOnce(Initially<'_>) -> R) -> R {
         let policy = self.policy.unwrap_or_default();
         create(Initially {
@@ -40,12 +42,13 @@ impl Terms {
 }
 
 impl Store {
-    /// Compares the store with the limits that a process asks for. Returns the differences that it can live with, for a
-    /// warning that names both values and how to change the store's.
+    /// Compares the store's limits with those that a process requests. Returns a warning if
+    /// `maxmemory` or its policy differs; the text names both values and the command that changes
+    /// the store's.
     ///
     /// # Errors
-    /// [`Error::Terms`] where the capacity differs, which is never changed; with [`strict`](Terms::strict) for any
-    /// difference.
+    /// [`Error::Terms`] if the capacity differs, because it can never change; with
+    /// [`strict`](Terms::strict), also for any other difference.
     pub fn agrees_with(&self, terms: &Terms) -> Result<Option<Box<str>>, Error> {
         if (terms.capacity, terms.max_memory, terms.policy) == (None, None, None) {
             return Ok(None);
@@ -108,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_process_creates_the_store_that_all_ask_for() {
+    fn processes_that_start_at_once_all_open_a_store_with_their_terms() {
         const WORKERS: usize = 8;
         let terms = Terms {
             capacity: Some((64 << 20) + 1),
@@ -131,12 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn another_limit_is_told_with_the_command_that_changes_it() {
+    fn differing_limit_warns_with_the_command_that_changes_it() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
         let path = directory.path().join("store");
         open(&path, &Terms::default()).expect("a new store");
         let refused = |terms: Terms| open(&path, &terms).err().expect("refused").to_string();
-        // The same as a warning, and as an error where it is asked for.
+        // Opens the store without and with `strict`, and checks that the warning and the error have
+        // the same text.
         let told = |terms: Terms| {
             let store = open(&path, &terms).expect("a warning only");
             let warning = store.agrees_with(&terms).expect("a warning only");

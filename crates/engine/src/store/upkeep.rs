@@ -1,10 +1,9 @@
-//! The store keeps itself (M8): whoever writes or waits does, now and then, one
-//! bounded step of what is due. No server is needed for it.
+//! Upkeep (M8): processes that write or wait also run the store's background work, now and then one
+//! bounded step. No server is needed for it.
 //!
-//! A step is a round of chores. Each does about 100 us of work at most, counted
-//! in buckets, keys and pages, in transactions of a bounded length (W9), and
-//! passes over what somebody else has locked. What it comes to says when the
-//! next step is due: where much is left, after some milliseconds.
+//! A step is a round of chores. Each chore does about 100 us of work at most, counted in buckets,
+//! keys and pages, in transactions of bounded length (W9), and skips whatever is locked. The
+//! outcome decides when the next step is due: after a few milliseconds if much work is left.
 
 use undercroft_memory::{ShardSet, coarse_milliseconds, defer_signals};
 
@@ -18,20 +17,20 @@ use crate::upkeep::expiry::Swept;
 use crate::upkeep::graveyard;
 use crate::upkeep::reclaim::Locked;
 
-/// How soon a chore is to be done again.
+/// How soon a chore must run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pace {
     /// There was nothing to do.
     Idle,
-    /// There was something, and not much.
+    /// There was a little to do.
     Steady,
-    /// Much is left.
+    /// Much work is left.
     Hurry,
 }
 
 impl Pace {
-    /// Milliseconds until the next step. The clock has ticks of 4 ms on many
-    /// machines, so that of many writes a hurried step slows one in some.
+    /// Returns the pause before the next step in milliseconds. The clock ticks every 4 ms on many
+    /// machines, so hurried steps slow down only a few of many writes.
     fn pause(self) -> u64 {
         match self {
             Pace::Idle => 100,
@@ -41,22 +40,22 @@ impl Pace {
     }
 }
 
-/// What one step came to.
+/// The result of one step of upkeep.
 #[derive(Clone, Copy, Debug)]
 pub struct Upkept {
-    /// Expired keys removed.
+    /// Number of expired keys removed.
     pub expired: u64,
-    /// How soon the next one is due.
+    /// How soon the next step is due.
     pub pace: Pace,
 }
 
-/// Something that a step does.
+/// One kind of work that a step does.
 type Chore = fn(&Store, &mut Upkept) -> Result<Pace, Error>;
 
-/// What changes the keys: left out while the data are to stay as they are.
+/// Chores that remove keys; skipped while the data must not change.
 const OF_KEYS: &[Chore] = &[remove_expired, evict];
 
-/// What only gives memory back and puts structures in order.
+/// Chores that only give memory back and tidy structures.
 const OF_MEMORY: &[Chore] = &[
     free_dying,
     free_the_dead,
@@ -67,32 +66,31 @@ const OF_MEMORY: &[Chore] = &[
     trim,
 ];
 
-/// Transactions of a sweep in one step at most,
+/// Maximum number of sweep transactions in one step.
 const SWEEPS: usize = 24;
-/// and keys after which it ends: some 350 us where each is a wait for memory, and what
-/// a million need to be gone within four seconds.
+/// Number of removed keys after which a step's sweep ends. That takes about 350 us if each key is a
+/// cache miss, and suffices to remove a million keys within four seconds.
 const SWEPT: u64 = 1500;
-/// Where fewer of those seen have expired than one in so many, a step ends
-/// early.
+/// A sweep step ends early if fewer than one in this many keys seen had expired.
 const WORTH_MORE: u64 = 10;
-/// Transactions that free dying structures in one step at most.
+/// Maximum number of transactions in one step that free removed structures.
 const FREES: usize = 4;
-/// Times that a step takes pages that were freed to the heap, 64 runs each: some 100 us.
+/// How many times a step returns freed pages to the heap, 64 runs each time: about 100 us.
 const GIVE_BACKS: usize = 4;
 /// Work of resizing in one step, in tenths of a microsecond.
 const RESIZE_WORK_AT_ONCE: u64 = 1000;
-/// Free memory that a store keeps in any case, in bytes.
+/// Free memory that a store always keeps, in bytes.
 const KEPT_FREE: u64 = 16 << 20;
 
 impl Store {
-    /// Does a step of upkeep after a command, where one is due and this handle
-    /// does not leave it to a timer. What it fails of is not the command's.
+    /// Runs a step of upkeep after a command, if one is due and this handle does not leave upkeep
+    /// to a timer. Ignores errors: they are not errors of the command.
     #[cold]
     pub(crate) fn upkeep_after_write(&self) {
         self.upkeep_at(self.segment.last_written());
     }
 
-    /// Does a step of upkeep where one is due, for who waits and has not written.
+    /// Runs a step of upkeep if one is due, for clients that wait without writing.
     pub fn upkeep_while_waiting(&self) {
         let now = coarse_milliseconds();
         if self.segment.upkeep_is_due_at(now) {
@@ -106,11 +104,11 @@ impl Store {
         }
     }
 
-    /// Takes the turn to do a step of upkeep that is due at this time,
-    /// milliseconds since boot, and does it. None where another process has the turn.
+    /// Runs a step of upkeep if one is due at the time `now`, in milliseconds since boot. Returns
+    /// `None` if none is due or another process is running it.
     ///
     /// # Errors
-    /// The first that a chore came to; the others are done all the same.
+    /// The first error of a chore; the remaining chores still run.
     pub fn upkeep(&self, now: u64) -> Result<Option<Upkept>, Error> {
         let Some(turn) = self.segment.take_upkeep(now) else {
             return Ok(None);
@@ -121,12 +119,12 @@ impl Store {
         upkept.map(Some)
     }
 
-    /// Does a step of upkeep at once, whoever else does one.
+    /// Runs a step of upkeep at once, even if another process is running one.
     ///
     /// # Errors
-    /// As those of [`upkeep`](Self::upkeep).
+    /// The errors of [`upkeep`](Self::upkeep).
     pub fn upkeep_step(&self) -> Result<Upkept, Error> {
-        // Done behind a command, whose reply stands.
+        // The step runs after a command whose reply stands, so a signal must not interrupt it.
         let _deferred = defer_signals();
         let mut upkept = Upkept {
             expired: 0,
@@ -138,7 +136,7 @@ impl Store {
         for chore in of_keys.chain(OF_MEMORY) {
             match chore(self, &mut upkept) {
                 Ok(pace) => upkept.pace = upkept.pace.max(pace),
-                // Somebody else has the lock: the next step comes soon.
+                // Another process holds the lock, so the next step comes soon.
                 Err(error) if error.is_wait() => upkept.pace = upkept.pace.max(Pace::Steady),
                 Err(error) => failed = failed.or(Some(error)),
             }
@@ -149,11 +147,11 @@ impl Store {
         }
     }
 
-    /// Does all the upkeep that there is, step by step; what others have locked
-    /// is left. Returns how many expired keys it removed.
+    /// Runs all the upkeep that is due, step by step, and skips whatever is locked. Returns the
+    /// number of expired keys removed.
     pub fn upkeep_all(&self) -> Result<u64, Error> {
         let mut expired = 0;
-        // A step looks at a part of it.
+        // A single step examines only a part of what dead processes left.
         self.free_all_of_the_dead()?;
         loop {
             let upkept = self.upkeep_step()?;
@@ -166,12 +164,13 @@ impl Store {
 }
 
 impl Store {
-    /// Has all memory that is free given back to the system, also what would stay warm for reuse. It leaves a second
-    /// later, with the upkeep that any process does: reads that are under way must have ended. Until then a writer that
-    /// finds no other memory takes it back. Must not be called within a transaction. O(free memory).
+    /// Returns all free memory to the system, including memory that normally stays warm for reuse.
+    /// The memory is returned a second later by the upkeep of any process, because ongoing reads
+    /// must end first. Until then, a writer that finds no other memory can reuse it. Must not be
+    /// called within a transaction. O(free memory).
     ///
     /// # Errors
-    /// A lock of the heap that cannot be had now.
+    /// A lock of the heap cannot be taken.
     pub fn purge(&self) -> Result<(), Error> {
         for shard in 0..self.shards() {
             while !self.segment.is_locked(shard) && self.segment.give_back(shard)? {}
@@ -187,8 +186,8 @@ impl Store {
     }
 }
 
-/// Removes expired keys: as many as [`SWEPT`] where most of those it sees have
-/// expired, and fewer the fewer there are among others.
+/// Removes expired keys: up to about [`SWEPT`] while at least a tenth of the keys seen have
+/// expired, otherwise fewer.
 fn remove_expired(store: &Store, upkept: &mut Upkept) -> Result<Pace, Error> {
     let mut pace = Pace::Idle;
     let mut swept = Swept::default();
@@ -220,7 +219,7 @@ fn remove_expired(store: &Store, upkept: &mut Upkept) -> Result<Pace, Error> {
     Ok(pace)
 }
 
-/// Evicts keys where more is in use than `maxmemory` allows: what commands have left over.
+/// Evicts keys that commands left over, if more memory is in use than `maxmemory` allows.
 fn evict(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     Ok(match store.evict_some()? {
         true => Pace::Hurry,
@@ -228,7 +227,7 @@ fn evict(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     })
 }
 
-/// Frees some of what was flushed, cut off or removed.
+/// Frees some of the memory of flushed, cut-off or removed values.
 fn free_dying(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     let mut steps = 0;
     for shard in 0..store.shards() {
@@ -242,7 +241,7 @@ fn free_dying(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     Ok(Pace::Idle)
 }
 
-/// Frees some of what dead processes left of their waits and subscriptions.
+/// Frees some waits and subscriptions of dead processes.
 fn free_the_dead(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     let freed = store.free_some_of_the_dead()?;
     Ok(match freed {
@@ -252,7 +251,7 @@ fn free_the_dead(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     })
 }
 
-/// Gives pages that were freed in a shard to the heap, for all shards to use.
+/// Returns pages freed in a shard to the heap, for use by all shards.
 fn give_back(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     let mut rounds = 0;
     for shard in 0..store.shards() {
@@ -266,8 +265,7 @@ fn give_back(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     Ok(Pace::Idle)
 }
 
-/// Goes on with the resizing of tables, which otherwise insertions and removals
-/// do, and there may be none.
+/// Continues the resizing of tables. Insertions and removals do that too, but there may be none.
 fn resize(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     let (mut pace, mut work) = (Pace::Idle, 0);
     for shard in 0..store.shards() {
@@ -297,7 +295,7 @@ fn resize(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     Ok(pace)
 }
 
-/// The long tables that a shard's databases will soon need, in bytes.
+/// Returns the sizes in bytes of the long tables that a shard's databases will soon need.
 fn wanted_tables(store: &Store, shard: usize) -> Result<Vec<u64>, Error> {
     store.read(ShardSet::one(shard), |reader| {
         let roots = (0..DATABASES).map(|database| Root { shard, database });
@@ -312,11 +310,11 @@ fn wanted_tables(store: &Store, shard: usize) -> Result<Vec<u64>, Error> {
     })
 }
 
-/// Has memory for tables that will soon double, a little more each time.
+/// Prepares memory for tables that will soon double, a little more at each step.
 fn prepare_growth(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     for shard in 0..store.shards() {
         for bytes in wanted_tables(store, shard)? {
-            // Where there is no more, who adds keys does without.
+            // If there is no more memory, insertions continue without prepared memory.
             if store.segment.prepare(bytes).unwrap_or(false) {
                 return Ok(Pace::Hurry);
             }
@@ -325,7 +323,7 @@ fn prepare_growth(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     Ok(Pace::Idle)
 }
 
-/// Gives the memory of undo logs that were long back to the system.
+/// Returns the memory of undo logs that have grown long to the system.
 fn shrink_logs(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     let mut pace = Pace::Idle;
     for shard in 0..store.shards() {
@@ -340,9 +338,9 @@ fn shrink_logs(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     Ok(pace)
 }
 
-/// Gives free memory back to the system. Some stays warm for reuse (H5).
+/// Returns free memory to the system. Some stays warm for reuse (H5).
 fn trim(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
-    // Where not even the next process' entry finds memory, nothing stays.
+    // Without memory for even another process' slot, keep nothing warm.
     if !store.segment.keep_spare_slots() {
         let trimmed = store.segment.trim(0)?;
         return Ok(if trimmed.bytes > 0 {
@@ -364,10 +362,9 @@ fn trim(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
 }
 
 impl Store {
-    /// Goes on with the sweep, with what is being freed and with resizing in
-    /// every shard, so many buckets in each database: a round for who has come
-    /// for just that. Passes over shards that are locked for longer than the
-    /// patience. Returns how many expired keys it removed.
+    /// Continues expiry, freeing and resizing in every shard, for a caller that runs upkeep
+    /// explicitly. `buckets` limits the work in each database. Skips shards that stay locked longer
+    /// than the lock timeout. Returns the number of expired keys removed.
     pub fn sweep(&self, buckets: u64) -> Result<usize, Error> {
         let mut removed = 0;
         for shard in 0..self.shards() {
@@ -412,7 +409,8 @@ impl Store {
 }
 
 impl Access<'_> {
-    /// Gives free memory back to the system; see [`Store::purge`]. Nothing within a transaction, which holds locks.
+    /// Returns free memory to the system; see [`Store::purge`]. Does nothing within a transaction,
+    /// which holds locks.
     pub fn purge(&self) -> Result<(), Error> {
         match self.running {
             None => self.store.purge(),

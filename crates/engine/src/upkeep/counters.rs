@@ -1,11 +1,11 @@
-//! Keys that this process evicted, and removed because they had expired.
+//! Counters of the keys that this process evicted or removed on expiry.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::handle::store::Store;
 use crate::transaction::access::Access;
 
-/// The counts: a part of the handle.
+/// The counters of evicted and expired keys, kept as a part of the store handle.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     evicted: AtomicU64,
@@ -13,52 +13,52 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Counts a key that was evicted.
+    /// Counts one evicted key.
     pub(crate) fn count_evicted(&self) {
         self.evicted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a key that was removed because it had expired.
+    /// Counts one key removed because it had expired.
     pub(crate) fn count_expired(&self) {
         self.expired.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl Store {
-    /// Keys that this process evicted since it opened the store, or since
-    /// [`reset_evicted_keys`](Store::reset_evicted_keys).
+    /// Returns the number of keys that this process evicted since it opened the store or since the
+    /// last [`reset_evicted_keys`](Store::reset_evicted_keys).
     pub fn evicted_keys(&self) -> u64 {
         self.part::<Counters>().evicted.load(Ordering::Relaxed)
     }
 
-    /// Begins to count evicted keys anew.
+    /// Resets the count of evicted keys to zero.
     pub fn reset_evicted_keys(&self) {
         self.part::<Counters>().evicted.store(0, Ordering::Relaxed);
     }
 
-    /// Keys that this process removed because they had expired.
+    /// Returns the number of expired keys that this process removed.
     pub fn expired_keys(&self) -> u64 {
         self.part::<Counters>().expired.load(Ordering::Relaxed)
     }
 
-    /// Begins to count expired keys anew.
+    /// Resets the count of expired keys to zero.
     pub fn reset_expired_keys(&self) {
         self.part::<Counters>().expired.store(0, Ordering::Relaxed);
     }
 }
 
 impl Access<'_> {
-    /// Keys that this process evicted.
+    /// Returns the number of keys that this process evicted.
     pub fn evicted_keys(&self) -> u64 {
         self.store.evicted_keys()
     }
 
-    /// Keys that this process removed because they had expired.
+    /// Returns the number of expired keys that this process removed.
     pub fn expired_keys(&self) -> u64 {
         self.store.expired_keys()
     }
 
-    /// Begins to count evicted and expired keys anew.
+    /// Resets the counts of evicted and expired keys to zero.
     pub fn reset_counted_keys(&self) {
         self.store.reset_evicted_keys();
         self.store.reset_expired_keys();

@@ -1,15 +1,14 @@
-//! What is cut off the tree of a list or a stream that has an arena (LTRIM, XTRIM): subtrees that are freed later,
-//! in bounded steps, while the rest lives on.
+//! Deferred freeing of subtrees that LTRIM or XTRIM cut off a list or a stream with an arena. The
+//! subtrees are freed later in bounded steps, while the rest of the value stays in use.
 //!
-//! They lie in the value's arena, which may go to another shard or to the heap
-//! before they are freed. So they are on a list of their own in the arena, of
-//! blocks that each refer to one; the arena's note leads to the one record of
-//! that list among the dying of its shard, and the record to the arena. Whoever
-//! moves the arena, or buries it, takes the record's task away from it (H4).
+//! The subtrees lie in the value's arena, which may move to another shard or to the heap before
+//! they are freed. So each arena has a list of small blocks, called parts, that each refer to one
+//! subtree. The arena's note points to the record of that list in the shard's graveyard, and the
+//! record points to the arena. Moving or burying the arena clears the record's task (H4).
 //!
 //! ```text
 //! a part, 32 bytes:
-//! | next one | root | levels | progress |
+//! | next part | root | levels | progress |
 //! ```
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
@@ -21,10 +20,10 @@ use crate::types::contract::DyingTree;
 use crate::types::value_type::ValueType;
 use crate::upkeep::dying::{Left, free_leaves, tree_of};
 
-/// Parts of one value that the check follows.
+/// Maximum number of parts of one value that the store check follows.
 const PARTS_MAX: usize = 1 << 20;
 
-/// What answers for the trees of the parts that a record leads to.
+/// Returns the tree implementation for the parts that a record refers to.
 fn trees(view: &View<'_>, record: Offset) -> Result<&'static dyn DyingTree, Error> {
     match view.word(record + TYPE)? {
         LIST => tree_of(ValueType::List),
@@ -35,8 +34,8 @@ fn trees(view: &View<'_>, record: Offset) -> Result<&'static dyn DyingTree, Erro
     }
 }
 
-/// Frees up to so many leaves of the first part that a record leads to, and
-/// counts them down. Returns whether the record has done its task.
+/// Frees up to `leaves` leaves of the first part that a record refers to, and subtracts the work
+/// done from `leaves`. Returns whether no parts are left, so that the record can go.
 pub(crate) fn free_a_little(
     transaction: &mut Transaction<'_>,
     shard: usize,
@@ -61,7 +60,7 @@ pub(crate) fn free_a_little(
     Ok(next == 0)
 }
 
-/// The parts that a record leads to, for the check.
+/// Returns all parts that a record refers to, for the store check.
 pub(crate) fn all(view: &View<'_>, record: Offset) -> Result<Vec<(Offset, Left)>, Error> {
     let [arena, _, mut part] = view.words::<3>(record + MAIN)?;
     let mut parts = Vec::new();

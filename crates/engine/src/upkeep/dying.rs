@@ -1,4 +1,4 @@
-//! What a structure that is being freed consists of, and freeing the leaves of trees.
+//! The kinds of structure that upkeep frees, and freeing the leaves of trees.
 
 use undercroft_memory::{Fault, Offset, Pool, Transaction};
 
@@ -9,19 +9,19 @@ use crate::structures::tree::Subtree;
 use crate::types::contract::DyingTree;
 use crate::types::value_type::ValueType;
 
-/// Blocks of long items that are as much work as a leaf or a bucket.
+/// Number of freed blocks of long items that count as much work as one leaf or bucket.
 const LIKE_A_LEAF: u64 = 8;
 
-/// What a structure that is being freed consists of.
+/// The kind of a structure that is being freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dying {
     /// The dictionary of a database: tables that refer to entries.
     Keys,
     /// The dictionary of a large collection: tables that refer to elements.
     Elements,
-    /// Parts of the tree of a list or a stream that lives on in its arena.
+    /// Parts cut off the tree of a list or a stream that is still in use in its arena.
     Parts,
-    /// The tree of an object of a type.
+    /// The tree of an object of the given type.
     Tree(ValueType),
 }
 
@@ -47,14 +47,14 @@ impl Dying {
     }
 }
 
-/// What answers for the trees of a type, which has such.
+/// Returns the tree implementation of a type, or an error if values of the type have no tree.
 pub(crate) fn tree_of(value_type: ValueType) -> Result<&'static dyn DyingTree, Error> {
     value_type.tree().ok_or(Error::WrongType)
 }
 
-/// Frees up to so many leaves of a tree, the first word of whose record or part
-/// is the root, and counts them down; long items beside them count, too. Returns
-/// whether it is gone.
+/// Frees up to `leaves` leaves of a tree and subtracts the work done from `leaves`. `tree` is the
+/// offset of the root word in the record or part. Blocks of long items also count as work. Returns
+/// whether the whole tree is freed.
 pub(crate) fn free_leaves(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -76,13 +76,13 @@ pub(crate) fn free_leaves(
     Ok(false)
 }
 
-/// One structure that is being freed.
+/// The remains of one structure that is being freed.
 pub(crate) enum Left {
-    /// Tables, what they refer to, and the first bucket of each that is still in
-    /// use.
+    /// Tables, the kind of data they refer to, and the first bucket of each table that is not freed
+    /// yet.
     Tables(Dying, Vec<(Table, u64)>),
     /// A tree, and how far it has been freed.
     Tree(&'static dyn DyingTree, Subtree, u64),
-    /// Blocks that refer to parts of the tree of a list or a stream, and these.
+    /// Blocks that refer to parts of the tree of a list or a stream, and the parts.
     Parts(Vec<(Offset, Left)>),
 }

@@ -1,9 +1,9 @@
-//! Making room where `maxmemory` is reached (M1).
+//! Eviction: makes room when `maxmemory` is reached (M1).
 //!
-//! Keys to evict are chosen by sampling, as in Redis: a few keys of one shard
-//! after the other are looked at without a lock, and the best of them are kept
-//! in a pool for the next time. Only the removal of one key takes a lock, that
-//! of its shard, so the work under a lock is bounded (W9) whatever is evicted.
+//! As in Redis, keys to evict are chosen by sampling. Each round reads a few keys of one shard
+//! without a lock and keeps the best candidates in a pool for the next round; the rounds take the
+//! shards in turn. Only the removal of a key takes a lock, that of the key's shard, so the work
+//! under a lock is bounded (W9) whatever is evicted.
 
 use std::time::{Duration, Instant};
 
@@ -26,44 +26,47 @@ use crate::upkeep::counters::Counters;
 use crate::upkeep::graveyard;
 use crate::upkeep::reclaim::Locked;
 
-/// Candidates kept for the next time.
+/// Maximum number of candidates kept for the next round.
 const POOL: usize = 16;
-/// Buckets looked at in one read.
+/// Maximum number of buckets sampled in one read.
 pub(crate) const BUCKETS: u64 = 64;
-/// How long one command evicts beyond its own share, which is in proportion to the bytes that it adds.
+/// How long one command keeps evicting after it has done its share, which is proportional to the
+/// bytes it adds.
 const AT_ONCE: Duration = Duration::from_micros(500);
-/// A command evicts so many times what it brings, however long that takes: otherwise the data grow faster than keys go.
+/// A command evicts at least this multiple of the bytes it adds, however long that takes; otherwise
+/// data would grow faster than eviction removes it.
 const TIMES_AS_MUCH: u64 = 2;
-/// Rounds in a row that one command loses to others at most.
+/// Maximum number of consecutive rounds in which other processes take all candidates before the
+/// command gives up.
 const LOST_AT_ONCE: u64 = 100;
-/// Keys after which somebody who evicts looks at the clock.
+/// Number of evicted keys between two looks at the clock.
 const LOOK_EVERY: u64 = 64;
-/// The score of a key that has expired.
+/// The score of an expired key.
 pub(crate) const EXPIRED: u64 = u64::MAX;
 
-/// A key that was looked at.
+/// A sampled key that may be evicted.
 #[derive(Debug)]
 pub(crate) struct Candidate {
     pub(crate) score: u64,
     pub(crate) database: usize,
     pub(crate) shard: usize,
     pub(crate) key: Vec<u8>,
-    /// Where its entry has to lie; 0 is anywhere.
+    /// The offset at which the entry must still lie; 0 accepts any offset.
     pub(crate) at: Offset,
 }
 
-/// The best candidates so far, the best one last.
+/// The best candidates so far, best last.
 #[derive(Debug, Default)]
 pub(crate) struct EvictionPool {
     policy: EvictionPolicy,
     candidates: Vec<Candidate>,
-    /// Where the search for keys that expire goes on, where they are rare.
+    /// Where the search for keys with a deadline resumes when such keys are rare.
     position: u64,
-    /// The shard to look at next.
+    /// The shard to sample next.
     shard: usize,
 }
 
-/// The pool of a handle's threads: a part of the handle.
+/// The eviction pool that all threads of a handle share, kept as a part of the handle.
 #[derive(Debug, Default)]
 pub(crate) struct Pool(ForkMutex<EvictionPool>);
 
@@ -87,39 +90,39 @@ impl EvictionPool {
     }
 }
 
-/// What an attempt to make room came to.
+/// The outcome of one attempt to make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EvictionRound {
-    /// A key was evicted, or some of what was flushed was freed.
+    /// A key was evicted, or some flushed memory was freed.
     Made,
-    /// Others took or changed all keys that were found; they make room as well.
+    /// Other processes removed or changed every candidate, and thereby may have made room.
     Lost,
-    /// There was nothing.
+    /// There was nothing to evict.
     Nothing,
 }
 
-/// What became of a candidate.
+/// The outcome of evicting one candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
     Evicted,
-    /// It is gone, or no longer what it was.
+    /// The key is gone, or no longer qualifies for eviction.
     Void,
-    /// Its shard is locked.
+    /// The shard of the key is locked.
     Locked,
 }
 
 impl Store {
-    /// Sets what chance goes by in eviction and in counting uses; for tests.
+    /// Seeds the random choices of eviction and of use counters, for tests.
     pub fn set_random(&self, seed: u64) {
         self.chance.seed(seed);
     }
 
-    /// Makes sure that there is room for a command that adds about this many bytes: where the limit is reached, keys are
-    /// evicted, in proportion to `bytes` and as the policy allows. A few nanoseconds while the limit is far away. Must
-    /// not be called within a transaction.
+    /// Makes room for a command that adds about `bytes` bytes. At the memory limit, evicts keys in
+    /// proportion to `bytes`, as far as the policy allows. Takes a few nanoseconds while usage is
+    /// far below the limit. Must not be called within a transaction.
     ///
     /// # Errors
-    /// [`Error::MaxMemory`] where nothing may be evicted.
+    /// [`Error::MaxMemory`] if the policy leaves no key to evict.
     #[inline]
     pub fn check_memory_for(&self, bytes: usize) -> Result<(), Error> {
         let limit = self.segment.max_memory();
@@ -132,7 +135,7 @@ impl Store {
         Ok(())
     }
 
-    /// How much a key deserves to be evicted: the more, the sooner.
+    /// Returns the eviction score of a key: the higher the score, the sooner the key is evicted.
     pub(crate) fn evictability(&self, measure: Measure, key: &Key<'_>, expiry: Option<u64>) -> u64 {
         match measure {
             Measure::Idle => self.idle_ticks(key),
@@ -142,12 +145,13 @@ impl Store {
         }
     }
 
-    /// Evicts keys until no more bytes than `limit` are in use, for a command that adds about `brings` bytes: at least
-    /// twice as many bytes as that, however long it takes, and beyond that for half a millisecond. The rest of an excess,
-    /// as after a limit was lowered, is left to the next commands and to upkeep. Must not be called within a transaction.
+    /// Evicts keys until at most `limit` bytes are in use, for a command that adds about `brings`
+    /// bytes. Frees at least twice that many bytes, however long it takes, and then continues for
+    /// half a millisecond. A remaining excess, as after the limit was lowered, is left to later
+    /// commands and to upkeep. Must not be called within a transaction.
     ///
     /// # Errors
-    /// [`Error::MaxMemory`] where there is nothing to evict.
+    /// [`Error::MaxMemory`] if there is nothing to evict.
     #[cold]
     pub fn make_room(&self, limit: u64, brings: u64) -> Result<(), Error> {
         let (start, least) = (Instant::now(), brings.saturating_mul(TIMES_AS_MUCH));
@@ -170,8 +174,7 @@ impl Store {
             return Ok(());
         }
         if policy == EvictionPolicy::NoEviction {
-            // What was removed already may still have to be freed, and what has
-            // expired to be removed.
+            // Removed values may not be freed yet, and expired keys may not be removed yet.
             while self.used_memory() > limit {
                 if !self.reclaim(|| self.used_memory() <= limit)? {
                     return Err(Error::MaxMemory);
@@ -179,8 +182,8 @@ impl Store {
             }
             return Ok(());
         }
-        // A thread that finds the pool in use does without. It begins anywhere, so that no shard is emptied
-        // before the others.
+        // If another thread is using the pool, use a private one. It starts at a random shard, so
+        // that no shard is emptied first.
         let mut own = EvictionPool {
             shard: self.chance.next() as usize % self.shards(),
             ..EvictionPool::default()
@@ -209,10 +212,11 @@ impl Store {
         }
     }
 
-    /// Does a step of eviction where more is in use than the limit allows. Returns whether more has to go.
+    /// Runs one step of eviction if more memory is in use than the limit allows. Returns whether
+    /// usage is still above the limit.
     ///
     /// # Errors
-    /// Those of [`write`](Store::write).
+    /// The errors of [`write`](Store::write).
     pub(crate) fn evict_some(&self) -> Result<bool, Error> {
         let limit = self.max_memory();
         if limit == 0 || self.eviction().policy == EvictionPolicy::NoEviction {
@@ -220,15 +224,16 @@ impl Store {
         }
         match self.check_memory_for(0) {
             Ok(()) => Ok(self.used_memory() > limit),
-            // The policy leaves no key to evict: writers are told so, and another step finds nothing either.
+            // The policy leaves no key to evict. Writers get that error; another step of upkeep
+            // would not find a key either.
             Err(Error::MaxMemory) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Evicts one key, or frees some of what was flushed.
+    /// Evicts one key, or frees some of the memory that a flush left.
     fn evict_one(&self, pool: &mut EvictionPool, samples: u64) -> Result<EvictionRound, Error> {
-        // All that was flushed comes before any key, and is freed fast.
+        // Free flushed memory before evicting any key: it costs no data and is fast.
         for shard in 0..self.shards() {
             if self.segment.has_remains(shard) && self.reclaim_step(shard, Locked::Skip)? {
                 return Ok(EvictionRound::Made);
@@ -242,19 +247,19 @@ impl Store {
                 locked = Some(shard);
                 continue;
             }
-            // What was removed comes before any key.
+            // Free the remains of removed values before evicting any key.
             if self.reclaim_step(shard, Locked::Skip)? {
                 return Ok(EvictionRound::Made);
             }
             self.look_for_candidates(pool, shard, samples)?;
-            // The worst may have been used since they were looked at.
+            // A candidate may have been used since it was sampled, so score it again.
             for _ in 0..=POOL {
                 let Some(candidate) = pool.candidates.pop() else {
                     break;
                 };
                 let now = self.key(&candidate.key);
                 let score = match pool.policy.measure() {
-                    // Of these the removal sees whether they still expire.
+                    // The removal itself checks the deadline of these keys.
                     Measure::Deadline => candidate.score,
                     _ if candidate.score == EXPIRED => EXPIRED,
                     measure => self.evictability(measure, &now, None),
@@ -275,7 +280,7 @@ impl Store {
                 }
             }
         }
-        // Whoever holds the last shard there is has to be waited for.
+        // Every candidate is in a locked shard, so wait for one of the locks.
         let Some(shard) = locked else {
             return Ok(without);
         };
@@ -289,7 +294,7 @@ impl Store {
         Ok(without)
     }
 
-    /// Removes a candidate, unless it is no longer one.
+    /// Removes a candidate if it still qualifies for eviction.
     pub(crate) fn evict(
         &self,
         policy: EvictionPolicy,
@@ -315,9 +320,9 @@ impl Store {
         }
     }
 
-    /// Looks at some keys of a shard and keeps the best. Where the policy wants
-    /// keys that expire and these are rare, it looks at more buckets, each part
-    /// of them without a lock; in the end at the whole shard.
+    /// Samples some keys of a shard and keeps the best as candidates. If the policy evicts only
+    /// keys with a deadline and these are rare, samples more buckets, up to the whole shard. Each
+    /// read takes no lock.
     fn look_for_candidates(
         &self,
         pool: &mut EvictionPool,
@@ -337,7 +342,7 @@ impl Store {
         if total == 0 {
             return Ok(());
         }
-        // A database by its share of the keys.
+        // Choose a database with a probability proportional to its number of keys.
         let mut ticket = self.chance.next() % total;
         let database = counts.iter().position(|&count| {
             let here = ticket < count;
@@ -360,7 +365,7 @@ impl Store {
                     self.look_at_buckets(root, position, pool.policy, samples, &mut found)?;
                 looked_at += BUCKETS;
             }
-            // The next search goes on where this one ended.
+            // The next search resumes where this one ended.
             pool.position = position;
         }
         if pool.policy.measure() == Measure::None && found.len() > 1 {
@@ -371,8 +376,8 @@ impl Store {
         Ok(())
     }
 
-    /// Looks at buckets of a dictionary until enough keys were seen, or 64
-    /// buckets. Returns where to go on.
+    /// Samples up to 64 buckets of a dictionary, until at least `samples` keys were seen. Returns
+    /// the position to resume from.
     fn look_at_buckets(
         &self,
         root: Root,
@@ -406,7 +411,7 @@ impl Store {
         })?;
         for (key, expiry) in seen {
             let score = match expiry {
-                // What has expired goes before anything else.
+                // Expired keys go before all others.
                 Some(expiry) if expiry <= now => EXPIRED,
                 _ => self.evictability(policy.measure(), &self.key(&key), expiry),
             };
@@ -423,8 +428,9 @@ impl Store {
 }
 
 impl Writer<'_, '_> {
-    /// Removes a key to make room. Returns whether it was there, expires where
-    /// it must, lies where it must, and has expired where that made it a candidate.
+    /// Removes a key to make room. Returns whether the key was removed: it must exist and have a
+    /// deadline if the policy requires one. It must also lie at the candidate's offset if that is
+    /// set, and must have expired if the candidate was chosen as expired.
     fn evict(
         &mut self,
         candidate: &Candidate,
@@ -451,18 +457,19 @@ impl Writer<'_, '_> {
         self.remove_found(root, Found { slot, entry })?;
         self.changed(database, key, Effect::Evicted);
         self.tell(KeyEvent::Evicted, database, key);
-        // A large value is freed in steps; some of them now.
+        // A large value is freed in steps; do the first step now.
         graveyard::free_a_little(self, key.shard, graveyard::STEP)?;
         Ok(true)
     }
 }
 
 impl Access<'_> {
-    /// Makes room for a command that adds about this many bytes; see [`Store::check_memory_for`]. Does nothing within a
-    /// transaction: room was made for all of its commands before it began, as in Redis.
+    /// Makes room for a command that adds about `bytes` bytes; see [`Store::check_memory_for`].
+    /// Does nothing within a transaction: room was made for all its commands before it began, as in
+    /// Redis.
     ///
     /// # Errors
-    /// Those of [`Store::check_memory_for`].
+    /// The errors of [`Store::check_memory_for`].
     #[inline]
     pub fn check_memory_for(&self, bytes: usize) -> Result<(), Error> {
         match self.running {
@@ -482,7 +489,7 @@ mod tests {
     use crate::types::string::hot::{Condition, SetOptions};
 
     #[test]
-    fn a_key_that_had_expired_and_was_set_anew_is_not_the_first_to_go() {
+    fn expired_key_that_was_set_again_is_not_evicted_first() {
         let (_directory, store) = fresh_store(1);
         let options = SetOptions {
             condition: Condition::Always,
@@ -519,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_the_pool_in_use_takes_keys_of_all_shards() {
+    fn thread_that_finds_the_pool_in_use_evicts_from_all_shards() {
         let (_directory, store) = fresh_store(4);
         store
             .change_eviction(EvictionChange::Policy(EvictionPolicy::AllKeysLru))
@@ -543,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn candidates_that_others_took_are_not_the_last() {
+    fn eviction_goes_on_after_other_processes_took_the_candidates() {
         let (_directory, store) = fresh_store(1);
         store
             .change_eviction(EvictionChange::Policy(EvictionPolicy::AllKeysLru))
@@ -556,7 +563,8 @@ mod tests {
             key: format!("gone:{number}").into_bytes(),
             at: 0,
         };
-        // Better ones than any there is, which leave no room for these.
+        // Candidates with better scores than any existing key fill the pool and leave no room for
+        // real ones.
         store.part::<Pool>().0.lock().candidates = (0..POOL).map(gone).collect();
         store.part::<Pool>().0.lock().policy = EvictionPolicy::AllKeysLru;
         store

@@ -1,10 +1,9 @@
-//! Removing expired keys that nobody asks for (M1, M8).
+//! Expiry: removes expired keys that no client asks for (M1, M8).
 //!
-//! Each database's part of a shard knows a time before which none of its keys
-//! expires: who gives a key a deadline lowers it, and a sweep that has gone
-//! through all buckets raises it to the soonest deadline it has seen. So
-//! nothing is looked for where nothing can have expired, and where something
-//! has, the sweep finds it.
+//! Each shard stores, for each database, a time before which no key expires. Setting a deadline
+//! lowers that time. A sweep that has gone through all buckets raises it to the soonest deadline
+//! that it saw. So nothing is searched while no key can have expired, and every expired key is
+//! found.
 
 use undercroft_memory::{Offset, ShardSet};
 
@@ -22,21 +21,22 @@ use crate::upkeep::graveyard;
 
 /// Buckets swept in one transaction.
 const BUCKETS: u64 = 16;
-/// A transaction that has removed so many keys is ended.
+/// A transaction ends after removing this many keys.
 const REMOVED: u64 = 64;
-/// Above the bucket where the sweep goes on stand the bits of the table.
+/// In the position of the sweep, the bit above the bucket number at which the size of the table
+/// begins, as its number of bits.
 const BITS_SHIFT: u32 = 48;
 
-/// What a sweep came to.
+/// The result of a sweep.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Swept {
-    /// Buckets looked at.
+    /// Number of buckets examined.
     pub(crate) buckets: u64,
-    /// Keys seen that expire, those included that had expired.
+    /// Number of keys seen with a deadline, including those that had expired.
     pub(crate) seen: u64,
-    /// Keys removed.
+    /// Number of keys removed.
     pub(crate) removed: u64,
-    /// Whether buckets are on their way to another table.
+    /// Whether the dictionary is being resized, so that buckets are moving to another table.
     pub(crate) moving: bool,
 }
 
@@ -49,8 +49,8 @@ impl Swept {
     }
 }
 
-/// Looks at one bucket of a dictionary of which some key expires. The entry that was just inserted is left alone, though
-/// its deadline may have passed by now: whoever inserted it goes on with it.
+/// Sweeps one bucket of a dictionary in which a key may have expired. Spares the entry that was
+/// just inserted, even if its deadline has passed, because its writer still uses it.
 pub(crate) fn sweep_a_little(
     writer: &mut Writer<'_, '_>,
     root: Root,
@@ -59,8 +59,8 @@ pub(crate) fn sweep_a_little(
     sweep(writer, root, 1, inserted).map(drop)
 }
 
-/// Removes the expired keys of the next few buckets; looks at none where none
-/// can have expired. Allocates nothing, so that it works in a full store.
+/// Removes the expired keys of the next few buckets, and examines no bucket if no key can have
+/// expired. Allocates nothing, so it works in a full store.
 pub(crate) fn sweep_buckets(writer: &mut Writer<'_, '_>, root: Root) -> Result<Swept, Error> {
     sweep(writer, root, BUCKETS, 0)
 }
@@ -85,7 +85,7 @@ fn sweep(
     if place >> BITS_SHIFT != bits || bucket >= length {
         bucket = 0;
     }
-    // While buckets move from one table to another, the sweep may miss some.
+    // While buckets move between tables, the sweep may miss some of them.
     let moving = root.get(writer.view(), NEXT_TABLE) != 0;
     swept.moving = moving;
     let mut soonest = match bucket {
@@ -107,7 +107,7 @@ fn sweep(
         root.add(writer.transaction, EXPIRES, -removed)?;
         root.add(writer.transaction, KEYS, -removed)?;
         if root.get(writer.view(), KEYS) == 0 {
-            // What is left are tables.
+            // No keys are left, so detach the empty tables.
             graveyard::detach_unseen(writer, root)?;
             return Ok(swept);
         }
@@ -123,8 +123,7 @@ fn sweep(
     Ok(swept)
 }
 
-/// Asks for the entries of the next buckets ahead of their use: each is a wait
-/// for memory otherwise.
+/// Prefetches the entries of the next buckets: without it, each entry is a cache miss.
 fn prefetch(writer: &Writer<'_, '_>, tables: &Tables, first: u64, count: u64) -> Result<(), Error> {
     for bucket in first..(first + count).min(tables.main.buckets()) {
         for entry in load_bucket(writer.view(), tables.main.bucket(bucket))?.entries {
@@ -134,8 +133,8 @@ fn prefetch(writer: &Writer<'_, '_>, tables: &Tables, first: u64, count: u64) ->
     Ok(())
 }
 
-/// Removes the expired keys of one bucket of the main table, or of those that
-/// its entries have been moved to.
+/// Removes the expired keys of one bucket of the main table, or of the buckets of the other table
+/// that its entries have moved to.
 fn sweep_bucket(
     writer: &mut Writer<'_, '_>,
     root: Root,
@@ -159,8 +158,8 @@ fn sweep_bucket(
     }
 }
 
-/// Removes the expired keys of one bucket and its chain. Who counts the keys of
-/// the dictionary is the caller.
+/// Removes the expired keys of one bucket and its chain. The caller updates the dictionary's key
+/// count.
 fn sweep_chain(
     writer: &mut Writer<'_, '_>,
     root: Root,
@@ -206,8 +205,8 @@ fn sweep_chain(
 }
 
 impl Writer<'_, '_> {
-    /// Takes a key that has expired out of its bucket, but does not count it.
-    /// Returns whether the bucket has left its chain.
+    /// Takes an expired key out of its bucket, without updating the key count. Returns whether the
+    /// bucket was unlinked from its chain.
     fn remove_expired_at(&mut self, root: Root, slot: Slot, entry: &Entry) -> Result<bool, Error> {
         if self.outbox.names_expired() {
             let mut bytes = Vec::new();
@@ -226,7 +225,7 @@ impl Writer<'_, '_> {
 }
 
 impl Store {
-    /// The databases of a shard in which some key may have expired, a bit each.
+    /// Returns the databases of a shard in which a key may have expired, as a bit mask.
     pub(crate) fn expiry_is_due(&self, shard: usize) -> Result<u64, Error> {
         let now = self.now();
         self.read(ShardSet::one(shard), |reader| {
@@ -243,7 +242,7 @@ impl Store {
         })
     }
 
-    /// Buckets of a dictionary's main table.
+    /// Returns the number of buckets in a dictionary's main table.
     pub(crate) fn buckets(&self, root: Root) -> Result<u64, Error> {
         self.read(ShardSet::one(root.shard), |reader| {
             let tables = root.tables(reader.view())?;
@@ -251,8 +250,8 @@ impl Store {
         })
     }
 
-    /// Removes the expired keys of the next few buckets of a dictionary, in one
-    /// transaction of bounded length (W9).
+    /// Removes the expired keys of the next few buckets of a dictionary, in one transaction of
+    /// bounded length (W9).
     pub(crate) fn sweep_some(&self, root: Root) -> Result<Swept, Error> {
         self.write(ShardSet::one(root.shard), |writer| {
             sweep_buckets(writer, root)

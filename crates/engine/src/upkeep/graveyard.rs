@@ -1,5 +1,6 @@
-//! Freeing, in bounded steps (W8, W9), what is on the list of a shard: the dictionaries of emptied databases, and the
-//! dictionaries and trees of large collections that were removed. `structures/graveyard` has its picture.
+//! Frees the structures in a shard's graveyard in bounded steps (W8, W9): dictionaries of emptied
+//! databases, and dictionaries and trees of large collections that were removed.
+//! `structures/graveyard` documents the layout.
 
 use undercroft_memory::{Offset, Pool, View};
 
@@ -13,10 +14,10 @@ use crate::transaction::writer::Writer;
 use crate::upkeep::detached;
 use crate::upkeep::dying::{Dying, Left, free_leaves, tree_of};
 
-/// Buckets or leaves freed in one transaction when somebody waits for the memory.
+/// Buckets or leaves freed in one transaction when a caller is waiting for the memory.
 pub(crate) const STEP: u64 = 64;
 
-/// Frees up to so many buckets or leaves of the structures that are being freed.
+/// Frees up to `buckets` buckets or leaves of the structures in a shard's graveyard.
 #[cold]
 pub(crate) fn free_a_little(
     writer: &mut Writer<'_, '_>,
@@ -29,8 +30,8 @@ pub(crate) fn free_a_little(
     Ok(())
 }
 
-/// Frees up to so many buckets or leaves of the first structure, and counts them
-/// down.
+/// Frees up to `buckets` buckets or leaves of the first structure in the graveyard, and subtracts
+/// the work done from `buckets`.
 fn free_some_of_first(
     writer: &mut Writer<'_, '_>,
     shard: usize,
@@ -65,7 +66,7 @@ fn free_some_of_first(
         bits: bits.min(40),
     };
     let end = cursor.saturating_add(*buckets).min(table.buckets());
-    // A table that is empty counts, too: each round must come to an end.
+    // An empty table counts as one bucket, so that the caller's loop ends.
     *buckets -= (end.saturating_sub(cursor)).clamp(1, *buckets);
     for index in cursor..end {
         free_chain(writer, pool, kind, table.bucket(index))?;
@@ -86,9 +87,9 @@ fn free_some_of_first(
     remove_first(writer, shard, record)
 }
 
-/// Takes the first structure off the list.
+/// Removes the first structure from the graveyard.
 fn remove_first(writer: &mut Writer<'_, '_>, shard: usize, record: Offset) -> Result<(), Error> {
-    // Read only now: what was freed may have put others on the list.
+    // Read the link only now: freeing may have added structures to the graveyard.
     let next = writer.view().word(record + NEXT)?;
     writer.transaction.set_root(shard, DYING, next)?;
     writer.transaction.free(shard, record);
@@ -115,7 +116,7 @@ fn free_chain(
                     let element = Element::load(writer.view(), item)?;
                     element.free(writer.transaction, pool)?;
                 }
-                // A tree has no tables.
+                // Trees have no tables, so this state is corrupt.
                 Dying::Tree(_) | Dying::Parts => return Err(chain_fault(home).into()),
             }
         }
@@ -130,7 +131,7 @@ fn free_chain(
     Err(chain_fault(home).into())
 }
 
-/// The structures that are being freed, for the check.
+/// Visits the structures that are being freed, for the store check.
 pub(crate) fn for_each_dying(
     view: &View<'_>,
     shard: usize,
@@ -162,13 +163,13 @@ pub(crate) fn for_each_dying(
     Ok(())
 }
 
-/// Cuts a dictionary off that no client sees, or that holds nothing any more.
+/// Moves a dictionary to the graveyard that is empty or that no client sees, and clears its root.
 pub(crate) fn detach_unseen(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
     graveyard::bury_dictionary(writer.transaction, root, graveyard::KEYS)?;
     clear(writer, root)
 }
 
-/// Lets a database's part of a shard be as in a new store.
+/// Resets a database's root in one shard to its state in a new store.
 pub(crate) fn clear(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
     for word in 0..DATABASE_WORDS {
         if root.get(writer.view(), word) != 0 {

@@ -1,15 +1,15 @@
-//! What becomes of keys and memory that are not needed any more: expiry, eviction, freeing in bounded steps. `store`,
-//! and the modules between, use it.
+//! Removing keys and memory that are no longer needed: expiry, eviction and freeing in bounded
+//! steps. `store` and the modules between it and this one use it.
 //!
-//! - `counters`: keys that this process evicted, and removed because they had expired.
-//! - `detached`: freeing subtrees that were cut off a value that lives on.
-//! - `dying`: what a structure that is being freed consists of.
-//! - `eviction`: making room where `maxmemory` is reached.
-//! - `expiry`: the sweep for expired keys that are not asked for.
-//! - `graveyard`: freeing what is on the list of a shard.
-//! - `reclaim`: memory that is found before a caller is told that there is none.
+//! - `counters`: counters of evicted and expired keys.
+//! - `detached`: freeing subtrees that were cut off a value that is still in use.
+//! - `dying`: the kinds of structure that are freed in steps.
+//! - `eviction`: making room when `maxmemory` is reached.
+//! - `expiry`: the sweep for expired keys that no client asks for.
+//! - `graveyard`: freeing the structures in a shard's graveyard.
+//! - `reclaim`: freeing memory before a caller gets an out-of-memory error.
 //! - `resizing`: resizing the dictionaries of databases.
-//! - `space`: making room where the store itself is full.
+//! - `space`: making room when the store itself is full.
 
 pub(crate) mod counters;
 pub(crate) mod detached;

@@ -1,6 +1,5 @@
-//! Memory that is found before anybody is told that there is none: what was
-//! flushed, cut off or removed and is not freed yet, and keys that have expired
-//! (M8).
+//! Last-resort freeing before a caller gets an out-of-memory error (M8): values that were flushed,
+//! cut off or removed but are not freed yet, and expired keys.
 
 use std::time::Duration;
 
@@ -14,36 +13,37 @@ use crate::transaction::writer::Writer;
 use crate::upkeep::expiry::sweep_buckets;
 use crate::upkeep::graveyard::{STEP, free_a_little};
 
-/// Steps of one [`Store::reclaim`] at most: some 16 MiB of a list's leaves.
+/// Maximum number of steps of one [`Store::reclaim`]: about 16 MiB of list leaves.
 const STEPS: usize = 64;
-/// Times that a table is swept before a sweep gives up: while its buckets move
-/// to another table, some are missed.
+/// Maximum number of passes over a table in one sweep. A pass misses buckets that are moving to
+/// another table.
 const ROUNDS: u64 = 4;
 
-/// How long is waited for the heap by who passes over what is locked.
+/// How long to wait for the heap's lock when locked shards are skipped.
 const A_MOMENT: Duration = Duration::from_millis(1);
 
-/// What is to be done about a shard that somebody else has locked.
+/// How to treat a shard that another process has locked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Locked {
-    /// It is left out.
+    /// Skips the shard.
     Skip,
-    /// It is waited for.
+    /// Waits for the lock.
     Wait,
 }
 
 impl Store {
-    /// Frees some of what removed keys and cut off items have left, in small
-    /// steps, until `enough` says so or some 16 MiB are looked through; where
-    /// there is nothing of the kind, removes keys that have expired, and then ends the resizing of tables. Returns
-    /// whether there was anything. Must not be called within a transaction.
+    /// Frees some of the memory that removed keys and cut-off items left, in small steps, until
+    /// `enough` returns true or about 16 MiB are freed. If there is none, removes expired keys, and
+    /// if there are none either, completes the resizing of tables. Returns whether it found
+    /// anything to do. Must not be called within a transaction.
     ///
     /// # Errors
-    /// Those of [`write`](Store::write).
+    /// The errors of [`write`](Store::write).
     #[cold]
     pub fn reclaim(&self, mut enough: impl FnMut() -> bool) -> Result<bool, Error> {
         let mut found = false;
-        // Whoever holds the last shard there is has to be waited for.
+        // Skip locked shards first; wait for their locks only if the other shards hold nothing to
+        // free.
         for locked in [Locked::Skip, Locked::Wait] {
             let mut steps = 0;
             for shard in self.all_shards().iter() {
@@ -60,7 +60,8 @@ impl Store {
         Ok(found)
     }
 
-    /// One step of it in one shard. Returns whether there was anything.
+    /// Runs one step of [`reclaim`](Self::reclaim) in one shard. Returns whether there was anything
+    /// to free.
     pub(crate) fn reclaim_step(&self, shard: usize, locked: Locked) -> Result<bool, Error> {
         if locked == Locked::Skip && self.segment.is_locked(shard) {
             return Ok(false);
@@ -88,8 +89,8 @@ impl Store {
         }
     }
 
-    /// Removes expired keys until `enough` says so or there are no more.
-    /// Returns whether there were any.
+    /// Removes expired keys until `enough` returns true or none are left. Returns whether there
+    /// were any.
     fn reclaim_expired(
         &self,
         enough: &mut impl FnMut() -> bool,
@@ -115,7 +116,7 @@ impl Store {
                         break;
                     }
                     if swept.moving {
-                        // A store may be too full for that.
+                        // Resizing may fail in a full store; the sweep continues without it.
                         let _ = self.resize_some(root);
                     }
                     rounds = rounds.saturating_sub(swept.buckets);
@@ -125,8 +126,8 @@ impl Store {
         Ok(found)
     }
 
-    /// Ends the resizing of tables: those that have become too large are in the way of every long run. Returns whether there
-    /// were any.
+    /// Completes the resizing of tables: oversized tables occupy the long free runs that a full
+    /// store needs. Returns whether any table was resized.
     fn reclaim_tables(&self, locked: Locked) -> Result<bool, Error> {
         let mut found = false;
         for shard in self.all_shards().iter() {
@@ -143,8 +144,8 @@ impl Store {
         Ok(found)
     }
 
-    /// A transaction of the store's own housekeeping: not by
-    /// [`write`](Store::write), which comes here where memory is short.
+    /// Runs a transaction of the store's own upkeep. It does not use [`write`](Store::write), which
+    /// calls this code when memory is short.
     pub(crate) fn write_to_free<R>(
         &self,
         shard: usize,

@@ -1,4 +1,4 @@
-//! Resizing the dictionaries of databases in steps of bounded length.
+//! Resizes the dictionaries of databases in bounded steps.
 
 use crate::error::Error;
 use crate::handle::store::Store;
@@ -9,8 +9,8 @@ use crate::structures::roots::Root;
 const RESIZE_WORK: u64 = 300;
 
 impl Store {
-    /// Goes on with the resizing of a dictionary, in one transaction. Returns how
-    /// much work it did; 0 is that nothing was to be done, or could be.
+    /// Continues the resizing of a dictionary in one transaction. Returns the amount of work done
+    /// in tenths of a microsecond, or 0 if nothing was due or possible.
     pub(crate) fn resize_some(&self, root: Root) -> Result<u64, Error> {
         self.write_to_free(root.shard, |writer| {
             let mut work = 0;

@@ -1,10 +1,12 @@
-//! Making room where the store itself is full, by its capacity or its file system (M1).
+//! Makes room when the store itself is full, because of its capacity or its file system (M1).
 //!
-//! A writer then needs pages, most often several in one piece. Keys go by age at first, as at `maxmemory`: that serves a
-//! writer whose keys are like those that went. Keys of one age lie anywhere, though, so that most of a store could go before
-//! two pages side by side are free. Where a round by age did not help, keys go by place: all keys are looked at for the
-//! stretches of the heap that hold nothing else, and of some of these, chosen by chance, those go whose keys are worth
-//! least. What one look finds serves the next shortages, too.
+//! A writer then needs free pages, usually several contiguous ones. Keys are first evicted by age,
+//! as at `maxmemory`, which suffices for a writer whose keys resemble the evicted ones. But keys of
+//! one age are scattered over the heap, so most of the store could be evicted before two adjacent
+//! pages are free. If a round by age did not help, keys are evicted by place. A survey of all keys
+//! finds the stretches of the heap that hold nothing but evictable keys. Some stretches are picked
+//! at random, and those whose keys are worth least are emptied. The results of one survey also
+//! serve later shortages.
 
 use std::ops::Range;
 
@@ -21,71 +23,75 @@ use crate::types::value::for_each_block;
 use crate::upkeep::eviction::{Attempt, Candidate, EXPIRED};
 use crate::upkeep::reclaim::Locked;
 
-/// Bytes evicted at least.
+/// Minimum number of bytes evicted at a time.
 const AT_ONCE: u64 = 64 << 10;
-/// One look at all keys finds room for this part of the bytes in use, but for no more bytes than these; or for the run that
-/// is wanted.
+/// One survey finds room for this fraction of the bytes in use, at most `MOST` bytes, but at least
+/// for the run that is wanted.
 const PART: u64 = 64;
 const MOST: u64 = 16 << 20;
-/// Stretches that are compared for each that goes, where they are no longer than that.
+/// Number of stretches compared for each one emptied, unless a single stretch exceeds the size that
+/// a survey looks for.
 const COMPARED: usize = 4;
-/// Stretches that one command empties at most.
+/// Maximum number of stretches that one command empties.
 const STRETCHES_AT_ONCE: usize = 4;
-/// Buckets looked at in one read.
+/// Buckets read at a time.
 const BUCKETS: u64 = 32;
-/// Steps of freeing what a stretch has left.
+/// Maximum number of steps spent on freeing the remains of one stretch.
 const STEPS: usize = 256;
 
-/// The places where room could be made, as far as they are known.
+/// Known stretches of the heap where room can be made.
 #[derive(Debug, Default)]
 struct Space {
-    /// Bytes that the last round freed, and the bytes in use after it: if they are used by now, it helped.
+    /// Bytes that the last round freed, and the bytes in use after it. The round helped if at least
+    /// half of the freed bytes are in use again.
     freed: u64,
     used_then: u64,
-    /// The policy by which these stretches were found, and the bytes of a run that each has room for.
+    /// The policy under which `stretches` were found, and the length in bytes of the run that each
+    /// has room for.
     policy: EvictionPolicy,
     run: u64,
-    /// The shard to look at next.
+    /// The shard that was surveyed last.
     shard: usize,
-    /// The keys of each stretch that may go, the best stretch last.
+    /// The evictable keys of each stretch, best stretch last.
     stretches: Vec<Vec<Candidate>>,
 }
 
-/// The places of a handle's threads: a part of the handle.
+/// The known stretches, shared by the threads of a handle as a part of the handle.
 #[derive(Default)]
 pub(crate) struct Places(ForkMutex<Space>);
 
-/// Which keys may go.
+/// The conditions under which a key may be evicted.
 #[derive(Clone, Copy, Debug)]
 struct Terms {
     only_expiring: bool,
-    /// Bytes that one of them takes at most: what is larger goes by age alone.
+    /// Maximum size of one key in bytes; larger keys are evicted by age only.
     most: u64,
 }
 
-/// A key with the blocks that it takes.
+/// A key and the blocks that it occupies.
 #[derive(Debug)]
 struct Holding {
     at: Offset,
-    /// The bucket of a chain that its entry is in, or 0.
+    /// The overflow bucket that the entry is in, or 0.
     overflow: Offset,
     expiry: Option<u64>,
     may_go: bool,
-    /// Its blocks, among those of all.
+    /// The range of this key's blocks in `Holdings::blocks`.
     blocks: Range<usize>,
-    /// Whether one of its blocks, or that bucket, is asked for; its key was read then only.
+    /// Whether one of its blocks or its overflow bucket is wanted. `key` is read only in that case.
     is_wanted: bool,
     key: Vec<u8>,
 }
 
-/// Keys of some buckets, with their blocks.
+/// The keys of some buckets, with their blocks.
 #[derive(Debug, Default)]
 struct Holdings {
     entries: Vec<(Offset, Offset)>,
     found: Vec<Holding>,
-    /// Each with its length; an arena counts as its first page.
+    /// The offset and length of each block; an arena counts as its first page.
     blocks: Vec<(Offset, u64)>,
-    /// An object of several blocks was met, which is looked at under the lock of its shard only.
+    /// Whether the walk met an object of several blocks, which must be examined under the lock of
+    /// its shard.
     is_partial: bool,
 }
 
@@ -105,12 +111,12 @@ impl Holdings {
 }
 
 impl Store {
-    /// Evicts some keys where a change of this thread has just found no room in the store itself and the policy lets keys
-    /// go: some 64 KiB, or as much as it wanted, by age or by place. Returns whether there was anything. Must not be called
-    /// within a transaction.
+    /// Evicts some keys after a write of this thread found the store full, if the policy allows
+    /// eviction. Frees about 64 KiB, or as much as the write wanted, by age or by place. Returns
+    /// whether anything was evicted. Must not be called within a transaction.
     ///
     /// # Errors
-    /// Those of [`write`](Store::write).
+    /// The errors of [`write`](Store::write).
     #[cold]
     pub(crate) fn evict_for_space(&self) -> Result<bool, Error> {
         let wanted = shortfall();
@@ -118,7 +124,7 @@ impl Store {
         if wanted.bytes == 0 || is_removing() || policy == EvictionPolicy::NoEviction {
             return Ok(false);
         }
-        // A thread that finds it in use does without.
+        // If another thread holds the shared state, use a private one.
         let mut own = Space::default();
         let mut shared = self.part::<Places>().0.try_lock();
         let space = shared.as_deref_mut().unwrap_or(&mut own);
@@ -139,7 +145,8 @@ impl Store {
         }
     }
 
-    /// Evicts the keys of a stretch of the heap, or of some, until a run of so many bytes is free. Returns whether one is.
+    /// Evicts the keys of one or more stretches of the heap, until a run of `run` bytes is free.
+    /// Returns whether one is.
     fn evict_by_place(
         &self,
         space: &mut Space,
@@ -153,7 +160,8 @@ impl Store {
             if space.stretches.is_empty() {
                 (space.run, space.policy) = (run, policy);
                 space.shard = (space.shard + 1) % self.shards();
-                // Shards take extents whole: what is no longer than one is mostly found among the keys of any shard.
+                // Shards take whole extents, so the keys of any one shard usually contain a stretch
+                // of this length.
                 if run <= EXTENT {
                     space.stretches =
                         self.find_stretches(policy, run, ShardSet::one(space.shard))?;
@@ -177,7 +185,7 @@ impl Store {
         Ok(false)
     }
 
-    /// Frees what evicted keys have left to be freed in steps.
+    /// Frees the large values of evicted keys, which are freed in steps.
     fn free_what_is_left(&self) -> Result<(), Error> {
         let mut steps = 0;
         for shard in self.all_shards().iter() {
@@ -188,8 +196,10 @@ impl Store {
         Ok(())
     }
 
-    /// The keys of stretches of the heap that hold nothing else than keys of these shards and have room for a run of so many
-    /// bytes each: some, the one whose keys are worth least last. O(keys of the shards), without a lock but for objects.
+    /// Returns the keys of some stretches of the heap, best stretch last: the one whose keys are
+    /// worth least. Each stretch holds nothing but evictable keys of these shards and has room for
+    /// a run of `run` bytes. O(keys of the shards). Takes a lock only to examine objects of several
+    /// blocks.
     fn find_stretches(
         &self,
         policy: EvictionPolicy,
@@ -205,7 +215,7 @@ impl Store {
         self.for_each_holding(shards, terms, &|_, _| false, &mut |_, holdings| {
             let together = |one: &Holding, other: &Holding| one.overflow == other.overflow;
             for bucket in holdings.found.chunk_by(together) {
-                // An overflow bucket goes with the last of its keys.
+                // An overflow bucket is freed with the last of its keys.
                 if bucket[0].overflow != 0 && bucket.iter().all(|found| found.may_go) {
                     survey.may_go(bucket[0].overflow);
                 }
@@ -260,8 +270,9 @@ impl Store {
             .collect())
     }
 
-    /// Visits all keys of some shards that clients see, some buckets at a time, with the blocks that they take. `is_wanted`
-    /// is asked of each block with its length. Keys whose shard stays locked by another process are left out.
+    /// Visits all client-visible keys of some shards, a few buckets at a time, with the blocks that
+    /// they occupy. Calls `is_wanted` for each block with its length. Leaves out keys whose shard
+    /// stays locked by another process.
     fn for_each_holding(
         &self,
         shards: ShardSet,
@@ -285,7 +296,8 @@ impl Store {
                             read(reader.view(), out, BUCKETS, false)
                         })?;
                     if holdings.is_partial {
-                        // The walk over an object trusts what it reads, so nothing may change meanwhile (R3).
+                        // The walk over an object does not validate its reads, so it needs the lock
+                        // of the shard (R3).
                         let looked = self.write_to_free(shard, |writer| {
                             holdings.clear();
                             read(writer.view(), &mut holdings, 1, true)
@@ -306,7 +318,7 @@ impl Store {
         Ok(())
     }
 
-    /// Looks at what the entries that were found take.
+    /// Records which blocks the found entries occupy.
     fn look_at_entries(
         &self,
         view: &View<'_>,
@@ -318,7 +330,7 @@ impl Store {
     ) -> Result<(), Error> {
         for &(at, overflow) in &out.entries {
             let entry = Entry::load(view, at)?;
-            // R3: lengths of a torn entry may be of any size.
+            // R3: a torn entry may contain any length.
             view.recheck()?;
             let start = out.blocks.len();
             out.blocks.push((at, entry.size()));
@@ -366,7 +378,7 @@ impl Store {
     }
 }
 
-/// Finds the entries of some buckets. Returns where to go on.
+/// Finds the entries of some buckets. Returns the position to resume from.
 fn look_at_buckets(
     view: &View<'_>,
     root: Root,

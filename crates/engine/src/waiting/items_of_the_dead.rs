@@ -1,12 +1,11 @@
-//! Items in the mailboxes of clients that died are put back: until a living client
-//! has taken an item, it belongs to its key (M5).
+//! Recovery of items from the mailboxes of dead clients. Until a living client has taken an item
+//! out of its mailbox, the item belongs to its key (M5).
 //!
-//! For each database each shard has a list of the mailboxes that hold something
-//! of its keys, in the order in which they were filled: a ticket and the seat of
-//! its owner each. While there is one the shard has a mark, a bit for each such
-//! database, and nobody reads or changes the shard, for whatever purpose, before
-//! he has [looked after](Store::look_after) these mailboxes: what is in those of
-//! the dead goes back first. So no command has to know of them.
+//! For each database, each shard has a list of the mailboxes that hold items of its keys, in the
+//! order in which they were filled. A list item is a ticket and the seat of its owner. While any
+//! mailbox is filled, the shard has a mark, with one bit for each such database. No process reads
+//! or changes a marked shard before it has [looked after](Store::look_after) these mailboxes, which
+//! returns the items of dead clients to their keys. So commands need no code for dead clients.
 
 use std::collections::VecDeque;
 
@@ -25,10 +24,10 @@ use crate::types::limits::PackedLimits;
 use crate::types::list::End;
 use crate::types::sorted::AddRule;
 
-/// In a name among those of the queues, beside the database: a list of
+/// Flag in the name of a hidden queue, added to the database number: the queue is a list of
 /// mailboxes.
 const MAILBOXES: u64 = 1 << 32;
-/// Mailboxes looked at at once.
+/// Mailboxes read at a time.
 const LOOK: usize = 256;
 
 fn name_of(database: usize) -> [u8; 16] {
@@ -54,8 +53,8 @@ fn unpacked(item: &[u8]) -> Option<(Ticket, SeatName)> {
 }
 
 impl Reader<'_, '_> {
-    /// The filled mailboxes of a shard's keys in one database, from a position
-    /// on, up to so many.
+    /// Returns up to `LOOK` filled mailboxes of a shard's keys in one database, starting at
+    /// position `from`.
     fn mailboxes(
         &self,
         shard: usize,
@@ -69,7 +68,7 @@ impl Reader<'_, '_> {
         Ok(items.iter().filter_map(unpacked).collect())
     }
 
-    /// All filled mailboxes of a shard's keys; of one database in the order in
+    /// Returns all filled mailboxes of a shard's keys. Those of one database are in the order in
     /// which they were filled.
     pub(super) fn all_mailboxes(&self, shard: usize) -> Result<Vec<(Ticket, SeatName)>, Error> {
         let mark = self.view().mark(shard);
@@ -80,7 +79,7 @@ impl Reader<'_, '_> {
                 let some = self.mailboxes(shard, database, from)?;
                 from += some.len();
                 all.extend_from_slice(&some);
-                // R3: a torn list may seem to have no end.
+                // R3: a torn list may seem endless.
                 self.view().recheck()?;
                 if some.len() < LOOK {
                     break;
@@ -97,7 +96,7 @@ impl Writer<'_, '_> {
         Some(self.store.hidden_key(shard, name))
     }
 
-    /// Notes that a client was given something of a key, which is marked so.
+    /// Records that a client was given items of a key, and marks the key's shard.
     pub(super) fn note_mailbox(
         &mut self,
         ticket: Ticket,
@@ -117,7 +116,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// What is in a mailbox does not belong to its key any more.
+    /// Records that the items in a mailbox no longer belong to their key.
     pub(super) fn forget_mailbox(
         &mut self,
         ticket: Ticket,
@@ -143,8 +142,8 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// The place of a mailbox among those of its shard, if what is in it still
-    /// belongs to its key.
+    /// Returns the position of a mailbox in its shard's list, if its items still belong to their
+    /// key.
     pub(super) fn mailbox(
         &mut self,
         ticket: Ticket,
@@ -167,7 +166,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Makes a mailbox one of nobody, in its place.
+    /// Removes the owner of a mailbox and keeps the mailbox at its place in the list.
     pub(super) fn disown_mailbox(
         &mut self,
         ticket: Ticket,
@@ -183,8 +182,8 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// A database was flushed: what is in mailboxes does not belong to its keys
-    /// any more.
+    /// Records that a database was flushed, so that items in mailboxes no longer belong to its
+    /// keys.
     pub(crate) fn forget_mailboxes(&mut self, shard: usize, database: usize) -> Result<(), Error> {
         if self.view().mark(shard) >> database & 1 == 0 {
             return Ok(());
@@ -197,12 +196,12 @@ impl Writer<'_, '_> {
 }
 
 impl Store {
-    /// Looks after the marked shards: gives what is in the mailboxes of the dead
-    /// back to its keys, or to who waits for it. To be called where a read or a
-    /// write was refused for a mark, before it is tried again.
+    /// Recovers the mailboxes of dead clients in marked shards: returns the items to their keys, or
+    /// gives them to the next waiters. Call this after a read or write was refused because of a
+    /// mark, before retrying it.
     ///
     /// # Errors
-    /// A lock that cannot be had.
+    /// A lock cannot be taken.
     #[cold]
     pub(crate) fn look_after(&self) -> Result<(), Error> {
         let began = coarse_milliseconds();
@@ -212,7 +211,7 @@ impl Store {
             .iter()
             .try_for_each(|&shard| self.look_after_shard(shard, began));
         if looked.is_ok() {
-            // The looks at all of them took their time.
+            // Record all shards again: checking the other shards took time.
             for &shard in &marked {
                 self.segment.looked_after(shard, began);
             }
@@ -225,7 +224,7 @@ impl Store {
         if self.writable() {
             let filled =
                 self.read_marked(ShardSet::one(shard), |reader| reader.all_mailboxes(shard));
-            // A damaged list keeps nobody from the keys.
+            // A damaged list must not block access to the keys.
             let filled = match filled {
                 Err(error) if error.is_wait() => return Err(error),
                 filled => filled.unwrap_or_default(),
@@ -234,7 +233,7 @@ impl Store {
             let mut lives = |seat: SeatName| match asked.iter().find(|(known, _)| *known == seat) {
                 Some((_, lives)) => *lives,
                 None => {
-                    // Without a lock (W9); who is dead stays so.
+                    // Check liveness without a lock (W9): a dead process stays dead.
                     let lives = self.segment.seat_lives_now(seat);
                     asked.push((seat, lives));
                     lives
@@ -242,12 +241,12 @@ impl Store {
             };
             let dead = filled.into_iter().filter(|(_, seat)| !lives(*seat));
             let dead: Vec<Ticket> = dead.map(|(ticket, _)| ticket).collect();
-            // What was given last goes back first: all is in its order again.
+            // Return the newest item first, so that the list keeps its order.
             for ticket in dead.into_iter().rev() {
                 match self.end_dead(ticket) {
                     Ok(noticed) => served.extend(noticed.queues),
                     Err(error) if error.is_wait() => return Err(error),
-                    // Damage, or no memory: it stays where it is.
+                    // The store is damaged or full: the items stay in the mailbox.
                     Err(_) => {}
                 }
             }
@@ -259,9 +258,8 @@ impl Store {
 }
 
 impl Writer<'_, '_> {
-    /// Puts what was taken for a client back to where it was, unless it was
-    /// flushed since. Returns false where that cannot be, as the key holds
-    /// another type now.
+    /// Returns the items in a client's mailbox to their key, unless the key's database was flushed
+    /// since. Returns false if the key now holds another type.
     pub(super) fn put_back(
         &mut self,
         ticket: Ticket,
@@ -275,12 +273,13 @@ impl Writer<'_, '_> {
         }
         let key = self.store.key(&taken.key);
         let result = match record.take {
-            // What was moved is where it was to go, who looks was given nothing, and entries stay in their stream.
+            // A moved item is already at its destination, `Look` takes nothing, and entries stay in
+            // their stream.
             Take::Move { .. } | Take::Look(_) | Take::Entries { .. } | Take::Deliver { .. } => {
                 return Ok(true);
             }
             Take::Items { end, .. } => {
-                // The item that was taken last goes back first.
+                // Push the item that was taken last first, to restore the order.
                 let mut items: Vec<&[u8]> = taken.items.iter().collect();
                 items.reverse();
                 self.list_push(record.database, &key, end, &items, false)
@@ -289,7 +288,7 @@ impl Writer<'_, '_> {
             Take::Scored { .. } => {
                 let scores = taken.scores.iter().copied();
                 let members: Vec<(&[u8], f64)> = taken.items.iter().zip(scores).collect();
-                // A member that was added meanwhile is the newer one.
+                // A member that was added in the meantime is newer and keeps its score.
                 let rule = AddRule {
                     only_new: true,
                     ..AddRule::default()

@@ -1,24 +1,25 @@
-//! Clients that look only: whether there is what they wait for.
+//! Clients that wait without taking anything: checks whether their wait is over.
 
 use super::record::TicketRecord;
 use super::{Look, Take};
 use crate::error::Error;
 use crate::handle::reader::Reader;
 
-/// What a client finds that looks.
+/// The result of a check by a client that waits with [`Look`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing for it.
+    /// The client must keep waiting.
     Nothing,
-    /// An item, or room for one.
+    /// There is an item, or room for one.
     Something,
-    /// The second key is there: it is closed.
+    /// The second key exists, which means that the queue is closed.
     Closed,
 }
 
 impl Reader<'_, '_> {
-    /// What a client finds that looks at a list, and at the key that says that it is closed. One that looks for room
-    /// finds nothing but that in a closed list; one that looks for an item finds those that are left.
+    /// Checks a list, and the key whose existence means that the queue is closed. A client that
+    /// waits for room sees a closed queue even if there is room. A client that waits for an item
+    /// first sees the remaining items.
     pub fn look(&self, database: usize, keys: &[&[u8]], look: Look) -> Result<Found, Error> {
         let Some((list, rest)) = keys.split_first() else {
             return Ok(Found::Nothing);
@@ -38,7 +39,7 @@ impl Reader<'_, '_> {
 }
 
 impl TicketRecord {
-    /// What its owner looks for, if it takes nothing.
+    /// Returns what the client waits for, if it takes nothing.
     pub(super) fn look(&self) -> Option<Look> {
         match self.take {
             Take::Look(look) => Some(look),

@@ -1,37 +1,37 @@
-//! Clients that wait until a key has something for them: blocking pops (M5). The folders `channel` and `store` use it.
+//! Blocking pops: clients that wait until a key has something for them (M5). The folders `channel`
+//! and `store` use this module.
 //!
-//! Who waits stands in three dictionaries that no client sees, and that change
-//! by transactions as keys do. Each key that is waited for has a *queue* of
-//! tickets, in the order in which their owners began to wait. Each ticket has a
-//! *record*: the seat at which its owner sleeps, what it wants, and, once it
-//! was answered, the answer, so that the record is the waiter's mailbox. Each
-//! seat has a list of its tickets that were *answered*, and each shard one of the
-//! mailboxes that hold something of its keys.
+//! Waiting clients are stored in three dictionaries that no client sees and that change by
+//! transactions, as keys do. Each key with waiters has a *queue* of tickets, in the order in which
+//! their owners began to wait. Each ticket has a *record*: the seat at which its owner sleeps, what
+//! the owner wants and, later, the answer. So the record is the waiter's mailbox. Each seat has a
+//! list of its *answered* tickets, and each shard has a list of the mailboxes that hold items of
+//! its keys.
 //!
-//! A change of a key that has a queue is noticed by the writer that makes it.
-//! After the commit it serves the queue: in one transaction for each, what the
-//! first living waiter wants is taken from the key and put into its record (or
-//! moved to the destination), and the ticket leaves all queues. Then the waiter
-//! is woken. It takes the answer out of its record, and the ticket is no more.
+//! A writer that changes a key with a queue serves the queue after its commit, in one transaction
+//! for each waiter. The transaction takes from the key what the first living waiter wants, puts it
+//! into the waiter's record or moves it to the destination, and removes the ticket from all queues.
+//! Then the writer wakes the waiter, which takes the answer out of its record and deletes the
+//! ticket.
 //!
-//! Nothing depends on a writer that lives: who waits looks at its keys ten
-//! times a second, and serves their queues itself where somebody was killed
-//! behind a commit. A ticket of a dead process leaves the queues as soon as
-//! somebody comes by, and what lies in its record goes back to the end of the
-//! key that it came from before anybody reads or changes a key of that shard.
+//! Correctness does not depend on a writer staying alive. Waiters check their keys ten times a
+//! second, and serve the queues themselves if a writer was killed after its commit. The ticket of a
+//! dead process leaves the queues as soon as any process serves them. The items in its record
+//! return to the end of the key that they came from, before any process reads or changes a key of
+//! that shard.
 //!
-//! A client may also [look](Look) only: it is woken, and takes what is there by itself, as any other call would. So
-//! nothing lies in its record that could be lost, and a wake that its owner's death has lost is made up for by the next
-//! look of whoever waits behind.
+//! A client may also only [look](Look): it is woken and then takes the item by an ordinary call.
+//! Its record never holds items that could be lost. If such a client dies after it was woken, the
+//! wake is lost, but the next waiter recovers at its next check.
 //!
-//! - `looking`: whether there is what somebody looks for.
-//! - `items_of_the_dead`: what was given to clients that died goes back.
-//! - `postponed`: tasks that a lock stood in the way of.
-//! - `record`: what is stored of one waiting client.
-//! - `serve`: serving queues: giving those who wait what came for them.
-//! - `streams`: what streams have for those who wait.
-//! - `table`: changing the queues, the records and the lists of answers.
-//! - `waiters`: the side of those who wait.
+//! - `looking`: checks for clients that wait without taking anything.
+//! - `items_of_the_dead`: returning items that were given to clients that died.
+//! - `postponed`: tasks that a locked shard delayed.
+//! - `record`: the stored record of a waiting client.
+//! - `serve`: serving queues: giving waiters the items that arrived for them.
+//! - `streams`: serving clients that wait for stream entries.
+//! - `table`: changing queues, records and lists of answers.
+//! - `waiters`: the waiting client's side.
 
 mod items_of_the_dead;
 mod looking;
@@ -56,60 +56,61 @@ use crate::structures::ranges::Ranges;
 use crate::types::list::End;
 use crate::types::value_type::ValueType;
 
-/// What a client takes from the first of its keys that has something.
+/// What a client takes from the first of its keys that has something to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Take {
-    /// Up to so many items from an end of a list.
+    /// Up to `count` items from one end of a list.
     Items {
-        /// The end.
+        /// The end to take from.
         end: End,
-        /// At least 1.
+        /// Maximum number of items, at least 1.
         count: u64,
     },
-    /// An item from an end of the list that is the first key, to an end of the
-    /// list that is the second one.
+    /// An item from one end of the first key's list, moved to one end of the second key's list.
     Move {
-        /// The end of the first list.
+        /// The end of the source list.
         from: End,
-        /// The end of the second list.
+        /// The end of the destination list.
         to: End,
     },
-    /// Up to so many members of a sorted set.
+    /// Up to `count` members of a sorted set.
     Scored {
-        /// Those with the highest scores, rather than the lowest.
+        /// Whether to take the members with the highest scores, not the lowest.
         highest: bool,
-        /// At least 1.
+        /// Maximum number of members, at least 1.
         count: u64,
     },
-    /// Entries behind an id each of streams. Behind the keys stand as many ids, of 16 bytes.
+    /// Entries of streams after a given id for each stream. In `Wanted::keys`, the keys are
+    /// followed by as many ids of 16 bytes.
     Entries {
-        /// At most so many.
+        /// Maximum number of entries.
         count: u64,
     },
-    /// The next entries of a group of streams for a consumer. Behind the keys stand the names of both.
+    /// The next entries of streams for a consumer of a group. In `Wanted::keys`, the keys are
+    /// followed by the names of the group and the consumer.
     Deliver {
-        /// At most so many.
+        /// Maximum number of entries.
         count: u64,
-        /// They need not be acknowledged.
+        /// Whether the entries count as acknowledged at once (NOACK).
         acknowledged: bool,
     },
-    /// Nothing: the client waits until the list that is the first key has something to be taken, or room for something
-    /// to be added, or the second key is there, and then tries by itself. Each change of one of the keys wakes the
-    /// first such client of each kind, and all where the second key is there.
+    /// Nothing: the client waits for an item or for room in the list that is the first key, or
+    /// until the second key exists, and then retries its call. A change of one of these keys wakes
+    /// the first such client of each kind; once the second key exists, it wakes all of them.
     Look(Look),
 }
 
-/// What a client waits for that takes nothing by it.
+/// The condition that a client waits for without taking anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// An item.
+    /// The list has an item.
     Item,
-    /// Fewer items than so many.
+    /// The list has fewer than this many items.
     Room(u64),
 }
 
 impl Take {
-    /// The type that a key must hold.
+    /// Returns the type that a key must hold.
     fn value_type(self) -> ValueType {
         match self {
             Take::Scored { .. } => ValueType::SortedSet,
@@ -118,12 +119,12 @@ impl Take {
         }
     }
 
-    /// Whether it is of streams, from which nothing is taken away.
+    /// Returns whether this reads streams, from which nothing is removed.
     fn is_of_stream(self) -> bool {
         self.value_type() == ValueType::Stream
     }
 
-    /// How many of so many texts are keys.
+    /// Returns how many of `texts` texts are keys.
     fn keys_among(self, texts: usize) -> usize {
         match self {
             Take::Entries { .. } => texts / 2,
@@ -133,20 +134,20 @@ impl Take {
     }
 }
 
-/// What a client waits for.
+/// A client's blocking request.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'w> {
     /// The database of the keys.
     pub database: usize,
-    /// The keys, in the order in which they are tried; for [`Take::Move`] the
-    /// source and the destination. For streams something stands behind them.
+    /// The keys in the order in which they are tried. For [`Take::Move`], the source and the
+    /// destination. For streams, ids or names follow the keys.
     pub keys: &'w [&'w [u8]],
-    /// What is taken.
+    /// What to take from a key.
     pub take: Take,
 }
 
 impl<'w> Wanted<'w> {
-    /// The keys that something may be taken from.
+    /// Returns the keys that items may be taken from.
     fn sources(&self) -> &'w [&'w [u8]] {
         match self.take {
             Take::Move { .. } => &self.keys[..1],
@@ -154,47 +155,46 @@ impl<'w> Wanted<'w> {
         }
     }
 
-    /// The keys that may be changed.
+    /// Returns the keys that may be changed.
     fn named(&self) -> &'w [&'w [u8]] {
         &self.keys[..self.take.keys_among(self.keys.len())]
     }
 }
 
-/// What was taken from a key.
+/// The items or members taken from a key.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Taken {
-    /// The key.
+    /// The key that the items were taken from.
     pub key: Vec<u8>,
-    /// The items, or the members.
+    /// The items of a list or the members of a sorted set.
     pub items: Ranges,
-    /// The members' scores; of a list none.
+    /// The members' scores; empty for a list.
     pub scores: Vec<f64>,
 }
 
-/// How a wait ended.
+/// The outcome of a wait.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// Something was taken.
+    /// Items were taken for the client.
     Taken(Taken),
-    /// There may be what was looked for.
+    /// The condition of a [`Look`] may hold now.
     Ready,
-    /// There was an item to be moved, and the destination holds no list.
+    /// There was an item to move, but the destination holds another type.
     WrongType,
-    /// The group of a stream is no longer there.
+    /// The consumer group no longer exists.
     NoGroup,
-    /// The stream of a group is no longer there.
+    /// The stream of the consumer group no longer exists.
     NoStream,
-    /// There was nothing in time, or somebody ended the wait as if it were so.
+    /// The timeout expired, or another client ended the wait as if it had.
     TimedOut,
-    /// Somebody ended the wait, and the client is to be told.
+    /// Another client ended the wait with an error.
     Unblocked,
-    /// The store's file, which had this path, was removed or replaced: nothing
-    /// can come any more (M7).
+    /// The store's file at this path was removed or replaced, so no item can arrive any more (M7).
     Removed(PathBuf),
 }
 
 impl Answer {
-    /// The error that it is, where it is one of the store's.
+    /// Returns the answer as an error, if it reports a failure of the store.
     pub fn error(&self) -> Option<Error> {
         match self {
             Answer::Removed(path) => {

@@ -1,8 +1,9 @@
-//! Tasks of this process that a lock stood in the way of: queues to be served, and waits to be ended.
+//! Tasks of this process that a locked shard delayed: queues to serve and waits to end.
 //!
-//! A commit stands whatever comes after it: the clients that it serves, and the wait that it ended, too. Where another
-//! process holds a lock that these need, they are done by this process later: before it writes again, and whenever
-//! somebody [settles](Store::settle_waits). They are lost only with the process.
+//! A commit stands even if the work that follows it cannot be done at once: serving waiters and
+//! ending waits. If another process holds a lock that this work needs, this process does the work
+//! later, before its next write and whenever a caller [settles](Store::settle_waits). A task is
+//! lost only if the process dies.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -14,33 +15,33 @@ use crate::handle::store::{Backlog, Store};
 use crate::transaction::notice::Queue;
 use crate::waiting::record::Ticket;
 
-/// Between two tries of what a lock stands in the way of.
+/// Time between two attempts at a task that a lock delayed.
 const RETRY: Duration = Duration::from_millis(1);
-/// And of what anything else does, such as want of memory, in milliseconds.
+/// Milliseconds between two attempts after any other failure, such as a full store.
 const RETRY_OTHERS: u64 = 100;
 
-/// What is postponed: a part of the handle.
+/// The postponed tasks, kept as a part of the store handle.
 #[derive(Default)]
 pub(crate) struct Postponed(ForkMutex<Tasks>);
 
 #[derive(Default)]
 struct Tasks {
-    /// The process that is to do them: a forked child's copy is its parent's.
+    /// The process that owns the tasks. After a fork, the child's copy still names its parent and
+    /// is discarded.
     process: u32,
-    /// In the order in which they are tried; each once.
+    /// The tasks in the order of their attempts, without duplicates.
     tasks: VecDeque<Task>,
     known: HashSet<Task>,
-    /// They are not tried before this time, as something other than a lock
-    /// stood in the way of one.
+    /// No task is attempted before this time, because one failed for a reason other than a lock.
     from: u64,
 }
 
-/// What is to be done later.
+/// A task to do later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Task {
-    /// Serving a queue.
+    /// Serve a queue.
     Serve(Queue),
-    /// Ending the wait of a client that is gone.
+    /// End the wait of a client that is gone.
     End(Ticket),
 }
 
@@ -59,7 +60,7 @@ impl Tasks {
 }
 
 impl Store {
-    /// Calls `body` with what is postponed, for a moment.
+    /// Calls `body` with the postponed tasks, while their mutex is held.
     #[cold]
     fn postponed<R>(&self, body: impl FnOnce(&mut Tasks) -> R) -> R {
         let mut tasks = self.part::<Postponed>().0.lock();
@@ -75,13 +76,13 @@ impl Store {
         result
     }
 
-    /// How many tasks are postponed.
+    /// Returns the number of postponed tasks.
     #[cfg(test)]
     pub(crate) fn tasks(&self) -> usize {
         self.postponed(|tasks| tasks.tasks.len())
     }
 
-    /// Has something done later that this error stood in the way of.
+    /// Postpones a task that failed with `error`.
     pub(crate) fn do_later(&self, task: Task, error: &Error) {
         self.postponed(|tasks| {
             tasks.add(task);
@@ -91,8 +92,8 @@ impl Store {
         });
     }
 
-    /// Tries each of the tasks once, up to the first that a lock stands in the way of. Returns after what time to try
-    /// again, where any is left.
+    /// Attempts each task once, but stops at the first that a lock delays. Returns the time until
+    /// the next attempt if any task is left.
     pub(crate) fn do_postponed(
         &self,
         perform: impl Fn(Task) -> Result<(), Error>,

@@ -1,12 +1,12 @@
-//! What is stored of one waiting client.
+//! The stored record of one waiting client.
 //!
 //! ```text
 //! | seat | state, take, ends, database | count | number of texts | texts |
 //! ```
 //!
-//! Each text is its length, in a word, and its bytes. While the client waits
-//! the texts are its keys; then the key that served it and what was taken,
-//! each member of a sorted set with its score behind it.
+//! Each text is stored as its length in one word, followed by its bytes. While the client waits,
+//! the texts are its keys. Afterwards they are the key that served the client and the items taken.
+//! Each member of a sorted set is followed by its score.
 
 use undercroft_memory::{Fault, SeatName, ShardSet, View};
 
@@ -19,16 +19,16 @@ use crate::structures::roots::DATABASES;
 use crate::types::list::End;
 use crate::types::string::text::Text;
 
-/// A client that waits, or that was answered and does not know yet.
+/// The id of a client that waits, or that was answered but has not read its answer yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(pub(super) u64);
 
-/// Bits of a ticket that hold the shard of its record.
+/// Number of bits of a ticket that hold the shard of its record.
 const SHARD_BITS: u32 = 6;
-/// Where the two bits lie that say what kind of client it is of.
+/// Position of the two bits of a ticket that hold the kind of its client.
 const KIND_SHIFT: u32 = 62;
-/// The kinds: of a client that takes something, that looks for an item, that looks for room, and that is given
-/// something with a group, and is told when the stream is gone.
+/// The kinds of client: takes items, waits for an item without taking it, waits for room, and reads
+/// with a consumer group. A client of the last kind is also told when its stream is gone.
 pub(super) const TAKES: usize = 0;
 pub(super) const FOR_ITEM: usize = 1;
 pub(super) const FOR_ROOM: usize = 2;
@@ -46,17 +46,17 @@ impl Ticket {
         Ticket((kind as u64) << KIND_SHIFT | number << SHARD_BITS & NUMBER_MASK | shard as u64)
     }
 
-    /// What kind of client it is of, known without its record.
+    /// Returns the kind of the client, without reading its record.
     pub(super) fn kind(self) -> usize {
         (self.0 >> KIND_SHIFT) as usize
     }
 
-    /// Whether it is of a client that takes nothing by itself.
+    /// Returns whether the client waits without taking anything.
     pub(super) fn looks(self) -> bool {
         matches!(self.kind(), FOR_ITEM | FOR_ROOM)
     }
 
-    /// The shard of its record.
+    /// Returns the shard of the ticket's record.
     pub(super) fn home(self) -> usize {
         (self.0 & ((1 << SHARD_BITS) - 1)) as usize
     }
@@ -75,7 +75,7 @@ const READY: u8 = 5;
 const NO_GROUP: u8 = 6;
 const NO_STREAM: u8 = 7;
 
-/// A record, outside the store.
+/// A decoded ticket record.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TicketRecord {
     pub(crate) seat: SeatName,
@@ -86,7 +86,7 @@ pub(crate) struct TicketRecord {
 }
 
 impl TicketRecord {
-    /// That of a client that begins to wait.
+    /// Creates the record of a client that begins to wait.
     pub(super) fn new(seat: SeatName, database: usize, take: Take, keys: &[&[u8]]) -> TicketRecord {
         let mut texts = Ranges::new();
         keys.iter().for_each(|key| texts.push(key));
@@ -99,12 +99,12 @@ impl TicketRecord {
         }
     }
 
-    /// Whether it was not answered yet.
+    /// Returns whether the client has no answer yet.
     pub(super) fn waits(&self) -> bool {
         self.state == WAITING
     }
 
-    /// All keys that it names.
+    /// Returns all keys that the record names.
     pub(super) fn keys(&self) -> Vec<&[u8]> {
         let named = match self.state {
             WAITING | READY => self.take.keys_among(self.texts.len()),
@@ -114,12 +114,12 @@ impl TicketRecord {
         self.texts.iter().take(named).collect()
     }
 
-    /// All that it waits for, while it does.
+    /// Returns all texts of the record; while the client waits, these are its request.
     pub(super) fn texts(&self) -> Vec<&[u8]> {
         self.texts.iter().collect()
     }
 
-    /// The same as it was asked for.
+    /// Returns the request that the record was made from.
     pub(super) fn wanted<'w>(&self, texts: &'w [&'w [u8]]) -> Wanted<'w> {
         Wanted {
             database: self.database,
@@ -128,7 +128,7 @@ impl TicketRecord {
         }
     }
 
-    /// The keys in whose queues its ticket stands while it waits, each once.
+    /// Returns the keys whose queues contain the ticket while its client waits, without duplicates.
     pub(super) fn queued(&self) -> Vec<&[u8]> {
         let mut keys = self.keys();
         if matches!(self.take, Take::Move { .. }) {
@@ -137,22 +137,24 @@ impl TicketRecord {
         once(keys)
     }
 
-    /// The key that the items in its mailbox belong to until they are taken.
-    /// What was moved is where it was to go, and entries stay in their stream.
+    /// Returns the key that the items in the mailbox belong to until the client takes them. There
+    /// is none for a moved item, which is already at its destination, or for entries, which stay in
+    /// their stream.
     pub(super) fn source(&self) -> Option<&[u8]> {
         let stays = matches!(self.take, Take::Move { .. }) || self.take.is_of_stream();
         let filled = self.state == TAKEN && !stays;
         self.texts.iter().next().filter(|_| filled)
     }
 
-    /// Whether another client asks for the same.
+    /// Returns whether two records make the same request.
     pub(super) fn asks_as(&self, other: &TicketRecord) -> bool {
         (self.database, self.take, self.state) == (other.database, other.take, other.state)
             && self.texts == other.texts
     }
 
-    /// The shards of what its end may change: of its keys, unless it was given entries, which stay in their stream, and
-    /// its own.
+    /// Returns the shards that ending the wait may change: the shard of the ticket and those of its
+    /// keys. An answered stream reader changes only the shard of its ticket, because entries stay
+    /// in their stream.
     pub(super) fn shards(&self, store: &Store, ticket: Ticket) -> ShardSet {
         if !self.waits() && self.take.is_of_stream() {
             return ShardSet::one(ticket.home());
@@ -162,7 +164,7 @@ impl TicketRecord {
         keys.chain([ticket.home()]).collect()
     }
 
-    /// The same once it is answered.
+    /// Returns the record with an answer in place of the request.
     pub(super) fn answered(&self, answer: &Answer) -> TicketRecord {
         let mut texts = Ranges::new();
         let state = match answer {
@@ -185,7 +187,7 @@ impl TicketRecord {
             Answer::NoGroup => NO_GROUP,
             Answer::NoStream => NO_STREAM,
             Answer::TimedOut => TIMED_OUT,
-            // Nobody else is told that the file is gone.
+            // A removed file is reported only to the client itself, so it is never stored as such.
             Answer::Unblocked | Answer::Removed(_) => UNBLOCKED,
         };
         TicketRecord {
@@ -195,7 +197,7 @@ impl TicketRecord {
         }
     }
 
-    /// The same of nobody, for whoever comes by.
+    /// Returns a copy of this record with no owner, which any process may serve.
     pub(super) fn disowned(&self) -> TicketRecord {
         TicketRecord {
             seat: SeatName::NOBODY,
@@ -203,7 +205,7 @@ impl TicketRecord {
         }
     }
 
-    /// The answer, if there is one.
+    /// Returns the answer, if there is one.
     pub(super) fn answer(&self) -> Option<Answer> {
         Some(match self.state {
             TAKEN => Answer::Taken(self.taken()),
@@ -265,7 +267,7 @@ impl TicketRecord {
         bytes
     }
 
-    /// Makes an encoded record that of another client, which asks for the same.
+    /// Changes the owner of an encoded record, for another client with the same request.
     pub(super) fn hand_to(encoded: &mut [u8], seat: SeatName) {
         if let Some(first) = encoded.first_chunk_mut() {
             *first = seat.bits().to_le_bytes();
@@ -304,7 +306,7 @@ impl TicketRecord {
             _ => return None,
         };
         let mut texts = Ranges::new();
-        // What is read while it changes may count more of them than fit.
+        // A record that changes during the read may claim more texts than fit.
         let most = (number as usize).min(bytes.len() / 8);
         texts.reserve(most, bytes.len()).ok()?;
         for _ in 0..number {
@@ -323,7 +325,7 @@ impl TicketRecord {
         })
     }
 
-    /// Whether the client of a record waits, without reading the rest of it.
+    /// Returns whether the client of a record still waits, without reading the whole record.
     pub(super) fn is_waiting(view: &View<'_>, entry: &Entry) -> Result<bool, Error> {
         match entry.text(view)? {
             Text::Bytes(at, 16..) => Ok(view.word(at + 8)?.to_le_bytes()[0] == WAITING),
@@ -338,7 +340,7 @@ impl TicketRecord {
         })
     }
 
-    /// Reads a record.
+    /// Reads a record from the store.
     pub(crate) fn load(view: &View<'_>, entry: &Entry) -> Result<TicketRecord, Error> {
         let mut bytes = Vec::new();
         if let Text::Bytes(at, length) = entry.text(view)? {
@@ -348,7 +350,7 @@ impl TicketRecord {
     }
 }
 
-/// Each of some keys once, in their order.
+/// Returns the keys without duplicates, in their order.
 pub(super) fn once<'k>(keys: impl IntoIterator<Item = &'k [u8]>) -> Vec<&'k [u8]> {
     let mut keys: Vec<&[u8]> = keys.into_iter().collect();
     if keys.len() > 1 {
@@ -363,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_read_as_it_was_written() {
+    fn record_decodes_to_what_was_encoded() {
         let seat = SeatName::from_bits(0x1234_0005_0003);
         let takes = [
             Take::Items {
@@ -430,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_named_twice_has_one_place_in_its_queue() {
+    fn key_named_twice_is_queued_once() {
         let seat = SeatName::from_bits(0);
         let take = Take::Items {
             end: End::Left,

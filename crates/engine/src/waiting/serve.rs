@@ -1,4 +1,4 @@
-//! Serving queues: giving those who wait what came for them, in their order.
+//! Serving queues: gives waiters the items that arrived for them, in their order.
 
 use std::collections::VecDeque;
 
@@ -14,44 +14,44 @@ use crate::structures::roots::{QUEUES, WAITERS};
 use crate::transaction::notice::{Noticed, Queue};
 use crate::waiting::postponed::Task;
 
-/// Tickets of a queue looked at at once.
+/// Tickets of a queue read at a time.
 const LOOK: usize = 64;
 
-/// What is in a mailbox.
+/// The items in a mailbox.
 type Items = Vec<Vec<u8>>;
 
-/// What became of a ticket when its queue was served.
+/// The outcome for one ticket when its queue is served.
 enum Progress {
-    /// It was answered, and left the queue.
+    /// The ticket was answered and left the queue.
     Answered,
-    /// It is not in the queue any more.
+    /// The ticket is no longer in the queue.
     Gone,
-    /// There is nothing for it, but there may be for the next one.
+    /// The key has nothing for this ticket, but may have something for the next.
     Passed,
-    /// The key is not there.
+    /// The key does not exist.
     Nothing,
-    /// It looks, and was woken: the others of its kind are woken by what it does.
+    /// The client only looks and was woken. What it does next wakes the other clients of its kind.
     Woken,
-    /// It looks, and there is nothing for it.
+    /// The client only looks, and its condition does not hold.
     Waits,
-    /// It reads a stream, and is answered with the others that do.
+    /// The client reads a stream and is answered together with the other readers.
     Reads(TicketRecord),
 }
 
-/// How a wait is ended from the waiter's side.
+/// How the waiter's side ends a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// Only if it was answered.
+    /// Ends the wait only if it was answered.
     Collect,
-    /// With the answer, if there is one.
+    /// Ends the wait, and returns its answer if there is one.
     Leave,
-    /// What was taken goes back.
+    /// Ends the wait and returns taken items to their key.
     GiveBack,
 }
 
 impl Store {
-    /// Serves the queues of the keys that a transaction changed. What it did is
-    /// committed, so nothing here is an error of the writer's.
+    /// Serves the queues of the keys that a transaction changed. The transaction is committed, so
+    /// failures here are not errors of the writer.
     #[cold]
     pub(crate) fn serve_noticed(&self, noticed: Noticed) {
         let _deferred = defer_signals();
@@ -62,7 +62,7 @@ impl Store {
         self.serve(queues);
     }
 
-    /// All queues. O(queues).
+    /// Returns all queues, sorted. O(queues).
     fn queues(&self) -> Result<Vec<Queue>, Error> {
         let names = self.keys_where(QUEUES, |_| Ok(true))?;
         let queues = names.iter().filter_map(|name| Queue::from_name(self, name));
@@ -72,7 +72,7 @@ impl Store {
         Ok(queues)
     }
 
-    /// All tickets, in some order that is always the same. O(waiting clients).
+    /// Returns all tickets, sorted. O(waiting clients).
     fn tickets(&self) -> Result<Vec<Ticket>, Error> {
         let names = self.keys_where(WAITERS, |_| Ok(true))?;
         let tickets = names.iter().filter_map(Ticket::from_bytes);
@@ -81,7 +81,7 @@ impl Store {
         Ok(tickets)
     }
 
-    /// Serves queues, and those of the keys that change by it.
+    /// Serves queues, and the queues of keys that change as a result.
     pub(super) fn serve(&self, mut queues: VecDeque<Queue>) {
         let _deferred = defer_signals();
         while let Some(queue) = queues.pop_front() {
@@ -91,7 +91,7 @@ impl Store {
         }
     }
 
-    /// Serves a queue that something stood in the way of.
+    /// Serves a queue again after a failed attempt.
     pub(crate) fn serve_again(&self, queue: Queue) -> Result<(), Error> {
         let mut more = VecDeque::new();
         let served = self.serve_queue(queue, &mut more);
@@ -99,18 +99,18 @@ impl Store {
         served
     }
 
-    /// Gives the clients of a queue what its key has for them, one after the
-    /// other.
+    /// Gives the clients of a queue what its key has for them, one after the other.
     fn serve_queue(&self, queue: Queue, more: &mut VecDeque<Queue>) -> Result<(), Error> {
         let mut passed = 0;
         let mut last = Vec::new();
-        // The kinds of tickets that nothing is left for.
+        // The kinds of tickets that the key has nothing left for.
         let mut settled = [false; 4];
         loop {
             let tickets = self.read_marked(ShardSet::one(queue.shard), |reader| {
                 reader.queue(queue, passed, LOOK)
             })?;
-            // The same again would be damage: each was passed over, or left.
+            // Every ticket is passed or leaves the queue, so reading the same ones again means
+            // damage.
             if tickets.is_empty() || tickets == last {
                 return Ok(());
             }
@@ -127,7 +127,8 @@ impl Store {
                     Progress::Woken => settled[ticket.kind()] = true,
                     Progress::Nothing | Progress::Waits => {
                         passed += 1;
-                        // Who looks for less room has none, and another may have it.
+                        // Each waiter for room has a separate limit, so the next one may have room
+                        // although this one has none.
                         settled[ticket.kind()] = ticket.kind() != FOR_ROOM;
                     }
                     Progress::Reads(record) => readers.push((ticket, record)),
@@ -135,7 +136,8 @@ impl Store {
             }
             passed += self.serve_readers(queue, &readers, more)?;
             if settled[TAKES] || settled != [false; 4] && last.iter().all(|ticket| ticket.looks()) {
-                // One of another kind that is further behind looks for itself when it tends.
+                // Clients of another kind later in the queue check for themselves when they tend
+                // their keys.
                 return Ok(());
             }
         }
@@ -148,12 +150,13 @@ impl Store {
         more: &mut VecDeque<Queue>,
     ) -> Result<Progress, Error> {
         let Some(record) = self.waiter(ticket)? else {
-            // Its owner has just left.
+            // The owner has just left.
             return Ok(Progress::Gone);
         };
-        // Entries stay in their stream, so it does no harm to give them to a dead process, which costs less than to ask.
+        // Entries stay in their stream, so giving them to a dead process does no harm and costs
+        // less than checking liveness.
         let reads = matches!(record.take, Take::Entries { .. });
-        // Who is dead is asked without a lock (W9), and stays so.
+        // Check liveness before taking the lock (W9): a dead process stays dead.
         let lives = match reads {
             true => !self.segment.seat_is_stale(record.seat),
             false => self.segment.seat_lives(record.seat),
@@ -164,7 +167,7 @@ impl Store {
             return Ok(Progress::Gone);
         }
         if !record.waits() {
-            // It was answered a moment ago, and those behind it have moved up.
+            // The ticket was answered a moment ago, and the tickets after it have moved up.
             return Ok(Progress::Gone);
         }
         if record.database != queue.database {
@@ -187,15 +190,16 @@ impl Store {
             }
         })?;
         match there {
-            // Who waits with a group is told that the stream is gone.
+            // A client that reads with a group must learn that the stream is gone.
             _ if matches!(record.take, Take::Deliver { .. }) => {}
             None => return Ok(Progress::Nothing),
-            // No lock is taken for it.
+            // The client wants another type, so skip it without taking a lock.
             Some(there) if there != record.take.value_type() => return Ok(Progress::Passed),
             Some(_) => {}
         }
         if record.take.is_of_stream() {
-            // Many may wait for other entries than there are: no lock is taken for them.
+            // Many clients may wait for entries that are not there yet, so check before taking a
+            // lock.
             let texts = record.texts();
             let wanted = record.wanted(&texts);
             let has = self.read_marked(ShardSet::one(queue.shard), |reader| {
@@ -239,7 +243,7 @@ impl Store {
         Ok(progress)
     }
 
-    /// Wakes a client that looks, where there is something for it.
+    /// Wakes a client that only looks, if its condition holds.
     fn serve_look(
         &self,
         ticket: Ticket,
@@ -252,7 +256,7 @@ impl Store {
             reader.look(record.database, &keys, look)
         });
         let found = match found {
-            // The key holds something else: whoever looks is told so.
+            // The key holds another type: wake the client, whose next call reports that.
             Err(Error::WrongType) => Found::Closed,
             found => found?,
         };
@@ -281,7 +285,7 @@ impl Store {
 
     pub(super) fn waiter(&self, ticket: Ticket) -> Result<Option<TicketRecord>, Error> {
         if ticket.home() >= self.shards() {
-            // It was read from a list, of which nothing else is known here.
+            // The ticket was read from a list and is not validated yet.
             return Err(Error::from(Fault {
                 at: 0,
                 what: "tickets of waiting clients in shards that are there",
@@ -290,8 +294,8 @@ impl Store {
         self.read_marked(ShardSet::one(ticket.home()), |reader| reader.waiter(ticket))
     }
 
-    /// Removes the ticket of a dead process, unless what was taken for it has
-    /// nowhere to go.
+    /// Removes the ticket of a dead process. If its items cannot be returned to their key, leaves
+    /// the ticket without an owner instead.
     pub(super) fn end_dead(&self, ticket: Ticket) -> Result<Noticed, Error> {
         let (_, noticed) = self.end_noticing(ticket, Ending::GiveBack)?;
         Ok(noticed)
@@ -317,14 +321,14 @@ impl Store {
         if record.waits() && ending == Ending::Collect {
             return Ok((None, Noticed::default()));
         }
-        // Once it is answered it names no other keys than before.
+        // An answered record names no other keys than before, so these shards suffice.
         let (answer, mut noticed) = self.write_marked(record.shards(self, ticket), |writer| {
             let Some(record) = writer.waiter(ticket)? else {
                 return Ok(None);
             };
             if ending == Ending::GiveBack && !writer.put_back(ticket, &record)? {
-                // Whoever finds it where the key holds its type again puts it
-                // back, though this process may live.
+                // The key holds another type now. Any process that finds the mailbox once the type
+                // matches again returns the items, even if this process is alive.
                 writer.disown(ticket, &record)?;
                 return Ok(None);
             }
@@ -332,15 +336,15 @@ impl Store {
             Ok(record.answer())
         })?;
         if ending == Ending::GiveBack && answer == Some(Answer::Ready) {
-            // Who was woken does nothing any more: the next one is to be woken.
+            // The client was woken but does nothing any more, so wake the next one.
             let keys = record.queued().into_iter().map(|key| self.key(key));
             keys.for_each(|key| noticed.add(Queue::of(record.database, &key)));
         }
         Ok((answer, noticed))
     }
 
-    /// Ends a wait from outside, as if its time were up, or with an error.
-    /// Returns whether it had not ended yet.
+    /// Ends a client's wait from another client (CLIENT UNBLOCK), as a timeout or with an error.
+    /// Returns whether the client was still waiting.
     pub fn unblock(&self, ticket: Ticket, with_error: bool) -> Result<bool, Error> {
         let Some(record) = self.waiter(ticket)? else {
             return Ok(false);
@@ -365,7 +369,7 @@ impl Store {
         Ok(ended)
     }
 
-    /// Takes what is wanted where it is there and nobody waits for it already.
+    /// Takes what is wanted if it is there and no other client waits for it.
     pub(super) fn take_at_once(&self, wanted: &Wanted<'_>) -> Result<Option<Answer>, Error> {
         let keys: Vec<_> = wanted.named().iter().map(|key| self.key(key)).collect();
         self.write(self.shards_of(&keys), |writer| {
@@ -373,8 +377,8 @@ impl Store {
         })
     }
 
-    /// Looks after a queue: whether a writer died before it served it. What is in
-    /// the mailboxes of the dead goes back by the look alone. Returns whether the key is there.
+    /// Serves a queue in case a writer died before it served it. The read by itself returns the
+    /// items in mailboxes of dead clients. Returns whether the key exists.
     pub(super) fn tend(&self, database: usize, key: &[u8]) -> Result<bool, Error> {
         let key = self.key(key);
         let there = self.read(ShardSet::one(key.shard), |reader| {
@@ -386,8 +390,9 @@ impl Store {
         Ok(there)
     }
 
-    /// Tells a client that waits with a group of a key that is not there, whoever stands in front of it: the key has
-    /// expired, which is nobody's doing, or whoever removed it died before it served the queue.
+    /// Tells a client that reads with a group that the key is gone, regardless of its place in the
+    /// queue. The key expired, which serves no queue, or the process that removed the key died
+    /// before it served the queue.
     pub(super) fn tend_gone(
         &self,
         ticket: Ticket,
@@ -401,7 +406,7 @@ impl Store {
         served.map(drop)
     }
 
-    /// Looks for a client that looks, whoever stands in front of it.
+    /// Checks the condition of a client that only looks, regardless of its place in the queue.
     pub(super) fn tend_look(&self, ticket: Ticket) -> Result<(), Error> {
         if let Some(record) = self.waiter(ticket)?
             && let Some(look) = record.look()
@@ -412,8 +417,8 @@ impl Store {
         Ok(())
     }
 
-    /// Ends the wait of a client that is gone; later, where something stands in
-    /// the way now. Returns whether it has ended.
+    /// Ends the wait of a client that is gone, and postpones that if it fails now. Returns whether
+    /// the wait has ended.
     pub(super) fn give_back(&self, ticket: Ticket) -> bool {
         let _deferred = defer_signals();
         let ended = self.end_for_good(ticket);
@@ -427,8 +432,8 @@ impl Store {
         self.end(ticket, Ending::GiveBack).map(drop)
     }
 
-    /// Everybody who waits, the dead included: what for and how it ended, and
-    /// what is in the mailbox. For tests.
+    /// Returns all waits, including those of dead processes: the keys, the outcome and the items in
+    /// the mailbox. For tests.
     #[doc(hidden)]
     pub fn waits(&self) -> Result<Vec<(String, Items)>, Error> {
         let mut waits = Vec::new();
@@ -437,7 +442,7 @@ impl Store {
                 continue;
             };
             let given = match (record.answer(), record.take) {
-                // What was moved is where it was to go.
+                // A moved item is already at its destination, not in the mailbox.
                 (Some(Answer::Taken(taken)), Take::Items { .. } | Take::Scored { .. }) => {
                     taken.items.iter().map(<[u8]>::to_vec).collect()
                 }

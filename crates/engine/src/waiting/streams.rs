@@ -1,6 +1,6 @@
-//! What streams have for those who wait: entries behind an id, which all of them are given; and the next entries of a
-//! group, which the first of them is given. Nothing is taken away by it: what is given to a client that dies is pending, as
-//! it is in Redis.
+//! Serving clients that wait for stream entries. Entries after an id go to every client that waits
+//! for them; the next entries of a group go to its first waiting client. Serving removes nothing
+//! from the stream: entries given to a client that dies are pending, as in Redis.
 
 use std::collections::VecDeque;
 
@@ -17,17 +17,18 @@ use crate::transaction::writer::Writer;
 use crate::types::stream::{IdRange, StreamEntries, StreamId};
 use crate::types::value_type::ValueType;
 
-/// Readers that are answered in one change at most,
+/// Maximum number of readers answered in one transaction.
 const ANSWERED_AT_ONCE: usize = 16;
-/// and bytes of their answers after which the change ends (W9).
+/// Bytes of answers after which the transaction ends (W9).
 const BYTES_AT_ONCE: usize = 32 << 10;
 
-/// A client that waits for entries of a stream, whoever else is given them.
+/// A client that waits for entries of a stream, independently of other readers.
 pub(super) type StreamReader = (Ticket, TicketRecord);
 
 impl Store {
-    /// Gives the clients that read a queue's stream what it has for them: many in one change, as all of them wait for the
-    /// same, and only then wakes them. Returns how many still wait. O(readers + what they are given).
+    /// Gives the readers in a queue the entries of its stream. Answers many readers in one
+    /// transaction, because they wait for the same entries, and only then wakes them. Returns how
+    /// many readers still wait. O(readers + bytes given).
     pub(super) fn serve_readers(
         &self,
         queue: Queue,
@@ -70,24 +71,24 @@ impl Store {
     }
 }
 
-/// Whether two clients are given the same.
+/// Returns whether two clients receive the same entries.
 fn asks_the_same((_, one): &StreamReader, (_, next): &StreamReader) -> bool {
     one.asks_as(next)
 }
 
-/// What became of readers in one change.
+/// The outcome of one transaction that answers readers.
 #[derive(Default)]
 struct Answered {
-    /// Those it came to.
+    /// Number of readers that the transaction processed.
     seen: usize,
-    /// Of them, those for which there was nothing after all.
+    /// Number of processed readers for which there was nothing after all.
     waiting: usize,
-    /// The seats of the others.
+    /// The seats of the readers that were answered.
     woken: Vec<SeatName>,
 }
 
 impl Wanted<'_> {
-    /// The id behind which entries of a key are wanted.
+    /// Returns the id after which entries of a key are wanted.
     fn behind(&self, key: &[u8]) -> StreamId {
         let (keys, ids) = self.keys.split_at(self.keys.len() / 2);
         let place = keys.iter().position(|other| *other == key);
@@ -96,7 +97,7 @@ impl Wanted<'_> {
             .unwrap_or(StreamId::MAX)
     }
 
-    /// The group and the consumer.
+    /// Returns the names of the group and the consumer.
     fn names(&self) -> (&[u8], &[u8]) {
         match self.keys {
             [.., group, consumer] => (group, consumer),
@@ -106,8 +107,8 @@ impl Wanted<'_> {
 }
 
 impl Offer {
-    /// What is put where the client finds it, if it is an answer. There is no mailbox that would have to be noted, as
-    /// entries stay in their stream.
+    /// Returns the encoded record that the client will find, if this is an answer. No mailbox needs
+    /// to be recorded, because entries stay in their stream.
     fn encoded(&self, record: &TicketRecord) -> Option<Vec<u8>> {
         match self {
             Offer::Answer(answer) => Some(record.answered(answer).encode()),
@@ -117,12 +118,13 @@ impl Offer {
 }
 
 impl Reader<'_, '_> {
-    /// Whether a stream has something for a client, or may have: an id that was set by hand may be no entry's. O(1).
+    /// Returns whether a stream has or may have entries for a client. This is inexact because an id
+    /// set by hand may not belong to an entry. O(1).
     pub(super) fn has_entries(&self, wanted: &Wanted<'_>, key: &[u8]) -> Result<bool, Error> {
         let is_of_group = matches!(wanted.take, Take::Deliver { .. });
         let stream = match self.stream(wanted.database, &self.key(key)) {
             Ok(Some(stream)) => stream,
-            // A client that waits with a group is told.
+            // A client that reads with a group must learn that the stream is gone.
             Ok(None) | Err(Error::WrongType) => return Ok(is_of_group),
             Err(error) => return Err(error),
         };
@@ -139,8 +141,8 @@ impl Reader<'_, '_> {
 }
 
 impl Writer<'_, '_> {
-    /// Answers readers of a stream, until they were given much. Those in a row that ask for the same are given what the
-    /// first of them is.
+    /// Answers readers of a stream until the answers reach the size limit. Consecutive readers with
+    /// the same request get the same entries.
     fn answer_readers(
         &mut self,
         queue: Queue,
@@ -164,7 +166,7 @@ impl Writer<'_, '_> {
                     return Ok(done);
                 }
                 done.seen += 1;
-                // It may have just left, or been answered.
+                // The reader may have left or been answered just now.
                 if !self.still_waits(*ticket)? {
                     continue;
                 }
@@ -186,7 +188,7 @@ impl Writer<'_, '_> {
         Ok(done)
     }
 
-    /// Gives a client what a stream has for it.
+    /// Offers a client the entries that a stream has for it.
     pub(super) fn offer_entries(
         &mut self,
         wanted: &Wanted<'_>,

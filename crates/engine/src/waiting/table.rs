@@ -17,18 +17,18 @@ use crate::types::sorted::Scored;
 
 /// What a key has for a client.
 pub(super) enum Offer {
-    /// It is not there.
+    /// The key does not exist.
     Nothing,
-    /// It holds another type than the client takes from.
+    /// The key holds another type than the client takes from.
     OtherType,
-    /// It is there, and has nothing for this client, but may have for others.
+    /// The key has nothing for this client, but may have something for others.
     NotYet,
     /// The client's wait is over.
     Answer(Answer),
 }
 
 impl Store {
-    /// The shard of the records of a seat's clients.
+    /// Returns the shard that holds the records of a seat's clients.
     pub(super) fn home_of(&self, seat: SeatName) -> usize {
         self.key(&seat.bits().to_le_bytes()).shard
     }
@@ -44,7 +44,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Tickets of a queue from a position on, up to so many.
+    /// Returns up to `most` tickets of a queue, starting at position `from`.
     pub(super) fn queue(
         &self,
         queue: Queue,
@@ -58,7 +58,7 @@ impl Reader<'_, '_> {
         Ok(items.iter().filter_map(Ticket::from_bytes).collect())
     }
 
-    /// The first of a seat's tickets that were answered.
+    /// Returns the first `most` answered tickets of a seat.
     pub(super) fn answered(&self, seat: SeatName, most: usize) -> Result<Vec<Ticket>, Error> {
         let mut items = Ranges::new();
         let name = seat.bits().to_le_bytes();
@@ -83,7 +83,8 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Whether a client was not answered yet. While it was not, its record stays as it is.
+    /// Returns whether a client has no answer yet. Until it is answered, its record does not
+    /// change.
     pub(super) fn still_waits(&mut self, ticket: Ticket) -> Result<bool, Error> {
         let name = ticket.0.to_le_bytes();
         let key = self.store.hidden_key(ticket.home(), &name);
@@ -101,7 +102,7 @@ impl Writer<'_, '_> {
             .map(drop)
     }
 
-    /// Whether somebody waits for a key.
+    /// Returns whether any client waits for a key.
     pub(super) fn has_queue(&mut self, database: usize, key: &Key<'_>) -> Result<bool, Error> {
         let queue = Queue::of(database, key);
         let name = queue.name();
@@ -109,8 +110,8 @@ impl Writer<'_, '_> {
         Ok(self.has_queues(queue.shard) && self.find(QUEUES, &key)?.is_some())
     }
 
-    /// Lets a client wait, behind all others. Its keys' shards and that of its
-    /// seat must be locked.
+    /// Adds a client at the end of the queues of its keys. The shards of its keys and of its seat
+    /// must be locked.
     pub(super) fn enqueue(&mut self, seat: SeatName, wanted: &Wanted<'_>) -> Result<Ticket, Error> {
         let home = self.store.home_of(seat);
         let number = self.view().root(home, TICKETS).wrapping_add(1);
@@ -127,7 +128,7 @@ impl Writer<'_, '_> {
         Ok(ticket)
     }
 
-    /// Takes tickets out of a queue, all at once where they are its first ones.
+    /// Removes tickets from a queue, in a single operation if they are the first ones.
     pub(super) fn leave_queue(&mut self, queue: Queue, tickets: &[Ticket]) -> Result<(), Error> {
         let name = queue.name();
         let key = self.store.hidden_key(queue.shard, &name);
@@ -151,7 +152,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Takes a ticket out of the queues it stands in.
+    /// Removes a ticket from all its queues.
     pub(super) fn leave_queues(
         &mut self,
         ticket: Ticket,
@@ -166,8 +167,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Takes for a client what it wants of one of its keys, unless there is
-    /// nothing for it.
+    /// Takes for a client what it wants from one of its keys, if the key has it.
     pub(super) fn offer(
         &mut self,
         database: usize,
@@ -200,12 +200,13 @@ impl Writer<'_, '_> {
                 let destination = self.store.key(destination.unwrap_or(key));
                 let (from, to) = ((&hashed, from), (&destination, to));
                 match self.list_move(database, from, to, &mut taken.items) {
-                    // Found before anything is changed.
+                    // The type is checked before anything is changed, so the answer needs no
+                    // rollback.
                     Err(Error::WrongType) => return Ok(Offer::Answer(Answer::WrongType)),
                     moved => moved?,
                 };
             }
-            // Nothing is offered to who looks, and streams are asked by themselves.
+            // Clients that only look get no offer, and `offer_entries` handles streams.
             Take::Look(_) | Take::Entries { .. } | Take::Deliver { .. } => {
                 return Ok(Offer::Nothing);
             }
@@ -213,8 +214,8 @@ impl Writer<'_, '_> {
         Ok(Offer::Answer(Answer::Taken(taken)))
     }
 
-    /// Ends a wait with an answer, for its owner to find. The ticket leaves the
-    /// queues; at the key that something was taken from it is noted.
+    /// Ends a wait with an answer for its owner to read. Removes the ticket from its queues, and
+    /// records the mailbox if items were taken from a key.
     pub(super) fn answer(
         &mut self,
         ticket: Ticket,
@@ -227,7 +228,7 @@ impl Writer<'_, '_> {
         self.put_answer(ticket, record.seat, &answered.encode())
     }
 
-    /// Puts the encoded record of an answered client where it finds it.
+    /// Stores the encoded record of an answered client, and adds its ticket to the seat's answers.
     pub(super) fn put_answer(
         &mut self,
         ticket: Ticket,
@@ -242,7 +243,7 @@ impl Writer<'_, '_> {
             .map(drop)
     }
 
-    /// Removes a ticket with all that is known of it.
+    /// Removes a ticket and everything that refers to it.
     pub(super) fn forget_waiter(
         &mut self,
         ticket: Ticket,
@@ -259,7 +260,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Takes a ticket from among those of its seat that were answered.
+    /// Removes a ticket from the list of its seat's answered tickets.
     fn leave_answered(&mut self, ticket: Ticket, record: &TicketRecord) -> Result<(), Error> {
         if !record.waits() && record.seat != SeatName::NOBODY {
             let name = record.seat.bits().to_le_bytes();
@@ -269,7 +270,8 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Leaves an answered ticket to whoever comes by, as one of a dead process.
+    /// Removes the owner of an answered ticket, so that any process may recover it like the ticket
+    /// of a dead process.
     pub(super) fn disown(&mut self, ticket: Ticket, record: &TicketRecord) -> Result<(), Error> {
         if record.seat == SeatName::NOBODY {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What only shows from within: locks that are not taken, and damage.
+//! Tests that need internals: locks that are not taken, and damaged stores.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -26,8 +26,8 @@ fn open(path: &Path) -> Store {
     Store::open(path, true).expect("a whole store")
 }
 
-/// Lets so many clients wait for a key in another shard than that of their
-/// records. Returns the key, and the shard of the records.
+/// Makes `clients` clients wait for a key whose shard differs from that of their records. Returns
+/// the key and the shard of the records.
 fn wait(waiters: &mut Waiters<&Store>, clients: usize) -> (Vec<u8>, usize) {
     let store = waiters.store;
     let seat = waiters.seated().expect("a seat");
@@ -48,8 +48,7 @@ fn wait(waiters: &mut Waiters<&Store>, clients: usize) -> (Vec<u8>, usize) {
     (key, home)
 }
 
-/// Holds the lock of a shard while `body` runs, or until the sender that it gets
-/// is dropped.
+/// Holds the lock of a shard while `body` runs, or until `body` drops the sender it receives.
 fn while_held<R>(path: &Path, shard: usize, body: impl FnOnce(Sender<()>) -> R) -> R {
     let (release, released) = channel::<()>();
     let (holding, held) = channel();
@@ -58,7 +57,7 @@ fn while_held<R>(path: &Path, shard: usize, body: impl FnOnce(Sender<()>) -> R) 
             let store = open(path);
             let done = store.hold(ShardSet::one(shard), || {
                 holding.send(()).expect("somebody to tell");
-                // It never gets anything: its other end is dropped.
+                // Nothing is ever sent: `recv` fails once the sender is dropped.
                 assert!(released.recv().is_err());
             });
             done.expect("the lock");
@@ -69,7 +68,7 @@ fn while_held<R>(path: &Path, shard: usize, body: impl FnOnce(Sender<()>) -> R) 
 }
 
 #[test]
-fn what_a_lock_stands_in_the_way_of_is_noted_once_and_tried_once() {
+fn task_delayed_by_a_lock_is_noted_once_and_tried_once() {
     let place = fresh::place(8);
     let (plain, store) = (open(&place.path), open(&place.path));
     store.set_patience(Duration::from_millis(1));
@@ -90,7 +89,7 @@ fn what_a_lock_stands_in_the_way_of_is_noted_once_and_tried_once() {
 }
 
 #[test]
-fn a_key_of_another_type_is_passed_over_without_a_lock() {
+fn key_of_another_type_is_skipped_without_a_lock() {
     let place = fresh::place(8);
     let (plain, store) = (open(&place.path), open(&place.path));
     store.set_patience(Duration::from_millis(1));
@@ -107,7 +106,7 @@ fn a_key_of_another_type_is_passed_over_without_a_lock() {
     });
 }
 
-/// What happens while a thread sleeps for the first time.
+/// An action that runs when a thread sleeps for the first time.
 struct Meanwhile<F>(Mutex<Option<F>>);
 
 impl<F: FnOnce() + Send> WaitHook for Meanwhile<F> {
@@ -122,7 +121,7 @@ impl<F: FnOnce() + Send> WaitHook for Meanwhile<F> {
 }
 
 #[test]
-fn those_who_are_answered_meanwhile_hide_nobody_behind_them() {
+fn clients_answered_meanwhile_do_not_hide_the_next_waiter() {
     let place = fresh::place(8);
     let plain = open(&place.path);
     let mut waiters = Waiters::new(&plain);
@@ -148,7 +147,7 @@ fn those_who_are_answered_meanwhile_hide_nobody_behind_them() {
 }
 
 #[test]
-fn a_ticket_of_a_shard_that_is_not_there_is_damage() {
+fn ticket_of_a_missing_shard_is_reported_as_damage() {
     let place = fresh::place(8);
     let store = open(&place.path);
     assert_eq!(store.waiter(Ticket::new(7, 1, LEFT)).expect("a look"), None);

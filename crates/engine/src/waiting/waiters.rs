@@ -1,4 +1,4 @@
-//! The side of those who wait.
+//! The waiting client's side.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Deref;
@@ -20,41 +20,39 @@ use crate::transaction::access::Access;
 use crate::transaction::notice::Queue;
 use crate::transaction::writer::Writer;
 
-/// Who waits looks after its keys this often (M4).
+/// How often a waiter checks its keys (M4).
 const TEND: Duration = Duration::from_millis(100);
-/// How long a thread looks for an answer before it sleeps.
+/// How long a thread polls for an answer before it sleeps.
 const SPIN: Duration = Duration::from_micros(20);
-/// Answers found at once.
+/// Maximum number of answered tickets returned at a time.
 const ANSWERS: usize = 256;
 
-/// What became of a client that began to wait.
+/// The outcome of beginning to wait.
 #[derive(Debug)]
 pub enum WaitOutcome {
-    /// It need not wait.
+    /// The answer was available at once.
     Answered(Answer),
-    /// It waits.
+    /// The client waits.
     Waiting(Ticket),
 }
 
-/// Clients of one thread that wait at one seat.
+/// The waiting clients of one thread, which share one seat.
 ///
-/// A thread that waits for one client only uses [`Store::take_or_wait`]; this
-/// is for event loops. After a fork the child's copy has none of the parent's
-/// clients.
+/// This is for event loops: a thread that waits for a single client uses [`Store::take_or_wait`].
+/// After a fork, the child's copy contains none of the parent's clients.
 pub struct Waiters<S: Deref<Target = Store>> {
     pub(super) store: S,
     seating: Seating,
-    /// Those that wait, with what they wait for.
+    /// The waiting clients, each with its database and keys.
     pub(super) waiting: BTreeMap<Ticket, (usize, Vec<Vec<u8>>)>,
 }
 
 impl Writer<'_, '_> {
-    /// Takes what is wanted, unless others wait for it already. Returns whether
-    /// that is so as well.
+    /// Takes what is wanted unless other clients already wait for it. The second value says whether
+    /// others do.
     ///
     /// # Errors
-    /// [`Error::WrongType`] where a key before the first that has something
-    /// holds another type.
+    /// [`Error::WrongType`] if a key holds another type and no key before it has something to take.
     pub(super) fn take_unless_queued(
         &mut self,
         wanted: &Wanted<'_>,
@@ -65,7 +63,7 @@ impl Writer<'_, '_> {
         }
         for name in wanted.sources() {
             let key = self.store.key(name);
-            // Entries behind an id are for all who want them.
+            // Entries after an id go to all readers, so a reader never waits its turn.
             let waits_its_turn = !matches!(wanted.take, Take::Entries { .. });
             if waits_its_turn
                 && self.has_queue(wanted.database, &key)?
@@ -97,12 +95,11 @@ impl Writer<'_, '_> {
 }
 
 impl Access<'_> {
-    /// Takes what is wanted where it is there now, whoever waits for it. For a
-    /// transaction, within which nobody waits.
+    /// Takes what is wanted if it is there now, even if other clients wait for it. For use within a
+    /// transaction, which never waits.
     ///
     /// # Errors
-    /// [`Error::WrongType`] where a key before the first that has something
-    /// holds another type.
+    /// [`Error::WrongType`] if a key holds another type and no key before it has something to take.
     pub fn take_now(&self, wanted: &Wanted<'_>) -> Result<Option<Answer>, Error> {
         let keys: Vec<_> = wanted.named().iter().map(|key| self.key(key)).collect();
         self.write(self.shards_of(&keys), |writer| {
@@ -116,7 +113,7 @@ impl Access<'_> {
         })
     }
 
-    /// Takes what is wanted; see [`Store::take_or_wait`].
+    /// Takes what is wanted or waits for it; see [`Store::take_or_wait`].
     pub fn take_or_wait(
         &self,
         wanted: &Wanted<'_>,
@@ -127,14 +124,14 @@ impl Access<'_> {
 }
 
 impl Store {
-    /// Takes what is wanted, or waits until it is there: for ever, where no
-    /// timeout is given. Clients are served in the order in which they began to
-    /// wait, in all processes. Must not be called within a transaction.
+    /// Takes what is wanted or waits until it is there, without limit if there is no timeout.
+    /// Clients of all processes are served in the order in which they began to wait. Must not be
+    /// called within a transaction.
     ///
     /// # Errors
-    /// [`Error::WrongType`] where a key before the first that has something
-    /// holds another type; [`Error::is_wait`] where a signal handler of the
-    /// language runtime wants to run, and then nothing was taken.
+    /// [`Error::WrongType`] if a key holds another type and no key before it has something to take.
+    /// [`Error::is_wait`] if a signal handler of the language runtime wants to run; nothing was
+    /// taken then.
     ///
     /// ```
     /// # use undercroft_engine::lists::End;
@@ -174,7 +171,7 @@ impl Store {
                 polling: &polling,
                 progress: 0,
             };
-            // Where others change the shard all the time, a proper look tells.
+            // If constant writes prevent an unlocked read, stop waiting and check properly.
             let is_there = || self.is_answered(seat).unwrap_or(true);
             self.segment.wait_at(seat, patience, is_there)?;
             if let Some(answer) = waiters.finish(ticket)? {
@@ -187,8 +184,8 @@ impl Store {
         }
     }
 
-    /// Whether some client of a seat was answered; none where that cannot be
-    /// told without waiting.
+    /// Returns whether any client of a seat was answered, or `None` if finding out means waiting
+    /// for a lock.
     fn is_answered(&self, seat: SeatName) -> Option<bool> {
         let home = ShardSet::one(self.home_of(seat));
         let look = self.segment.try_read(home, |view| {
@@ -200,7 +197,7 @@ impl Store {
 }
 
 impl<S: Deref<Target = Store>> Waiters<S> {
-    /// Nobody waits yet.
+    /// Creates an empty set of waiting clients.
     pub fn new(store: S) -> Waiters<S> {
         Waiters {
             store,
@@ -209,20 +206,19 @@ impl<S: Deref<Target = Store>> Waiters<S> {
         }
     }
 
-    /// Whether nobody waits.
+    /// Returns whether no client waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Takes what a client wants, or lets it wait.
+    /// Takes what a client wants, or makes the client wait.
     ///
     /// # Errors
-    /// [`Error::WrongType`] where a key before the first that has something
-    /// holds another type; a read-only store, and 512 seats in use in this
-    /// process.
+    /// [`Error::WrongType`] if a key holds another type and no key before it has something to take;
+    /// also a read-only store, or 512 seats already in use in this process.
     pub fn begin(&mut self, wanted: &Wanted<'_>) -> Result<WaitOutcome, Error> {
         self.store.settle_waits();
-        // Who wants entries has just looked for them.
+        // A client that wants entries has just looked for them.
         if !wanted.take.is_of_stream()
             && let Some(answer) = self.store.take_at_once(wanted)?
         {
@@ -247,13 +243,13 @@ impl<S: Deref<Target = Store>> Waiters<S> {
         let names = sources.iter().map(|key| key.to_vec()).collect();
         self.waiting.insert(ticket, (wanted.database, names));
         if behind {
-            // Something is there for those in front, and perhaps for this one.
+            // There is something for the clients ahead, and perhaps for this one too.
             let keys = sources.iter().map(|key| store.key(key));
             let queues: VecDeque<Queue> =
                 keys.map(|key| Queue::of(wanted.database, &key)).collect();
             store.serve(queues);
             let _deferred = defer_signals();
-            // Where a lock stands in the way, the answer is found later.
+            // If a lock delays this, the answer is found later.
             if let Ok(Some(answer)) = self.finish(ticket) {
                 return Ok(WaitOutcome::Answered(answer));
             }
@@ -261,10 +257,10 @@ impl<S: Deref<Target = Store>> Waiters<S> {
         Ok(WaitOutcome::Waiting(ticket))
     }
 
-    /// The clients whose wait is over, some of them where there are many; to be
-    /// [finished](Self::finish). All, where the store's file is gone. Where a [`descriptor`](Self::descriptor) was
-    /// asked for and there is none, it becomes readable with the next.
-    /// `rung` says that it was readable.
+    /// Returns clients whose wait is over, at most 256 at a time; [`finish`](Self::finish) takes
+    /// their answers. If the store's file is gone, returns the waiting clients themselves. If there
+    /// are none and a [`descriptor`](Self::descriptor) was requested, it becomes readable at the
+    /// next answer. `rung` says whether the descriptor was readable.
     pub fn answered(&mut self, rung: bool) -> Result<Vec<Ticket>, Error> {
         let store = &*self.store;
         let Some(name) = self.seating.name(&store.segment) else {
@@ -279,8 +275,8 @@ impl<S: Deref<Target = Store>> Waiters<S> {
         })
     }
 
-    /// The thread is awake, and will ask for who was [answered](Self::answered)
-    /// before it sleeps: until then the descriptor need not become readable.
+    /// Tells the handle that the thread is awake and will ask for [answered](Self::answered)
+    /// clients before it sleeps. Until then the descriptor need not become readable.
     pub fn awake(&self) {
         self.seating.disarm(&self.store.segment);
     }
@@ -288,7 +284,7 @@ impl<S: Deref<Target = Store>> Waiters<S> {
     /// Takes the answer of a client whose wait is over.
     ///
     /// # Errors
-    /// A lock that cannot be had now; the answer stays where it is.
+    /// A lock cannot be taken now; the answer stays in the record.
     pub fn finish(&mut self, ticket: Ticket) -> Result<Option<Answer>, Error> {
         let mut answer = self.store.end(ticket, Ending::Collect)?;
         if answer.is_none() && self.store.segment.in_place().is_err() {
@@ -300,18 +296,18 @@ impl<S: Deref<Target = Store>> Waiters<S> {
         Ok(answer)
     }
 
-    /// Ends a client's wait. Returns the answer where there was one already.
+    /// Ends a client's wait. Returns the answer if there already was one.
     ///
     /// # Errors
-    /// As those of [`finish`](Self::finish).
+    /// The errors of [`finish`](Self::finish).
     pub fn leave(&mut self, ticket: Ticket) -> Result<Option<Answer>, Error> {
         let answer = self.store.end(ticket, Ending::Leave)?;
         self.waiting.remove(&ticket);
         Ok(answer)
     }
 
-    /// Ends the wait of a client that is gone: what was taken for it goes back.
-    /// In a forked child it does nothing: the client is the parent's.
+    /// Ends the wait of a client that is gone, and returns its items to their key. Does nothing in
+    /// a forked child, because the client belongs to the parent.
     pub fn give_up(&mut self, ticket: Ticket) {
         if self.waiting.remove(&ticket).is_some()
             && self.seating.name(&self.store.segment).is_some()
@@ -320,16 +316,15 @@ impl<S: Deref<Target = Store>> Waiters<S> {
         }
     }
 
-    /// Looks after the keys that are waited for: serves those that a killed
-    /// writer did not, and takes away whoever was killed in front. To be called
-    /// ten times a second. O(keys).
+    /// Tends the keys of the waiting clients: serves queues that a killed writer left unserved, and
+    /// removes dead waiters ahead. Call it ten times a second. O(keys).
     pub fn tend(&mut self) {
         let _deferred = defer_signals();
         self.store.upkeep_while_waiting();
         self.store.settle_waits();
         let mut seen = HashMap::new();
         for (ticket, (database, keys)) in &self.waiting {
-            // What a lock stands in the way of is looked at the next time.
+            // Ignore errors: tickets whose shard is locked are examined on the next pass.
             if ticket.looks() {
                 let _ = self.store.tend_look(*ticket);
             }
@@ -343,9 +338,8 @@ impl<S: Deref<Target = Store>> Waiters<S> {
         }
     }
 
-    /// A descriptor for event loops: it is readable when some client's wait may
-    /// be over, and ten times a second besides, which is when to
-    /// [`tend`](Self::tend).
+    /// Returns a descriptor for event loops. It is readable when a client's wait may be over, and
+    /// also ten times a second, when [`tend`](Self::tend) is due.
     pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>, Error> {
         self.seated()?;
         self.seating.descriptor(&self.store.segment)
@@ -354,7 +348,7 @@ impl<S: Deref<Target = Store>> Waiters<S> {
     pub(super) fn seated(&mut self) -> Result<SeatName, Error> {
         let (seat, is_new) = self.seating.take(&self.store.segment)?;
         if is_new {
-            // The clients are those of the process that forked.
+            // These clients belong to the process that forked.
             self.waiting.clear();
         }
         Ok(seat)
@@ -371,7 +365,7 @@ impl<S: Deref<Target = Store>> Drop for Waiters<S> {
             all_ended &= self.store.give_back(ticket);
         }
         if !all_ended {
-            // Somebody is stopped with the lock, and the seat still has clients.
+            // A stopped process holds the lock, so clients still use the seat.
             return;
         }
         self.seating.leave(&self.store.segment);

@@ -1,5 +1,5 @@
-//! Words of an index, and of the labels it needs, that are not what they were: the check finds each, and whoever comes
-//! upon them gets an error or an answer.
+//! Damaged words of an index and of the labels that it needs. The check finds every damaged word,
+//! and operations that read one return an error or an answer.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -31,7 +31,7 @@ fn filled() -> Pair {
 
 struct Words {
     file: File,
-    /// Where leaves begin, and the blocks of the index.
+    /// Offsets of the leaves, and of the blocks of the index.
     leaves: Vec<u64>,
     blocks: Vec<u64>,
 }
@@ -51,7 +51,7 @@ impl Words {
             .expect("within the file");
     }
 
-    /// Blocks of the usual size whose headers say what they are.
+    /// Returns the offsets of blocks of the usual size whose headers begin with `magic`.
     fn begins(&self, magic: u64) -> Vec<u64> {
         let end = self.file.metadata().expect("a file").len();
         let mut all = Vec::new();
@@ -71,7 +71,7 @@ impl Words {
         all
     }
 
-    /// One of the words of an index, or of its blocks' headers, or a label.
+    /// Returns the offset of a random word of the index, of a block header, or of a label.
     fn some(&self, random: &mut Rng) -> u64 {
         let is_label = random.u32(..4) == 0;
         let all = if is_label { &self.leaves } else { &self.blocks };
@@ -102,7 +102,7 @@ fn is_clean(pair: &Pair) -> bool {
 }
 
 #[test]
-fn a_check_finds_every_word_that_is_another_one() {
+fn check_finds_every_damaged_word() {
     let mut random = Rng::with_seed(fresh::seed());
     let pair = filled();
     let words = words(&pair);
@@ -117,7 +117,7 @@ fn a_check_finds_every_word_that_is_another_one() {
 }
 
 #[test]
-fn whoever_comes_upon_another_word_gets_an_error_or_an_answer() {
+fn operations_on_damaged_words_return_an_error_or_an_answer() {
     let mut random = Rng::with_seed(fresh::seed());
     let mut errors = 0;
     for _ in 0..40 {
@@ -163,7 +163,8 @@ fn whoever_comes_upon_another_word_gets_an_error_or_an_answer() {
             });
             errors += u32::from(read.is_err());
         }
-        // Made anew without a look at the index, unless what it moves is damaged itself.
+        // Compaction rebuilds the index without reading it, so it repairs the index unless the
+        // items themselves are damaged.
         let shards = pair.store.shards_of([&key]);
         let compacted = pair
             .store

@@ -1,4 +1,5 @@
-//! Feeds with an index where it is hardest: many leaves, many equal values, ever more items at one place.
+//! The hard cases of feeds with an index: many leaves, many equal values, and ever more items at
+//! one place.
 
 use fastrand::Rng;
 use undercroft_engine::feeds::{FoundItems, Order, Rows, Schema, Seen, Selection};
@@ -34,13 +35,14 @@ fn check(pair: &Pair) {
     assert!(report.problems.is_empty(), "{:?}", report.problems);
 }
 
-/// Between two leaves there is room for some labels; when it is used up, leaves around get others.
+/// The label range between two leaves is limited; once it is used up, the leaves around it get new
+/// labels.
 #[test]
-fn items_that_always_come_to_one_place_leave_room_for_more() {
+fn repeated_insertions_at_one_place_never_run_out_of_labels() {
     for place in [0, 1, 700, -2, -1] {
         let pair = Pair::new(schema());
         add(&pair, -1, 0..2_000);
-        // A leaf holds some 440 items: each step makes a leaf more, and halves the room for its label.
+        // A leaf holds about 440 items, so each step adds a leaf and halves the room for its label.
         for step in 0..150 {
             let numbers = 10_000 + step * 1000..;
             add(&pair, place, numbers.take(450));
@@ -54,7 +56,7 @@ fn items_that_always_come_to_one_place_leave_room_for_more() {
 }
 
 #[test]
-fn a_value_that_is_there_often_is_found_wherever_it_is() {
+fn frequent_value_is_found_at_every_place() {
     let pair = Pair::new(schema());
     for part in 0..40 {
         add(&pair, -1, (0..500).map(|number| number % 5 * (1000 + part)));
@@ -75,9 +77,10 @@ fn a_value_that_is_there_often_is_found_wherever_it_is() {
     check(&pair);
 }
 
-/// Enough of them for an index of several levels, one by one and by thousands, and then ever fewer.
+/// Adds enough items for an index of several levels, one by one and by thousands, and then removes
+/// them step by step.
 #[test]
-fn an_index_grows_and_shrinks_with_its_feed() {
+fn index_grows_and_shrinks_with_its_feed() {
     let seed = fresh::seed();
     let mut random = Rng::with_seed(seed);
     let pair = Pair::new(schema());
@@ -112,11 +115,12 @@ fn an_index_grows_and_shrinks_with_its_feed() {
     check(&pair);
 }
 
-/// What is done to a feed of a hundred thousand items, of which one in so many has the same value as others.
+/// Returns the work done on a feed of a hundred thousand items with `values` different values.
 fn work_of(values: u64, seed: u64) -> Work {
     let mut random = Rng::with_seed(seed);
     let pair = Pair::new(schema());
-    // A log that upkeep takes back makes the next change run twice; when it does so depends on the machine.
+    // Keep upkeep from shrinking the undo log: the next change would run twice, at a time that
+    // depends on the machine.
     pair.store.leave_upkeep_to_a_timer();
     let before = work::done();
     for part in 0..100 {
@@ -148,7 +152,7 @@ fn work_of(values: u64, seed: u64) -> Work {
 }
 
 #[test]
-fn many_equal_values_are_no_more_work_than_many_different_ones() {
+fn equal_values_take_no_more_work_than_different_ones() {
     let seed = fresh::seed();
     let different = work_of(u64::MAX, seed);
     for values in [1, 2, 300] {

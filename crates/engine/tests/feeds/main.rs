@@ -1,9 +1,10 @@
-//! Feeds against a plain list of items: random operations, schemas of every kind, feeds of every length.
+//! Compares feeds with a plain list of items: random operations on feeds of every length, with all
+//! kinds of schema.
 //!
-//! - `damage`: words of an index that are not what they were.
-//! - `indexed`: feeds with an index where it is hardest.
+//! - `damage`: damaged words of an index.
+//! - `indexed`: the hard cases of feeds with an index.
 //! - `pair`: a feed and a plain list of items, changed and read in the same ways.
-//! - `tallies`: what is counted of all below a node is what is there, whatever changes.
+//! - `tallies`: the counts of each node match its contents after every change.
 
 use std::ops::Bound;
 
@@ -21,7 +22,7 @@ mod tallies;
 use pair::Pair;
 
 #[test]
-fn a_feed_is_what_a_list_of_items_would_be() {
+fn feed_matches_a_list_of_items() {
     let seed = fresh::seed();
     let mut random = Rng::with_seed(seed);
     let schemas: [(u8, &[u8]); 7] = [
@@ -39,9 +40,9 @@ fn a_feed_is_what_a_list_of_items_would_be() {
     }
 }
 
-/// Values are searched for by the index, which follows all that happens to leaves.
+/// Searches for values use the index, which must follow every change of the leaves.
 #[test]
-fn a_feed_with_an_index_is_what_a_list_of_items_would_be() {
+fn feed_with_an_index_matches_a_list_of_items() {
     let seed = fresh::seed();
     let mut random = Rng::with_seed(seed);
     let schemas: [(u8, &[u8], Order); 4] = [
@@ -57,7 +58,7 @@ fn a_feed_with_an_index_is_what_a_list_of_items_would_be() {
 }
 
 #[test]
-fn a_sorted_feed_is_what_a_list_in_order_would_be() {
+fn sorted_feed_matches_an_ordered_list() {
     let seed = fresh::seed();
     let mut random = Rng::with_seed(seed);
     for (index, of) in FeedType::ALL.into_iter().enumerate() {
@@ -90,9 +91,10 @@ fn compare_for_long(schema: Schema, rounds: u32, random: &mut Rng) {
     pair.check();
 }
 
-/// What lies on one side of a place makes room as long as it can, then all of a leaf move, then the leaf is divided.
+/// Repeated insertions at one place first move the items on one side of it, then all items of the
+/// leaf, and finally split the leaf.
 #[test]
-fn items_that_come_to_one_place_lie_in_order() {
+fn items_inserted_at_one_place_stay_in_order() {
     for (widths, place, more) in [(&[4, 3, 1][..], 40, 1), (&[], 250, 1), (&[32; 4], 3, 70)] {
         let schema = Schema::new(12, widths, Order::List).expect("sound");
         let pair = Pair::new(schema);
@@ -120,7 +122,7 @@ fn items_that_come_to_one_place_lie_in_order() {
 }
 
 #[test]
-fn a_range_by_value_is_of_sorted_feeds_only() {
+fn range_by_value_requires_a_sorted_feed() {
     let pair = Pair::new(Schema::new(5, &[], Order::List).expect("sound"));
     let key = pair.store.key(b"feed");
     let range = FeedRange {
@@ -137,9 +139,9 @@ fn a_range_by_value_is_of_sorted_feeds_only() {
     assert!(matches!(read, Err(Error::WrongOrder)));
 }
 
-/// More items at once than one step of an insertion takes.
+/// Inserts more items at once than one step of an insertion takes.
 #[test]
-fn very_many_items_at_once_lie_in_order_wherever_they_are_put() {
+fn large_insertions_stay_in_order_at_any_place() {
     let schema = Schema::new(4, &[4], Order::List).expect("sound");
     for schema in [schema, schema.with_index().expect("a list")] {
         for (there, position) in [
@@ -175,9 +177,10 @@ fn very_many_items_at_once_lie_in_order_wherever_they_are_put() {
     }
 }
 
-/// Ever more items one by one, between those that are there: leaves split where values belong, and stay in order.
+/// Inserts items one by one between existing ones: leaves split in the right place and stay in
+/// order.
 #[test]
-fn a_sorted_feed_grows_between_its_items() {
+fn sorted_feed_grows_between_its_items() {
     let (of, unique) = (FeedType::Uint32, true);
     let schema = Schema::new(4, &[2], Order::Sorted { of, unique }).expect("sound");
     let pair = Pair::new(schema);
@@ -197,7 +200,7 @@ fn a_sorted_feed_grows_between_its_items() {
 }
 
 #[test]
-fn no_payload_makes_a_sorted_feed_that_is_out_of_order() {
+fn no_payload_restores_an_unsorted_feed_as_sorted() {
     for unique in [false, true] {
         let order = Order::Sorted {
             of: FeedType::Float32,
@@ -222,7 +225,7 @@ fn no_payload_makes_a_sorted_feed_that_is_out_of_order() {
 }
 
 #[test]
-fn a_transaction_that_is_undone_leaves_a_feed_as_it_was() {
+fn rolled_back_transaction_leaves_the_feed_unchanged() {
     let seed = fresh::seed();
     let mut random = Rng::with_seed(seed);
     let mut pair = Pair::new(Schema::new(12, &[4, 3, 1], Order::List).expect("sound"));
@@ -248,7 +251,7 @@ fn a_transaction_that_is_undone_leaves_a_feed_as_it_was() {
 }
 
 #[test]
-fn no_payload_makes_a_feed_that_is_not_sound() {
+fn no_payload_restores_an_unsound_feed() {
     let seed = fresh::seed();
     let mut random = Rng::with_seed(seed);
     let (of, unique) = (FeedType::Text, false);
@@ -305,7 +308,7 @@ fn restore_damaged(mut pair: Pair, random: &mut Rng) {
 }
 
 #[test]
-fn a_million_items_take_little_more_than_their_bits() {
+fn million_items_take_little_more_than_their_data() {
     let pair = Pair::new(Schema::new(12, &[4, 3, 1], Order::List).expect("sound"));
     let before = pair.store.used_memory();
     for part in 0..400_u32 {

@@ -13,7 +13,7 @@ use undercroft_testkit::fresh;
 
 pub(crate) type Item = (Vec<u8>, Vec<u32>, bool);
 
-/// A feed, and what it must be.
+/// A feed, with the model that it must match.
 pub(crate) struct Pair {
     pub(crate) store: Store,
     pub(crate) schema: Schema,
@@ -72,7 +72,7 @@ impl Pair {
         read.expect("read")
     }
 
-    /// An item whose value and attributes are likely to be there more than once.
+    /// Returns a random item, whose value and attributes are likely to occur more than once.
     pub(crate) fn item(&self, random: &mut Rng) -> Item {
         let number = random.u32(..2000);
         let value = value(&self.schema, number);
@@ -95,7 +95,7 @@ impl Pair {
         }
     }
 
-    /// A filter, and what it means.
+    /// Returns a random filter, as an object for the feed and as tests for the model.
     pub(crate) fn filter(&self, random: &mut Rng) -> (Filter, Vec<(usize, Test)>) {
         let (mut filter, mut tests) = (Filter::default(), Vec::new());
         for index in 0..self.schema.widths().len() {
@@ -147,7 +147,7 @@ impl Pair {
         assert_eq!(added, Some(self.model.len() as u64));
     }
 
-    /// Behind all that is not greater, one after the other.
+    /// Adds items to the model one by one, each after the last item that is not greater.
     fn add_sorted(&mut self, of: FeedType, unique: bool, items: Vec<Item>) {
         for item in items {
             let key = key(of, &item.0);
@@ -175,7 +175,7 @@ impl Pair {
     pub(crate) fn remove_where(&mut self, random: &mut Rng) {
         let (filter, tests) = self.filter(random);
         let seen = SEEN[random.usize(..3)];
-        // Most of the time something is left.
+        // Keep some items most of the time.
         if tests.is_empty() && random.u32(..10) > 0 {
             return;
         }
@@ -269,7 +269,7 @@ impl Pair {
         assert_eq!(set, changed);
     }
 
-    /// Takes the feed elsewhere and back.
+    /// Makes a change to the whole feed, such as moving it to another key and back.
     pub(crate) fn whole(&self, random: &mut Rng) {
         match random.u32(..3) {
             0 => {
@@ -336,7 +336,8 @@ impl Pair {
         assert_eq!(found.map(|at| at as usize), position);
     }
 
-    /// How many items a query sees. Where it missed tallies it makes them, and returns whether there were any.
+    /// Returns the number of items that a query sees. Creates tallies that the query missed, and
+    /// returns whether it missed any.
     pub(crate) fn count(&self, selection: &Selection<'_>) -> (u64, bool) {
         let key = self.store.key(b"feed");
         let (shards, mut untallied) = (self.store.shards_of([&key]), Untallied::default());
@@ -350,7 +351,7 @@ impl Pair {
         (counted.expect("read"), !untallied.is_empty())
     }
 
-    /// A range by position.
+    /// Compares the items in a range by position.
     pub(crate) fn compare_range(&self, random: &mut Rng) {
         let (filter, tests) = self.filter(random);
         let seen = SEEN[random.usize(..3)];
@@ -370,7 +371,7 @@ impl Pair {
         assert_eq!(found, expected, "{range:?} {seen:?} {tests:?}");
     }
 
-    /// A range by value.
+    /// Compares the items in a range by value.
     fn compare_between(&self, random: &mut Rng) {
         let of = self.schema.order().sorted_by().expect("a sorted feed");
         let (filter, tests) = self.filter(random);
@@ -443,7 +444,7 @@ impl Pair {
     }
 }
 
-/// Items as commands tell them.
+/// Returns items in the form of a command's reply.
 fn texts(items: &FoundItems, attributes: bool) -> Vec<Vec<u8>> {
     let mut texts = Ranges::new();
     items.append_to(attributes, &mut texts);
@@ -460,7 +461,7 @@ fn some_range(random: &mut Rng, length: usize) -> FeedRange {
     }
 }
 
-/// What a range gives of the items that a query sees.
+/// Returns the expected items of a range, from all items that a query sees.
 fn expected(all: &[&Item], range: FeedRange) -> Vec<Vec<u8>> {
     let skip = if range.from < 0 {
         (all.len() as i64 + range.from).max(0)
@@ -483,7 +484,7 @@ fn expected(all: &[&Item], range: FeedRange) -> Vec<Vec<u8>> {
     expected
 }
 
-/// One of two thousand values.
+/// Returns the value with this number, out of two thousand.
 fn value(schema: &Schema, number: u32) -> Vec<u8> {
     let (number, size) = (i64::from(number), schema.value_size());
     match schema.order().sorted_by() {
@@ -505,7 +506,7 @@ fn value(schema: &Schema, number: u32) -> Vec<u8> {
     }
 }
 
-/// What orders a value, by the plainest means.
+/// The sort key of a value, computed in the simplest way.
 #[derive(Debug, PartialEq, PartialOrd)]
 enum Rank {
     Integer(i128),

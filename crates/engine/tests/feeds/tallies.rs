@@ -1,4 +1,4 @@
-//! Tallies: queries that are answered by them, and changes that let go of them.
+//! Tallies: queries that use them, and changes that discard them.
 
 use fastrand::Rng;
 use undercroft_engine::feeds::{Filter, Order, Rows, Schema, Seen, Selection, Test};
@@ -6,7 +6,7 @@ use undercroft_testkit::fresh;
 
 use super::pair::Pair;
 
-/// A feed of so many items that a node of nodes has a tally, too.
+/// Creates a feed so large that nodes above the lowest level also have a tally.
 fn large(schema: Schema, items: usize, random: &mut Rng) -> Pair {
     let mut pair = Pair::new(schema);
     pair.model = (0..items).map(|_| pair.item(random)).collect();
@@ -26,7 +26,7 @@ fn selection(schema: &Schema, attribute: usize, test: Test) -> Selection<'static
 }
 
 #[test]
-fn a_large_feed_is_counted_right_whatever_changes() {
+fn counts_of_a_large_feed_stay_correct_after_any_change() {
     let seed = fresh::seed();
     let mut random = Rng::with_seed(seed);
     let schema = Schema::new(40, &[4, 3, 1, 9], Order::List).expect("sound");
@@ -49,7 +49,7 @@ fn a_large_feed_is_counted_right_whatever_changes() {
 }
 
 #[test]
-fn a_query_misses_a_tally_once() {
+fn query_misses_its_tallies_only_once() {
     let mut random = Rng::with_seed(fresh::seed());
     let schema = Schema::new(40, &[4, 3, 1], Order::List).expect("sound");
     let mut pair = large(schema, 20_000, &mut random);
@@ -60,10 +60,10 @@ fn a_query_misses_a_tally_once() {
     };
     assert_eq!(pair.count(&ours), (expected(&pair), true));
     assert_eq!(pair.count(&ours), (expected(&pair), false));
-    // Another query of one attribute is answered by the same tallies.
+    // The same tallies answer another query of a single attribute.
     let (_, missed) = pair.count(&selection(&schema, 1, Test::NoneOf(vec![2])));
     assert!(!missed);
-    // One that depends on two attributes of the same item is not.
+    // Tallies cannot answer a query that depends on two attributes of the same item.
     let mut both = Filter::default();
     both.add(&schema, 0, Test::Less(5));
     both.add(&schema, 1, Test::OneOf(vec![1]));
@@ -74,7 +74,7 @@ fn a_query_misses_a_tally_once() {
     for change in [Pair::add, Pair::mark, Pair::shift, Pair::pop, Pair::remove] {
         for _ in 0..5 {
             change(&mut pair, &mut random);
-            // Where few tallies are missed, one query of eight makes them.
+            // If only a few tallies are missing, one query out of eight creates them.
             for _ in 0..8 {
                 assert_eq!(pair.count(&ours).0, expected(&pair));
             }

@@ -1,5 +1,5 @@
-//! What comes behind a commit: not interrupted by signals, and done later where
-//! a lock stands in the way.
+//! Work that follows a commit: signals do not interrupt it, and it is done later if a lock delays
+//! it.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,8 +21,7 @@ const LEFT: Take = Take::Items {
     count: 1,
 };
 
-/// A runtime with a signal to handle, whose first sleep lets the holder of the
-/// lock go on.
+/// A runtime with a pending signal. Its first sleep makes the holder of the lock continue.
 struct Signalled {
     release: Mutex<Option<Sender<()>>>,
     asked: Arc<AtomicUsize>,
@@ -39,8 +38,8 @@ impl WaitHook for Signalled {
     }
 }
 
-/// A store whose threads get a signal when they first sleep, and how often they
-/// looked for one. Its first sleep drops `release`.
+/// Opens a store whose threads have a pending signal, and returns how often they checked for one.
+/// The first sleep drops `release`.
 fn signalled(path: &Path, release: Sender<()>) -> (Store, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let mut store = Store::open(path, true).expect("a whole store");
@@ -51,7 +50,7 @@ fn signalled(path: &Path, release: Sender<()>) -> (Store, Arc<AtomicUsize>) {
     (store, asked)
 }
 
-/// Lets another user of the store hold a lock until the other end is dropped.
+/// Makes another handle hold a lock until the returned sender is dropped.
 fn hold(
     path: &Path,
     hold: impl FnOnce(&Path, &mut dyn FnMut()) + Send + 'static,
@@ -62,7 +61,7 @@ fn hold(
     let holder = thread::spawn(move || {
         hold(&path, &mut || {
             holding.send(()).expect("somebody to tell");
-            // It never gets anything: its other end is dropped.
+            // Nothing is ever sent: `recv` fails once the sender is dropped.
             assert!(released.recv().is_err());
         });
     });
@@ -70,7 +69,7 @@ fn hold(
     (release, holder)
 }
 
-/// Holds the shard of a key.
+/// Holds the lock of a key's shard.
 fn hold_shard(path: &Path, key: &'static [u8]) -> (Sender<()>, JoinHandle<()>) {
     hold(path, move |path, wait| {
         let store = Store::open(path, true).expect("a whole store");
@@ -79,7 +78,7 @@ fn hold_shard(path: &Path, key: &'static [u8]) -> (Sender<()>, JoinHandle<()>) {
     })
 }
 
-/// Holds the ring of messages.
+/// Holds the lock of the message ring.
 fn hold_ring(path: &Path) -> (Sender<()>, JoinHandle<()>) {
     hold(path, |path, wait| {
         let segment = Segment::open(path, true).expect("a whole store");
@@ -87,7 +86,7 @@ fn hold_ring(path: &Path) -> (Sender<()>, JoinHandle<()>) {
     })
 }
 
-/// What a subscriber finds: channels and payloads.
+/// Returns the messages that a subscriber received, as channels and payloads.
 fn received(subscriber: &mut Subscriber<&Store>) -> Vec<(String, String)> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut all = Vec::new();
@@ -101,11 +100,11 @@ fn received(subscriber: &mut Subscriber<&Store>) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_push_that_is_committed_is_not_interrupted() {
+fn committed_push_is_not_interrupted() {
     let place = fresh::place(8);
     let plain = place.open();
     let mut waiters = Waiters::new(&plain);
-    // The destination is in another shard than the source.
+    // A destination in another shard than the source.
     let to: &'static [u8] = (b"0123456789".chunks(1))
         .find(|to| plain.key(to).shard() != plain.key(b"from").shard())
         .expect("a key in another shard");
@@ -131,7 +130,7 @@ fn a_push_that_is_committed_is_not_interrupted() {
 }
 
 #[test]
-fn a_change_that_is_told_of_is_not_interrupted() {
+fn change_with_a_notification_is_not_interrupted() {
     let place = fresh::place(8);
     let plain = place.open();
     plain
@@ -154,7 +153,7 @@ fn a_change_that_is_told_of_is_not_interrupted() {
 }
 
 #[test]
-fn a_write_that_has_not_begun_is_interrupted() {
+fn write_that_has_not_begun_is_interrupted() {
     let place = fresh::place(8);
     let (release, holder) = hold_shard(&place.path, b"k");
     let (store, asked) = signalled(&place.path, release);
@@ -177,7 +176,7 @@ fn a_write_that_has_not_begun_is_interrupted() {
 }
 
 #[test]
-fn messages_that_a_lock_held_up_come_later_and_in_order() {
+fn messages_delayed_by_a_lock_are_sent_later_in_order() {
     let place = fresh::place(8);
     let (store, plain) = [(); 2].map(|()| place.open()).into();
     store.set_patience(Duration::from_millis(1));
@@ -208,7 +207,7 @@ fn messages_that_a_lock_held_up_come_later_and_in_order() {
 }
 
 #[test]
-fn messages_of_a_transaction_come_in_the_order_of_its_commands() {
+fn messages_of_a_transaction_keep_the_order_of_its_commands() {
     let place = fresh::place(8);
     let store = place.open();
     store
@@ -232,7 +231,7 @@ fn messages_of_a_transaction_come_in_the_order_of_its_commands() {
 }
 
 #[test]
-fn a_wait_that_could_not_be_ended_is_ended_before_the_next_change() {
+fn delayed_end_of_a_wait_happens_before_the_next_change() {
     let place = fresh::place(8);
     let (store, plain) = [(); 2].map(|()| place.open()).into();
     store.set_patience(Duration::from_millis(1));
@@ -263,7 +262,7 @@ fn a_wait_that_could_not_be_ended_is_ended_before_the_next_change() {
 }
 
 #[test]
-fn a_subscriber_that_could_not_be_ended_is_ended_before_the_next_change() {
+fn delayed_end_of_a_subscriber_happens_before_the_next_change() {
     let place = fresh::place(8);
     let (store, plain) = [(); 2].map(|()| place.open()).into();
     store.set_patience(Duration::from_millis(1));
@@ -281,7 +280,7 @@ fn a_subscriber_that_could_not_be_ended_is_ended_before_the_next_change() {
     for (topic, name) in [(Topic::Channel, b"c"), (Topic::Shard, b"d")] {
         assert_eq!(plain.receivers(topic, name).expect("a look"), 0);
     }
-    // Its seat is free again, and nothing is left at it.
+    // The seat is free again and has no subscriptions left.
     for _ in 0..1000 {
         let mut other = Subscriber::new(&store);
         other.subscribe(Topic::Channel, &[b"e"]).expect("room");
@@ -289,13 +288,13 @@ fn a_subscriber_that_could_not_be_ended_is_ended_before_the_next_change() {
 }
 
 #[test]
-fn a_subscriber_that_lost_its_seat_subscribes_again_as_soon_as_it_can() {
+fn subscriber_without_its_seat_subscribes_again_as_soon_as_possible() {
     let place = fresh::place(8);
     let (store, plain) = [(); 2].map(|()| place.open()).into();
     let mut subscriber = Subscriber::new(&store);
     let names: [&[u8]; 2] = [b"c", b"d"];
     subscriber.subscribe(Topic::Shard, &names).expect("room");
-    // As in a forked child, its seat is another's.
+    // As in a forked child, the seat belongs to another process now.
     store.abandon();
     store.set_patience(Duration::from_millis(1));
     let (release, holder) = hold_shard(&place.path, b"c");

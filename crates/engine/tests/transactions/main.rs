@@ -1,4 +1,4 @@
-//! Transactions, and what follows their commits.
+//! Tests of transactions, and of the work that follows their commits.
 
 mod after_commits;
 mod outbox;

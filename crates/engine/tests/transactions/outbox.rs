@@ -1,4 +1,4 @@
-//! What is done and told behind a commit: nothing of what was undone, and nothing twice.
+//! Work and messages that follow a commit: none from rolled-back changes, and none twice.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -11,7 +11,8 @@ use undercroft_engine::waiting::{Take, Waiters, Wanted};
 use undercroft_engine::{Error, Expiry, Ranges, Store};
 use undercroft_testkit::fresh;
 
-/// What a subscriber finds: `channel payload` each, the constant parts of events left out.
+/// Returns the messages that a subscriber received, as `channel payload`, without the constant
+/// parts of event channels.
 fn heard(subscriber: &mut Subscriber<&Store>) -> Vec<String> {
     let mut heard = Vec::new();
     while let Some(event) = subscriber.try_next().expect("a sound ring") {
@@ -28,7 +29,8 @@ fn heard(subscriber: &mut Subscriber<&Store>) -> Vec<String> {
     heard
 }
 
-/// A store that tells of events of these classes, and who listens to it and to the channel `c`.
+/// Runs a test with a store that publishes events of these classes, and a subscriber to the events
+/// and to the channel `c`.
 fn listening(classes: &str, test: impl FnOnce(&Store, &mut Subscriber<&Store>)) {
     let place = fresh::place(4);
     let (store, other) = (place.open(), place.open());
@@ -49,7 +51,7 @@ fn listening(classes: &str, test: impl FnOnce(&Store, &mut Subscriber<&Store>)) 
 }
 
 #[test]
-fn a_savepoint_takes_back_all_that_was_to_be_done_behind_the_commit() {
+fn rollback_to_a_savepoint_discards_work_planned_for_after_the_commit() {
     listening("E$gl", |store, subscriber| {
         let wanted = Wanted {
             database: 0,
@@ -90,7 +92,7 @@ fn a_savepoint_takes_back_all_that_was_to_be_done_behind_the_commit() {
 }
 
 #[test]
-fn a_run_that_starts_again_takes_its_outbox_with_it() {
+fn restarted_transaction_discards_its_outbox() {
     listening("E$", |store, subscriber| {
         let first = store.key(b"first");
         let strange = (0..100_u8)
@@ -100,7 +102,7 @@ fn a_run_that_starts_again_takes_its_outbox_with_it() {
         store
             .change_eviction(EvictionChange::Policy(EvictionPolicy::AllKeysLfu))
             .expect("writable");
-        // Each use counts.
+        // With this factor, every use increments the counter.
         store
             .change_eviction(EvictionChange::LfuLogFactor(0))
             .expect("writable");
@@ -124,7 +126,7 @@ fn a_run_that_starts_again_takes_its_outbox_with_it() {
 }
 
 #[test]
-fn a_change_that_failed_and_was_not_undone_spoils_the_transaction() {
+fn failed_change_that_is_not_rolled_back_spoils_the_transaction() {
     listening("E$", |store, subscriber| {
         let half = |running: &undercroft_engine::Running<'_, '_>| {
             let access = running.access();
@@ -140,7 +142,8 @@ fn a_change_that_failed_and_was_not_undone_spoils_the_transaction() {
         });
         assert!(matches!(overlooked, Err(Error::Spoiled)), "{overlooked:?}");
         assert_eq!(store.count_keys(0).expect("no lock is held"), 0);
-        // A savepoint behind the failure does not mend it, one before it does.
+        // Rolling back to a savepoint taken after the failure does not help; one taken before it
+        // does.
         for (mended, keys) in [(false, 0), (true, 1)] {
             let done = store.transact(store.all_shards(), |running| {
                 let before = running.savepoint();
@@ -157,7 +160,7 @@ fn a_change_that_failed_and_was_not_undone_spoils_the_transaction() {
 }
 
 #[test]
-fn an_expired_key_goes_even_where_the_change_that_met_it_fails() {
+fn expired_key_is_removed_even_if_the_change_that_met_it_fails() {
     listening("Ex$", |store, subscriber| {
         store.set_time(1000);
         let options = SetOptions {
@@ -200,7 +203,7 @@ fn an_expired_key_goes_even_where_the_change_that_met_it_fails() {
 }
 
 #[test]
-fn silence_ends_with_whoever_wished_for_it_first() {
+fn nested_calls_stay_silent_until_the_outermost_ends() {
     listening("El$", |store, subscriber| {
         let (from, to, text) = (store.key(b"from"), store.key(b"to"), store.key(b"text"));
         store

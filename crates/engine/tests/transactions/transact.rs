@@ -1,4 +1,4 @@
-//! Many commands as one transaction.
+//! Transactions of many commands.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,7 +16,7 @@ fn get(store: &Store, key: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn what_one_command_does_the_next_one_sees() {
+fn command_sees_the_changes_of_earlier_commands() {
     let (_directory, store) = fresh::store(4);
     store.set(0, b"counter", b"5").expect("room");
     let keys = [store.key(b"counter"), store.key(b"other")];
@@ -34,7 +34,7 @@ fn what_one_command_does_the_next_one_sees() {
 }
 
 #[test]
-fn an_error_undoes_what_all_commands_did() {
+fn error_rolls_back_all_commands() {
     let (_directory, store) = fresh::store(4);
     store.set(0, b"text", b"not a number").expect("room");
     let failed = store.transact(store.all_shards(), |running| {
@@ -50,7 +50,7 @@ fn an_error_undoes_what_all_commands_did() {
 }
 
 #[test]
-fn a_command_that_fails_undoes_only_what_it_changed() {
+fn failed_command_rolls_back_only_its_own_changes() {
     let (_directory, store) = fresh::store(4);
     let kept = store.transact(store.all_shards(), |running| {
         let access = running.access();
@@ -69,7 +69,7 @@ fn a_command_that_fails_undoes_only_what_it_changed() {
 }
 
 #[test]
-fn a_shard_that_was_not_foreseen_makes_it_run_again() {
+fn unforeseen_shard_makes_the_transaction_run_again() {
     let (_directory, store) = fresh::store(4);
     let runs = AtomicU32::new(0);
     let first = store.key(b"first");
@@ -81,7 +81,7 @@ fn a_shard_that_was_not_foreseen_makes_it_run_again() {
         runs.fetch_add(1, Ordering::Relaxed);
         let access = running.access();
         access.set(0, b"first", b"1")?;
-        // The error may well be overlooked by a command.
+        // A command may ignore this error; the transaction still runs again.
         let _ = access.set(0, &strange, b"2");
         Ok::<_, Error>(access.count_keys(0).unwrap_or(0))
     });
@@ -91,7 +91,7 @@ fn a_shard_that_was_not_foreseen_makes_it_run_again() {
 }
 
 #[test]
-fn it_runs_again_with_more_memory() {
+fn transaction_runs_again_with_more_memory() {
     let (_directory, store) = fresh::store(4);
     let value = vec![b'x'; 100_000];
     let runs = AtomicU32::new(0);
@@ -113,7 +113,7 @@ fn it_runs_again_with_more_memory() {
 }
 
 #[test]
-fn walks_and_flushes_work_within() {
+fn scans_and_flushes_work_within_a_transaction() {
     let (_directory, store) = fresh::store(4);
     for number in 0..100_u8 {
         store.set(0, &[number], b"value").expect("room");
@@ -136,7 +136,7 @@ fn walks_and_flushes_work_within() {
     assert_eq!(store.count_keys(3).expect("no lock is held"), 0);
 }
 
-/// One command of the random transactions, on the store and on its twin.
+/// Runs one command of a random transaction on the store and on its twin.
 fn random_command(random: &mut fastrand::Rng, access: &Access<'_>, twin: &mut Twin) -> bool {
     let names: Vec<Vec<u8>> = (0..12_u8).map(|number| vec![b'k', number]).collect();
     let (name, other) = (&names[random.usize(..12)], &names[random.usize(..12)]);
@@ -191,7 +191,7 @@ fn random_command(random: &mut fastrand::Rng, access: &Access<'_>, twin: &mut Tw
 type Twin = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
 
 #[test]
-fn random_commands_are_undone_to_any_savepoint() {
+fn random_commands_roll_back_to_any_savepoint() {
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let (_directory, store) = fresh::store(4);
@@ -274,7 +274,7 @@ fn time_stands_still_within_a_transaction() {
     };
     let times = store.transact(store.all_shards(), |running| {
         let (first, start) = (running.access().now(), system());
-        // As long as the clock needs to go on.
+        // Wait until the system clock advances.
         while system() <= start + 1 {
             std::hint::spin_loop();
         }

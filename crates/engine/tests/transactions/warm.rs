@@ -6,13 +6,13 @@ use undercroft_engine::{Error, Expiry, PackedLimits};
 use undercroft_testkit::fresh;
 
 #[test]
-fn warming_leaves_everything_as_it_is() {
+fn warming_keys_changes_nothing() {
     let (_directory, store) = fresh::store(4);
     let keys: Vec<Vec<u8>> = (0..3_000)
         .map(|n| format!("key {n}").into_bytes())
         .collect();
     let all: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-    // In an empty store, too, and in the middle of the growth of its tables.
+    // Also in an empty store, and while its tables grow.
     for (number, key) in all.iter().enumerate() {
         if number % 97 == 0 {
             store.warm(0, &all[..(number + 50).min(all.len())]);
@@ -33,7 +33,7 @@ fn warming_leaves_everything_as_it_is() {
 }
 
 #[test]
-fn warming_elements_leaves_everything_as_it_is() {
+fn warming_elements_changes_nothing() {
     let (_directory, store) = fresh::store(2);
     let limits = PackedLimits {
         entries: 8,
@@ -44,7 +44,7 @@ fn warming_elements_leaves_everything_as_it_is() {
         .map(|n| format!("element {n}").into_bytes())
         .collect();
     store.set(0, b"text", b"a text").expect("room");
-    // While each is small, and in the middle of the growth of its tables.
+    // While the collections are small, and while their tables grow.
     for (number, text) in texts.iter().enumerate() {
         let written = store.write(store.all_shards(), |writer| {
             writer.hash_set(0, &store.key(b"hash"), &[text, b"value"], &limits)?;
@@ -82,7 +82,7 @@ fn warming_elements_leaves_everything_as_it_is() {
 }
 
 #[test]
-fn it_waits_for_nobody() {
+fn warming_never_waits_for_a_lock() {
     let place = fresh::place(1);
     let (store, other) = (place.open(), place.open());
     store.set(0, b"k", b"v").expect("room");

@@ -1,4 +1,4 @@
-//! Watched keys, and what changes them.
+//! Tests of watched keys, and of the changes that they detect.
 
 use undercroft_engine::changes::Watch;
 use undercroft_engine::strings::{Condition, SetOptions};
@@ -27,7 +27,7 @@ fn set_until(store: &Store, key: &[u8], time: u64) {
 }
 
 #[test]
-fn changes_by_another_handle_are_seen_and_reads_are_none() {
+fn changes_of_other_handles_are_detected_and_reads_are_ignored() {
     let (directory, store) = fresh::store(2);
     store.set(0, b"k", b"1").expect("room");
     let other = Store::open(&directory.path().join("store"), true).expect("the store");
@@ -41,12 +41,13 @@ fn changes_by_another_handle_are_seen_and_reads_are_none() {
 }
 
 #[test]
-fn what_is_undone_does_not_count_and_what_is_committed_does() {
+fn only_committed_changes_count() {
     let (_directory, store) = fresh::store(2);
     let watched = watch(&store, b"k");
     let failed = store.transact(store.all_shards(), |running| {
         running.access().set(0, b"k", b"1")?;
-        // Its own changes count with the commit: it may have to run again.
+        // The transaction's own changes count only once it commits, because it may have to run
+        // again.
         assert!(running.is_unchanged(&watched)?);
         Err::<(), _>(Error::TooLong)
     });
@@ -65,7 +66,7 @@ fn what_is_undone_does_not_count_and_what_is_committed_does() {
 }
 
 #[test]
-fn a_deadline_that_passes_is_a_change_and_a_removal_behind_it_is_none() {
+fn expiry_counts_as_a_change_but_the_later_removal_does_not() {
     let (_directory, store) = fresh::store(2);
     store.set_time(1000);
     set_until(&store, b"lives", 2000);
@@ -85,7 +86,7 @@ fn a_deadline_that_passes_is_a_change_and_a_removal_behind_it_is_none() {
 }
 
 #[test]
-fn whole_databases_change_what_is_there_only() {
+fn flush_and_swap_change_only_existing_keys() {
     let (_directory, store) = fresh::store(2);
     store.set(0, b"there", b"1").expect("room");
     store.set(2, b"elsewhere", b"1").expect("room");

@@ -1,4 +1,4 @@
-//! Bits of strings against a naive model: a vector of bytes.
+//! Compares bit operations on strings with a naive model: a vector of bytes.
 
 use undercroft_engine::strings::{BitOperation, STRING_MAX};
 use undercroft_engine::{Error, Expiry};
@@ -42,7 +42,7 @@ fn random_bytes(random: &mut fastrand::Rng) -> Vec<u8> {
 }
 
 #[test]
-fn fields_agree_with_a_vector_of_bytes() {
+fn bit_fields_match_a_vector_of_bytes() {
     let mut random = fastrand::Rng::with_seed(fresh::seed());
     let (_directory, store) = fresh::store(2);
     let key = store.key(b"bits");
@@ -94,7 +94,7 @@ fn fields_agree_with_a_vector_of_bytes() {
 }
 
 #[test]
-fn counting_and_searching_agree_with_a_vector_of_bytes() {
+fn bit_counts_and_searches_match_a_vector_of_bytes() {
     let mut random = fastrand::Rng::with_seed(fresh::seed());
     let (_directory, store) = fresh::store(2);
     let key = store.key(b"bits");
@@ -131,7 +131,7 @@ fn counting_and_searching_agree_with_a_vector_of_bytes() {
 }
 
 #[test]
-fn combinations_agree_with_vectors_of_bytes() {
+fn bit_combinations_match_vectors_of_bytes() {
     let mut random = fastrand::Rng::with_seed(fresh::seed());
     let (_directory, store) = fresh::store(2);
     for _ in 0..300 {
@@ -156,7 +156,7 @@ fn combinations_agree_with_vectors_of_bytes() {
             _ => BitOperation::Not,
         };
         let sources: Vec<_> = names.iter().map(|name| store.key(name)).collect();
-        // The result may replace one of the sources.
+        // The destination may be one of the sources.
         let target_name = [random.u8(0..6)];
         let target = store.key(&target_name);
         let shards = store.shards_of(sources.iter().chain([&target]));
@@ -195,7 +195,7 @@ fn combinations_agree_with_vectors_of_bytes() {
 }
 
 #[test]
-fn a_string_never_exceeds_its_limit() {
+fn string_never_exceeds_its_maximum_length() {
     let (_directory, store) = fresh::store(2);
     let key = store.key(b"bits");
     let grow = |length| {

@@ -1,11 +1,12 @@
-//! What every type of value has to answer, asked of all of them in every size: a type that is added is tested here
-//! without a line.
+//! Tests that every type of value must pass, in every size. A newly added type is covered without
+//! any change here.
 
 use undercroft_engine::{Encoding, Error, Key, Limits, Ranges, Store, ValueType, rdb};
 use undercroft_testkit::examples::{Items, example, indexed_feed, sorted};
 use undercroft_testkit::fresh;
 
-/// Elements and what they are: in the entry, in a block, as an object in slabs, in an arena, with blocks of their own.
+/// Numbers and kinds of elements, chosen so that values lie in the entry, in a block, in slabs as
+/// an object, in an arena, and in separate blocks.
 const SIZES: [(u32, Items); 10] = [
     (1, Items::Texts(8)),
     (3, Items::Integers),
@@ -33,7 +34,7 @@ fn put(store: &Store, key: &Key<'_>, value_type: ValueType, items: &Ranges) {
     put.expect("room");
 }
 
-/// Type, encoding and value of a key.
+/// Returns the type, encoding and contents of a key.
 fn value(store: &Store, database: usize, key: &Key<'_>) -> Option<(ValueType, Encoding, Ranges)> {
     let found = store.read(store.shards_of([key]), |reader| {
         let Some(entry) = reader.find(database, key)? else {
@@ -65,7 +66,7 @@ fn check(store: &Store) {
 }
 
 #[test]
-fn a_value_is_found_as_it_was_put_and_measured() {
+fn stored_value_is_read_back_and_measured() {
     let (_directory, store) = fresh::store(2);
     let key = store.key(b"k");
     for (value_type, items) in cases() {
@@ -77,7 +78,7 @@ fn a_value_is_found_as_it_was_put_and_measured() {
         });
         let least = items.iter().map(<[u8]>::len).sum::<usize>() as u64 / 4;
         let bytes = bytes.expect("measured");
-        // Rounded up, and with a share of the table.
+        // The measured size is rounded up and includes a share of the table.
         let used = store.used_memory();
         let count = items.len();
         assert!(
@@ -89,7 +90,7 @@ fn a_value_is_found_as_it_was_put_and_measured() {
 }
 
 #[test]
-fn a_value_is_copied_renamed_and_moved() {
+fn value_can_be_copied_renamed_and_moved() {
     let (_directory, store) = fresh::store(2);
     let names: Vec<String> = (0..20).map(|number| format!("k{number}")).collect();
     let of = |shard| {
@@ -100,7 +101,7 @@ fn a_value_is_copied_renamed_and_moved() {
     let both = || store.shards_of([&here, &there]);
     for (value_type, items) in cases() {
         put(&store, &here, value_type, &items);
-        // Over a value of any type.
+        // The destination first holds a value of another type.
         let other = ValueType::ALL[items.len() % ValueType::ALL.len()];
         put(&store, &there, other, &example(other, 700, Items::Texts(9)));
         let copied = store.write(both(), |writer| {
@@ -111,7 +112,7 @@ fn a_value_is_copied_renamed_and_moved() {
         expect(&store, 0, &here, value_type, &items);
         expect(&store, 0, &there, value_type, &items);
         check(&store);
-        // A copy is its own: what becomes of the other does not reach it.
+        // A copy is independent: replacing the original does not affect it.
         put(
             &store,
             &here,
@@ -132,7 +133,7 @@ fn a_value_is_copied_renamed_and_moved() {
 }
 
 #[test]
-fn a_value_leaves_nothing_behind() {
+fn deleted_value_leaves_no_memory_in_use() {
     let (_directory, store) = fresh::store(1);
     let (key, stays) = (store.key(b"k"), store.key(b"stays"));
     put(
@@ -153,7 +154,7 @@ fn a_value_leaves_nothing_behind() {
             check(&store);
             settle()
         };
-        // The first round may leave room that the next one uses.
+        // The first cycle may leave free room that the next cycles reuse.
         let first = cycle();
         for _ in 0..3 {
             assert_eq!(cycle(), first, "{value_type:?} of {} items", items.len());
@@ -162,7 +163,7 @@ fn a_value_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_value_comes_back_from_its_dump() {
+fn value_is_restored_from_its_dump() {
     let (_directory, store) = fresh::store(1);
     let key = store.key(b"k");
     for (value_type, items) in cases() {
@@ -184,7 +185,7 @@ fn a_value_comes_back_from_its_dump() {
 }
 
 #[test]
-fn a_value_put_in_pieces_is_the_same() {
+fn value_stored_in_pieces_equals_the_whole() {
     let (_directory, store) = fresh::store(1);
     let key = store.key(b"k");
     for (value_type, items) in cases() {

@@ -1,4 +1,4 @@
-//! Hashes against a naive model, on both sides of every threshold.
+//! Compares hashes with a naive model, below and above every threshold.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,8 @@ const LIMITS: PackedLimits = PackedLimits {
     value: 64,
 };
 
-/// A field: some are long, one is longer than an element's head can say.
+/// Returns a random field name: some are long, and one exceeds the length that an element's header
+/// can store.
 fn field(random: &mut fastrand::Rng, fields: u64) -> Vec<u8> {
     let number = random.u64(0..fields);
     match number % 50 {
@@ -172,7 +173,7 @@ fn step(
 }
 
 #[test]
-fn random_operations_agree_with_a_map() {
+fn random_operations_match_a_map() {
     let mut random = fastrand::Rng::with_seed(fresh::seed());
     let keys: Vec<Vec<u8>> = (0..8)
         .map(|index| format!("hash:{index}").into_bytes())
@@ -195,7 +196,7 @@ fn random_operations_agree_with_a_map() {
 }
 
 #[test]
-fn a_walk_meets_what_stays_while_the_table_grows_and_shrinks() {
+fn scan_returns_permanent_fields_while_the_table_grows_and_shrinks() {
     let mut random = fastrand::Rng::with_seed(fresh::seed());
     let (_directory, store) = fresh::store(2);
     let key = store.key(b"walked");
@@ -223,7 +224,7 @@ fn a_walk_meets_what_stays_while_the_table_grows_and_shrinks() {
             if cursor == 0 {
                 break;
             }
-            // Others come and go.
+            // Add and remove other fields.
             let until = random.u32(1000..9000);
             while extra < until.min(extra + 700) {
                 set(extra);
@@ -252,7 +253,7 @@ fn a_walk_meets_what_stays_while_the_table_grows_and_shrinks() {
 }
 
 #[test]
-fn fields_chosen_by_chance_are_there_and_different() {
+fn random_fields_exist_and_are_distinct() {
     let (_directory, store) = fresh::store(2);
     let mut random = Random::new(fresh::seed());
     for fields in [1_u64, 5, 20, 21, 700] {
@@ -286,7 +287,7 @@ fn fields_chosen_by_chance_are_there_and_different() {
             );
             assert_eq!(chosen.len(), different.len());
         }
-        // Each is as likely as any other: far from all, and far from none.
+        // All fields are equally likely, so each count stays within wide bounds.
         let mut seen = BTreeMap::new();
         for field in sample(-(fields as i64) * 400) {
             *seen.entry(field).or_insert(0) += 1;
@@ -300,7 +301,7 @@ fn fields_chosen_by_chance_are_there_and_different() {
 }
 
 #[test]
-fn another_type_is_refused_and_nothing_changes() {
+fn wrong_type_is_refused_and_changes_nothing() {
     let (_directory, store) = fresh::store(2);
     store.set(0, b"string", b"x").expect("room");
     store
@@ -312,7 +313,7 @@ fn another_type_is_refused_and_nothing_changes() {
     assert!(wrong(store.hash_get(0, b"string", b"f", &mut out)));
     assert!(wrong(store.get(0, b"hash", &mut out)));
     assert!(out.is_empty());
-    // SET replaces whatever there was.
+    // SET replaces a value of any type.
     store.set(0, b"hash", b"text").expect("room");
     assert!(store.get(0, b"hash", &mut out).expect("read"));
     assert_eq!(out, b"text");

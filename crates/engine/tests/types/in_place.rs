@@ -1,4 +1,4 @@
-//! Strings that are read where they lie, and taken out as they lie there.
+//! Strings that are read in place, and strings that are taken out without a copy.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ fn change(store: &Store, act: impl Fn(&mut Writer<'_, '_>, &Key<'_>) -> Result<u
 }
 
 #[test]
-fn what_is_read_in_place_stays_as_it_was_whatever_is_done_to_its_key() {
+fn string_read_in_place_survives_every_change_of_its_key() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let store = create(&directory.path().join("store"));
     type Act = fn(&Store);
@@ -66,7 +66,7 @@ fn what_is_read_in_place_stays_as_it_was_whatever_is_done_to_its_key() {
 }
 
 #[test]
-fn a_string_is_taken_by_who_accepts_it() {
+fn string_is_taken_in_place_only_if_the_caller_accepts_it() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let store = create(&directory.path().join("store"));
     for value in [&b"12"[..], b"a few bytes", &[5; LONG]] {
@@ -102,7 +102,7 @@ fn a_string_is_taken_by_who_accepts_it() {
 }
 
 #[test]
-fn who_may_only_read_gets_a_copy() {
+fn read_only_handle_gets_a_copy() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let path = directory.path().join("store");
     let store = create(&path);

@@ -1,5 +1,5 @@
-//! Lists against a plain sequence: random operations, items of every kind and
-//! size, lists of every size.
+//! Compares lists with a plain sequence: random operations on items of every kind and size, in
+//! lists of every length.
 
 use std::collections::VecDeque;
 
@@ -82,7 +82,7 @@ impl Pair {
     }
 }
 
-/// The kinds of items that a run is made of.
+/// The kind of items that a run uses.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Fixed,
@@ -353,28 +353,28 @@ const KINDS: [Kind; 7] = [
 ];
 
 #[test]
-fn small_lists_are_like_the_model() {
+fn small_lists_match_the_model() {
     for (seed, kind) in KINDS.into_iter().enumerate() {
         run(100 + seed as u64, kind, 1500, 8);
     }
 }
 
 #[test]
-fn lists_around_a_leaf_are_like_the_model() {
+fn lists_of_about_one_leaf_match_the_model() {
     for (seed, kind) in KINDS.into_iter().enumerate() {
         run(200 + seed as u64, kind, 800, 120);
     }
 }
 
 #[test]
-fn large_lists_are_like_the_model() {
+fn large_lists_match_the_model() {
     for (seed, kind) in KINDS.into_iter().enumerate() {
         run(300 + seed as u64, kind, 300, 3000);
     }
 }
 
 #[test]
-fn pushes_at_an_end_leave_leaves_full() {
+fn pushes_at_either_end_fill_leaves() {
     for (end, integers, limit) in [
         (End::Right, false, 12.4),
         (End::Left, false, 12.4),
@@ -404,7 +404,7 @@ fn pushes_at_an_end_leave_leaves_full() {
                 });
             }
         }
-        // A page has a descriptor of 64 bytes.
+        // Each page also needs a descriptor of 64 bytes.
         let used = (pair.store.used_memory() - before) as f64 * (4096.0 + 64.0) / 4096.0;
         let each = used / COUNT as f64;
         println!("{end:?}, integers {integers}: {each:.2} bytes an item");
@@ -413,7 +413,7 @@ fn pushes_at_an_end_leave_leaves_full() {
 }
 
 #[test]
-fn a_list_whose_only_item_goes_round_keeps_its_deadline() {
+fn list_keeps_its_deadline_when_its_only_item_is_rotated() {
     let pair = Pair::new();
     for item in [b"item".to_vec(), vec![b'l'; 3000]] {
         let kept = pair.write(0, |writer, key| {

@@ -1,4 +1,4 @@
-//! Values of each type.
+//! Tests of the values of each type.
 
 mod bits;
 mod contract;

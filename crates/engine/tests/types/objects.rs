@@ -1,5 +1,5 @@
-//! Collections that one call makes whole: against naive twins on both sides of
-//! every threshold, and how few steps they take.
+//! Compares collections created by a single call with naive models, below and above every
+//! threshold, and bounds the number of steps they take.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use undercroft_engine::{Encoding, Error, Limits, PackedLimits, Ranges, Store, Wr
 use undercroft_memory::fault;
 use undercroft_testkit::fresh;
 
-/// Conversion comes at several counts, all of them passed by some calls.
+/// Limits chosen so that the types convert at different counts, each of which some calls exceed.
 const LIMITS: Limits = Limits {
     hash: PackedLimits {
         entries: 100,
@@ -22,7 +22,7 @@ const LIMITS: Limits = Limits {
         value: 64,
     },
 };
-/// Items of one call, around the thresholds and far beyond.
+/// Numbers of items per call: around the thresholds and far above them.
 const COUNTS: [usize; 9] = [1, 16, 17, 41, 101, 129, 301, 2500, 9000];
 
 fn text(random: &mut fastrand::Rng, among: usize) -> Vec<u8> {
@@ -37,7 +37,7 @@ fn text(random: &mut fastrand::Rng, among: usize) -> Vec<u8> {
     }
 }
 
-/// Texts for a call, some of them twice.
+/// Returns random texts for a call, including duplicates.
 fn texts(random: &mut fastrand::Rng, count: usize) -> Vec<Vec<u8>> {
     let among = random.usize(1..count * 3 + 2);
     (0..count).map(|_| text(random, among)).collect()
@@ -62,7 +62,7 @@ fn assert_sound(store: &Store) {
     assert!(problems.is_empty(), "{problems:?}");
 }
 
-/// Everything that a key holds, as a flat list.
+/// Returns the encoding of a key and its contents as a flat list.
 fn items(store: &Store, key: &[u8]) -> (Option<Encoding>, Vec<Vec<u8>>) {
     let key = store.key(key);
     let read = store.read(store.shards_of([&key]), |reader| {
@@ -86,14 +86,15 @@ fn usage(store: &Store, key: &[u8]) -> u64 {
     read.expect("a sound store")
 }
 
-/// A value that was made at once takes about as much memory as one that grew, up to half more: pages of an arena that is begun, and a
-/// table that is twice as long where the other one is about to double.
+/// Checks that a value created at once takes at most about half more memory than one that grew. The
+/// difference is the pages of a fresh arena, and a table twice as long where that of the grown
+/// value is about to double.
 fn assert_compact(store: &Store, whole: &[u8], grown: &[u8]) {
     let (whole, grown) = (usage(store, whole), usage(store, grown));
     assert!(whole <= grown + grown / 2 + 16 * 4096, "{whole} {grown}");
 }
 
-/// A copy is what it was made of, in the same shard and in another.
+/// Checks that copies equal the original, in the same shard and in another.
 fn assert_copied(store: &Store, from: &[u8]) {
     for to in [&b"copy a"[..], b"copy b"] {
         write(store, &[from, to], |writer| {
@@ -113,12 +114,12 @@ fn rng() -> fastrand::Rng {
 }
 
 #[test]
-fn a_hash_made_at_once_is_that_made_field_by_field() {
+fn hash_created_at_once_equals_one_built_field_by_field() {
     let mut random = rng();
     for count in COUNTS {
         let (_directory, store) = fresh::store(2);
         let mut model = BTreeMap::new();
-        // A first fill, then more to whatever that became.
+        // Fill an empty key first, and then add to the result.
         for count in [count, 1, count / 2 + 1] {
             let (fields, values) = (texts(&mut random, count), texts(&mut random, count));
             let pairs: Vec<&[u8]> = fields
@@ -158,7 +159,7 @@ fn a_hash_made_at_once_is_that_made_field_by_field() {
 }
 
 #[test]
-fn a_set_made_at_once_is_that_made_member_by_member() {
+fn set_created_at_once_equals_one_built_member_by_member() {
     let mut random = rng();
     for count in COUNTS {
         for integers in [true, false] {
@@ -197,7 +198,7 @@ fn a_set_made_at_once_is_that_made_member_by_member() {
                     assert!(store.set_contains(0, b"whole", member).expect("a set"));
                 }
             }
-            // The same as the result of a command.
+            // Store the same members as the result of a command.
             let mut stored = Ranges::new();
             model.iter().for_each(|member| stored.push(member));
             write(&store, &[b"stored"], |writer| {
@@ -214,7 +215,7 @@ fn a_set_made_at_once_is_that_made_member_by_member() {
 }
 
 #[test]
-fn a_sorted_set_made_at_once_is_that_made_member_by_member() {
+fn sorted_set_created_at_once_equals_one_built_member_by_member() {
     let mut random = rng();
     let rules = [
         AddRule::default(),
@@ -263,7 +264,7 @@ fn a_sorted_set_made_at_once_is_that_made_member_by_member() {
                     })
                 };
                 let whole = add(b"whole", &scored);
-                // The twin: one member a call.
+                // Build the same set with one member per call.
                 let (mut added, mut updated, mut last) = (0, 0, None);
                 for one in &scored {
                     let one = add(b"grown", std::slice::from_ref(one));
@@ -299,14 +300,14 @@ fn a_sorted_set_made_at_once_is_that_made_member_by_member() {
 }
 
 #[test]
-fn a_list_made_at_once_is_that_made_item_by_item() {
+fn list_created_at_once_equals_one_built_item_by_item() {
     let mut random = rng();
     for count in COUNTS {
         for end in [End::Right, End::Left] {
             let (_directory, store) = fresh::store(2);
             let mut values = texts(&mut random, count);
             for value in &mut values {
-                // Some lie in blocks of their own.
+                // Some items are long enough for separate blocks.
                 let longer = random.usize(0..40) == 0;
                 value.resize(value.len() + usize::from(longer) * 600, b'l');
             }
@@ -331,13 +332,14 @@ fn a_list_made_at_once_is_that_made_item_by_item() {
     }
 }
 
-/// Steps that matter to recovery of one run of a transaction that makes or changes a key.
+/// Returns the number of recovery-relevant steps in one run of a transaction that creates or
+/// changes a key.
 fn steps<R>(
     store: &Store,
     keys: &[&[u8]],
     body: impl Fn(&mut Writer<'_, '_>) -> Result<R, Error> + Sync,
 ) -> f64 {
-    // The last run counts, which is short of nothing.
+    // Count the last run only: earlier ones may have been repeated with more memory.
     let taken = write(store, keys, |writer| {
         let before = fault::steps_taken();
         body(writer)?;
@@ -347,7 +349,7 @@ fn steps<R>(
 }
 
 #[test]
-fn what_is_made_whole_takes_less_than_three_steps_an_item() {
+fn bulk_creation_takes_fewer_than_three_steps_per_item() {
     const ITEMS: usize = 5000;
     let (_directory, store) = fresh::store(2);
     let members: Vec<Vec<u8>> = (0..ITEMS)

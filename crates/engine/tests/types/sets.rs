@@ -1,4 +1,4 @@
-//! Sets against a naive model, on both sides of every threshold.
+//! Compares sets with a naive model, below and above every threshold.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +9,10 @@ use undercroft_testkit::fresh;
 type Members = BTreeSet<Vec<u8>>;
 type Model = BTreeMap<Vec<u8>, Members>;
 
-/// The most integers in one piece.
+/// Maximum number of members of an intset.
 const INTEGERS: u64 = 20;
 
-/// A member of a family: integers only, texts of all lengths, or both.
+/// Returns a random member of a family: integers only, texts of all lengths, or both.
 fn member(random: &mut fastrand::Rng, family: usize, members: u64) -> Vec<u8> {
     let number = random.u64(0..members);
     match (family, number % 40) {
@@ -61,7 +61,7 @@ fn compare(store: &Store, model: &Model, keys: &[Vec<u8>]) {
     assert!(problems.is_empty(), "{problems:?}");
 }
 
-/// What the naive sets become.
+/// Computes the expected result with naive sets.
 fn combine(sets: &[Members], operation: SetOperation) -> Members {
     let (first, others) = sets.split_first().expect("a set");
     match operation {
@@ -185,7 +185,7 @@ fn step(
 }
 
 #[test]
-fn random_operations_agree_with_a_set() {
+fn random_operations_match_a_naive_set() {
     let mut random = fastrand::Rng::with_seed(fresh::seed());
     let keys: Vec<Vec<u8>> = (0..6)
         .map(|index| format!("set:{index}").into_bytes())
@@ -207,7 +207,7 @@ fn random_operations_agree_with_a_set() {
 }
 
 #[test]
-fn a_set_of_integers_becomes_another_at_its_thresholds_and_never_goes_back() {
+fn intset_converts_at_its_thresholds_and_never_converts_back() {
     let (_directory, store) = fresh::store(2);
     let add = |key: &[u8], member: &[u8]| {
         assert!(store.set_add(0, key, member, INTEGERS).expect("room"));
@@ -234,7 +234,7 @@ fn a_set_of_integers_becomes_another_at_its_thresholds_and_never_goes_back() {
     assert_eq!(encoding(&store, b"mixed"), Some(Encoding::HashTable));
     assert_eq!(remove(b"mixed", b"1"), 1);
     assert_eq!(encoding(&store, b"mixed"), None);
-    // A member that is there already changes nothing, nor does a text that is not.
+    // Adding an existing member or removing a missing text leaves the encoding unchanged.
     assert_eq!(add(b"same", b"1"), Some(Encoding::IntSet));
     assert!(!store.set_add(0, b"same", b"1", INTEGERS).expect("room"));
     assert_eq!(remove(b"same", b"text"), 0);

@@ -1,4 +1,4 @@
-//! Sorted sets against a naive model, on both sides of every threshold.
+//! Compares sorted sets with a naive model, below and above every threshold.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use undercroft_engine::sorted_sets::{AddRule, Bounds, Limit, ScoreBound, Scored,
 use undercroft_engine::{Error, PackedLimits, Store};
 use undercroft_testkit::fresh;
 
-/// By key: members with their scores.
+/// For each key, its members with their scores.
 type Model = BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, f64>>;
 
 const LIMITS: PackedLimits = PackedLimits {
@@ -37,7 +37,7 @@ fn score(random: &mut fastrand::Rng) -> f64 {
     }
 }
 
-/// The members in order.
+/// Returns the members in order.
 fn sorted(set: &BTreeMap<Vec<u8>, f64>) -> Vec<(Vec<u8>, f64)> {
     let mut all: Vec<(Vec<u8>, f64)> = set.iter().map(|(m, s)| (m.clone(), *s)).collect();
     all.sort_by(|one, other| {
@@ -78,7 +78,7 @@ fn compare(store: &Store, model: &Model, keys: &[Vec<u8>]) {
     assert!(problems.is_empty(), "{problems:?}");
 }
 
-/// ZADD as the documentation says it.
+/// Applies ZADD to the model, as documented by Redis.
 fn add_to_model(
     set: &mut BTreeMap<Vec<u8>, f64>,
     members: &[(&[u8], f64)],
@@ -191,7 +191,7 @@ fn remove_range(store: &Store, model: &mut Model, random: &mut fastrand::Rng, na
     let key = store.key(name);
     let all = model.get(name).map(sorted).unwrap_or_default();
     let start = random.u64(0..=all.len() as u64);
-    // Now and then most of it.
+    // Occasionally ask for most of the set.
     let length = if random.u32(..4) == 0 {
         random.u64(0..=all.len() as u64)
     } else {
@@ -206,7 +206,7 @@ fn remove_range(store: &Store, model: &mut Model, random: &mut fastrand::Rng, na
         .skip(start as usize)
         .take(length as usize)
         .collect();
-    // Ranks 0..=-1 are all of it.
+    // Ranks 0..=-1 are the whole set.
     let gone: Vec<_> = if start == 0 && length == 0 {
         all.iter().collect()
     } else {
@@ -342,22 +342,22 @@ fn run(members: u64, steps: usize) {
 }
 
 #[test]
-fn small_sets_are_like_the_model() {
+fn small_sorted_sets_match_the_model() {
     run(12, 20_000);
 }
 
 #[test]
-fn sets_around_the_limit_are_like_the_model() {
+fn sorted_sets_around_the_threshold_match_the_model() {
     run(40, 20_000);
 }
 
 #[test]
-fn large_sets_are_like_the_model() {
+fn large_sorted_sets_match_the_model() {
     run(2_000, 20_000);
 }
 
 #[test]
-fn ranges_by_text_are_those_of_the_order() {
+fn lexicographic_ranges_follow_the_order_of_members() {
     let (_directory, store) = fresh::store(2);
     let key = store.key(b"k");
     for count in [15, 3000] {

@@ -1,5 +1,6 @@
-//! Whole leaves of a stream are trimmed where a node of Redis would be, beside a naive twin that keeps deleted entries in
-//! their nodes, as Redis does; and a leaf may be full to its last byte.
+//! Compares trimming of whole stream leaves with a naive model that keeps deleted entries in their
+//! nodes, as Redis does: leaves must go where Redis' nodes go. Also covers leaves that are full to
+//! the last byte.
 
 use undercroft_engine::streams::{
     AddedEntry, EntryId, IdRange, SetId, StreamEntries, StreamId, StreamLimits, Trim, TrimTo,
@@ -7,18 +8,19 @@ use undercroft_engine::streams::{
 use undercroft_engine::{Error, Key, Options, Store, Writer};
 use undercroft_testkit::fresh;
 
-/// So few that most changes are at the end of a node.
+/// Small nodes, so that most changes happen at the end of a node.
 const LIMITS: StreamLimits = StreamLimits {
     entries: 4,
     bytes: 0,
 };
 
-/// As many as a page holds.
+/// Nodes as large as a page allows.
 const LONG: StreamLimits = StreamLimits::DEFAULT;
-/// Bytes of a value which, with a name of none, make a leaf that is full with the bytes of a page.
+/// Length in bytes of a value that, with an empty field name, makes a leaf fill a page exactly.
 const ONE_PAGE: usize = 4056;
 
-/// Nodes of entries in order, each with whether it is still there.
+/// A model of a stream: nodes of entries in order, each with a flag that is false once the entry is
+/// deleted.
 #[derive(Clone, Default)]
 struct Twin {
     nodes: Vec<Vec<(u64, bool)>>,
@@ -56,7 +58,7 @@ impl Twin {
             return 0;
         };
         entry.1 = false;
-        // A node goes with the last entry that XDEL takes out of it.
+        // XDEL removes a node together with its last remaining entry.
         self.nodes
             .retain(|node| live(node) > 0 || node.iter().all(|(other, _)| *other != id));
         1
@@ -110,13 +112,13 @@ fn id(ms: u64) -> StreamId {
     StreamId { ms, seq: 0 }
 }
 
-/// A change, and how it is made.
+/// A change, with the arguments it takes.
 #[derive(Clone, Debug)]
 enum Change {
     Add(u64, usize),
     Delete(u64),
     Trim(Trim),
-    /// Back to an id before all there were, in a stream without entries.
+    /// Set the last id of an empty stream back to the minimum.
     Restart,
 }
 
@@ -156,7 +158,8 @@ impl Change {
             Change::Delete(id) => twin.delete(*id),
             Change::Trim(trim) => twin.trim(trim),
             Change::Restart => {
-                // In Redis a node without entries would stay, and have its next ones out of order.
+                // In Redis, a node without entries would stay, and its next entries would be out of
+                // order.
                 *twin = Twin::default();
                 0
             }
@@ -202,7 +205,7 @@ fn check(store: &Store) {
 }
 
 #[test]
-fn nothing_is_read_behind_a_leaf_that_is_full_to_its_last_byte() {
+fn adding_to_a_full_leaf_never_reads_past_its_end() {
     let directory = fresh::directory();
     let options = Options {
         capacity: Some(16 << 20),
@@ -218,7 +221,7 @@ fn nothing_is_read_behind_a_leaf_that_is_full_to_its_last_byte() {
             writer.stream_add(0, &key, EntryId::Now, &texts, true, None, &LONG)
         })
     };
-    // Leaves of one page, in all of the store's.
+    // Fill the whole store with leaves of one page.
     let mut names = Vec::new();
     for number in 0.. {
         let name = format!("stream {number}");
@@ -240,7 +243,7 @@ fn nothing_is_read_behind_a_leaf_that_is_full_to_its_last_byte() {
 }
 
 #[test]
-fn whole_leaves_go_where_nodes_of_redis_would() {
+fn trimming_removes_whole_leaves_where_redis_removes_nodes() {
     let seed = std::env::var("UNDERCROFT_SEED")
         .ok()
         .and_then(|seed| seed.parse().ok());
@@ -257,7 +260,7 @@ fn whole_leaves_go_where_nodes_of_redis_would() {
             replies.push(change.of_twin(&mut twin));
             changes.push(change);
         }
-        // Some transactions are rolled back.
+        // Roll back some of the transactions.
         let is_kept = random.u32(0..3) > 0;
         let done = store.write(store.shards_of([&key]), |writer| {
             let each = changes.iter().map(|change| change.of_store(writer, &key));
@@ -275,7 +278,7 @@ fn whole_leaves_go_where_nodes_of_redis_would() {
         assert_eq!(ids(&store, &key), twin.ids(), "{changes:?}");
         if round % 200 == 0 {
             check(&store);
-            // A copy has the same nodes.
+            // Continue with a copy, which must have the same nodes.
             let there = store.key(b"copy");
             let moved = store.write(store.shards_of([&key, &there]), |writer| {
                 let is_there = writer.copy((0, &key), (0, &there))?;

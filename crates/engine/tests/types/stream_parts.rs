@@ -1,5 +1,5 @@
-//! Large deliveries and claims, which are made in parts: they come to the same as in one change, and other writers get the
-//! lock in between.
+//! Large deliveries and claims, which are committed in parts: the result must equal that of a
+//! single transaction, and other writers must get the lock between the parts.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -8,7 +8,7 @@ use undercroft_engine::{Access, Error, Key, Store, Writer};
 use undercroft_testkit::fresh;
 
 const ENTRIES: u64 = 30_000;
-/// How many of these are delivered again with the time of the test, the first ones; the others long ago.
+/// The first `RECENT` entries are redelivered at the time of the test, the rest long before.
 const RECENT: u64 = 20_000;
 
 fn id(ms: u64) -> StreamId {
@@ -25,7 +25,7 @@ fn write<R>(
     written.expect("room")
 }
 
-/// Makes a stream with a group that was given nothing yet.
+/// Creates a stream with a group that has not received any entries.
 fn fill(store: &Store, name: &[u8], entries: u64) {
     write(store, name, |writer, key| {
         for ms in 1..=entries {
@@ -58,7 +58,8 @@ fn claim(idle: u64) -> Claim<'static> {
     }
 }
 
-/// Does the same to a stream in one change, within a transaction, and to its twin outside of one.
+/// Makes the same change twice: to one stream within a transaction, and to its twin outside, in
+/// parts.
 fn both<R: PartialEq + std::fmt::Debug>(
     store: &Store,
     body: impl Fn(&Access<'_>, &Key<'_>) -> Result<R, Error> + Sync,
@@ -99,12 +100,12 @@ fn deliver(
 }
 
 #[test]
-fn parts_come_to_what_one_change_does() {
+fn parts_give_the_same_result_as_one_transaction() {
     let (_directory, store) = fresh::store(4);
     for name in [&b"k"[..], b"twin"] {
         fill(&store, name, ENTRIES);
     }
-    // From far below a part to far above one, and each side of its border.
+    // Far less than one part, far more, and both sides of the boundary.
     for count in [1, 1023, 1024, 1025, 2048, u64::MAX] {
         both(&store, |access, key| deliver(access, key, None, count));
     }
@@ -131,10 +132,11 @@ fn parts_come_to_what_one_change_does() {
         });
     }
     for (idle, from, count) in [
-        // Each may look at ten times as many: too few to come to old ones, in one part and in two,
+        // A claim examines at most ten times `count` entries: too few here to reach the old ones,
+        // in one part and in two.
         (1_000_000, 1, 100),
         (1_000_000, 1, 1500),
-        // and enough.
+        // Enough to reach the old ones.
         (1_000_000, 19_000, 300),
         (1_000_000, 1, 2900),
         (0, 500, 1024),
@@ -152,9 +154,10 @@ fn parts_come_to_what_one_change_does() {
     assert!(report.problems.is_empty(), "{:?}", report.problems);
 }
 
-/// Whether a claim of many entries is seen half done by a reader: then other writers get the lock within it as well.
+/// Checks that a reader can see a large claim half done, which means that other writers can also
+/// get the lock in the middle.
 #[test]
-fn a_claim_is_committed_in_parts() {
+fn large_claim_is_committed_in_parts() {
     let (_directory, store) = fresh::store(1);
     let many = 40_000;
     fill(&store, b"k", many);

@@ -1,4 +1,5 @@
-//! Many elements taken at once, and several sets combined, against naive twins.
+//! Compares the removal of many elements at once, and combinations of several sets, with naive
+//! models.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +8,7 @@ use undercroft_engine::sorted_sets::{AddRule, Aggregate, Scored, Weighted};
 use undercroft_engine::{Error, Limits, Ranges, Store, Writer};
 use undercroft_testkit::fresh;
 
-/// Elements of a collection, on both sides of what is taken at once.
+/// Sizes of the collections, below and above the number of elements removed at once.
 const COUNTS: [usize; 6] = [3, 200, 511, 600, 3000, 20_000];
 
 fn write<R>(
@@ -33,7 +34,7 @@ fn assert_sound(store: &Store) {
     assert!(problems.is_empty(), "{problems:?}");
 }
 
-/// What a key holds, as a flat list in no order.
+/// Returns the contents of a key as a flat, unordered list.
 fn items(store: &Store, key: &[u8]) -> Vec<Vec<u8>> {
     let key = store.key(key);
     let read = store.read(store.shards_of([&key]), |reader| {
@@ -46,7 +47,7 @@ fn items(store: &Store, key: &[u8]) -> Vec<Vec<u8>> {
     read.expect("a sound store")
 }
 
-/// Names to be taken: some twice, some that are not there, in no order.
+/// Returns names to remove in random order, including duplicates and missing names.
 fn some(random: &mut fastrand::Rng, count: usize, share: usize) -> Vec<Vec<u8>> {
     let mut taken: Vec<usize> = (0..count)
         .filter(|number| number * 7 % 100 < share)
@@ -58,7 +59,7 @@ fn some(random: &mut fastrand::Rng, count: usize, share: usize) -> Vec<Vec<u8>> 
 }
 
 #[test]
-fn what_is_taken_at_once_is_gone_and_the_rest_is_there() {
+fn bulk_removal_removes_exactly_the_named_elements() {
     let mut random = fastrand::Rng::with_seed(fresh::seed());
     for count in COUNTS {
         for share in [1, 40, 60, 99, 100] {
@@ -120,7 +121,7 @@ fn what_is_taken_at_once_is_gone_and_the_rest_is_there() {
     }
 }
 
-/// A set or sorted set of some numbers among many, in the store and beside it.
+/// Fills a set or sorted set with a random selection of numbers, in the store and in the model.
 fn fill(store: &Store, random: &mut fastrand::Rng, key: &[u8]) -> (bool, BTreeMap<Vec<u8>, f64>) {
     let count = [0, 3, 100, 2000][random.usize(..4)];
     let plain = random.bool();
@@ -156,7 +157,7 @@ fn fill(store: &Store, random: &mut fastrand::Rng, key: &[u8]) -> (bool, BTreeMa
 }
 
 #[test]
-fn combinations_are_those_of_naive_twins() {
+fn combinations_match_the_naive_model() {
     let mut random = fastrand::Rng::with_seed(fresh::seed());
     let (_directory, store) = fresh::store(4);
     let names = [&b"a"[..], b"b", b"c"];
@@ -223,7 +224,7 @@ fn combinations_are_those_of_naive_twins() {
         };
         assert_eq!(got.len(), wanted.len().min(most), "round {round}");
         for (text, score) in &got {
-            // All scores and weights are such that their sums are exact, whatever their order.
+            // All scores and weights are chosen so that sums are exact in any order.
             let sum = wanted[text]
                 .iter()
                 .copied()

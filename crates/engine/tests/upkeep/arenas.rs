@@ -1,5 +1,5 @@
-//! Large objects in arenas (H4): what becomes of a whole one costs the same
-//! however large it is (W8).
+//! Large objects in arenas (H4): operations on the whole object cost the same, whatever its size
+//! (W8).
 
 use fastrand::Rng;
 use undercroft_engine::lists::End;
@@ -7,7 +7,7 @@ use undercroft_engine::sorted_sets::AddRule;
 use undercroft_engine::{Options, PackedLimits, Ranges, Store};
 use undercroft_memory::fault::steps_taken;
 
-/// Two shards; the names lie in one and in the other.
+/// A store of two shards, with a key name in each.
 struct Two {
     store: Store,
     here: Vec<u8>,
@@ -24,7 +24,7 @@ impl Two {
             ..Options::default()
         };
         let store = Store::create(&path, &options).expect("a new store");
-        // What is counted is the commands' work, not that of upkeep behind them.
+        // Count only the work of the commands, not the upkeep that follows them.
         store.leave_upkeep_to_a_timer();
         let name = |shard: usize| {
             let mut names = (0..).map(|number| format!("name {number}").into_bytes());
@@ -87,7 +87,7 @@ fn steps(act: impl FnOnce()) -> u64 {
 }
 
 #[test]
-fn a_whole_list_goes_and_moves_in_as_many_steps_whatever_its_length() {
+fn removing_or_moving_a_list_takes_the_same_steps_at_any_length() {
     let mut all = Vec::new();
     for length in [40_000, 200_000, 800_000] {
         let two = Two::new();
@@ -104,8 +104,8 @@ fn a_whole_list_goes_and_moves_in_as_many_steps_whatever_its_length() {
         println!("{length} items: {taken:?} steps");
         all.push(taken);
     }
-    // A taller tree takes more; so does the first slab of a class. Each leaf
-    // would take about ten.
+    // A taller tree and the first slab of a class take some more steps; freeing each leaf would
+    // take about ten steps a leaf.
     for (act, &least) in all[0].iter().enumerate() {
         let most = all.iter().map(|taken| taken[act]).max();
         assert!(most <= Some(least + 800), "act {act}: {all:?}");
@@ -113,7 +113,7 @@ fn a_whole_list_goes_and_moves_in_as_many_steps_whatever_its_length() {
 }
 
 #[test]
-fn a_sorted_set_moves_to_an_arena_however_its_members_came() {
+fn sorted_set_moves_to_an_arena_however_it_was_filled() {
     const LIMITS: PackedLimits = PackedLimits {
         entries: 128,
         value: 64,
@@ -136,12 +136,12 @@ fn a_sorted_set_moves_to_an_arena_however_its_members_came() {
         two.check();
     }
     println!("{all:?} steps");
-    // Each member by itself would take several.
+    // Moving each member separately would take several steps a member.
     assert!(all.iter().all(|&taken| taken < 1000), "{all:?}");
 }
 
 #[test]
-fn what_was_cut_off_is_freed_wherever_the_list_is_then() {
+fn trimmed_parts_are_freed_even_after_the_list_moves() {
     let two = Two::new();
     let empty = two.store.used_memory();
     two.fill(0..60_000);
@@ -164,7 +164,7 @@ fn what_was_cut_off_is_freed_wherever_the_list_is_then() {
         .list_range(0, &two.there, 0, 0, &mut out)
         .expect("read");
     assert_eq!(out.get(0), b"text00040000");
-    // The list goes while parts of it are still to be freed.
+    // Delete the list while parts of it are still to be freed.
     two.trim(&two.there, 8000, -1);
     two.store.delete(0, &[&two.there]).expect("room");
     two.check();
@@ -174,7 +174,7 @@ fn what_was_cut_off_is_freed_wherever_the_list_is_then() {
 }
 
 #[test]
-fn a_list_has_an_arena_once_it_is_large() {
+fn large_list_moves_to_an_arena() {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let mut random = Rng::with_seed(seed);
@@ -192,7 +192,7 @@ fn a_list_has_an_arena_once_it_is_large() {
         let count = two.length(&two.here);
         two.rename(&two.here, &two.there);
         let to_move = steps(|| two.rename(&two.there, &two.here));
-        // Copying it would take several for each leaf, or for each long item.
+        // Copying would take several steps for each leaf or long item.
         assert!(to_move < 250, "{to_move} steps");
         assert_eq!(two.length(&two.here), count);
         two.check();

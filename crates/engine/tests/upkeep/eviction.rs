@@ -1,4 +1,4 @@
-//! Eviction against exact models, and that memory stays at its limit.
+//! Compares eviction with exact models, and checks that memory stays at its limit.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -23,7 +23,8 @@ fn set_policy(store: &Store, policy: EvictionPolicy) {
     store.set_eviction(eviction).expect("writable");
 }
 
-/// Numbers from 0 on, each half as likely as the one of half its rank.
+/// A Zipf distribution over the numbers from 0: each is half as likely as the number of half its
+/// rank.
 struct Zipf(Vec<f64>);
 
 impl Zipf {
@@ -54,8 +55,8 @@ fn name(key: usize) -> Vec<u8> {
     format!("key:{key:06}").into_bytes()
 }
 
-/// Uses keys as a cache does, one every `step` milliseconds. Returns the share of hits in the second half, and
-/// the number of keys at the end.
+/// Uses keys as a cache does, one every `step` milliseconds. Returns the hit rate of the second
+/// half, and the number of keys at the end.
 fn hits_of_the_store(
     policy: EvictionPolicy,
     trace: &[usize],
@@ -87,7 +88,7 @@ fn hits_of_the_store(
     (hits as f64 / (USES - USES / 2) as f64, keys)
 }
 
-/// The same with exact knowledge: the key of the least rank goes.
+/// Returns the hit rate of an exact model, which always evicts the key of the lowest rank.
 fn hits_of_the_model(trace: &[usize], room: usize, rank: impl Fn(u64, u64) -> (u64, u64)) -> f64 {
     let mut ranked: BTreeSet<((u64, u64), usize)> = BTreeSet::new();
     let mut known: HashMap<usize, ((u64, u64), u64)> = HashMap::new();
@@ -141,13 +142,13 @@ fn sampled_lfu_hits_nearly_as_often_as_exact_lfu() {
     let exact = hits_of_the_model(&trace, keys, |uses, number| (uses, number));
     let lru = hits_of_the_model(&trace, keys, |_, number| (number, 0));
     println!("{keys} keys: LFU {ours:.4}, exact {exact:.4}, exact LRU {lru:.4}");
-    // Counters of eight bits that grow by chance tell rare keys apart less well than exact counts do.
+    // Probabilistic 8-bit counters distinguish rare keys less well than exact counts.
     assert!(ours > exact - 0.06, "{ours} {exact}");
     assert!(ours > lru + 0.005, "{ours} {lru}");
 }
 
 #[test]
-fn keys_that_do_not_expire_stay_where_only_others_may_go() {
+fn volatile_policies_keep_keys_without_a_deadline() {
     let mut random = fastrand::Rng::with_seed(fresh::seed());
     for policy in [
         EvictionPolicy::VolatileLru,
@@ -157,7 +158,7 @@ fn keys_that_do_not_expire_stay_where_only_others_may_go() {
     ] {
         let (_directory, store) = store(4);
         set_policy(&store, policy);
-        // Few keys that expire among many that do not: they must be searched.
+        // Few keys with a deadline among many without: eviction must search for them.
         for key in 0..20_000 {
             store.set(0, &name(key), &VALUE).expect("room");
         }
@@ -185,7 +186,7 @@ fn keys_that_do_not_expire_stay_where_only_others_may_go() {
 }
 
 #[test]
-fn what_expires_first_goes_first() {
+fn volatile_ttl_evicts_the_earliest_deadline_first() {
     let (_directory, store) = store(1);
     let mut random = fastrand::Rng::with_seed(fresh::seed());
     let mut deadlines: Vec<u64> = (1..=1000).map(|at| START + at * 1000).collect();
@@ -229,13 +230,13 @@ fn without_eviction_nothing_is_lost() {
     assert!(matches!(store.increment(0, b"k", 1), Err(Error::MaxMemory)));
     assert_eq!(store.exists(0, &[b"kept"]).expect("read"), 1);
     assert_eq!(store.delete(0, &[b"kept"]).expect("room"), 1);
-    // Buckets stay, so the store is not empty in bytes.
+    // The buckets remain, so the store still uses some bytes.
     set_policy(&store, EvictionPolicy::AllKeysRandom);
     assert!(matches!(store.set(0, b"k", b"v"), Err(Error::MaxMemory)));
 }
 
 #[test]
-fn flushed_memory_is_freed_before_any_key_goes() {
+fn flushed_memory_is_freed_before_any_key_is_evicted() {
     let (_directory, store) = store(2);
     for key in 0..5000 {
         store.set(1, &name(key), &VALUE).expect("room");
@@ -254,7 +255,7 @@ fn flushed_memory_is_freed_before_any_key_goes() {
 }
 
 #[test]
-fn what_was_flushed_in_any_shard_is_freed_before_any_key_goes() {
+fn flushed_memory_of_any_shard_is_freed_before_any_key_is_evicted() {
     for round in 0..8 {
         let (_directory, store) = store(4);
         store.leave_upkeep_to_a_timer();
@@ -282,7 +283,7 @@ fn memory_stays_at_the_limit_under_a_storm() {
     set_policy(&store, EvictionPolicy::AllKeysLru);
     let limit = 2 << 20;
     store.set_max_memory(limit).expect("writable");
-    // What a thread writes between its look at the limit and its commit.
+    // Maximum number of bytes a thread writes between its check of the limit and its commit.
     const LONGEST: u64 = 5000;
     const THREADS: u64 = 4;
     std::thread::scope(|scope| {
@@ -294,9 +295,10 @@ fn memory_stays_at_the_limit_under_a_storm() {
                     let value = vec![b'x'; random.usize(0..LONGEST as usize)];
                     let key = name(random.usize(0..50_000));
                     store.set(0, &key, &value).expect("room is made");
-                    // It is added up shard by shard, so that while one is waited for the others change.
+                    // The sum is taken shard by shard, and other shards change during a wait for
+                    // one, so take the smallest of several.
                     let used = (0..5).map(|_| store.used_memory()).min().unwrap_or(0);
-                    // Beside the values: a table that is about to double.
+                    // In addition to the values, allow for a table that is about to double.
                     let slack = (LONGEST + 1000) * THREADS + limit / 8;
                     assert!(used <= limit + slack, "{used} of {limit}");
                 }
@@ -309,7 +311,7 @@ fn memory_stays_at_the_limit_under_a_storm() {
 }
 
 #[test]
-fn counters_of_use_grow_and_decay_as_redis() {
+fn use_counters_grow_and_decay_as_in_redis() {
     let (_directory, store) = store(1);
     store.set_random(fresh::seed());
     set_policy(&store, EvictionPolicy::AllKeysLfu);
@@ -321,7 +323,7 @@ fn counters_of_use_grow_and_decay_as_redis() {
     for _ in 0..100_000 {
         store.note_use(&key);
     }
-    // Redis' documentation says 142 or so after 100,000 hits with factor 10.
+    // Redis' documentation gives about 142 after 100,000 hits with factor 10.
     let counter = store.frequency(&key);
     assert!((115..170).contains(&counter), "{counter}");
     store.set_time(START + 10 * 60_000);
@@ -338,10 +340,10 @@ fn counters_of_use_grow_and_decay_as_redis() {
 }
 
 #[test]
-fn a_key_is_idle_for_a_second_once_a_second_has_passed() {
+fn idle_time_counts_whole_seconds_since_the_last_use() {
     let (_directory, store) = store(1);
     let key = store.key(b"k");
-    // Wherever in a tick of the clock it was used.
+    // At every offset within a clock tick.
     for used in START..START + 200 {
         store.set_time(used);
         store.set(0, b"k", b"v").expect("room");
@@ -354,7 +356,7 @@ fn a_key_is_idle_for_a_second_once_a_second_has_passed() {
 }
 
 #[test]
-fn the_settings_are_the_stores() {
+fn eviction_settings_apply_to_all_handles_of_a_store() {
     let (directory, store) = store(1);
     assert_eq!(store.eviction(), Eviction::default());
     let eviction = Eviction {

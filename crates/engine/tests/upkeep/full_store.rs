@@ -1,10 +1,10 @@
-//! A store whose memory is used up: what is there can be removed, one by one, and what that frees can be used, for whatever
-//! it is.
+//! A store without free memory: its keys can still be removed one by one, and the freed memory can
+//! be used for any purpose.
 
 use undercroft_engine::{Limits, Options, Store};
 use undercroft_testkit::fresh;
 
-/// Address space of the store.
+/// Address space of the store in bytes.
 const CAPACITY: u64 = 32 << 20;
 
 fn store() -> (tempfile::TempDir, Store) {
@@ -19,7 +19,7 @@ fn store() -> (tempfile::TempDir, Store) {
     (directory, store)
 }
 
-/// Sets keys to values of a length until some have found no room. Returns the others.
+/// Sets keys to values of one length until 50 of them found no room. Returns the keys that did.
 fn fill(store: &Store, name: &str, length: usize) -> Vec<String> {
     const REFUSED: u32 = 50;
     let (value, mut keys, mut refused) = (vec![b'v'; length], Vec::new(), 0);
@@ -39,7 +39,7 @@ fn fill(store: &Store, name: &str, length: usize) -> Vec<String> {
     keys
 }
 
-/// Fills all there is, down to the last page.
+/// Fills the store down to the last page.
 fn fill_up(store: &Store, name: &str) {
     for length in [60_000, 30_000, 16_000, 8000, 4000] {
         fill(store, &format!("{name}, {length}"), length);
@@ -67,7 +67,7 @@ fn every_key_and_field_of_a_full_store_can_be_removed() {
         let set = store.hash_set(0, b"hash", name.as_bytes(), b"small", &Limits::DEFAULT.hash);
         assert!(set.expect("room"));
     }
-    // Whatever a removal has freed is used before the tables are to become smaller.
+    // Use freed memory up again before the tables need memory to shrink.
     let refill = |what: &str, number: usize| {
         if number.is_multiple_of(200) {
             fill_up(&store, &format!("{what} {number}"));
@@ -90,7 +90,7 @@ fn every_key_and_field_of_a_full_store_can_be_removed() {
 }
 
 #[test]
-fn free_pages_that_lie_apart_are_used() {
+fn scattered_free_pages_are_used() {
     let (_directory, store) = store();
     let small: Vec<String> = (0..300).map(|number| format!("small {number}")).collect();
     for key in &small {
@@ -100,28 +100,28 @@ fn free_pages_that_lie_apart_are_used() {
     let every_second: Vec<&[u8]> = keys.iter().step_by(2).map(String::as_bytes).collect();
     let gone = store.delete(0, &every_second).expect("removed");
     assert_eq!(gone as usize, every_second.len());
-    // By one transaction at once,
+    // Use the free pages in a single transaction.
     let value = [b'w'; 4000];
     let pairs: Vec<(&[u8], &[u8])> = small
         .iter()
         .map(|key| (key.as_bytes(), &value[..]))
         .collect();
     store.set_many(0, &pairs).expect("half of the store");
-    // and by more keys than any table had room for.
+    // Then add more keys than the existing tables have room for.
     let free = CAPACITY / 4;
     assert!(fill(&store, "tiny", 1).len() as u64 > free / 128);
     check(&store);
 }
 
 #[test]
-fn a_store_that_was_emptied_has_room_for_long_values() {
+fn emptied_store_has_room_for_long_values() {
     const LONG: usize = 2 << 20;
     let (_directory, store) = store();
     let fit = fill(&store, "long", LONG);
     delete(&store, &fit);
     for (round, length) in [300, 5000, 20_000].into_iter().enumerate() {
         let keys = fill(&store, "short", length);
-        // Some of each page first.
+        // Delete every second key first, so that each page is partly free.
         delete(&store, keys.iter().step_by(2));
         delete(&store, keys.iter().skip(1).step_by(2));
         let again = fill(&store, "long", LONG);

@@ -1,4 +1,4 @@
-//! Expiry, eviction, and freeing in bounded steps.
+//! Tests of expiry, eviction, and freeing in bounded steps.
 
 mod arenas;
 mod eviction;

@@ -1,5 +1,5 @@
-//! Memory of what was removed comes back before anybody is told that there is
-//! none, and no slower than it is taken.
+//! Memory of removed values becomes usable before a caller gets an out-of-memory error, and is
+//! freed as fast as new memory is taken.
 
 use undercroft_engine::eviction::{Eviction, EvictionPolicy};
 use undercroft_engine::lists::End;
@@ -51,7 +51,7 @@ fn trim(store: &Store, name: &[u8], start: i64) {
 }
 
 #[test]
-fn at_a_limit_that_evicts_nothing_what_was_cut_off_makes_room() {
+fn trimmed_items_make_room_at_a_limit_without_eviction() {
     let (_directory, store) = new_store();
     let texts = texts(50_000);
     store
@@ -70,13 +70,13 @@ fn at_a_limit_that_evicts_nothing_what_was_cut_off_makes_room() {
 }
 
 #[test]
-fn in_a_full_store_what_was_removed_makes_room() {
+fn trimmed_items_make_room_in_a_full_store() {
     let (_directory, store) = new_store();
     let all = texts(20_000);
     let name = |round: u32, number: u32| format!("list {round} {number}").into_bytes();
     let push = |round, number| {
         let name = name(round, number);
-        // By itself and as part of a transaction.
+        // Alternate between a single command and a transaction.
         if number % 2 == 0 {
             return store.list_push(0, &name, End::Right, &bytes(&all)).is_ok();
         }
@@ -100,9 +100,9 @@ fn in_a_full_store_what_was_removed_makes_room() {
 }
 
 #[test]
-fn what_was_flushed_makes_room_under_every_policy() {
+fn flushed_memory_makes_room_under_every_policy() {
     let all = texts(20_000);
-    // One that fits a slab, pages of its own, and an arena.
+    // Values that fit a slab, take whole pages, and take an arena.
     let add = |store: &Store, number: u32| {
         let name = format!("key {number}").into_bytes();
         match number % 3 {
@@ -115,9 +115,10 @@ fn what_was_flushed_makes_room_under_every_policy() {
     };
     for policy in EvictionPolicy::ALL {
         let (_directory, store) = new_store_of(16 << 20);
-        // Nobody else frees it.
+        // Keep upkeep from freeing the flushed memory.
         store.leave_upkeep_to_a_timer();
-        // The end of the capacity makes room, too, where the policy has what to evict.
+        // A full store also evicts if the policy has something to evict, so the first eviction ends
+        // the fill.
         let fill = || {
             let before = store.evicted_keys();
             let is_full = |number| add(&store, number).is_err() || store.evicted_keys() > before;
@@ -143,10 +144,10 @@ fn what_was_flushed_makes_room_under_every_policy() {
     }
 }
 
-/// The bytes in use after some rounds, and after many more.
+/// Returns the bytes in use after 11 rounds and after 100.
 fn used(round: impl Fn(&Store)) -> (u64, u64) {
     let (_directory, store) = new_store();
-    // A step of upkeep would free all at once, at a moment of its own.
+    // A step of upkeep would free everything at once, at an unpredictable time.
     store.leave_upkeep_to_a_timer();
     let mut some = 0;
     for number in 0..100 {
@@ -159,7 +160,7 @@ fn used(round: impl Fn(&Store)) -> (u64, u64) {
 }
 
 #[test]
-fn what_is_removed_is_freed_as_fast_as_more_is_added() {
+fn removed_memory_is_freed_as_fast_as_more_is_added() {
     let many = texts(1000);
     let capped = used(|store| {
         store
@@ -205,7 +206,7 @@ fn what_is_removed_is_freed_as_fast_as_more_is_added() {
     }
 }
 
-/// Lets a process die while it fills a block for a large value.
+/// Makes a process die while it fills a block for a large value.
 fn die_while_filling(store: &Store, value: &[u8]) {
     let dying = Store::open(store.path(), true).expect("a whole store");
     let used = store.used_memory();
@@ -220,7 +221,7 @@ fn die_while_filling(store: &Store, value: &[u8]) {
 }
 
 #[test]
-fn what_the_dead_were_filling_is_freed_by_upkeep_and_by_who_needs_memory() {
+fn unfinished_blocks_of_dead_processes_are_freed_by_upkeep_and_on_demand() {
     let (_directory, store) = new_store();
     store.set(0, b"other", b"v").expect("room");
     let used = store.used_memory();

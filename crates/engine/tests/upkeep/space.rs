@@ -1,5 +1,5 @@
-//! Room for more: what is evicted where the store itself is full, how much of it one command does, and how soon what was
-//! removed can be used.
+//! Making room: what is evicted when the store itself is full, how much one command evicts, and how
+//! soon freed memory can be used.
 
 use undercroft_engine::eviction::{EvictionChange, EvictionPolicy};
 use undercroft_engine::streams::{EntryId, StreamLimits};
@@ -32,7 +32,7 @@ fn sound(store: &Store) {
 }
 
 #[test]
-fn a_store_without_a_limit_evicts_at_the_end_of_its_capacity() {
+fn store_without_a_limit_evicts_when_its_capacity_is_used_up() {
     for policy in [EvictionPolicy::AllKeysLru, EvictionPolicy::AllKeysRandom] {
         let (_directory, store) = store(8 << 20, policy);
         for number in 0..20_000_u32 {
@@ -47,7 +47,7 @@ fn a_store_without_a_limit_evicts_at_the_end_of_its_capacity() {
             store.evicted_keys()
         );
         assert!(keys(&store) > 2000, "{policy:?}: {} are left", keys(&store));
-        // What is longer, and what is filled outside the lock.
+        // Also longer values, and values that are written before the lock is taken.
         for length in [20_000, 300_000, 1 << 20] {
             store
                 .set(0, b"long", &vec![7; length])
@@ -76,7 +76,7 @@ fn fill(store: &Store) -> u64 {
 }
 
 #[test]
-fn a_value_of_many_pages_evicts_in_proportion_where_the_capacity_is_the_limit() {
+fn value_of_many_pages_evicts_in_proportion_at_the_capacity_limit() {
     let lengths = [
         (
             EvictionPolicy::AllKeysLru,
@@ -97,7 +97,8 @@ fn a_value_of_many_pages_evicts_in_proportion_where_the_capacity_is_the_limit() 
                 store
                     .set(0, key.as_bytes(), &vec![7; length as usize])
                     .expect("keys are evicted");
-                // By age, by place, and what one step takes at least of each.
+                // Allows for eviction by age, by place, and the minimum that one step of each
+                // takes.
                 let most = set * 3 + (4 << 20);
                 let gone = (before - keys(&store)) * bytes;
                 assert!(
@@ -114,7 +115,7 @@ fn a_value_of_many_pages_evicts_in_proportion_where_the_capacity_is_the_limit() 
 }
 
 #[test]
-fn keys_that_do_not_expire_stay_where_room_is_made_by_place() {
+fn eviction_by_place_keeps_keys_without_a_deadline() {
     let (_directory, store) = store(32 << 20, EvictionPolicy::VolatileLru);
     let mut number = 0_u64;
     while store.evicted_keys() == 0 {
@@ -154,7 +155,7 @@ fn collections_of_every_size_make_room_by_place() {
     while store.evicted_keys() == 0 {
         let name = format!("hash:{number}");
         let key = store.key(name.as_bytes());
-        // In one block, in some of the shard's, and in an arena.
+        // Collections in one block, in several blocks of the shard, and in an arena.
         let fields = [5, 300, 2000][(number % 3) as usize];
         let names: Vec<Vec<u8>> = (0..fields)
             .map(|field: u32| field.to_string().into_bytes())
@@ -181,7 +182,7 @@ fn collections_of_every_size_make_room_by_place() {
 }
 
 #[test]
-fn nothing_is_evicted_for_what_finds_no_room_anyway() {
+fn value_that_cannot_fit_evicts_nothing() {
     let (_directory, store) = store(8 << 20, EvictionPolicy::AllKeysLru);
     for number in 0..1000_u32 {
         let key = format!("key:{number}");
@@ -193,7 +194,7 @@ fn nothing_is_evicted_for_what_finds_no_room_anyway() {
 }
 
 #[test]
-fn without_a_policy_a_full_store_keeps_what_it_has() {
+fn full_store_without_eviction_keeps_all_keys() {
     let (_directory, store) = store(8 << 20, EvictionPolicy::NoEviction);
     let mut set = 0;
     let refused = loop {
@@ -208,7 +209,7 @@ fn without_a_policy_a_full_store_keeps_what_it_has() {
 }
 
 #[test]
-fn to_remove_evicts_nothing() {
+fn removals_evict_nothing() {
     let (_directory, store) = store(4 << 20, EvictionPolicy::AllKeysLru);
     let names: Vec<Vec<u8>> = (0..1000)
         .map(|number| format!("{number}").into_bytes())
@@ -243,7 +244,7 @@ fn to_remove_evicts_nothing() {
 }
 
 #[test]
-fn one_command_evicts_in_proportion_to_what_it_brings() {
+fn command_evicts_in_proportion_to_the_bytes_it_adds() {
     const KEYS: u32 = 40_000;
     let (_directory, store) = store(64 << 20, EvictionPolicy::AllKeysLru);
     for number in 0..KEYS {
@@ -261,11 +262,11 @@ fn one_command_evicts_in_proportion_to_what_it_brings() {
     );
     let before = store.used_memory();
     store.set(0, b"large", &vec![7; 1 << 20]).expect("room");
-    // With its key and its entry the value takes a little more than a mebibyte.
+    // With its key and entry, the value takes slightly more than one MiB.
     let freed = (before + (1 << 20) + 256).saturating_sub(store.used_memory());
     assert!(freed >= 2 << 20, "{freed} bytes for one of a mebibyte");
     assert!(keys(&store) > u64::from(KEYS) / 4);
-    // Upkeep does the rest, a bounded step at a time.
+    // Upkeep evicts the rest, a bounded step at a time.
     let mut steps = 0;
     while store.used_memory() > limit {
         let before = store.evicted_keys();
@@ -301,7 +302,7 @@ fn streams_come_and_go(store: &Store, at_once: usize) {
 }
 
 #[test]
-fn what_many_keys_took_is_there_for_one_at_once() {
+fn memory_of_many_deleted_keys_is_available_to_one_large_value() {
     let (_directory, store) = store(64 << 20, EvictionPolicy::NoEviction);
     store.leave_upkeep_to_a_timer();
     streams_come_and_go(&store, 10);
@@ -312,7 +313,7 @@ fn what_many_keys_took_is_there_for_one_at_once() {
 }
 
 #[test]
-fn what_many_keys_took_is_free_after_a_few_steps_of_upkeep() {
+fn memory_of_many_deleted_keys_is_freed_by_a_few_steps_of_upkeep() {
     let (_directory, store) = store(64 << 20, EvictionPolicy::NoEviction);
     store.leave_upkeep_to_a_timer();
     streams_come_and_go(&store, 50_000);
@@ -330,7 +331,7 @@ fn what_many_keys_took_is_free_after_a_few_steps_of_upkeep() {
 }
 
 #[test]
-fn a_default_limit_leaves_three_eighths_of_the_file_system() {
+fn default_limit_leaves_three_eighths_of_the_file_system() {
     let directory = fresh::directory();
     let store = Store::create(&directory.path().join("store"), &Options::default());
     let limit = store.expect("a new store").max_memory();

@@ -1,5 +1,5 @@
-//! A store keeps itself (M8): what has expired goes, and its memory comes back,
-//! without a server and without anybody asking for it.
+//! A store maintains itself (M8): expired keys are removed and their memory is freed, without a
+//! server and without an explicit call.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use undercroft_engine::lists::End;
 use undercroft_engine::strings::{Condition, SetOptions};
 use undercroft_engine::{Error, Expiry, Options, Store};
 
-/// Longer than any of it takes on a machine that does much else.
+/// Longer than any of these tests takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn place(shards: usize) -> (tempfile::TempDir, Store) {
@@ -21,7 +21,7 @@ fn place(shards: usize) -> (tempfile::TempDir, Store) {
     (directory, store)
 }
 
-/// Keys of these tests: few in `make test`, a million where that is asked for.
+/// Numbers of keys in these tests: few in `make test`, and a million on request.
 fn sizes() -> Vec<u32> {
     match std::env::var_os("UNDERCROFT_UPKEEP") {
         Some(_) => vec![10, 1_000_000],
@@ -29,7 +29,7 @@ fn sizes() -> Vec<u32> {
     }
 }
 
-/// Sets keys that expired long ago by the clock that is not set.
+/// Sets keys that expired long ago by the system clock.
 fn set_expired(store: &Store, keys: u32) {
     store.set_time(1000);
     for key in 0..keys {
@@ -50,7 +50,7 @@ fn keys(store: &Store) -> u64 {
         .sum()
 }
 
-/// Writes to one key until `done`.
+/// Writes to one key until `done` returns true.
 fn write_until(store: &Store, mut done: impl FnMut(&Store) -> bool) {
     let start = Instant::now();
     while !done(store) {
@@ -67,7 +67,7 @@ fn sound(store: &Store) {
 }
 
 #[test]
-fn what_has_expired_goes_while_others_write() {
+fn expired_keys_are_removed_by_writes_to_other_keys() {
     for size in sizes() {
         let (_directory, store) = place(4);
         store.set(15, b"writer", b"value").expect("room");
@@ -81,7 +81,7 @@ fn what_has_expired_goes_while_others_write() {
 }
 
 #[test]
-fn what_has_expired_among_others_is_found() {
+fn expired_keys_among_many_others_are_found() {
     let (_directory, store) = place(2);
     for key in 0..20_000_u32 {
         store
@@ -94,7 +94,7 @@ fn what_has_expired_among_others_is_found() {
 }
 
 #[test]
-fn who_waits_keeps_the_store_as_well() {
+fn waiting_clients_run_upkeep_too() {
     let (_directory, store) = place(2);
     set_expired(&store, 1000);
     let start = Instant::now();
@@ -105,7 +105,7 @@ fn who_waits_keeps_the_store_as_well() {
 }
 
 #[test]
-fn a_store_full_of_expired_keys_takes_new_ones() {
+fn store_full_of_expired_keys_accepts_new_ones() {
     let (_directory, store) = place(2);
     store.set_max_memory(4 << 20).expect("it may write");
     store.set_time(1000);
@@ -119,7 +119,7 @@ fn a_store_full_of_expired_keys_takes_new_ones() {
     let refused = set(full);
     assert!(matches!(refused, Err(Error::MaxMemory)), "{refused:?}");
     store.set_time(3000);
-    // No writer was refused for what is dead, and no sweep was asked for.
+    // No write was refused because of expired keys, and nothing asked for a sweep.
     for key in 0..full {
         store
             .set(1, &key.to_le_bytes(), &[7; 90])
@@ -129,7 +129,7 @@ fn a_store_full_of_expired_keys_takes_new_ones() {
 }
 
 #[test]
-fn a_full_file_of_expired_keys_takes_new_ones() {
+fn full_file_of_expired_keys_accepts_new_ones() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
     let options = Options {
         capacity: Some(8 << 20),
@@ -153,14 +153,14 @@ fn a_full_file_of_expired_keys_takes_new_ones() {
     sound(&store);
 }
 
-/// Bytes that the store's file takes.
+/// Returns the bytes that the store's file occupies.
 fn file_bytes(store: &Store) -> u64 {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata(store.path()).expect("a file").blocks() * 512
 }
 
 #[test]
-fn what_was_flushed_goes_while_others_write() {
+fn flushed_memory_is_freed_by_later_writes() {
     for size in sizes() {
         let (_directory, store) = place(4);
         store.set(15, b"writer", b"value").expect("room");
@@ -171,7 +171,7 @@ fn what_was_flushed_goes_while_others_write() {
         store.set_time(0);
         assert_eq!(store.flush_all(false).expect("room"), u64::from(size) + 1);
         sound(&store);
-        // Some 25 MiB stay: 16 to be used again, and what is no data.
+        // About 25 MiB stay: 16 MiB kept for reuse, and memory that holds no data.
         let small = |store: &Store| file_bytes(store) < 40 << 20;
         write_until(&store, |store| store.used_memory() < 1000 && small(store));
         assert_eq!(store.statistics().left, 0);
@@ -180,7 +180,7 @@ fn what_was_flushed_goes_while_others_write() {
 }
 
 #[test]
-fn what_is_set_behind_a_flush_stays() {
+fn keys_set_after_a_flush_stay() {
     let (_directory, store) = place(2);
     store.set_time(1000);
     for round in 0..4_u32 {
@@ -198,7 +198,7 @@ fn what_is_set_behind_a_flush_stays() {
         sound(&store);
         if round < 3 {
             store.flush_all(false).expect("room");
-            // Some of what was left, and then all of the next, one upon the other.
+            // Free only a part, so that the remains of several flushes accumulate.
             store.upkeep_step().expect("no lock is held");
             sound(&store);
         }

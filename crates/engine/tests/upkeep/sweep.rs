@@ -1,4 +1,4 @@
-//! The sweep passes over what it cannot have or should not, and does the rest.
+//! The sweep skips what it cannot or should not remove, and does the rest.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use undercroft_engine::strings::{Condition, SetOptions};
 use undercroft_testkit::fresh;
 
 #[test]
-fn a_locked_shard_does_not_keep_the_others_from_being_swept() {
+fn locked_shard_does_not_block_the_sweep_of_others() {
     const START: u64 = 1_000_000;
     let place = fresh::place(4);
     let (store, sweeper) = (place.open(), place.open());
@@ -26,7 +26,7 @@ fn a_locked_shard_does_not_keep_the_others_from_being_swept() {
             .set_with(0, key.as_bytes(), b"v", options)
             .expect("room");
     }
-    // The first shard, which the sweep comes to before all others.
+    // Lock the first shard, which the sweep reaches before all others.
     let in_first = |key: &&String| store.key(key.as_bytes()).shard() == 0;
     let locked = keys
         .iter()
@@ -44,7 +44,7 @@ fn a_locked_shard_does_not_keep_the_others_from_being_swept() {
 }
 
 #[test]
-fn a_key_is_not_swept_while_it_is_inserted() {
+fn key_is_not_swept_during_its_insertion() {
     const NOW: u64 = 1_000_000;
     let (_directory, store) = fresh::store(1);
     store.leave_upkeep_to_a_timer();
@@ -53,7 +53,7 @@ fn a_key_is_not_swept_while_it_is_inserted() {
     let told = heard.clone();
     let follower = move |change| told.lock().expect("no panic").push(change);
     store.follow(Some(Box::new(follower)));
-    // As where the time comes between reading the clock and the insertion.
+    // As if the deadline passed between reading the clock and the insertion.
     let options = SetOptions {
         condition: Condition::Always,
         expiry: Expiry::At(NOW),
