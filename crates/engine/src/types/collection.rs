@@ -1,4 +1,5 @@
-//! Objects that are a dictionary of elements and nothing else: large hashes and sets.
+//! The `Object` implementation for types whose objects consist only of a dictionary: large hashes
+//! and sets.
 
 use undercroft_memory::{Pool, Transaction, View};
 
@@ -9,7 +10,7 @@ use crate::structures::elements::Elements;
 use crate::structures::entry::Entry;
 use crate::types::contract::Object;
 
-/// What such a type answers about its objects.
+/// Implements [`Object`] for types whose objects are only a dictionary of elements.
 pub(crate) struct Collections;
 
 impl Object for Collections {

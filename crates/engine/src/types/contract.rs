@@ -1,6 +1,6 @@
-//! What every type of value answers, so that nobody outside a type's folder has to know the types one by one: keys are
-//! renamed and copied, measured and checked, exported and dumped through these calls. `docs/new-type.md` tells how a
-//! type is added.
+//! The interface that every value type implements. Code outside a type's folder goes through it to
+//! rename, copy, measure, check, export and dump values without knowing the types by name.
+//! `docs/new-type.md` explains how to add a type.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
@@ -15,35 +15,37 @@ use crate::transaction::writer::Writer;
 use crate::types::limits::Limits;
 use crate::types::value_type::Encoding;
 
-/// What a type is, for whoever treats values of all types alike.
+/// The properties of a value type, for code that treats all types alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// The name that TYPE answers.
+    /// The name that the TYPE command returns.
     pub name: &'static str,
-    /// What many of them are called.
+    /// The plural noun for values of this type.
     pub plural: &'static str,
-    /// Items of one element in the flat list that a value is: a field and its value, a member and its score.
+    /// The number of items per element in a value's flat list: two for a field and its value or a
+    /// member and its score.
     pub width: usize,
-    /// Whether the order of the elements is a part of the value.
+    /// Whether the order of the elements is part of the value.
     pub ordered: bool,
-    /// Whether no two elements have the same first item.
+    /// Whether the first item of every element is unique within the value.
     pub unique: bool,
-    /// Whether an object of the type begins with the root words of a dictionary of elements.
+    /// Whether objects of this type begin with the root words of a dictionary of elements.
     pub has_elements: bool,
 }
 
-/// What a type of value answers.
+/// The operations that every value type implements.
 pub(crate) trait Contract: Sync {
-    /// What the type is.
+    /// Returns the properties of the type.
     fn description(&self) -> &'static Description;
 
-    /// How a value is held, as OBJECT ENCODING names it.
+    /// Returns the encoding of a value, as reported by OBJECT ENCODING.
     fn encoding(&self, header: Header, form: Form) -> Encoding;
 
-    /// Appends the whole value to `out` as a flat list; see [`Entry::append_items`]. O(value).
+    /// Appends the complete value to `out` as a flat list; see [`Entry::append_items`]. O(value).
     fn append_items(&self, view: &View<'_>, entry: &Entry, out: &mut Ranges) -> Result<(), Error>;
 
-    /// Adds more of such a list to the value at a key, which may be new. O(items).
+    /// Adds items of a flat list to the value at `place`, creating the key if it does not exist.
+    /// O(items).
     fn add_items(
         &self,
         writer: &mut Writer<'_, '_>,
@@ -52,27 +54,31 @@ pub(crate) trait Contract: Sync {
         limits: &Limits,
     ) -> Result<(), Error>;
 
-    /// The first bytes of the RDB forms in which the type comes.
+    /// Returns the RDB type bytes that encode values of this type.
     fn rdb_kinds(&self) -> &'static [u8];
 
-    /// Writes a value that is these items in RDB form, as Redis 7.0 does for one of this encoding.
+    /// Writes `items` as a value in RDB format, the way Redis 7.0 writes a value with this
+    /// encoding.
     fn dump(&self, encoding: Encoding, items: &Ranges, out: &mut Output);
 
-    /// Reads a value of one of [`rdb_kinds`](Self::rdb_kinds), which is hostile until proven otherwise: none where it
-    /// cannot be one.
+    /// Parses an RDB value whose type byte is one of [`rdb_kinds`](Self::rdb_kinds) and appends its
+    /// items. The input is untrusted: returns `None` if it is malformed.
     fn restore(&self, kind: u8, input: &mut Input<'_>, items: &mut Ranges) -> Option<()>;
 
-    /// What becomes of values that consist of more than one block, where the type has such.
+    /// Returns the operations on objects of this type, or `None` if its values never span several
+    /// blocks.
     fn object(&self) -> Option<&'static dyn Object>;
 }
 
-/// What a type answers about its objects: values whose entry holds root words only ([`Form::Object`]).
+/// The operations that a type implements on its objects: values whose entry holds only root words
+/// ([`Form::Object`]).
 pub(crate) trait Object: Sync {
-    /// The memory that an object in a shard consists of: an arena of its own (H4), or the shard's slabs.
+    /// Returns the pool that an object's memory comes from: its own arena (H4), or the shard's
+    /// slabs.
     fn pool(&self, view: &View<'_>, shard: usize, entry: &Entry) -> Result<Pool, Error>;
 
-    /// Lets what an object without an arena consists of be freed later, in small steps (W8); the entry is the
-    /// caller's. O(1).
+    /// Queues the memory of an object without an arena to be freed later in small steps (W8). The
+    /// caller frees the entry. O(1).
     fn discard(
         &self,
         transaction: &mut Transaction<'_>,
@@ -80,7 +86,7 @@ pub(crate) trait Object: Sync {
         entry: &Entry,
     ) -> Result<(), Error>;
 
-    /// Root words of a copy of an object, which lies in a shard, in another pool. O(value).
+    /// Copies an object of `shard` into `pool` and returns the copy's root words. O(value).
     fn copy(
         &self,
         transaction: &mut Transaction<'_>,
@@ -89,27 +95,31 @@ pub(crate) trait Object: Sync {
         pool: Pool,
     ) -> Result<Vec<u64>, Error>;
 
-    /// Bytes that an object takes beside its entry; of elements that have blocks of their own about `samples` are
-    /// looked at, and all where it is 0.
+    /// Returns the number of bytes that an object uses in addition to its entry. If elements have
+    /// separate blocks, the result is extrapolated from about `samples` elements, or exact if
+    /// `samples` is 0.
     fn memory_usage(&self, view: &View<'_>, entry: &Entry, samples: u64) -> Result<u64, Error>;
 
-    /// Reaches every block of an object, and finds what is wrong with it. Its arena has been reached.
+    /// Visits every block of an object and reports damage. The caller has already visited the
+    /// object's arena.
     fn check(&self, check: &mut Check<'_>, entry: &Entry) -> Result<(), Error>;
 
-    /// The tree that objects of the type have, where they have one.
+    /// Returns the operations on trees that belong to this type's objects, or `None` if its objects
+    /// have no trees.
     fn tree(&self) -> Option<&'static dyn DyingTree> {
         None
     }
 }
 
-/// What a type answers about a tree of its objects that is being freed.
+/// The operations that a type implements on a tree that is being freed.
 pub(crate) trait DyingTree: Sync {
-    /// The number that stands for such a tree in the record of what is being freed: 2, 3, or from 5 on. It never
-    /// changes.
+    /// Returns the number that identifies the tree's type in the records of the graveyard: 2, 3, or
+    /// at least 5. It never changes.
     fn number(&self) -> u64;
 
-    /// Frees the next leaf with what belongs to it. Returns how far the tree is freed now, none where it is gone, and
-    /// how many blocks beside the leaf were freed.
+    /// Frees the next leaf together with everything it refers to. Returns the new progress, or
+    /// `None` if the tree is now completely freed, and the number of blocks freed in addition to
+    /// the leaf.
     fn free_next_leaf(
         &self,
         transaction: &mut Transaction<'_>,
@@ -118,7 +128,7 @@ pub(crate) trait DyingTree: Sync {
         progress: u64,
     ) -> Result<(Option<u64>, usize), Error>;
 
-    /// Reaches every block of what is left.
+    /// Visits every block of the tree that has not been freed yet.
     fn check_left(
         &self,
         view: &View<'_>,

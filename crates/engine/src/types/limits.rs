@@ -1,22 +1,22 @@
-//! Up to where collections stay in one piece.
+//! Size limits up to which collections stay packed.
 
-/// Up to where a collection stays in one piece, which takes less memory and is
-/// quick while it is small.
+/// The size up to which a collection stays packed in one block. Packing saves memory and is fast
+/// only for small collections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackedLimits {
-    /// Fields or members at most.
+    /// Maximum number of fields or members.
     pub entries: u64,
-    /// Bytes of each field, value or member at most.
+    /// Maximum length of each field, value or member in bytes.
     pub value: u64,
 }
 
 impl PackedLimits {
-    /// Redis' defaults for hashes.
+    /// Redis' default limits for hashes.
     pub const HASH: PackedLimits = PackedLimits {
         entries: 512,
         value: 64,
     };
-    /// Redis' defaults for sorted sets.
+    /// Redis' default limits for sorted sets.
     pub const SORTED_SET: PackedLimits = PackedLimits {
         entries: 128,
         value: 64,
@@ -27,19 +27,19 @@ impl PackedLimits {
     }
 }
 
-/// Up to where collections stay in one piece.
+/// The sizes up to which collections of each type stay packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Hashes.
+    /// Limits for hashes.
     pub hash: PackedLimits,
-    /// The most that a set of integers may have.
+    /// Maximum number of members in an integer set.
     pub integers: u64,
-    /// Sorted sets.
+    /// Limits for sorted sets.
     pub sorted: PackedLimits,
 }
 
 impl Limits {
-    /// Redis' defaults.
+    /// Redis' default limits.
     pub const DEFAULT: Limits = Limits {
         hash: PackedLimits::HASH,
         integers: 512,

@@ -1,19 +1,19 @@
-//! The types of values. Each has a folder; what a command does to a value of a type is a call there. The folders from
-//! `keyspace` upwards use it.
+//! The value types. Each type has a folder, and commands call into it to work on values. Only the
+//! folders from `keyspace` upwards depend on this one.
 //!
-//! - `collection`: objects that are a dictionary of elements and nothing else.
-//! - `contract`: what every type answers.
-//! - `feed`: values of one size with attributes, and a mark that hides them.
+//! - `collection`: the object operations that hashes and sets share.
+//! - `contract`: the interface that every type implements.
+//! - `feed`: fixed-size values with attributes, and a mark that hides them.
 //! - `hash`: fields with their values.
-//! - `limits`: up to where collections stay in one piece.
-//! - `list`: items by position.
-//! - `registry`: what answers for each type.
+//! - `limits`: size limits up to which collections stay packed.
+//! - `list`: items addressed by position.
+//! - `registry`: maps each type to its implementation.
 //! - `set`: members, and the operations on several sets.
-//! - `sorted`: members in the order of their scores.
-//! - `stream`: entries in the order of their ids, and groups of consumers.
+//! - `sorted`: members ordered by score.
+//! - `stream`: entries ordered by id, and consumer groups.
 //! - `string`: texts, integers and bits.
-//! - `value_type`: the types, each with its number.
-//! - `value`: what is done to a value of any type: finding it, storing it, getting rid of it.
+//! - `value_type`: the enum of types and their numbers.
+//! - `value`: operations on values of any type: lookup, storage and disposal.
 
 pub(crate) mod collection;
 pub(crate) mod contract;

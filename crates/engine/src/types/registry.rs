@@ -1,4 +1,4 @@
-//! What answers for each type of value.
+//! Maps each value type to its implementation.
 
 use crate::error::Error;
 use crate::structures::elements::Elements;
@@ -15,7 +15,7 @@ use crate::types::string::Strings;
 use crate::types::value_type::{Encoding, ValueType};
 
 impl ValueType {
-    /// What answers for the type.
+    /// Returns the implementation of this type.
     pub(crate) fn contract(self) -> &'static dyn Contract {
         match self {
             ValueType::String => &Strings,
@@ -28,31 +28,31 @@ impl ValueType {
         }
     }
 
-    /// What answers for the trees of its objects, where they have such.
+    /// Returns the operations on this type's trees, or `None` if its objects have no trees.
     pub(crate) fn tree(self) -> Option<&'static dyn DyingTree> {
         self.contract().object()?.tree()
     }
 
-    /// What the type is.
+    /// Returns the properties of this type.
     pub fn description(self) -> &'static Description {
         self.contract().description()
     }
 
-    /// The name that TYPE answers.
+    /// Returns the name that the TYPE command reports.
     pub fn name(self) -> &'static str {
         self.description().name
     }
 }
 
 impl Entry {
-    /// How the value is held.
+    /// Returns the encoding of the value, as reported by OBJECT ENCODING.
     pub fn encoding(&self) -> Result<Encoding, Error> {
         let form = self.header.form().ok_or_else(|| self.fault())?;
         Ok(self.value_type()?.contract().encoding(self.header, form))
     }
 
-    /// The dictionary of a value that has one, whatever its type, to be looked
-    /// at: other words may lie after those of the dictionary.
+    /// Returns the dictionary of the value for reading, whatever the value's type, or `None` if the
+    /// value has no dictionary. The entry may hold further words after those of the dictionary.
     pub(crate) fn elements(&self) -> Option<Elements> {
         let has_one = self.header.form() == Some(Form::Object)
             && self.header.value_length() >= ELEMENTS_WORDS as u64 * 8
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_type_has_names_and_numbers_of_its_own() {
+    fn names_and_numbers_of_types_are_unique() {
         let (mut names, mut kinds) = (HashSet::new(), HashSet::new());
         for value_type in ValueType::ALL {
             assert_eq!(ValueType::of_number(value_type.number()), Some(value_type));

@@ -1,5 +1,5 @@
-//! What the types that are not strings share: finding a key that holds one,
-//! storing one, and getting rid of it.
+//! Operations that all collection types share: looking up a key of one type, storing a value, and
+//! discarding it.
 
 use undercroft_memory::{Offset, Report, Transaction, View};
 
@@ -18,8 +18,7 @@ use crate::types::string::write::Stored;
 use crate::types::value_type::ValueType;
 
 impl Entry {
-    /// Appends the bytes of a collection in one piece to `out`; false where it
-    /// is an object.
+    /// Appends the bytes of a packed collection to `out`. Returns false if the value is an object.
     pub(crate) fn append_packed(&self, view: &View<'_>, out: &mut Vec<u8>) -> Result<bool, Error> {
         let at = match self.header.form() {
             Some(Form::Inline) => self.value_at(),
@@ -27,21 +26,20 @@ impl Entry {
             Some(Form::Object) => return Ok(false),
             _ => return Err(self.fault().into()),
         };
-        // R3: a torn length must not make us allocate.
+        // R3: recheck first, because a torn length must not cause a huge allocation.
         view.recheck()?;
         view.append_to(at, self.header.value_length(), out)?;
         Ok(true)
     }
 
-    /// Appends the whole value to `out`, as a flat list: the string; the items of
-    /// a list; the fields of a hash and their values in turn; the members of a
-    /// set; the members of a sorted set in order and their scores as texts.
-    /// O(value).
+    /// Appends the complete value to `out` as a flat list. The list holds the string itself, the
+    /// items of a list, the alternating fields and values of a hash, the members of a set, or the
+    /// members of a sorted set in order, each followed by its score as text. O(value).
     pub fn append_items(&self, view: &View<'_>, out: &mut Ranges) -> Result<(), Error> {
         self.value_type()?.contract().append_items(view, self, out)
     }
 
-    /// What answers for the value, which is an object.
+    /// Returns the object operations of this value's type. The value must be an object.
     pub(crate) fn object(&self) -> Result<&'static dyn Object, Error> {
         let object = self.value_type()?.contract().object();
         object.ok_or_else(|| self.fault().into())
@@ -57,7 +55,7 @@ impl Entry {
 }
 
 impl Reader<'_, '_> {
-    /// Looks up a key that must hold a value of one type.
+    /// Looks up a key and fails with [`Error::WrongType`] if its value has a different type.
     pub(crate) fn find_type(
         &self,
         database: usize,
@@ -72,7 +70,7 @@ impl Reader<'_, '_> {
 }
 
 impl Writer<'_, '_> {
-    /// Looks up a key that must hold a value of one type.
+    /// Looks up a key and fails with [`Error::WrongType`] if its value has a different type.
     pub(crate) fn find_type(
         &mut self,
         database: usize,
@@ -85,12 +83,11 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Lets a key hold a value that is given as a flat list, as
-    /// [`Entry::append_items`] gives it, whatever it held before. A collection
-    /// without items removes the key. O(value).
+    /// Replaces the value of a key with the flat list `items`, in the format of
+    /// [`Entry::append_items`]. A collection without items removes the key. O(value).
     ///
     /// # Panics
-    /// Where the last field of a hash has no value.
+    /// If the last field of a hash has no value.
     pub fn put_items(
         &mut self,
         database: usize,
@@ -108,11 +105,11 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Adds to the collection at a key, which may be new, more of the flat list
-    /// that it is; a string is set. O(items).
+    /// Adds `items`, part of a flat list, to the collection at a key, creating the key if it does
+    /// not exist. A string is overwritten instead. O(items).
     ///
     /// # Panics
-    /// Where the last field of a hash has no value.
+    /// If the last field of a hash has no value.
     pub fn add_items(
         &mut self,
         database: usize,
@@ -129,8 +126,7 @@ impl Writer<'_, '_> {
         value_type.contract().add_items(self, place, &all, limits)
     }
 
-    /// Lets a key hold a collection in one piece; its expiry stays. What it
-    /// held before is discarded.
+    /// Stores a packed collection at a key and discards the old value. Keeps the expiry.
     pub(crate) fn put_packed(
         &mut self,
         database: usize,
@@ -143,8 +139,8 @@ impl Writer<'_, '_> {
         self.put(database, key, found, stored, Expiry::Keep)
     }
 
-    /// Lets a key hold an object with these root words; its expiry stays. What
-    /// it held before is discarded.
+    /// Stores an object with the root words `words` at a key and discards the old value. Keeps the
+    /// expiry.
     pub(crate) fn put_object(
         &mut self,
         database: usize,
@@ -159,8 +155,8 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Lets what an object consists of be freed later, in small steps (W8); all
-/// of its arena at once, where it has one.
+/// Queues the memory of an object to be freed later in small steps (W8). An arena is queued as one
+/// unit.
 pub(crate) fn discard_object(
     transaction: &mut Transaction<'_>,
     shard: usize,
@@ -174,9 +170,9 @@ pub(crate) fn discard_object(
     object.discard(transaction, pool, entry)
 }
 
-/// The root words with which another key takes over an object (`take`), or
-/// those of a copy of it. O(1) where it stays in its shard or has an arena and is
-/// taken, else O(elements).
+/// Returns the root words under which another key takes over an object (`take`) or holds a copy of
+/// it. O(1) if the object is taken and either stays in its shard or has an arena, otherwise
+/// O(elements).
 pub(crate) fn hand_over(
     writer: &mut Writer<'_, '_>,
     entry: &Entry,
@@ -190,7 +186,7 @@ pub(crate) fn hand_over(
     let object = entry.object()?;
     let source = object.pool(writer.view(), from, entry)?;
     if take && source.arena() != 0 {
-        // The root words name the arena, not the shard it lies in.
+        // The root words stay valid: they name the arena, not its shard.
         detached::transfer_arena(writer.transaction, source, to)?;
         return words_of(writer.view(), entry);
     }
@@ -206,23 +202,24 @@ pub(crate) fn hand_over(
     Ok(to_bytes(&words))
 }
 
-/// An object's root words.
+/// Returns the root words of an object as bytes.
 fn words_of(view: &View<'_>, entry: &Entry) -> Result<Vec<u8>, Error> {
     let mut words = Vec::new();
     view.append_to(entry.value_at(), entry.header.value_length(), &mut words)?;
     Ok(words)
 }
 
-/// Root words as they lie in an entry.
+/// Converts root words to the byte layout of an entry.
 fn to_bytes(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Calls `reach` with every block of an object that has no arena, its entry's own ones aside. The shard is locked: the walk
-/// trusts what it reads. O(64 KiB of the object).
+/// Calls `reach` with every block of an object that has no arena, except the blocks of its entry.
+/// The caller must hold the shard's lock, because the walk trusts what it reads. Visits at most 64
+/// KiB, as larger objects have arenas.
 ///
 /// # Errors
-/// Those of damage.
+/// Fails if the object is damaged.
 pub(crate) fn for_each_block(
     store: &Store,
     view: &View<'_>,

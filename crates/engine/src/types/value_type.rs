@@ -1,4 +1,4 @@
-//! The types of values, each with its number in the file.
+//! The value types and the numbers that identify them in the store file.
 
 use crate::error::Error;
 use crate::structures::detached;
@@ -6,17 +6,18 @@ use crate::structures::entry::{Entry, Header, Kind};
 
 macro_rules! value_types {
     ($($(#[$meta:meta])* $name:ident = $number:literal,)*) => {
-        /// What kind of value a key holds.
+        /// The type of the value that a key holds.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum ValueType {
             $($(#[$meta])* $name = $number,)*
         }
 
         impl ValueType {
-            /// All types, in the order of their numbers.
+            /// All types, ordered by number.
             pub const ALL: [ValueType; [$(ValueType::$name),*].len()] = [$(ValueType::$name),*];
 
-            /// The type with a number, which [`number`](Self::number) gives.
+            /// Returns the type whose [`number`](Self::number) is `number`, or `None` if no type
+            /// has it.
             #[inline(always)]
             pub fn of_number(number: u64) -> Option<ValueType> {
                 match number {
@@ -35,24 +36,25 @@ value_types! {
     List = 1,
     /// A set.
     Set = 2,
-    /// A set whose members have a score, in the order of their scores.
+    /// A sorted set: members ordered by score.
     SortedSet = 3,
     /// A hash: fields with their values.
     Hash = 4,
-    /// A feed: values of one size with attributes, by position.
+    /// A feed: fixed-size values with attributes, addressed by position.
     Feed = 5,
-    /// A stream: entries in the order of their ids.
+    /// A stream: entries ordered by id.
     Stream = 6,
 }
 
 impl ValueType {
-    /// The number that stands for the type in stores and in exports. It never changes.
+    /// Returns the number that identifies the type in stores and exports. It never changes.
     #[inline(always)]
     pub const fn number(self) -> u64 {
         self as u64
     }
 
-    /// What a value of the type is in an entry's header, with five bits for the type's own use.
+    /// Returns the kind that an entry's header records for this type, with `detail` in the five
+    /// bits that each type may use freely.
     pub(crate) const fn kind(self, detail: u64) -> Kind {
         Kind {
             number: self.number(),
@@ -60,7 +62,8 @@ impl ValueType {
         }
     }
 
-    /// The number of the type in records of detached parts: lists once were the only ones.
+    /// Returns the number that identifies the type in records of detached parts. Lists keep the
+    /// number 0 from when only lists had such parts.
     pub(crate) fn number_of_parts(self) -> u64 {
         match self {
             ValueType::List => detached::LIST,
@@ -70,7 +73,7 @@ impl ValueType {
 }
 
 impl Header {
-    /// The type of the value.
+    /// Returns the type of the value, or `None` if the type number is unknown.
     #[inline(always)]
     pub(crate) fn value_type(self) -> Option<ValueType> {
         ValueType::of_number(self.type_number())
@@ -78,40 +81,40 @@ impl Header {
 }
 
 impl Entry {
-    /// What kind of value it is.
+    /// Returns the type of the value.
     pub fn value_type(&self) -> Result<ValueType, Error> {
         self.header.value_type().ok_or_else(|| self.fault().into())
     }
 }
 
-/// How the value is held, in the names of OBJECT ENCODING, which stand for
-/// structures of Redis: ours are other ones with the same limits.
+/// The encoding of a value as OBJECT ENCODING names it. The names describe Redis' structures; the
+/// structures here are different but switch at the same limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// A 64-bit integer.
     Integer,
-    /// A string of at most 44 bytes that was never changed in place.
+    /// A string of at most 44 bytes that has never been changed in place.
     Embedded,
     /// Any other string.
     Raw,
-    /// A small hash or sorted set in one piece.
+    /// A small hash or sorted set, packed in one block.
     ListPack,
-    /// A hash, or a set that is not of integers only.
+    /// A large hash, or a set that does not hold only integers.
     HashTable,
-    /// A small set of integers.
+    /// A small set that holds only integers.
     IntSet,
     /// A large sorted set.
     SkipList,
     /// A list.
     QuickList,
-    /// A feed, which Redis does not have.
+    /// A feed, a type that Redis does not have.
     Feed,
     /// A stream.
     Stream,
 }
 
 impl Encoding {
-    /// The name that OBJECT ENCODING answers.
+    /// Returns the name that OBJECT ENCODING reports.
     pub fn name(self) -> &'static str {
         match self {
             Encoding::Integer => "int",

@@ -1,4 +1,4 @@
-//! Checking feeds: that the tree counts what is there, and the index names it.
+//! Integrity checks of feeds: the counts and notes of the tree, and the words of the index.
 
 use undercroft_memory::{Offset, View};
 
@@ -12,24 +12,26 @@ use crate::error::Error;
 use crate::structures::key::hash;
 use crate::structures::tree::{HEIGHT_MAX, Node, Subtree, for_each_left};
 
-/// What the leaves before had.
+/// State that the check carries from leaf to leaf.
 #[derive(Default)]
 struct Before {
-    /// The last value of a sorted feed.
+    /// The last value, in a sorted feed.
     value: Option<Vec<u8>>,
-    /// The last leaf's label, in a feed that has an index.
+    /// The label of the last leaf, in a feed with an index.
     label: Option<u64>,
-    /// The sum of all words that the index must have, each mixed so that no two errors make up for each other.
+    /// The sum of all words that the index must contain. Each word is hashed first, so that two
+    /// errors do not cancel each other out.
     words: u64,
 }
 
-/// A number that says no more of a word than a hash would.
+/// Returns a hash of an index word.
 fn mixed(word: u64) -> u64 {
     hash([word, 0], &[])
 }
 
 impl Feed {
-    /// Calls `reach` for every block, and checks what the tree and the index say about them.
+    /// Calls `reach` for every block of the feed, and checks the tree and the index against the
+    /// items.
     pub(super) fn check(
         &self,
         view: &View<'_>,
@@ -74,7 +76,8 @@ impl Feed {
             let (child, count) = node.child(view, index)?;
             let (counted, note) = self.check_below(view, (child, level - 1), reach, before)?;
             let noted = node.note(view, index)?;
-            // Values that are not there may be named, but none that is there may not.
+            // A note may name attribute values that no longer occur, but it must name every value
+            // that does.
             if counted != count || note[0] != noted[0] || join(note, noted)[1..] != noted[1..] {
                 return Err(fault(child));
             }
@@ -113,7 +116,8 @@ impl Feed {
         Ok((leaf.count as u64, note))
     }
 
-    /// Whether the values of a leaf of a sorted feed are values of its type, and in order behind the last one before it.
+    /// Checks that the values of a leaf are valid and in order, also with respect to the last value
+    /// of the previous leaf. Always succeeds if the feed is not sorted.
     fn check_values(&self, image: &Image, last: &mut Option<Vec<u8>>) -> Option<()> {
         let order = self.schema.order();
         if order.sorted_by().is_none() {
@@ -133,7 +137,7 @@ impl Feed {
     }
 }
 
-/// Visits what is left of a tree that is being freed.
+/// Visits the remaining blocks of a tree that is being freed.
 pub(super) fn check_left(
     view: &View<'_>,
     subtree: Subtree,

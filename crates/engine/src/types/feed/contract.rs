@@ -1,7 +1,7 @@
-//! What feeds answer as a type of value.
+//! The implementation of the type interface for feeds.
 //!
-//! The flat list that a feed is begins with a row that says what its items are; then comes a row for each item
-//! ([`Schema::row`], [`Schema::item_row`]).
+//! The flat list of a feed begins with a row that describes its schema ([`Schema::row`]), followed
+//! by a row for each item ([`Schema::item_row`]).
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
@@ -23,10 +23,11 @@ use crate::types::contract::{Contract, Description, DyingTree, Object};
 use crate::types::limits::Limits;
 use crate::types::value_type::Encoding;
 
-/// Redis has no such type: a number far from those that it may still give.
+/// The RDB type byte of feeds, a type that Redis does not have. The number is far from those that
+/// Redis may still assign.
 const RDB_FEED: u8 = 128;
 
-/// The type whose values are feeds.
+/// Implements [`Contract`] for feeds.
 pub(crate) struct Feeds;
 
 impl Contract for Feeds {

@@ -1,8 +1,8 @@
-//! Changing the leaves of a feed: items put in, taken out, marked.
+//! Changes to the leaves of a feed: inserting, removing and marking items.
 //!
-//! At its ends a leaf is filled where nothing is: only its header is logged. Inside, what lies on one side of an item
-//! that comes moves, and is logged; a leaf that becomes too full is divided, one with few items is joined with its
-//! neighbour.
+//! Items that are added at an end of a leaf go to unused space, and only the leaf's header is
+//! logged. An insertion inside a leaf moves the items on one side of it, and these are logged. A
+//! leaf that becomes too full is split, and a leaf with few items is joined with its neighbor.
 
 use smallvec::{SmallVec, smallvec};
 use undercroft_memory::{Pool, Transaction};
@@ -20,13 +20,14 @@ use super::schema::Schema;
 use crate::error::Error;
 use crate::structures::tree::{Child, Place};
 
-/// Leaves' worth of items that one step puts in, so that what becomes of them fits one splice.
+/// Maximum number of items inserted in one step, in full leaves, so that the resulting leaves fit
+/// one splice.
 const STEP_LEAVES: usize = 32;
-/// Leaves that a removal in parts takes items out of between two places where one may end.
+/// Number of leaves from which a removal in parts takes items before the part may end.
 const LEAVES_IN_A_PART: usize = 1;
 
 impl Feed {
-    /// The leaf that a place leads to.
+    /// Loads the leaf at a place in the tree.
     fn leaf(
         &self,
         transaction: &Transaction<'_>,
@@ -36,7 +37,7 @@ impl Feed {
         load_leaf(view, place.leaf, &self.full, &self.schema, place.count)
     }
 
-    /// Puts some items before the one at a position, or at the end. O(log n + items).
+    /// Inserts items before the item at `position`, or at the end. O(log n + items).
     pub(super) fn insert(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -45,10 +46,11 @@ impl Feed {
     ) -> Result<(), Error> {
         let step = self.full.places * STEP_LEAVES;
         let at_end = position >= self.tree.count();
-        // The end moves on with each step.
+        // The end of the feed moves with each step, so address it as the maximum position.
         let position = if at_end { u64::MAX } else { position };
         while !todo.is_empty() {
-            // At the end the first of them come first, elsewhere the last ones.
+            // At the end, insert the first items first. Elsewhere, insert the last items first,
+            // because the position stays the same.
             let some = if at_end {
                 todo.start..todo.end.min(todo.start + step)
             } else {
@@ -67,7 +69,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Puts so many items in as one splice takes, of which `more` is noted.
+    /// Inserts a batch of items that fits one splice. `more` is the note of the batch.
     pub(super) fn insert_step(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -88,7 +90,8 @@ impl Feed {
         }
     }
 
-    /// Puts items in, of which `more` is noted, before the first one or behind the last one.
+    /// Inserts items before the first item or after the last one. `more` is the note of the new
+    /// items.
     fn insert_at_end(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -133,7 +136,7 @@ impl Feed {
         let leaf = self.leaf(transaction, &place)?;
         let image = Image::load(transaction.view(), &leaf)?;
         if leaf.layout.size < self.full.size {
-            // A small leaf is the only one.
+            // A leaf below full size is the feed's only leaf; replace it.
             let mut parts = [(&image, image.places()), (rows, some)];
             if !right {
                 parts.reverse();
@@ -160,7 +163,7 @@ impl Feed {
         self.splice(transaction, &place, 1, &leaves, Some((old, right)))
     }
 
-    /// Counts items that were added to a leaf.
+    /// Updates the tree's counts and notes for items that were added to a leaf.
     fn grow(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -210,8 +213,8 @@ impl Feed {
         self.splice(transaction, &place, 1, &leaves, None)
     }
 
-    /// Puts some items into a leaf that has no room for them, and divides it so that half of its items stay where they
-    /// are: the index has to know of the others.
+    /// Inserts items into a full leaf and splits the leaf. Half of its items stay in place, because
+    /// the index must be updated for every item that moves to another leaf.
     fn split(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -252,7 +255,8 @@ impl Feed {
         self.splice(transaction, place, 1, &right, Some((stays, true)))
     }
 
-    /// Replaces leaves by others, among which one that was there may stay, first or last.
+    /// Replaces `remove` leaves with new ones. If `stays` is given, one old leaf remains, as the
+    /// first leaf if the flag is true, otherwise as the last.
     fn splice(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -277,25 +281,27 @@ impl Feed {
             .splice(transaction, self.pool, &place.path, remove, &children)
     }
 
-    /// Takes items out, which were found in this order. O(leaves * log n).
+    /// Removes items, given in feed order. O(leaves * log n).
     pub(super) fn remove(
         &mut self,
         transaction: &mut Transaction<'_>,
         found: &[Found],
     ) -> Result<(), Error> {
-        // From the last one on, so that the others stay where they were found.
+        // Start with the last leaf, so that the positions of earlier leaves stay valid.
         for (before, found) in found.iter().enumerate().rev() {
             let place = self.tree.find(transaction.view(), found.before)?;
             let leaf = self.leaf(transaction, &place)?;
             let old = Image::load(transaction.view(), &leaf)?;
             self.take(transaction, place, (&leaf, old), &found.masks, before == 0)?;
         }
-        // Once for all of them: words of one leaf lie in as many blocks.
+        // Update the index once for all leaves: the words of one leaf are scattered over as many
+        // index blocks.
         self.tell_index(transaction)
     }
 
-    /// Joins leaves that fit into one, from the first one on, and says after each two that a part may end: for a store that has
-    /// no room for all of them anew. O(leaves * log n).
+    /// Joins neighboring leaves that fit into one leaf, starting from the first. The current part
+    /// of the transaction may end after each join. This compacts a feed when the store has no room
+    /// for a second copy of it. O(leaves * log n).
     pub(super) fn join_in_parts(&mut self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
         let mut position = 0;
         while position < self.items() {
@@ -328,7 +334,8 @@ impl Feed {
         Ok(())
     }
 
-    /// [`remove`](Self::remove) that says after each few leaves that a part may end; in one go where it has no parts.
+    /// Removes items like [`remove`](Self::remove). If the transaction commits in parts, a part may
+    /// end after every [`LEAVES_IN_A_PART`] leaves.
     pub(super) fn remove_in_parts(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -344,7 +351,8 @@ impl Feed {
         Ok(())
     }
 
-    /// Takes items out of one leaf. Where it is `last`, it may be joined with the one before it.
+    /// Removes items from one leaf. A leaf that becomes sparse is joined with the next one. If
+    /// `last` is set, no other removal follows, and the leaf may be joined with the previous one.
     pub(super) fn take(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -369,7 +377,7 @@ impl Feed {
                 .tree
                 .splice(transaction, self.pool, &place.path, 1, &[]);
         };
-        // Items at the ends are left where they are.
+        // Contiguous items stay where they are.
         let new = if kept.len() == 1 {
             let mut new = old.clone();
             (new.start, new.count) = (first.start, first.len());
@@ -411,7 +419,7 @@ impl Feed {
         let note = if kept.len() == 1 {
             new.store_fill(transaction, shard, leaf.at)?;
             transaction.note_cut();
-            // The values that may be there are still named.
+            // Keep the attribute bits of the old note: they may name values that no longer occur.
             let hidden = new.note(&self.schema, new.places())[0];
             place
                 .note(transaction.view())?
@@ -430,7 +438,8 @@ impl Feed {
         }
     }
 
-    /// Changes the bits of items that were found; `change` is given a leaf's image and a place.
+    /// Changes the attributes or marks of items. `change` receives the image of a leaf and the
+    /// place of an item.
     pub(super) fn change(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -462,7 +471,8 @@ impl Feed {
     }
 }
 
-/// The place of the item that some masks, one for each block, stand for, where it is only one.
+/// Returns the place of the only item in the masks of a leaf, or `None` if the masks select several
+/// items. There is one mask for each block.
 fn only_one(masks: &[u64]) -> Option<usize> {
     let mut blocks = masks.iter().enumerate().filter(|(_, mask)| **mask != 0);
     match (blocks.next(), blocks.next()) {
@@ -473,7 +483,7 @@ fn only_one(masks: &[u64]) -> Option<usize> {
     }
 }
 
-/// How many of some items are hidden.
+/// Counts the hidden items among those that the masks select.
 fn hidden_of(image: &Image, masks: &[u64]) -> u64 {
     let hidden = masks.iter().enumerate().map(|(block, mask)| {
         let word = image.word(image.layout.word(HIDDEN, block));
@@ -483,7 +493,7 @@ fn hidden_of(image: &Image, masks: &[u64]) -> u64 {
 }
 
 impl Image {
-    /// The same in a leaf of the full size, where the feed has several leaves.
+    /// Copies the image into the layout of a full-size leaf, for a feed with several leaves.
     fn enlarged(self, full: &Layout, grows: Grows) -> Image {
         if self.layout == *full {
             return self;
@@ -500,7 +510,8 @@ impl Image {
     }
 }
 
-/// Adds items at an end of a leaf that has room for them. Nothing is there, so that it is not logged (W4).
+/// Adds items at an end of a leaf that has room for them. The space is unused, so it is not logged
+/// (W4).
 fn fill_end(
     transaction: &mut Transaction<'_>,
     shard: usize,
@@ -537,7 +548,8 @@ fn fill_end(
     Ok(transaction.store(shard, leaf.at, header)?)
 }
 
-/// Fills bytes of a leaf where nothing is, leaving what shares their words as it is.
+/// Writes bytes to unused space of a leaf. Keeps the neighboring bytes that share the first and the
+/// last word.
 fn fill_part(
     transaction: &mut Transaction<'_>,
     shard: usize,
@@ -556,15 +568,15 @@ fn fill_part(
     Ok(transaction.fill_slack(shard, at, &words)?)
 }
 
-/// Packs items into full leaves, one after the other.
+/// Packs items into consecutive full leaves.
 pub(super) struct Packer<'p> {
     schema: &'p Schema,
     pool: Pool,
     image: Image,
     builder: FeedBuilder,
-    /// Leaves that were made.
+    /// Number of leaves created so far.
     leaves: u64,
-    /// Words of an index, where the feed has one.
+    /// The index words of all items, if the feed has an index.
     words: Vec<u64>,
 }
 
@@ -580,7 +592,7 @@ impl<'p> Packer<'p> {
         }
     }
 
-    /// Adds items.
+    /// Appends items to the feed.
     pub(super) fn add(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -616,7 +628,7 @@ impl<'p> Packer<'p> {
         Ok(())
     }
 
-    /// The feed that was packed.
+    /// Completes the tree and the index, and returns their root words.
     pub(super) fn finish(mut self, transaction: &mut Transaction<'_>) -> Result<Made, Error> {
         if self.image.count == 0 && self.leaves == 0 {
             return Ok(Made::default());

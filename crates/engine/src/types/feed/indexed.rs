@@ -1,4 +1,5 @@
-//! Feeds with an index: which words it gets and loses by what happens to leaves, and items by their values.
+//! Feeds with an index: recording index changes when items move between leaves, and looking up
+//! items by value.
 
 use undercroft_memory::{Offset, Transaction, View};
 
@@ -13,10 +14,10 @@ use super::root::{Feed, Words};
 use crate::error::Error;
 use crate::structures::key::hash;
 
-/// So many leaves are asked for ahead of their use.
+/// Number of leaves that are prefetched.
 const ASKED: usize = 2;
 
-/// The words of the items at some places of a leaf.
+/// Appends the index words of the items at some places of a leaf to `words`.
 pub(super) fn words_of(
     secret: [u64; 2],
     image: &Image,
@@ -31,7 +32,7 @@ pub(super) fn words_of(
 }
 
 impl Feed {
-    /// Notes that items came into a leaf.
+    /// Records that items were added to a leaf.
     pub(super) fn came(
         &mut self,
         transaction: &Transaction<'_>,
@@ -46,7 +47,7 @@ impl Feed {
         words_of(secret, image, places, leaf, &mut self.words.come)
     }
 
-    /// Notes that items left a leaf.
+    /// Records that items were removed from a leaf.
     pub(super) fn went(
         &mut self,
         transaction: &Transaction<'_>,
@@ -61,7 +62,8 @@ impl Feed {
         words_of(secret, image, places, leaf, &mut self.words.gone)
     }
 
-    /// The same of the items that some masks, one for each block, stand for.
+    /// Records that the items selected by `masks` were removed from a leaf. There is one mask for
+    /// each block.
     pub(super) fn went_of(
         &mut self,
         transaction: &Transaction<'_>,
@@ -78,7 +80,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Lets the index know what was noted.
+    /// Applies all recorded changes to the index.
     pub(super) fn tell_index(&mut self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
         let Words { gone, come } = &mut self.words;
         if gone.is_empty() && come.is_empty() {
@@ -92,7 +94,8 @@ impl Feed {
         Ok(())
     }
 
-    /// The same where an item was moved whose word is known to be somewhere, perhaps.
+    /// Applies the recorded changes of one moved item to the index. If `word` is given, the item's
+    /// word is replaced in place where possible.
     pub(super) fn tell_index_of_move(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -108,7 +111,8 @@ impl Feed {
         self.tell_index(transaction)
     }
 
-    /// The items that a query by value sees, leaf by leaf, by the index. O(log n) for each leaf with one of the values.
+    /// Collects the items that a query by value selects, using the index. O(log n) for each leaf
+    /// that contains one of the values.
     pub(super) fn collect_indexed(
         &self,
         view: &View<'_>,
@@ -124,7 +128,7 @@ impl Feed {
         leaves.dedup();
         let (mut found, mut scratch) = (Vec::new(), Scratch::default());
         for at in leaves {
-            // R3: what is torn must not go on for long.
+            // R3: recheck, so that a loop over torn data ends soon.
             view.recheck()?;
             let place = self.place_of_leaf(view, at)?;
             let leaf = load_leaf(view, at, &self.full, &self.schema, place.count)?;
@@ -139,7 +143,8 @@ impl Feed {
         Ok(found)
     }
 
-    /// The first item with a value, by the index. O(log n) for each leaf before it that may have the value.
+    /// Finds the first item with a value, using the index. O(log n) for each leaf before it that
+    /// may contain the value.
     pub(super) fn first_indexed(
         &self,
         view: &View<'_>,
@@ -153,7 +158,7 @@ impl Feed {
                 .for_each(|line| view.prefetch(leaf.wrapping_add(line)));
         }
         if leaves.len() > 1 {
-            // They are in the order of their labels.
+            // Leaf labels ascend, so they give the order of the leaves.
             let labels = leaves
                 .iter()
                 .map(|&leaf| Ok((Leaf::label(view, leaf)?, leaf)));
@@ -162,7 +167,7 @@ impl Feed {
             leaves = labels.into_iter().map(|(_, leaf)| leaf).collect();
         }
         for at in leaves {
-            // R3: what is torn must not go on for long.
+            // R3: recheck, so that a loop over torn data ends soon.
             view.recheck()?;
             let place = self.place_of_leaf(view, at)?;
             let leaf = load_leaf(view, at, &self.full, &self.schema, place.count)?;

@@ -1,24 +1,24 @@
-//! Feeds: long lists of values of one size, each with attributes of a few bits and a mark that hides it.
-//! `types/registry` asks its contract; commands make its calls.
+//! Feeds: long lists of fixed-size values. Each value has attributes of a few bits and a mark that
+//! hides it. `types/registry` uses the contract; commands call the other operations.
 //!
-//! A feed is a counted tree of packed leaves, of whatever length it is. Inner nodes note of each child how many of its
-//! items are hidden and which values of attributes may be there, so that positions count only what a query sees, and
-//! subtrees in which nothing can match are passed over.
+//! A feed of any length is a counted tree of packed leaves. For each child, an inner node notes the
+//! number of hidden items and the attribute values that may occur. Positions therefore count only
+//! the items that a query selects, and subtrees without possible matches are skipped.
 //!
-//! - `leaves`: leaves of a feed: reading them, changing them, what is noted of them.
-//! - `check`: checking feeds.
-//! - `contract`: what feeds answer as a type of value.
-//! - `edit`: changing the leaves of a feed: items put in, taken out, marked.
-//! - `index`: which leaves have a value: words in order, as a tree.
-//! - `indexed`: feeds with an index: what it is told, and items by their values.
-//! - `order`: how a feed is ordered, and how the values of a sorted one compare.
-//! - `query`: queries of a feed: which items they see, and the way to them.
-//! - `read`: reading feeds, optimistically or under a lock.
-//! - `root`: a feed from its root words.
-//! - `schema`: what the items of a feed are.
-//! - `sorted`: sorted feeds: finding by value, and putting items where their values say.
-//! - `object`: feeds as a whole: copied, made anew, let go of.
-//! - `write`: changing feeds.
+//! - `leaves`: reads, changes and summarizes the leaves of a feed.
+//! - `check`: integrity checks.
+//! - `contract`: the implementation of the type interface.
+//! - `edit`: inserts, removes and marks items in leaves.
+//! - `index`: maps values to leaves with a tree of sorted words.
+//! - `indexed`: feeds with an index: index updates, and lookups by value.
+//! - `order`: the orders of a feed, and comparison of the values of a sorted feed.
+//! - `query`: selects items of a feed and finds the way to them.
+//! - `read`: reads feeds, optimistically or under a lock.
+//! - `root`: loads a feed from its root words.
+//! - `schema`: the value size, attributes and order of a feed.
+//! - `sorted`: sorted feeds: lookups by value, and insertion in order.
+//! - `object`: copies, rebuilds, moves and discards complete feeds.
+//! - `write`: the operations that change feeds.
 
 mod check;
 mod contract;

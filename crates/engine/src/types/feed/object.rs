@@ -1,4 +1,4 @@
-//! Feeds as a whole: copied, made anew, moved to an arena, and let go of.
+//! Operations on complete feeds: copying, rebuilding, moving to an arena and discarding.
 
 use std::collections::HashMap;
 
@@ -15,12 +15,12 @@ use crate::structures::elements::OUTGROWN;
 use crate::structures::graveyard;
 use crate::structures::tree::Child;
 
-/// The number that stands for the type's trees in the record of what is being freed.
+/// The number that identifies the trees of feeds in the records of the graveyard.
 pub(super) const TREE: u64 = 5;
 
 impl Feed {
-    /// The memory of a feed that is about to get so many items more: it moves to an arena where it has outgrown its
-    /// shard's slabs (H4). At most [`OUTGROWN`] bytes are moved.
+    /// Prepares a feed for `more` new items. Moves it to an arena if it outgrows its shard's slabs
+    /// (H4). Moves at most [`OUTGROWN`] bytes.
     pub(super) fn settle(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -48,7 +48,8 @@ impl Feed {
         Ok(())
     }
 
-    /// Lets the tree of a feed that has no arena be freed later, in small steps; one leaf at once.
+    /// Queues the trees of a feed without an arena to be freed later in small steps. A tree of one
+    /// leaf is freed at once.
     pub(super) fn discard(&self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
         let index = self.index.as_ref().map(Index::root);
         for tree in [Some((self.tree.root(), self.tree.height())), index] {
@@ -64,7 +65,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Root words of a copy in another pool. O(n).
+    /// Copies the feed to another pool and returns the copy's root words. O(n).
     pub(super) fn copy(
         &self,
         transaction: &mut Transaction<'_>,
@@ -101,8 +102,8 @@ impl Feed {
         Ok(Feed::root_words(&self.schema, made, self.hidden, to))
     }
 
-    /// Root words of the same feed in another pool without some items, which were found in this order. Its leaves are
-    /// full. O(n).
+    /// Copies the feed to another pool without the items `without`, which are given in feed order.
+    /// Returns the root words of the copy, whose leaves are full. O(n).
     pub(super) fn make_anew(
         &self,
         transaction: &mut Transaction<'_>,

@@ -1,30 +1,31 @@
-//! How a feed is ordered: by position, or by its values, which then are of a type.
+//! The orders of a feed: by position, or by values of a certain type.
 
 use std::cmp::Ordering;
 
-/// The order's number where values decide: this one, and those of the type and of uniqueness.
+/// The lowest number of a sorted order. The number of the value type is added, and `UNIQUE` if
+/// values are unique.
 const SORTED: u8 = 16;
-/// Values are there once.
+/// Added to the number of a sorted order whose values are unique.
 const UNIQUE: u8 = 8;
 
-/// How a feed is ordered.
+/// The order of the items of a feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// By position: items come and go anywhere.
+    /// By position. Items can be inserted and removed anywhere.
     List,
-    /// By position: items come and move to the ends only.
+    /// By position. Items can only be inserted at the ends or moved there.
     Queue,
-    /// By value. Of items with the same value the ones that came first are first.
+    /// By value. Items with equal values stay in insertion order.
     Sorted {
-        /// What the values are.
+        /// The type of the values.
         of: FeedType,
-        /// Whether each value is there once.
+        /// Whether values are unique.
         unique: bool,
     },
 }
 
 impl Order {
-    /// Its name in commands.
+    /// Returns the name of the order in commands.
     pub fn name(self) -> &'static str {
         match self {
             Order::List => "list",
@@ -33,7 +34,7 @@ impl Order {
         }
     }
 
-    /// What the values are, where they say where items are.
+    /// Returns the value type of a sorted order, or `None` for an order by position.
     pub fn sorted_by(self) -> Option<FeedType> {
         match self {
             Order::Sorted { of, .. } => Some(of),
@@ -41,7 +42,7 @@ impl Order {
         }
     }
 
-    /// The byte that stands for it in the store.
+    /// Returns the byte that encodes the order in the store.
     pub(super) fn number(self) -> u8 {
         match self {
             Order::List => 0,
@@ -50,7 +51,7 @@ impl Order {
         }
     }
 
-    /// The order that a byte stands for, if it does.
+    /// Decodes the order from its byte, or returns `None` if the byte is invalid.
     pub(super) fn of_number(number: u8) -> Option<Order> {
         match number {
             0 => Some(Order::List),
@@ -67,29 +68,30 @@ impl Order {
     }
 }
 
-/// What the values of a sorted feed are. Numbers lie in the store in little-endian bytes.
+/// The type of the values of a sorted feed. Numbers are stored in little-endian byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeedType {
-    /// Integers of 4 bytes.
+    /// Signed integers of 4 bytes.
     Int32 = 0,
-    /// Integers of 4 bytes, from 0 on.
+    /// Unsigned integers of 4 bytes.
     Uint32 = 1,
-    /// Integers of 8 bytes.
+    /// Signed integers of 8 bytes.
     Int64 = 2,
-    /// Integers of 8 bytes, from 0 on.
+    /// Unsigned integers of 8 bytes.
     Uint64 = 3,
-    /// Floating point numbers of 4 bytes; neither NaN nor -0.
+    /// Floating-point numbers of 4 bytes, except NaN and -0.
     Float32 = 4,
-    /// Floating point numbers of 8 bytes; neither NaN nor -0.
+    /// Floating-point numbers of 8 bytes, except NaN and -0.
     Float64 = 5,
-    /// Bytes, compared from the first one on.
+    /// Bytes, compared lexicographically.
     Bytes = 6,
-    /// Texts of any length up to that of values, without zero bytes; zero bytes fill the rest.
+    /// Texts without zero bytes that are at most as long as a value. Zero bytes fill the rest of
+    /// the value.
     Text = 7,
 }
 
 impl FeedType {
-    /// All of them, by their numbers.
+    /// All types, ordered by number.
     pub const ALL: [FeedType; UNIQUE as usize] = [
         FeedType::Int32,
         FeedType::Uint32,
@@ -101,7 +103,7 @@ impl FeedType {
         FeedType::Text,
     ];
 
-    /// Its name in commands.
+    /// Returns the name of the type in commands.
     pub fn name(self) -> &'static str {
         match self {
             FeedType::Int32 => "int32",
@@ -115,7 +117,7 @@ impl FeedType {
         }
     }
 
-    /// Bytes of a number; none where values may have any size.
+    /// Returns the size of a number in bytes, or `None` if values of the type may have any size.
     pub fn size(self) -> Option<u8> {
         match self {
             FeedType::Int32 | FeedType::Uint32 | FeedType::Float32 => Some(4),
@@ -124,7 +126,8 @@ impl FeedType {
         }
     }
 
-    /// Whether some bytes of the right number are a value: what compares as equal is the same bytes.
+    /// Returns whether bytes of the right length are a valid value. Valid values that compare equal
+    /// are identical bytes.
     pub fn holds(self, value: &[u8]) -> bool {
         let is_sound =
             |number: f64| !number.is_nan() && (number != 0.0 || number.is_sign_positive());
@@ -138,7 +141,8 @@ impl FeedType {
         }
     }
 
-    /// Compares two values. Limits of [`FeedType::Bytes`] and [`FeedType::Text`] may have other lengths.
+    /// Compares two values. For [`FeedType::Bytes`] and [`FeedType::Text`], a range limit may have
+    /// a different length than the values.
     #[inline]
     pub fn compare(self, one: &[u8], other: &[u8]) -> Ordering {
         match self {
@@ -172,7 +176,7 @@ fn by<const N: usize, T: Ord>(one: &[u8], other: &[u8], number: fn([u8; N]) -> T
     array(one).map(number).cmp(&array(other).map(number))
 }
 
-/// A text without the zero bytes that fill the rest of its value.
+/// Returns a text without the zero bytes that pad its value.
 pub(super) fn text(value: &[u8]) -> &[u8] {
     let end = value.iter().rposition(|&byte| byte != 0);
     &value[..end.map_or(0, |last| last + 1)]
@@ -183,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_comes_back_from_its_number() {
+    fn orders_survive_encoding_as_a_number() {
         let mut known = 0;
         for number in 0..=255 {
             if let Some(order) = Order::of_number(number) {
@@ -195,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn values_compare_as_what_they_are() {
+    fn values_compare_by_their_type() {
         let mut random = fastrand::Rng::with_seed(29);
         for _ in 0..3000 {
             let mut word = || match random.u32(..3) {
@@ -235,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_equal_has_one_form() {
+    fn equal_values_have_only_one_encoding() {
         assert!(!FeedType::Float64.holds(&(-0.0_f64).to_le_bytes()));
         assert!(!FeedType::Float32.holds(&f32::NAN.to_le_bytes()));
         assert!(FeedType::Float32.holds(&f32::NEG_INFINITY.to_le_bytes()));

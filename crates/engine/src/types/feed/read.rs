@@ -1,4 +1,4 @@
-//! Reading feeds, optimistically or under a lock.
+//! Read operations on feeds, used optimistically or under a lock.
 
 use std::ops::{Bound, Range};
 
@@ -21,37 +21,38 @@ use crate::structures::ranges::Ranges;
 use crate::structures::tree::Node;
 use crate::types::value_type::ValueType;
 
-/// Bytes of values that are asked for before a leaf's header was read.
+/// Bytes of values that are prefetched before the leaf's header is read.
 const AHEAD: u64 = 256;
 
-/// Which items a range has.
+/// The range of items to return.
 #[derive(Clone, Copy, Debug)]
 pub struct FeedRange {
-    /// The first one's position among those that the query sees; from the last one on where negative.
+    /// Position of the first item among the items that the query selects. A negative position
+    /// counts from the last item.
     pub from: i64,
-    /// The most items.
+    /// Maximum number of items.
     pub count: u64,
-    /// From the last one on backwards; positions are counted from there as well.
+    /// Whether to go backwards from the last item. Positions then count from there.
     pub reverse: bool,
-    /// Whether attributes are wanted.
+    /// Whether to return attributes.
     pub attributes: bool,
 }
 
-/// What a feed consists of.
+/// Structural statistics of a feed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeedInfo {
-    /// Leaves of its tree.
+    /// Number of leaves.
     pub leaves: u64,
-    /// Inner nodes.
+    /// Number of inner nodes.
     pub nodes: u64,
-    /// Bytes that it takes beside its entry.
+    /// Bytes used in addition to the entry.
     pub bytes: u64,
-    /// Items that its leaves have room for.
+    /// Number of items that the leaves have room for.
     pub places: u64,
 }
 
 impl Reader<'_, '_> {
-    /// The feed at a key, where there is one.
+    /// Looks up a key that must hold a feed.
     pub fn feed(&self, database: usize, key: &Key<'_>) -> Result<Option<Feed>, Error> {
         match self.find_type(database, key, ValueType::Feed)? {
             Some(entry) => Feed::load(self.view(), key.shard, &entry).map(Some),
@@ -60,12 +61,14 @@ impl Reader<'_, '_> {
     }
 }
 
-/// Between which values of a sorted feed, as bytes of its values' size.
+/// Lower and upper limit of the values in a range of a sorted feed. The limits are byte strings of
+/// the value size.
 pub(super) type Between<'l> = (Bound<&'l [u8]>, Bound<&'l [u8]>);
 
 impl Feed {
-    /// Number of items that a query sees. O(log n) where marks alone decide, or where what some may match in rests and
-    /// was counted before ([`Access::make_tallies`]); else nodes and leaves in which some may match are looked into.
+    /// Counts the items that a query selects. O(log n) if only marks matter, or if every subtree
+    /// with possible matches is unchanged since it was tallied ([`Access::make_tallies`]).
+    /// Otherwise, searches the nodes and leaves that may contain matches.
     ///
     /// [`Access::make_tallies`]: crate::Access::make_tallies
     pub fn count_of(
@@ -77,7 +80,8 @@ impl Feed {
         self.count(view, selection, 0..u64::MAX, untallied)
     }
 
-    /// The same of the items of a sorted feed whose values lie within limits. O(log n) to find them.
+    /// Counts the items of a sorted feed that a query selects and whose values lie within limits.
+    /// Locating the limits is O(log n).
     pub fn count_between(
         &self,
         view: &View<'_>,
@@ -89,7 +93,7 @@ impl Feed {
         self.count(view, selection, positions, untallied)
     }
 
-    /// The positions of the items of a sorted feed whose values lie within limits.
+    /// Returns the positions of the items of a sorted feed whose values lie within limits.
     pub(super) fn positions_between(
         &self,
         view: &View<'_>,
@@ -99,7 +103,8 @@ impl Feed {
         self.between(view, of, limits)
     }
 
-    /// Puts the items that a query sees into `out`, with attributes where the range says so.
+    /// Puts a range of the items that a query selects into `out`, with attributes if the range asks
+    /// for them.
     pub fn range(
         &self,
         view: &View<'_>,
@@ -110,8 +115,9 @@ impl Feed {
         self.range_within(view, selection, 0..u64::MAX, range, out)
     }
 
-    /// The same of the items of a sorted feed whose values lie within limits: positions are counted among them.
-    /// O(log n) to find them.
+    /// Puts a range of the selected items of a sorted feed into `out`, considering only items whose
+    /// values lie within limits. Positions count from the first of these items. Locating the limits
+    /// is O(log n).
     pub fn range_between(
         &self,
         view: &View<'_>,
@@ -170,7 +176,8 @@ impl Feed {
         Ok(())
     }
 
-    /// The same where all items are seen: counts lead to the first one, and the others lie behind it, leaf after leaf.
+    /// Puts a range of items into `out` when the query selects all items. The tree's counts lead to
+    /// the first item, and the others follow leaf by leaf.
     fn range_of_all(
         &self,
         view: &View<'_>,
@@ -195,7 +202,8 @@ impl Feed {
         };
         let mut place = self.tree.find(view, first)?;
         let mut index = first.wrapping_sub(place.before);
-        // Most leaves begin with their first place: the values are asked for together with the header.
+        // Prefetch the values together with the header, on the guess that the leaf begins at its
+        // first place, as most leaves do.
         let guess = self
             .full
             .value_at(index.min(self.full.places as u64) as usize);
@@ -218,7 +226,7 @@ impl Feed {
             if left == 0 {
                 break;
             }
-            // R3: what is torn must not go on for long.
+            // R3: recheck, so that a loop over torn data ends soon.
             view.recheck()?;
             if !place.step(view, true)? {
                 return Err(fault(place.leaf));
@@ -231,8 +239,9 @@ impl Feed {
         Ok(())
     }
 
-    /// The position of the first item with a value among the items that are seen; none where it is not there, or not
-    /// seen. O(n): leaves are searched; O(log n) in a sorted feed.
+    /// Returns the position of the first item with a value among the items that `seen` selects, or
+    /// `None` if `seen` excludes that item or no item has the value. O(n), or O(log n) in a sorted
+    /// or indexed feed.
     pub fn position(
         &self,
         view: &View<'_>,
@@ -251,7 +260,7 @@ impl Feed {
             .map(Some)
     }
 
-    /// The first item with a value.
+    /// Finds the first item with a value.
     pub(super) fn first(&self, view: &View<'_>, value: &[u8]) -> Result<Option<Item>, Error> {
         if let Some(index) = &self.index {
             return self.first_indexed(view, index, value);
@@ -280,7 +289,7 @@ impl Feed {
         first.map(|position| self.item(view, position)).transpose()
     }
 
-    /// What it consists of. O(inner nodes).
+    /// Returns statistics about the structure of the feed. O(inner nodes).
     pub fn info(&self, view: &View<'_>) -> Result<FeedInfo, Error> {
         let mut info = FeedInfo {
             bytes: self.memory_usage(view)?,
@@ -308,7 +317,7 @@ impl Feed {
         level: usize,
         info: &mut FeedInfo,
     ) -> Result<(), Error> {
-        // R3: what is torn must not go on for long.
+        // R3: recheck, so that a walk over torn data ends soon.
         view.recheck()?;
         if level == 0 {
             info.leaves += 1;
@@ -327,7 +336,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Appends all items to `out`, as rows behind the one that is the schema.
+    /// Appends the schema's row and then a row for each item to `out`.
     pub(super) fn append_rows(&self, view: &View<'_>, out: &mut Ranges) -> Result<(), Error> {
         out.push(&self.schema.row());
         self.for_each_leaf(&mut { view }, |_, leaf, _, _| {
@@ -345,7 +354,7 @@ impl Feed {
     }
 }
 
-/// The position of the first item that was found in a leaf.
+/// Returns the position of the first selected item of a leaf.
 fn position_of(leaf: &Leaf, found: &Found) -> u64 {
     let blocks = found.masks.iter().enumerate();
     let mut places = blocks.filter(|(_, mask)| **mask != 0);

@@ -1,4 +1,4 @@
-//! A feed from its root words: what it counts, its schema, its leaves in order.
+//! A feed loaded from its root words: its counts, its schema and its leaves in order.
 
 use std::cell::Cell;
 
@@ -12,31 +12,31 @@ use crate::error::Error;
 use crate::structures::entry::Entry;
 use crate::structures::tree::Builder;
 
-/// Root words of a feed without an index.
+/// Number of root words of a feed without an index.
 const WORDS: usize = 5 + SCHEMA_WORDS;
 const ARENA: u64 = 24;
 const HIDDEN_ITEMS: u64 = 32;
 const SCHEMA: u64 = 40;
 pub(super) const INDEX: u64 = WORDS as u64 * 8;
 
-/// Makes the tree of a feed.
+/// Builds the tree of a feed.
 pub(super) type FeedBuilder = Builder<NOTE_WORDS, Sums>;
 
-/// A feed.
+/// A feed that was looked up.
 #[derive(Debug)]
 pub struct Feed {
-    /// Where its root words are.
+    /// Offset of the root words.
     pub(super) at: Offset,
     pub(super) tree: FeedTree,
     pub(super) schema: Schema,
-    /// How its leaves are laid out where there are several.
+    /// Layout of a full-size leaf, used if the feed has several leaves.
     pub(super) full: Layout,
-    /// Hidden items.
+    /// Number of hidden items.
     pub(super) hidden: u64,
-    /// Where its memory comes from.
+    /// The pool that the feed's memory comes from.
     pub(super) pool: Pool,
     pub(super) index: Option<Index>,
-    /// What the index is to be told.
+    /// Changes to apply to the index.
     pub(super) words: Words,
 }
 
@@ -48,15 +48,16 @@ pub(super) fn fault(at: Offset) -> Error {
     .into()
 }
 
-/// What the words of a schema stand for.
+/// A schema's words, with the schema and the leaf layout that they describe.
 type Known = ([u64; SCHEMA_WORDS], (Schema, Layout));
 
 thread_local! {
-    /// The schema that was asked for last: most programs use few feeds at a time.
+    /// Caches the last schema, because most programs use few feeds at a time.
     static LAST: Cell<Option<Known>> = const { Cell::new(None) };
 }
 
-/// The schema that words stand for, if they do, and how its leaves are laid out.
+/// Decodes a schema and returns it with the layout of its full-size leaves. Returns `None` if the
+/// words are invalid.
 fn known(words: [u64; SCHEMA_WORDS]) -> Option<(Schema, Layout)> {
     match LAST.get() {
         Some((last, known)) if last == words => Some(known),
@@ -69,19 +70,19 @@ fn known(words: [u64; SCHEMA_WORDS]) -> Option<(Schema, Layout)> {
     }
 }
 
-/// Root words of a feed of a schema.
+/// Returns the number of root words of a feed with this schema.
 fn root_length(schema: &Schema) -> usize {
     WORDS + if schema.is_indexed() { 3 } else { 0 }
 }
 
-/// What an index gets and loses.
+/// Index words to remove and to add.
 #[derive(Debug, Default)]
 pub(super) struct Words {
     pub(super) gone: Vec<u64>,
     pub(super) come: Vec<u64>,
 }
 
-/// Root words of the trees that were made.
+/// Root words of the tree and the index that were built.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Made {
     pub(super) tree: [u64; 3],
@@ -89,7 +90,8 @@ pub(super) struct Made {
 }
 
 impl Feed {
-    /// The feed that an entry holds, which lies in a shard; any shard will do where it is only read.
+    /// Loads the feed of an entry. `shard` is the entry's shard; a caller that only reads may pass
+    /// any shard.
     pub(super) fn load(view: &View<'_>, shard: usize, entry: &Entry) -> Result<Feed, Error> {
         if entry.header.value_length() < WORDS as u64 * 8 {
             return Err(entry.fault().into());
@@ -116,7 +118,7 @@ impl Feed {
         })
     }
 
-    /// The root words of a feed.
+    /// Returns the root words of a feed.
     pub(super) fn root_words(schema: &Schema, made: Made, hidden: u64, pool: Pool) -> Vec<u64> {
         let mut words = Vec::with_capacity(root_length(schema));
         words.extend(made.tree);
@@ -128,17 +130,17 @@ impl Feed {
         words
     }
 
-    /// What its items are.
+    /// Returns the schema of the items.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// Number of items, hidden ones included.
+    /// Returns the number of items, including hidden ones.
     pub fn items(&self) -> u64 {
         self.tree.count()
     }
 
-    /// Number of hidden items.
+    /// Returns the number of hidden items.
     pub fn hidden(&self) -> u64 {
         self.hidden
     }
@@ -155,13 +157,14 @@ impl Feed {
         Ok(())
     }
 
-    /// Bytes that so many items take, about.
+    /// Estimates the number of bytes that `items` items use.
     pub(super) fn bytes_of(&self, items: u64) -> u64 {
         let bits = self.schema.value_size() * 8 + self.schema.planes();
         items.saturating_mul(bits as u64) / 8
     }
 
-    /// Visits all leaves in order, with what is noted of them where they have a node above them.
+    /// Visits all leaves in order, with the number of items before each leaf. Also passes the
+    /// leaf's note if the leaf has a parent node.
     pub(super) fn for_each_leaf<V: AsView>(
         &self,
         viewer: &mut V,
@@ -176,7 +179,7 @@ impl Feed {
             let leaf = load_leaf(view, place.leaf, &self.full, &self.schema, place.count)?;
             let note = place.note(view)?;
             visit(viewer, &leaf, place.before, note)?;
-            // R3: what is torn must not go on for long.
+            // R3: recheck, so that a loop over torn data ends soon.
             viewer.as_view().recheck()?;
             if !place.step(viewer.as_view(), true)? {
                 return Ok(());
@@ -184,8 +187,9 @@ impl Feed {
         }
     }
 
-    /// Bytes that it takes beside its entry: its arena, where it has one; else its leaves and inner nodes. O(1) with
-    /// an arena, and O([`OUTGROWN`](crate::structures::elements::OUTGROWN)) without.
+    /// Returns the number of bytes used in addition to the entry: the arena, or the leaves and
+    /// inner nodes of a feed without an arena. O(1) with an arena,
+    /// O([`OUTGROWN`](crate::structures::elements::OUTGROWN)) without.
     pub(super) fn memory_usage(&self, view: &View<'_>) -> Result<u64, Error> {
         if self.pool.arena() != 0 {
             return Ok(view.arena_bytes(self.pool.arena())?);
@@ -202,7 +206,7 @@ impl Feed {
             let leaf = load_leaf(view, place.leaf, &self.full, &self.schema, place.count)?;
             let own = place.nodes_begun() + block_size(leaf.layout.size);
             bytes = bytes.saturating_add(own);
-            // R3: a torn feed must not make us look for long.
+            // R3: recheck, so that a loop over torn data ends soon.
             view.recheck()?;
             if !place.step(view, true)? {
                 return Ok(bytes);
@@ -211,7 +215,7 @@ impl Feed {
     }
 }
 
-/// Who reads a feed: a view, or a transaction that changes something else meanwhile.
+/// Access to a view: either a plain view, or a transaction that changes other data during a walk.
 pub(super) trait AsView {
     fn as_view(&self) -> &View<'_>;
 }

@@ -1,19 +1,20 @@
-//! What the items of a feed are: the size of their values, the widths of their attributes, their order.
+//! The schema of a feed: the size of its values, the widths of its attributes, and its order.
 
 use super::order::{FeedType, Order};
 
-/// The most attributes.
+/// Maximum number of attributes.
 pub const ATTRIBUTES_MAX: usize = 16;
-/// Words of a schema in a feed's root.
+/// Number of root words that encode the schema.
 pub(super) const SCHEMA_WORDS: usize = 3;
-/// The first byte of the row that is a schema; those of items are 0, or 1 where they are hidden.
+/// The first byte of the schema's row. The rows of items begin with 0, or with 1 if the item is
+/// hidden.
 pub(super) const SCHEMA_ROW: u8 = 2;
-/// The bit beside the order's number that says that there is an index.
+/// A bit in the order's byte, set if the feed has an index.
 const INDEXED: u8 = 64;
-/// The widest attribute, in bits.
+/// Maximum width of an attribute in bits.
 const WIDTH_MAX: u8 = 32;
 
-/// What the items of a feed are. It never changes.
+/// The schema of a feed's items. It never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schema {
     size: u8,
@@ -24,8 +25,9 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Items with values of so many bytes and attributes of so many bits; none where a size is 0, or not that of the
-    /// numbers that order them, a width not 1 to 32, or there are more than [`ATTRIBUTES_MAX`] attributes.
+    /// Creates a schema with values of `size` bytes and attributes of `widths` bits. Returns `None`
+    /// if `size` is 0 or does not match the numbers that order the feed, if a width is not in
+    /// 1..=32, or if there are more than [`ATTRIBUTES_MAX`] attributes.
     pub fn new(size: u8, widths: &[u8], order: Order) -> Option<Schema> {
         let number = order.sorted_by().and_then(FeedType::size);
         let sound = size > 0
@@ -45,55 +47,57 @@ impl Schema {
         })
     }
 
-    /// The same with an index from values to items; none for a sorted feed, in which values are found without.
+    /// Adds an index from values to items. Returns `None` for a sorted feed, which finds values
+    /// without an index.
     pub fn with_index(self) -> Option<Schema> {
         let indexed = true;
         let sorted = self.order.sorted_by().is_some();
         (!sorted).then_some(Schema { indexed, ..self })
     }
 
-    /// Whether an index leads from values to items.
+    /// Returns whether the feed has an index from values to items.
     pub fn is_indexed(&self) -> bool {
         self.indexed
     }
 
-    /// Bytes of a value.
+    /// Returns the size of a value in bytes.
     pub fn value_size(&self) -> usize {
         self.size.into()
     }
 
-    /// How the feed is ordered.
+    /// Returns the order of the feed.
     pub fn order(&self) -> Order {
         self.order
     }
 
-    /// Whether some bytes are a value of its items.
+    /// Returns whether `value` is a valid value under this schema.
     pub fn takes(&self, value: &[u8]) -> bool {
         let order = self.order.sorted_by();
         value.len() == self.value_size() && order.is_none_or(|of| of.holds(value))
     }
 
-    /// Bits of each attribute.
+    /// Returns the width of each attribute in bits.
     pub fn widths(&self) -> &[u8] {
         &self.widths[..usize::from(self.attributes)]
     }
 
-    /// The greatest value of an attribute.
+    /// Returns the largest value of an attribute.
     ///
     /// # Panics
-    /// If there is no such attribute.
+    /// If the schema has no such attribute.
     pub fn greatest(&self, attribute: usize) -> u32 {
         u32::MAX >> (32 - self.widths()[attribute])
     }
 
-    /// Whether some numbers are attributes of an item.
+    /// Returns whether `attributes` has the right length and each attribute fits its width.
     pub fn has_room_for(&self, attributes: &[u32]) -> bool {
         let mut widths = self.widths().iter().zip(attributes);
         attributes.len() == self.widths().len()
             && widths.all(|(&width, &attribute)| u64::from(attribute) >> width == 0)
     }
 
-    /// Bits that an item has beside its value: whether it is hidden, and its attributes.
+    /// Returns the number of bits that an item has in addition to its value: the hidden mark and
+    /// the attributes.
     pub(super) fn planes(&self) -> usize {
         1 + self
             .widths()
@@ -102,7 +106,7 @@ impl Schema {
             .sum::<usize>()
     }
 
-    /// The first bit of each attribute among those.
+    /// Returns the index of each attribute's first bit among the bits of an item.
     pub(super) fn first_planes(&self) -> impl Iterator<Item = usize> {
         self.widths().iter().scan(1, |next, &width| {
             let first = *next;
@@ -111,7 +115,7 @@ impl Schema {
         })
     }
 
-    /// The words that stand for it in the store.
+    /// Encodes the schema as root words.
     pub(super) fn words(&self) -> [u64; SCHEMA_WORDS] {
         let halves = self.widths.as_chunks::<8>().0;
         let first = u64::from(self.size)
@@ -124,7 +128,7 @@ impl Schema {
         ]
     }
 
-    /// The schema that words stand for, if they do.
+    /// Decodes a schema from root words, or returns `None` if the words are invalid.
     pub(super) fn of_words(words: [u64; SCHEMA_WORDS]) -> Option<Schema> {
         let mut widths = [0; ATTRIBUTES_MAX];
         widths[..8].copy_from_slice(&words[1].to_le_bytes());
@@ -145,14 +149,14 @@ impl Schema {
         self.order.number() | if self.indexed { INDEXED } else { 0 }
     }
 
-    /// The first row of the flat list that a feed is: `2 | size | order | widths`, a byte each.
+    /// Returns the first row of a feed's flat list: `2 | size | order | widths`, one byte each.
     pub fn row(&self) -> Vec<u8> {
         let mut row = vec![SCHEMA_ROW, self.size, self.order_byte()];
         row.extend_from_slice(self.widths());
         row
     }
 
-    /// The schema that a row stands for, if it does.
+    /// Decodes a schema from its row, or returns `None` if the row is invalid.
     pub(super) fn of_row(row: &[u8]) -> Option<Schema> {
         match row {
             [SCHEMA_ROW, size, order, widths @ ..] => Schema::of_parts(*size, *order, widths),
@@ -160,7 +164,8 @@ impl Schema {
         }
     }
 
-    /// The row of an item: `0, or 1 where it is hidden | value | attributes, each in whole bytes, little-endian`.
+    /// Returns the row of an item: `0 or, if hidden, 1 | value | attributes, each in whole bytes,
+    /// little-endian`.
     pub fn item_row(&self, value: &[u8], attributes: &[u32], hidden: bool) -> Vec<u8> {
         let mut row = Vec::new();
         self.append_item_row(value, attributes.iter().copied(), hidden, &mut row);
@@ -183,7 +188,8 @@ impl Schema {
         }
     }
 
-    /// Value, attributes and mark of the item that a row stands for, if it does.
+    /// Decodes the value, attributes and hidden mark of an item from its row, or returns `None` if
+    /// the row is invalid.
     pub(super) fn of_item_row<'r>(
         &self,
         row: &'r [u8],
@@ -212,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schema_comes_back_from_its_words_and_its_row() {
+    fn schemas_survive_encoding_as_words_and_as_a_row() {
         for widths in [&[][..], &[4, 3, 1], &[32; 16], &[1]] {
             for order in (0..=255).filter_map(Order::of_number) {
                 let size = order.sorted_by().and_then(FeedType::size).unwrap_or(12);
@@ -240,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_has_a_value_of_the_type_of_a_sorted_feed() {
+    fn rows_with_an_invalid_value_are_rejected() {
         let of = FeedType::Text;
         let order = Order::Sorted { of, unique: true };
         let schema = Schema::new(3, &[], order).expect("a schema");
@@ -249,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_an_item_or_nothing() {
+    fn damaged_item_rows_are_rejected() {
         let schema = Schema::new(3, &[4, 12], Order::List).expect("a schema");
         let row = schema.item_row(b"abc", &[15, 4095], true);
         let mut attributes = Vec::new();

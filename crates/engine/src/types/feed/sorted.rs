@@ -1,7 +1,8 @@
-//! Sorted feeds: finding by value, and putting items where their values say.
+//! Sorted feeds: lookups by value, and insertion in order.
 //!
-//! Inner nodes note nothing of values, so that they are as small as those of other feeds. What a subtree begins with is
-//! read from its first leaf, a few cache lines away: O(log n) of them lead to a value.
+//! Inner nodes keep no values, so they are as small as those of other feeds. The first value of a
+//! subtree is read from its first leaf, a few cache lines away. A lookup reads O(log n) such
+//! values.
 
 use std::cmp::Ordering;
 use std::ops::{Bound, Range};
@@ -21,7 +22,8 @@ use crate::error::Error;
 use crate::structures::tree::Node;
 
 impl Feed {
-    /// Number of items that `before` holds for: it holds for the first items and for no others. O(log n) questions.
+    /// Counts the items whose value satisfies `before`, which must hold for a prefix of the items
+    /// and for no other item. Calls `before` O(log n) times.
     fn items_before(
         &self,
         view: &View<'_>,
@@ -62,7 +64,7 @@ impl Feed {
         Ok(skipped.wrapping_add((low - leaf.start) as u64))
     }
 
-    /// The value that a subtree begins with.
+    /// Loads the first value of a subtree.
     fn first_value(
         &self,
         view: &View<'_>,
@@ -78,7 +80,7 @@ impl Feed {
         load_value(view, &leaf, leaf.start, value)
     }
 
-    /// The positions of the items of a sorted feed whose values lie within limits.
+    /// Returns the positions of the items of a sorted feed whose values lie within limits.
     pub(super) fn between(
         &self,
         view: &View<'_>,
@@ -99,7 +101,7 @@ impl Feed {
         Ok(from..to.max(from))
     }
 
-    /// The positions of the items with a value.
+    /// Returns the positions of the items with a value.
     pub(super) fn with_value(
         &self,
         view: &View<'_>,
@@ -110,7 +112,8 @@ impl Feed {
         self.between(view, of, (only, only))
     }
 
-    /// The items with one of some values that a query sees, leaf by leaf. O(values * log n + items).
+    /// Collects the items that have one of `values` and that a query selects, grouped by leaf.
+    /// O(values * log n + items).
     pub(super) fn collect_values(
         &self,
         view: &View<'_>,
@@ -127,7 +130,7 @@ impl Feed {
             let untallied = &mut Untallied::default();
             self.walk(view, selection, wanted, untallied, &mut |_, more| {
                 match found.last_mut() {
-                    // Values beside each other share a leaf.
+                    // Neighboring values share a leaf.
                     Some(last) if last.before == more.before => {
                         let masks = last.masks.iter_mut().zip(&more.masks);
                         masks.for_each(|(all, more)| *all |= more);
@@ -140,7 +143,8 @@ impl Feed {
         Ok(found)
     }
 
-    /// Some items in order, and of a feed whose values are unique only those whose values are not there yet.
+    /// Returns items sorted by value. If the feed's values are unique, omits duplicates and values
+    /// that the feed already contains.
     pub(super) fn in_order(
         &self,
         view: &View<'_>,
@@ -163,7 +167,8 @@ impl Feed {
         Ok(rows.of_places(&places, &self.schema))
     }
 
-    /// Puts items in order where their values say. O(items * log n).
+    /// Inserts items, given in order, at the positions that their values determine. O(items * log
+    /// n).
     pub(super) fn insert_sorted(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -179,7 +184,8 @@ impl Feed {
         Ok(())
     }
 
-    /// Where the first of some items in order belongs, and the end of those that belong there as well.
+    /// Returns the position of the first of some sorted items, and the end of the run of items that
+    /// belong at the same position.
     pub(super) fn gap(
         &self,
         view: &View<'_>,
@@ -214,8 +220,8 @@ impl Feed {
         Ok((gap, end))
     }
 
-    /// Root words of the same feed in another pool, with some items in order where their values say. Its leaves are
-    /// full. O(n + items).
+    /// Merges sorted items with a copy of the feed in another pool, and returns the copy's root
+    /// words. Its leaves are full. O(n + items).
     pub(super) fn merge_anew(
         &self,
         transaction: &mut Transaction<'_>,
@@ -229,7 +235,7 @@ impl Feed {
             let image = Image::load(transaction.view(), leaf)?;
             let mut done = image.start;
             while next < rows.end() && done < image.end() {
-                // What is there already comes before what is equal.
+                // Existing items come before new items with an equal value.
                 let is_before = |place: &usize| {
                     of.compare(image.value(*place), rows.value(next)) != Ordering::Greater
                 };
@@ -256,7 +262,7 @@ impl Feed {
 }
 
 impl Order {
-    /// Whether a value may stand behind another one.
+    /// Returns whether `value` may follow `before` in a feed of this order.
     pub(super) fn may_follow(self, before: &[u8], value: &[u8]) -> bool {
         match self {
             Order::List | Order::Queue => true,
@@ -269,7 +275,7 @@ impl Order {
     }
 }
 
-/// The value at a place of a leaf.
+/// Loads the value at a place of a leaf.
 fn load_value(
     view: &View<'_>,
     leaf: &Leaf,

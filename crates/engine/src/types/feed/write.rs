@@ -1,4 +1,4 @@
-//! Changing feeds.
+//! Operations that change feeds.
 
 use super::FEED;
 use super::edit::Packer;
@@ -23,10 +23,11 @@ use crate::transaction::writer::{self, Writer};
 use crate::types::list::End;
 use crate::types::value_type::ValueType;
 
-/// A feed of which at least this part of the leaves loses items is made anew.
+/// A removal that affects more than one in this many leaves rebuilds the feed.
 const MADE_ANEW: u64 = 4;
 
-/// The position that an index means: from 0 on before an item, from -1 on behind one, counted from the end.
+/// Converts an index to a position. A non-negative index means before that item. A negative index
+/// means after an item counted from the end, so that -1 is the end of the feed.
 fn resolve(position: i64, count: u64) -> u64 {
     match u64::try_from(position) {
         Ok(position) => position.min(count),
@@ -35,7 +36,7 @@ fn resolve(position: i64, count: u64) -> u64 {
 }
 
 impl Writer<'_, '_> {
-    /// The feed at a key, where there is one.
+    /// Looks up a key that must hold a feed.
     pub fn feed(&mut self, database: usize, key: &Key<'_>) -> Result<Option<Feed>, Error> {
         Ok(self.find_feed(database, key)?.map(|(_, feed)| feed))
     }
@@ -52,13 +53,13 @@ impl Writer<'_, '_> {
         Ok(Some((found, feed)))
     }
 
-    /// Says and tells that a feed was changed.
+    /// Records that a feed was changed and emits an event.
     fn feed_changed(&mut self, database: usize, key: &Key<'_>, event: KeyEvent) {
         self.changed(database, key, Effect::Changed);
         self.tell(event, database, key);
     }
 
-    /// Makes a feed without items. Returns whether it did: nothing may be at the key.
+    /// Creates an empty feed. Returns false and does nothing if the key already exists.
     pub fn feed_create(
         &mut self,
         database: usize,
@@ -74,9 +75,10 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Puts items in before the one at a position, or behind the last one; those of its schema. Returns how many there
-    /// are now; none where there is no feed. A sorted feed has them where their values say, whatever the position; where
-    /// values are unique, those that are there already stay as they are. O(log n + items).
+    /// Inserts items of the feed's schema before the item at `position`, or at the end. Returns the
+    /// new number of items, or `None` if the feed does not exist. A sorted feed ignores `position`
+    /// and inserts items by value. If its values are unique, items that already exist stay
+    /// unchanged. O(log n + items).
     pub fn feed_add(
         &mut self,
         database: usize,
@@ -92,9 +94,10 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// The same with items that are not hidden and lie in two buffers: values one behind the other, and for each as many
-    /// attributes as the schema has, or no attributes at all where each is 0. `items` gives them for the feed that is
-    /// there; none as well where it does not, or where they are not of its schema.
+    /// Inserts visible items from two buffers, like [`feed_add`](Self::feed_add). `items` receives
+    /// the feed's schema and returns the concatenated values and the attributes of all items. The
+    /// attributes may be empty if all are 0. Returns `None` if the feed does not exist, if `items`
+    /// returns `None`, or if the items do not match the schema.
     pub fn feed_add_visible<'i>(
         &mut self,
         database: usize,
@@ -148,8 +151,9 @@ impl Writer<'_, '_> {
         Ok(feed.items().max(more))
     }
 
-    /// Puts items in order where their values say. Returns how many there are now. Where they are more than the leaves,
-    /// and not all in one place, the feed is made anew, so that no leaf is changed again and again.
+    /// Inserts items, given in order, at the positions that their values determine. Returns the new
+    /// number of items. If there are more items than leaves and they do not all belong at one
+    /// position, the feed is rebuilt, so that no leaf is changed repeatedly.
     fn feed_add_sorted(
         &mut self,
         database: usize,
@@ -180,7 +184,8 @@ impl Writer<'_, '_> {
         Ok(there + more)
     }
 
-    /// Removes the items that a query sees. Returns how many. O(n), as far as notes of nodes leave anything to search.
+    /// Removes the items that a query selects. Returns the number of items removed. O(n) at most:
+    /// subtrees whose notes rule out a match are skipped.
     pub fn feed_remove(
         &mut self,
         database: usize,
@@ -190,7 +195,8 @@ impl Writer<'_, '_> {
         self.feed_remove_among(database, key, selection, None)
     }
 
-    /// The same of the items of a sorted feed whose values lie within limits. O(log n) to find them.
+    /// Removes the items of a sorted feed that a query selects and whose values lie within limits.
+    /// Returns the number of items removed. Locating the limits is O(log n).
     pub fn feed_remove_between(
         &mut self,
         database: usize,
@@ -234,7 +240,7 @@ impl Writer<'_, '_> {
         Ok(items)
     }
 
-    /// Lets a key hold a feed without some of its items, in full leaves.
+    /// Rebuilds the feed at a key with full leaves, leaving out some items.
     fn make_feed_anew(
         &mut self,
         database: usize,
@@ -249,7 +255,7 @@ impl Writer<'_, '_> {
         self.put_object(database, key, Some(found), FEED, &words)
     }
 
-    /// Fills the leaves of a feed. Returns whether there is one. O(n).
+    /// Compacts a feed so that its leaves are full. Returns whether the feed exists. O(n).
     pub fn feed_compact(&mut self, database: usize, key: &Key<'_>) -> Result<bool, Error> {
         let Some((found, mut feed)) = self.find_feed(database, key)? else {
             return Ok(false);
@@ -264,8 +270,8 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Takes up to `count` visible items from an end, and puts them into `out`. Returns whether there is a feed.
-    /// O(log n + items).
+    /// Removes up to `count` visible items from one end and puts them into `out`. Returns whether
+    /// the feed exists. O(log n + items).
     pub fn feed_pop(
         &mut self,
         database: usize,
@@ -301,8 +307,8 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Moves the first item with a value to a position among the others. Returns whether there was one. Items of a
-    /// sorted feed cannot be moved.
+    /// Moves the first item with a value to a position among the other items. Returns whether an
+    /// item has the value. Fails for a sorted feed, whose items cannot be moved.
     pub fn feed_move(
         &mut self,
         database: usize,
@@ -327,7 +333,8 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Sets attributes of all items with a value; those that are none stay. Returns how many items there are.
+    /// Sets attributes of all items with a value. An attribute given as `None` stays unchanged.
+    /// Returns the number of items with the value.
     pub fn feed_set_attributes(
         &mut self,
         database: usize,
@@ -351,7 +358,8 @@ impl Writer<'_, '_> {
         Ok(found.iter().map(Found::items).sum())
     }
 
-    /// Hides the items that a query sees, or shows them. Returns of how many that changed anything.
+    /// Hides the items that a query selects, or shows them again. Returns the number of items whose
+    /// mark changed.
     pub fn feed_hide(
         &mut self,
         database: usize,

@@ -1,4 +1,4 @@
-//! What hashes answer as a type of value.
+//! The implementation of the type interface for hashes.
 
 use undercroft_memory::View;
 
@@ -18,7 +18,7 @@ const RDB_HASH: u8 = 4;
 const RDB_ZIPLIST: u8 = 13;
 const RDB_LISTPACK: u8 = 16;
 
-/// The type whose values are hashes.
+/// Implements [`Contract`] for hashes.
 pub(crate) struct Hashes;
 
 impl Contract for Hashes {

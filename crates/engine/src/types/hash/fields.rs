@@ -1,7 +1,7 @@
 //! Hashes: fields with their values.
 //!
-//! A small one is packed, field and value in turn, in the order in which the
-//! fields came; a large one is a dictionary.
+//! A small hash is packed: fields and values alternate, in insertion order. A large hash is a
+//! dictionary.
 
 use smallvec::SmallVec;
 use undercroft_memory::{ShardSet, View, removing};
@@ -27,20 +27,20 @@ use crate::types::string::write::STRING_MAX;
 use crate::types::value_type::ValueType;
 
 const HASH: Kind = ValueType::Hash.kind(0);
-/// A collection in one piece is no longer than this, whatever the limits are.
+/// Maximum length of a packed collection in bytes, whatever limits are configured.
 pub(crate) const PACKED_MAX: usize = 64 * 1024;
-/// So many items are added to a collection in one piece one after the other;
-/// more of them are put together anew, so that each is looked at once.
+/// Maximum number of items that are added to a packed collection one at a time. Larger batches
+/// rebuild the collection, so that each item is visited only once.
 pub(crate) const FEW: usize = 16;
 
-/// What HGETALL, HKEYS and HVALS want of a hash.
+/// The parts of a hash to return: HKEYS, HVALS or HGETALL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parts {
-    /// The fields only.
+    /// Only the fields.
     Fields,
-    /// The values only.
+    /// Only the values.
     Values,
-    /// Each field and its value, in turn.
+    /// Each field followed by its value.
     Both,
 }
 
@@ -54,7 +54,7 @@ impl Parts {
     }
 }
 
-/// A hash that was found, to be read with the view it was found with.
+/// A hash that was looked up. Read it with the view of that lookup.
 #[derive(Debug)]
 pub struct Hash(Body);
 
@@ -74,7 +74,7 @@ impl Hash {
         Ok(Hash(Body::Packed(bytes)))
     }
 
-    /// Number of fields. O(1) where it is large.
+    /// Returns the number of fields. O(1) for a large hash.
     pub fn length(&self, view: &View<'_>) -> Result<u64, Error> {
         match &self.0 {
             Body::Packed(bytes) => Ok(packed::count(bytes)? / 2),
@@ -82,7 +82,7 @@ impl Hash {
         }
     }
 
-    /// Whether there is such a field.
+    /// Returns whether the hash has this field.
     pub fn contains(&self, view: &View<'_>, field: &Key<'_>) -> Result<bool, Error> {
         match &self.0 {
             Body::Packed(bytes) => {
@@ -93,7 +93,7 @@ impl Hash {
         }
     }
 
-    /// Asks for where fields lie ahead of a walk over them, called with each position.
+    /// Prefetches upcoming fields. Call it with each position while walking over `fields`.
     #[inline(always)]
     pub fn warm_ahead(&self, view: &View<'_>, fields: &[Key<'_>], position: usize) {
         if let Body::Elements(elements) = &self.0 {
@@ -101,7 +101,7 @@ impl Hash {
         }
     }
 
-    /// Appends the value of a field to `out`. Returns whether there is one.
+    /// Appends the value of a field to `out`. Returns whether the field exists.
     pub fn get(&self, view: &View<'_>, field: &Key<'_>, out: &mut Vec<u8>) -> Result<bool, Error> {
         match &self.0 {
             Body::Packed(bytes) => {
@@ -121,7 +121,7 @@ impl Hash {
         }
     }
 
-    /// Length of a field's value in bytes; 0 where there is none.
+    /// Returns the length of a field's value in bytes, or 0 if the field does not exist.
     pub fn value_length(&self, view: &View<'_>, field: &Key<'_>) -> Result<u64, Error> {
         match &self.0 {
             Body::Packed(bytes) => match packed::find_paired(bytes, &packed::form(field.bytes))? {
@@ -135,7 +135,7 @@ impl Hash {
         }
     }
 
-    /// Appends all of a hash to `out`. O(fields).
+    /// Appends the requested parts of all fields to `out`. O(fields).
     pub fn append_all(&self, view: &View<'_>, parts: Parts, out: &mut Ranges) -> Result<(), Error> {
         match &self.0 {
             Body::Packed(bytes) => append_packed(bytes, parts, out),
@@ -151,8 +151,8 @@ impl Hash {
         }
     }
 
-    /// Appends the next part of a walk over a hash to `out`, fields and values
-    /// in turn; see [`Store::scan`]. A small hash is one part.
+    /// Appends the next batch of a scan over the hash to `out`, as alternating fields and values;
+    /// see [`Store::scan`]. A small hash is returned in one batch.
     pub fn scan(
         &self,
         view: &View<'_>,
@@ -172,9 +172,9 @@ impl Hash {
         }
     }
 
-    /// Appends fields chosen by chance and their values to `out`, in turn:
-    /// `count` different ones, or all where there are no more; with a negative
-    /// count as many, each chosen anew.
+    /// Appends randomly chosen fields and their values to `out`, alternating. A positive `count`
+    /// selects up to `count` distinct fields. A negative `count` selects exactly `-count` fields,
+    /// possibly with repetitions.
     pub fn sample(
         &self,
         view: &View<'_>,
@@ -231,8 +231,8 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Appends the value of a hash's field to `out`. Returns whether there is
-    /// one; none where the key is not there.
+    /// Appends the value of a hash field to `out`. Returns whether the field exists, or `None` if
+    /// the key does not exist.
     pub fn hash_get(
         &self,
         database: usize,
@@ -251,7 +251,7 @@ impl Reader<'_, '_> {
             }
             return Ok(Some(found.is_some()));
         }
-        // The whole hash is copied behind what `out` has, then cut to the value.
+        // Copy the complete packed hash to the end of `out`, then trim the copy to the value.
         let start = out.len();
         entry.append_packed(self.view, out)?;
         let place = packed::find_paired(&out[start..], &packed::form(field.bytes))?;
@@ -283,11 +283,11 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Sets fields of a hash, which may be new: `pairs` are fields and values
-    /// in turn. Returns how many fields are new.
+    /// Sets fields of a hash, creating the key if it does not exist. `pairs` holds alternating
+    /// fields and values. Returns the number of new fields.
     ///
     /// # Panics
-    /// Where the last field has no value.
+    /// If the last field has no value.
     pub fn hash_set(
         &mut self,
         database: usize,
@@ -337,8 +337,7 @@ impl Writer<'_, '_> {
         Ok(new)
     }
 
-    /// Sets fields of a hash in one piece, which may have to become a
-    /// dictionary.
+    /// Sets fields of a packed hash and converts it to a dictionary if it outgrows the limits.
     fn set_packed(
         &mut self,
         database: usize,
@@ -387,8 +386,8 @@ impl Writer<'_, '_> {
         Ok(new)
     }
 
-    /// Removes fields of a hash, and the key with the last of them. Returns how
-    /// many were there.
+    /// Removes fields of a hash, and the key if no field is left. Returns the number of fields
+    /// removed.
     pub fn hash_delete(
         &mut self,
         database: usize,
@@ -450,7 +449,7 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Lets a field of a packed hash have a value. Returns whether it is new.
+/// Sets a field of a packed hash. Returns whether the field is new.
 fn replace(bytes: &mut Vec<u8>, field: &[u8], value: &[u8]) -> Result<bool, Error> {
     let form = packed::form(field);
     match packed::find_paired(bytes, &form)? {
@@ -468,8 +467,8 @@ fn replace(bytes: &mut Vec<u8>, field: &[u8], value: &[u8]) -> Result<bool, Erro
 }
 
 impl Store {
-    /// Fills `out` with the value of a hash's field; it is empty where there is
-    /// none. Returns whether there is one. O(length), and O(fields) while the hash is small.
+    /// Fills `out` with the value of a hash field, or leaves it empty if the field does not exist.
+    /// Returns whether the field exists. O(length) for a large hash, O(fields) for a small one.
     pub fn hash_get(
         &self,
         database: usize,
@@ -485,8 +484,8 @@ impl Store {
         Ok(found == Some(true))
     }
 
-    /// Sets a field of a hash, which may be new. Returns whether the field is.
-    /// O(1), and O(fields) while the hash is small.
+    /// Sets a field of a hash, creating the key if it does not exist. Returns whether the field is
+    /// new. O(1) for a large hash, O(fields) for a small one.
     pub fn hash_set(
         &self,
         database: usize,

@@ -1,8 +1,8 @@
-//! Hashes: fields with their values.
-//! `types/registry` asks its contract; commands make its calls.
+//! Hashes: fields with their values. `types/registry` uses the contract; commands call the
+//! operations on fields.
 //!
-//! - `contract`: what hashes answer as a type of value.
-//! - `fields`: both encodings, packed and large: reading fields, setting them, removing them.
+//! - `contract`: the implementation of the type interface.
+//! - `fields`: reads, sets and removes fields in both encodings, packed and large.
 
 mod contract;
 mod fields;

@@ -1,4 +1,4 @@
-//! What sets answer as a type of value.
+//! The implementation of the type interface for sets.
 
 use undercroft_memory::View;
 use undercroft_numbers::parse_integer;
@@ -19,7 +19,7 @@ use crate::types::value_type::Encoding;
 const RDB_SET: u8 = 2;
 const RDB_INTSET: u8 = 11;
 
-/// The type whose values are sets.
+/// Implements [`Contract`] for sets.
 pub(crate) struct Sets;
 
 impl Contract for Sets {
@@ -83,7 +83,8 @@ impl Contract for Sets {
     }
 }
 
-/// Redis' sorted integers: width (4), how many (4), the integers in so many bytes each.
+/// Encodes integers as a Redis intset: width (4 bytes), count (4 bytes), then the sorted integers
+/// of `width` bytes each.
 fn intset(items: &Ranges) -> Vec<u8> {
     let mut integers: Vec<i64> = items.iter().filter_map(parse_integer).collect();
     integers.sort_unstable();

@@ -1,14 +1,14 @@
-//! Small sets of integers in one piece.
+//! Small integer sets, packed in one block.
 //!
 //! ```text
-//! | width: 2, 4 or 8 | integers, ascending, each of so many bytes, little-endian |
+//! | width: 2, 4 or 8 | ascending integers of `width` bytes each, little-endian |
 //! ```
 
 use undercroft_memory::{Fault, work};
 
 use crate::types::hash::FEW;
 
-/// A set of integers as it is kept.
+/// A borrowed view of a packed integer set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IntSet<'b> {
     width: usize,
@@ -26,7 +26,7 @@ fn width_of(value: i64) -> usize {
 }
 
 impl<'b> IntSet<'b> {
-    /// The set that bytes hold.
+    /// Parses a packed integer set. Empty `bytes` are an empty set.
     pub(crate) fn of(bytes: &'b [u8]) -> Result<IntSet<'b>, Fault> {
         let Some((&width, integers)) = bytes.split_first() else {
             return Ok(IntSet {
@@ -44,7 +44,7 @@ impl<'b> IntSet<'b> {
         Ok(IntSet { width, integers })
     }
 
-    /// Number of integers.
+    /// Returns the number of integers.
     pub(crate) fn length(self) -> usize {
         self.integers.len() / self.width
     }
@@ -57,12 +57,13 @@ impl<'b> IntSet<'b> {
         (u64::from_le_bytes(word) << unused) as i64 >> unused
     }
 
-    /// The integers, ascending.
+    /// Returns the integers in ascending order.
     pub(crate) fn iter(self) -> impl Iterator<Item = i64> {
         (0..self.length()).map(move |index| self.get(index))
     }
 
-    /// Where an integer is, or where it would be. O(log length).
+    /// Returns the index of an integer, or `Err` with the index at which to insert it. O(log
+    /// length).
     fn search(self, value: i64) -> Result<usize, usize> {
         let (mut low, mut high) = (0, self.length());
         while low < high {
@@ -76,14 +77,14 @@ impl<'b> IntSet<'b> {
         Err(low)
     }
 
-    /// Whether an integer is in the set. O(log length).
+    /// Returns whether the set contains an integer. O(log length).
     pub(crate) fn contains(self, value: i64) -> bool {
         self.search(value).is_ok()
     }
 }
 
-/// Adds an integer to the set that `bytes` hold, which may be empty. Returns
-/// whether it is new. O(length).
+/// Inserts an integer into the packed set in `bytes`, which may be empty. Returns whether the
+/// integer is new. O(length).
 pub(crate) fn insert(bytes: &mut Vec<u8>, value: i64) -> Result<bool, Fault> {
     let set = IntSet::of(bytes)?;
     let Err(place) = set.search(value) else {
@@ -104,8 +105,8 @@ pub(crate) fn insert(bytes: &mut Vec<u8>, value: i64) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// Adds integers to the set that `bytes` hold. Returns how many are new. Sorts
-/// where there are many of them.
+/// Inserts integers into the packed set in `bytes`. Returns the number of new integers. Batches of
+/// more than [`FEW`] integers are sorted and merged in one pass.
 pub(crate) fn insert_all(bytes: &mut Vec<u8>, mut values: Vec<i64>) -> Result<u64, Fault> {
     let mut new = 0;
     if values.len() <= FEW {
@@ -131,7 +132,7 @@ pub(crate) fn insert_all(bytes: &mut Vec<u8>, mut values: Vec<i64>) -> Result<u6
     Ok((values.len() - old) as u64)
 }
 
-/// Removes an integer. Returns whether it was there. O(length).
+/// Removes an integer. Returns whether the set contained it. O(length).
 pub(crate) fn remove(bytes: &mut Vec<u8>, value: i64) -> Result<bool, Fault> {
     let set = IntSet::of(bytes)?;
     let (width, found) = (set.width, set.search(value));
@@ -149,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn random_operations_agree_with_a_set() {
+    fn random_operations_match_a_btree_set() {
         let seed = fastrand::u64(..);
         println!("seed {seed}");
         let mut random = fastrand::Rng::with_seed(seed);
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told() {
+    fn damaged_bytes_are_rejected() {
         for bytes in [&[3_u8, 0, 0, 0][..], &[0], &[2, 1], &[8, 1, 2, 3]] {
             assert!(IntSet::of(bytes).is_err(), "{bytes:?}");
         }

@@ -1,8 +1,7 @@
-//! Sets.
+//! Sets: reading, adding, removing and combining members.
 //!
-//! A small set of integers is sorted, in one piece; a small set of other texts
-//! is packed, in the order in which they came; a large set is a dictionary
-//! whose elements have no value.
+//! A small set of integers is sorted and packed in one block. Any other small set is packed in
+//! insertion order. A large set is a dictionary whose elements have no values.
 
 use std::collections::BTreeSet;
 
@@ -30,17 +29,17 @@ use crate::types::set::intset::{self, IntSet};
 use crate::types::string::write::STRING_MAX;
 use crate::types::value_type::ValueType;
 
-/// A set of integers only.
+/// A set that holds only integers.
 const INTEGERS: Kind = ValueType::Set.kind(0);
-/// Any other one: once Redis would call it a hash table, it stays one.
+/// Any other set. Like Redis' hash tables, it never becomes an integer set again.
 const TEXTS: Kind = ValueType::Set.kind(1);
-/// Up to where a set of texts stays in one piece.
+/// The size up to which a set of texts stays packed.
 const SMALL: PackedLimits = PackedLimits {
     entries: 128,
     value: 64,
 };
 
-/// A set that was found, to be read with the view it was found with.
+/// A set that was looked up. Read it with the view of that lookup.
 #[derive(Debug)]
 pub struct Set(Body);
 
@@ -51,14 +50,14 @@ enum Body {
     Elements(Elements),
 }
 
-/// How several sets become one.
+/// An operation that combines several sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetOperation {
-    /// What is in all of them.
+    /// Members that are in all sets.
     Intersection,
-    /// What is in any of them.
+    /// Members that are in at least one set.
     Union,
-    /// What is in the first and in no other.
+    /// Members of the first set that are in no other set.
     Difference,
 }
 
@@ -76,12 +75,12 @@ impl Set {
         }))
     }
 
-    /// Whether it is held in one piece.
+    /// Returns whether the set is packed in one block.
     pub fn is_small(&self) -> bool {
         !matches!(self.0, Body::Elements(_))
     }
 
-    /// Number of members. O(1) where it is large.
+    /// Returns the number of members. O(1) for a large set.
     pub fn length(&self, view: &View<'_>) -> Result<u64, Error> {
         match &self.0 {
             Body::Integers(bytes) => Ok(IntSet::of(bytes)?.length() as u64),
@@ -90,7 +89,7 @@ impl Set {
         }
     }
 
-    /// Whether there is such a member.
+    /// Returns whether the set contains a member.
     pub fn contains(&self, view: &View<'_>, member: &Key<'_>) -> Result<bool, Error> {
         Ok(match &self.0 {
             Body::Integers(bytes) => {
@@ -103,7 +102,7 @@ impl Set {
         })
     }
 
-    /// Asks for where members lie ahead of a walk over them, called with each position.
+    /// Prefetches upcoming members. Call it with each position while walking over `members`.
     #[inline(always)]
     pub fn warm_ahead(&self, view: &View<'_>, members: &[Key<'_>], position: usize) {
         if let Body::Elements(elements) = &self.0 {
@@ -127,8 +126,8 @@ impl Set {
         }
     }
 
-    /// Appends the next part of a walk over a set to `out`; see
-    /// [`Store::scan`]. A small set is one part.
+    /// Appends the next batch of a scan over the set to `out`; see [`Store::scan`]. A small set is
+    /// returned in one batch.
     pub fn scan(
         &self,
         view: &View<'_>,
@@ -147,9 +146,8 @@ impl Set {
         }
     }
 
-    /// Appends members chosen by chance to `out`: `count` different ones, or
-    /// all where there are no more; with a negative count as many, each chosen
-    /// anew.
+    /// Appends randomly chosen members to `out`. A positive `count` selects up to `count` distinct
+    /// members. A negative `count` selects exactly `-count` members, possibly with repetitions.
     pub fn sample(
         &self,
         view: &View<'_>,
@@ -172,7 +170,7 @@ impl Set {
     }
 }
 
-/// Appends the members of a set of texts in one piece.
+/// Appends the members of a packed set of texts to `out`.
 fn append_packed(bytes: &[u8], out: &mut Ranges) -> Result<(), Error> {
     for item in packed::items(bytes) {
         let item = item?;
@@ -184,8 +182,8 @@ fn append_packed(bytes: &[u8], out: &mut Ranges) -> Result<(), Error> {
     Ok(())
 }
 
-/// The integers of several sets, ascending, if all are sets of integers in one
-/// piece: Redis lists their union in this order.
+/// Returns the union of several sets in ascending order if all are packed integer sets, otherwise
+/// `None`. Redis lists the union of integer sets in this order.
 fn integers_of(sets: &[&Set]) -> Result<Option<BTreeSet<i64>>, Error> {
     let mut all = BTreeSet::new();
     for set in sets {
@@ -197,8 +195,9 @@ fn integers_of(sets: &[&Set]) -> Result<Option<BTreeSet<i64>>, Error> {
     Ok(Some(all))
 }
 
-/// Whether a difference stays a hash table in Redis, as it was one once: of few sets that are small beside the first, the
-/// members are taken out of a copy of that (`sunionDiffGenericCommand` in t_set.c).
+/// Returns whether Redis encodes a difference as a hash table even if only integers remain. Redis
+/// copies the first set and removes the members of the others from the copy when these are few, and
+/// the copy keeps its encoding (`sunionDiffGenericCommand` in t_set.c).
 fn leaves_texts(view: &View<'_>, sets: &[Option<Set>], integers: u64) -> Result<bool, Error> {
     let Some(Some(first)) = sets.first() else {
         return Ok(false);
@@ -220,8 +219,8 @@ fn leaves_texts(view: &View<'_>, sets: &[Option<Set>], integers: u64) -> Result<
     Ok(members.iter().any(|member| parse_integer(member).is_none()))
 }
 
-/// Appends what several sets become to `out`, up to `limit` members. A set that
-/// is not there is empty.
+/// Appends the result of a set operation to `out`, up to `limit` members. A missing set counts as
+/// empty.
 fn combine(
     store: &Store,
     view: &View<'_>,
@@ -248,7 +247,7 @@ fn combine(
         return Ok(());
     }
     let first = match operation {
-        // The smallest one has the fewest members to look up in the others.
+        // Start from the smallest set: it has the fewest members to look up in the other sets.
         SetOperation::Intersection if others.len() == sets.len() => {
             let mut sized = Vec::with_capacity(others.len());
             for set in others {
@@ -264,7 +263,8 @@ fn combine(
     let wanted = operation == SetOperation::Intersection;
     let mut few = Ranges::new();
     if operation == SetOperation::Difference {
-        // What lies in one piece is searched from its start: its members get a table.
+        // Collect the members of packed sets in a hash table, because each lookup in a packed set
+        // is a linear search.
         for small in others.iter().filter(|other| other.is_small()) {
             small.append_all(view, &mut few)?;
         }
@@ -276,7 +276,8 @@ fn combine(
     first.append_all(view, &mut members)?;
     let mut members = members.iter();
     while out.len() < limit {
-        // As many as are looked up together are judged by one of the others after the other.
+        // Test a batch of members against each of the other sets, so that its lookups are
+        // prefetched together.
         let mut left: Group<'_> = members
             .by_ref()
             .take(TOGETHER)
@@ -312,8 +313,8 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Appends what the sets at several keys become to `out`, up to `limit`
-    /// members. A key that is not there is an empty set. O(members of all).
+    /// Appends the result of a set operation on several keys to `out`, up to `limit` members. A
+    /// missing key counts as an empty set. O(members of all sets).
     pub fn combine_sets(
         &self,
         database: usize,
@@ -328,31 +329,31 @@ impl Reader<'_, '_> {
     }
 }
 
-/// Members of a set to be, each once, with all that can be known of them before a lock is taken.
+/// Distinct members for a new set, prepared as far as possible before a lock is taken.
 pub struct NewMembers<'m> {
     parts: Vec<Part<'m>>,
 }
 
 impl<'m> NewMembers<'m> {
-    /// The members, which differ.
+    /// Prepares `members`, which must be distinct.
     pub fn of(store: &Store, members: &'m Ranges) -> NewMembers<'m> {
         let parts = bulk::parts_of(store.segment.hash_key(), members);
         NewMembers { parts }
     }
 
-    /// How many there are.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.parts.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 }
 
 impl Writer<'_, '_> {
-    /// Looks up a key that must hold a set. Not named `set`, which sets a
+    /// Looks up a key that must hold a set. The name `set` is taken: [`set`](Self::set) stores a
     /// string.
     pub fn find_set(&mut self, database: usize, key: &Key<'_>) -> Result<Option<Set>, Error> {
         match self.find_type(database, key, ValueType::Set)? {
@@ -361,8 +362,10 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// As [`Reader::combine_sets`]. `integers` is the most that a set of integers in one piece may have; returns how
-    /// many the one may have that they become.
+    /// Appends the result of a set operation on several keys to `out`, like
+    /// [`Reader::combine_sets`]. `integers` is the maximum length of an integer set. Returns the
+    /// maximum to use when storing the result: `integers`, or 0 if Redis stores the result as a
+    /// hash table.
     pub fn combine_sets(
         &mut self,
         database: usize,
@@ -376,7 +379,8 @@ impl Writer<'_, '_> {
         self.integers_left(&sets, operation, integers)
     }
 
-    /// As [`combine_sets`](Self::combine_sets) where it is known already what they become.
+    /// Returns the same limit as [`combine_sets`](Self::combine_sets), for a caller that already
+    /// knows the combined members.
     pub fn combined_sets(
         &mut self,
         database: usize,
@@ -405,8 +409,8 @@ impl Writer<'_, '_> {
         Ok(if has_texts { 0 } else { integers })
     }
 
-    /// Adds members to a set, which may be new. `integers` is the most that a
-    /// set of integers in one piece may have. Returns how many are new.
+    /// Adds members to a set, creating the key if it does not exist. `integers` is the maximum
+    /// length of an integer set. Returns the number of new members.
     pub fn set_add(
         &mut self,
         database: usize,
@@ -446,7 +450,7 @@ impl Writer<'_, '_> {
         Ok(new)
     }
 
-    /// Adds members to a set of integers, which may have to become another.
+    /// Adds members to an integer set and converts it to another encoding if necessary.
     fn add_integers(
         &mut self,
         database: usize,
@@ -479,12 +483,12 @@ impl Writer<'_, '_> {
         for value in set.iter() {
             packed::push(&mut texts, digits.format(value).as_bytes());
         }
-        // What is new among the rest is counted there.
+        // `add_texts` counts the new members in `rest`.
         Ok(new + self.add_texts(database, key, found, texts, rest)?)
     }
 
-    /// Adds members to a set of texts in one piece, which may have to become a
-    /// dictionary.
+    /// Adds members to a packed set of texts and converts it to a dictionary if it outgrows the
+    /// limits.
     fn add_texts(
         &mut self,
         database: usize,
@@ -495,7 +499,8 @@ impl Writer<'_, '_> {
     ) -> Result<u64, Error> {
         let (mut new, mut rest) = (0, members);
         let mut count = packed::count(&bytes)?;
-        // More would not fit, and fewer are more quickly searched for.
+        // A larger batch does not fit, and for a smaller one, a linear search is faster than a hash
+        // table.
         if !SMALL.too_long(members) && members.len() as u64 <= SMALL.entries {
             for member in members {
                 let form = packed::form(member);
@@ -520,8 +525,8 @@ impl Writer<'_, '_> {
         Ok(new + self.make_set(database, key, found, &old, rest)?)
     }
 
-    /// Lets a key hold a large set of members, which differ, and more. Returns
-    /// how many of the latter are new.
+    /// Stores a large set at a key. The members in `old` must be distinct. Returns how many members
+    /// of `more` are new.
     fn make_set(
         &mut self,
         database: usize,
@@ -538,8 +543,8 @@ impl Writer<'_, '_> {
         Ok((draft.parts().len() - old.len()) as u64)
     }
 
-    /// Removes members of a set, and the key with the last of them. Returns how
-    /// many were there.
+    /// Removes members of a set, and the key if no member is left. Returns the number of members
+    /// removed.
     pub fn set_remove(
         &mut self,
         database: usize,
@@ -622,8 +627,8 @@ impl Writer<'_, '_> {
         Ok(removed)
     }
 
-    /// Removes up to `count` members chosen by chance, and the key with the last
-    /// of them; appends them to `out`. Returns whether the key was there.
+    /// Removes up to `count` randomly chosen members and appends them to `out`. Removes the key if
+    /// no member is left. Returns whether the key existed.
     pub fn set_pop(
         &mut self,
         database: usize,
@@ -647,8 +652,8 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Lets a key hold a set of these members only, which differ, whatever it held
-    /// before; no key where there is none. It does not expire.
+    /// Replaces the value of a key with a set of exactly `members`, without an expiry. If `members`
+    /// is empty, the key is removed.
     pub fn set_store(
         &mut self,
         database: usize,
@@ -673,8 +678,8 @@ impl Writer<'_, '_> {
 }
 
 impl Store {
-    /// Adds a member to a set, which may be new. Returns whether the member is.
-    /// O(1), and O(members) while the set is small.
+    /// Adds a member to a set, creating the key if it does not exist. Returns whether the member is
+    /// new. O(1) for a large set, O(members) for a small one.
     pub fn set_add(
         &self,
         database: usize,
@@ -692,7 +697,7 @@ impl Store {
         Ok(new)
     }
 
-    /// Whether a set has a member. O(1), and O(members) while the set is small.
+    /// Returns whether a set contains a member. O(1) for a large set, O(members) for a small one.
     pub fn set_contains(&self, database: usize, key: &[u8], member: &[u8]) -> Result<bool, Error> {
         let (key, member) = (self.key(key), self.key(member));
         let found = self.read(ShardSet::one(key.shard), |reader| {

@@ -1,10 +1,11 @@
-//! Sets: members without an order.
-//! `types/registry` asks its contract; commands make its calls.
+//! Sets: members without an order. `types/registry` uses the contract; commands call the operations
+//! on members.
 //!
-//! - `contract`: what sets answer as a type of value.
-//! - `intset`: small sets of integers in one piece.
-//! - `members`: all encodings: reading members, adding them, removing them, and unions and their like.
-//! - `pop`: taking members out by chance.
+//! - `contract`: the implementation of the type interface.
+//! - `intset`: small integer sets, packed in one block.
+//! - `members`: reads, adds and removes members in all encodings; unions, intersections and
+//!   differences.
+//! - `pop`: removes random members.
 
 mod contract;
 mod intset;

@@ -1,4 +1,4 @@
-//! Taking members out of a set by chance.
+//! Removal of random members from a set.
 
 use undercroft_memory::{ShardSet, removing};
 
@@ -8,11 +8,13 @@ use crate::structures::ranges::Ranges;
 use crate::transaction::access::Access;
 
 impl Access<'_> {
-    /// Takes up to `count` members of a set by chance and fills `out` with them, as SPOP does. Returns whether the key
-    /// was there. O(members taken), and O(members) while the set is small.
+    /// Removes up to `count` randomly chosen members of a set and fills `out` with them, like SPOP.
+    /// Returns whether the key existed. O(members taken) for a large set, O(members) for a small
+    /// one.
     ///
     /// # Errors
-    /// [`Error::WrongType`] where the key holds something else; those of a write.
+    /// [`Error::WrongType`] if the key holds a value of another type; otherwise any error of a
+    /// write.
     pub fn set_pop(
         &self,
         database: usize,

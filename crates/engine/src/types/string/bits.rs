@@ -1,8 +1,8 @@
-//! Strings as arrays of bits, the most significant bit of the first byte first.
+//! Strings as arrays of bits. Bit 0 is the most significant bit of the first byte.
 //!
-//! A field of up to 64 bits lies in at most two words; changing it logs and
-//! stores those words and nothing else. Counting and searching read long
-//! strings in parts, with a look at the counter after each (R3).
+//! A field of up to 64 bits spans at most two words, and changing it logs and stores only those
+//! words. Counting and searching read long strings in parts and recheck the counter after each part
+//! (R3).
 
 use undercroft_memory::{Fault, Offset, View};
 
@@ -18,28 +18,29 @@ use crate::types::string::text::Text;
 use crate::types::string::write::{GROWTH_MAX, STRING_MAX};
 use crate::types::value_type::ValueType;
 
-/// Words read at once.
+/// Number of words in each part that is read.
 const PART: usize = 512;
-/// Room left behind a string that becomes shorter, or that is new: it may grow.
+/// Maximum spare room, in bytes, for a string that is new or has become shorter, as it may grow
+/// again.
 const SHRUNK_SLACK: u64 = 64;
-/// Bits of a word.
+/// Bits per word.
 const BITS: u64 = 64;
 
-/// How [`Writer::combine_bits`] combines strings.
+/// The operation by which [`Writer::combine_bits`] combines strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BitOperation {
-    /// Bits that are set in all of them.
+    /// Bits that are set in all strings.
     And,
-    /// Bits that are set in any of them.
+    /// Bits that are set in at least one string.
     Or,
-    /// Bits that are set in an odd number of them.
+    /// Bits that are set in an odd number of strings.
     Xor,
-    /// Bits that are not set; of one string.
+    /// Bits that are not set in the only string.
     Not,
 }
 
-/// A string whose bits can be changed in place, until anything else is done
-/// with its key; see [`Writer::bit_string`].
+/// A string whose bits can be changed in place; see [`Writer::bit_string`]. It is valid until any
+/// other operation on its key.
 #[derive(Clone, Copy, Debug)]
 pub struct BitString {
     root: Root,
@@ -50,15 +51,15 @@ pub struct BitString {
 }
 
 impl BitString {
-    /// The string, for reading.
+    /// Returns the string for reading.
     pub fn text(&self) -> Text {
         Text::Bytes(self.at, self.length)
     }
 }
 
 impl Text {
-    /// A word of the text with its first byte uppermost; zero bits beyond the
-    /// text's end.
+    /// Returns a word of the text with the first byte as the most significant one. Bits past the
+    /// end of the text are zero.
     fn bit_word(&self, view: &View<'_>, index: u64) -> Result<u64, Error> {
         let (word, length) = match *self {
             Text::Bytes(_, length) if index >= length.div_ceil(8) => return Ok(0),
@@ -80,8 +81,8 @@ impl Text {
         Ok(word.swap_bytes() & high_bits(kept * 8))
     }
 
-    /// A field of 1 to 64 bits that starts at a bit; zero bits beyond the
-    /// text's end.
+    /// Returns a field of 1 to 64 bits starting at bit `offset`. Bits past the end of the text are
+    /// zero.
     pub fn bits(&self, view: &View<'_>, offset: u64, bits: u32) -> Result<u64, Error> {
         debug_assert!((1..=64).contains(&bits));
         let index = offset / BITS;
@@ -90,8 +91,7 @@ impl Text {
         Ok((pair << (offset % BITS) >> (128 - bits)) as u64)
     }
 
-    /// Counts the bits that are set among those from `start` up to and without
-    /// `end`, which lie inside the text. O(range).
+    /// Counts the set bits in the range `start..end`, which must lie inside the text. O(range).
     pub fn count_bits(&self, view: &View<'_>, start: u64, end: u64) -> Result<u64, Error> {
         let mut count = 0;
         self.for_each_part(view, (start, end), 0, |_, words| {
@@ -102,8 +102,8 @@ impl Text {
         Ok(count)
     }
 
-    /// The first bit of this value among those from `start` up to and without
-    /// `end`, which lie inside the text. O(range).
+    /// Returns the position of the first bit equal to `bit` in the range `start..end`, which must
+    /// lie inside the text. O(range).
     pub fn find_bit(
         &self,
         view: &View<'_>,
@@ -112,10 +112,11 @@ impl Text {
         end: u64,
     ) -> Result<Option<u64>, Error> {
         let mut found = None;
-        // What lies outside the range comes as zeros, which are not looked for.
+        // Bits outside the range arrive as zeros and never match, because the search is always for
+        // ones.
         let flip = if bit { 0 } else { u64::MAX };
         self.for_each_part(view, (start, end), flip, |first, words| {
-            // Whether any is, first: that looks at many at a time.
+            // Test the complete part first: this loop processes many words at a time.
             let any = words.iter().fold(0, |any, word| any | word) != 0;
             let hit = words.iter().position(|&word| any && word != 0);
             found = hit.map(|place| {
@@ -127,8 +128,8 @@ impl Text {
         Ok(found)
     }
 
-    /// The words of the text from one on, as they lie in memory; what lies
-    /// beyond the text's end is zero.
+    /// Copies the words of the text from number `first` on, in memory byte order. Bytes past the
+    /// end of the text are zero.
     fn copy_words(&self, view: &View<'_>, first: u64, words: &mut [u64]) -> Result<(), Error> {
         let mut done = 0;
         if let Text::Bytes(at, length) = *self {
@@ -144,10 +145,9 @@ impl Text {
         Ok(())
     }
 
-    /// Shows the bits of a range in parts of whole words, as they lie in memory,
-    /// with the number of each part's first word, until `visit` returns false.
-    /// `flip` is applied to every word; what of the first and the last one lies
-    /// outside the range is zero afterwards.
+    /// Passes the bits of a range to `visit`, in parts of whole words in memory byte order, until
+    /// `visit` returns false. `visit` also receives the number of the part's first word. Every word
+    /// is XORed with `flip`, then bits outside the range are cleared.
     fn for_each_part(
         &self,
         view: &View<'_>,
@@ -184,7 +184,7 @@ impl Text {
     }
 }
 
-/// A word with so many of its uppermost bits set.
+/// Returns a word whose `count` most significant bits are set.
 fn high_bits(count: u64) -> u64 {
     match count {
         0 => 0,
@@ -194,12 +194,12 @@ fn high_bits(count: u64) -> u64 {
 }
 
 impl Writer<'_, '_> {
-    /// The string that a key holds, made at least so many bytes long with zeros
-    /// at its end, and of a form whose bits can be changed in place. Also
-    /// returns whether it became longer.
+    /// Converts the string at a key to a form whose bits can be changed in place. Pads it with
+    /// zeros if it is shorter than `length` bytes. Also returns whether the string became longer.
     ///
     /// # Errors
-    /// [`Error::WrongType`], and [`Error::TooLong`] beyond [`STRING_MAX`].
+    /// [`Error::WrongType`] if the key holds a value of another type, and [`Error::TooLong`] if
+    /// `length` exceeds [`STRING_MAX`].
     pub fn bit_string(
         &mut self,
         database: usize,
@@ -218,7 +218,7 @@ impl Writer<'_, '_> {
         if !self.extends_in_place(key.shard, found.as_ref(), length)? {
             self.rebuild_longer(database, key, found, old, length.max(old))?;
         }
-        // Looked up as it is now, even if it has expired meanwhile.
+        // Use the raw lookup, which finds the key even if it has expired in the meantime.
         let found = dictionary::find(self.view(), root(database, key), key)?;
         let at = found.map_or(0, |entry| entry.at);
         let entry = Entry::load(self.view(), at)?;
@@ -244,8 +244,8 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Lengthens a string where it is, if there is room. Returns whether it
-    /// then is long enough and of a form that is changed in place.
+    /// Lengthens a string in place if there is room. Returns whether the string is now at least
+    /// `length` bytes long and in a form that can be changed in place.
     fn extends_in_place(
         &mut self,
         shard: usize,
@@ -258,7 +258,8 @@ impl Writer<'_, '_> {
         let Text::Bytes(at, old) = entry.text(self.view())? else {
             return Ok(false);
         };
-        // What somebody reads in place has no room, not even for what it holds.
+        // A pinned string has a room of 0 bytes, less than its own length, so it is never changed
+        // in place.
         if length.max(old) > self.room(shard, entry)? {
             return Ok(false);
         }
@@ -271,8 +272,8 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Replaces a string by the same one with zeros behind it, copied within
-    /// the store.
+    /// Replaces a string with a copy that is zero-padded to `length` bytes. The bytes are copied
+    /// within the store.
     fn rebuild_longer(
         &mut self,
         database: usize,
@@ -301,7 +302,8 @@ impl Writer<'_, '_> {
                     filled = old / 8;
                     writer.transaction.fill_from(at, from, filled * 8)?;
                 }
-                // What lies behind the text in its last word may be anything.
+                // `bit_word` clears the bytes of the last word after the end of the text, which are
+                // arbitrary.
                 while filled * 8 < old {
                     let word = text.bit_word(writer.view(), filled)?.swap_bytes();
                     writer.transaction.fill_word(at + filled * 8, word)?;
@@ -316,9 +318,9 @@ impl Writer<'_, '_> {
         )
     }
 
-    /// Sets a key to a string of so many bytes, with so much room behind them,
-    /// that counts as changed in place; `fill` writes its words. The caller says
-    /// whether the key has changed.
+    /// Stores a string of `length` bytes, followed by `slack` spare bytes, that counts as changed
+    /// in place. `fill` writes the words of the string. The caller records the key as changed if
+    /// necessary.
     fn put_raw(
         &mut self,
         database: usize,
@@ -355,8 +357,8 @@ impl Writer<'_, '_> {
         self.replace_entry(root(database, key), key, found, at, expiry.is_some())
     }
 
-    /// Changes a field of 1 to 64 bits, which lies inside the string. Logs and
-    /// stores the words that differ.
+    /// Changes a field of 1 to 64 bits, which must lie inside the string. Logs and stores only the
+    /// words that differ.
     pub fn set_bits(
         &mut self,
         string: &BitString,
@@ -381,12 +383,11 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Sets a key to a string that counts as changed in place, and keeps its
-    /// expiry. Of a string that is not longer than the new one only the words that
-    /// differ are logged and stored.
+    /// Stores a string that counts as changed in place, and keeps the key's expiry. If the old
+    /// string is not longer than the new one, only the words that differ are logged and stored.
     ///
     /// # Errors
-    /// [`Error::WrongType`] where the key holds no string.
+    /// [`Error::WrongType`] if the key holds a value of another type.
     pub fn set_raw(&mut self, database: usize, key: &Key<'_>, bytes: &[u8]) -> Result<(), Error> {
         let length = bytes.len() as u64;
         let found = self.find_slot(database, key)?;
@@ -419,7 +420,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Changes one word of a string, if it differs.
+    /// Stores one word of a string if it differs from the current word.
     fn set_word(&mut self, string: &BitString, index: u64, word: u64) -> Result<(), Error> {
         let at = string.at + index * 8;
         if self.view().word(at)? != word {
@@ -429,13 +430,13 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Sets a key to the combination of other keys' strings, the shorter of
-    /// which count as padded with zero bits; removes it where all are empty.
-    /// Returns the length, and how many sources are there; for the others it is
-    /// told that they are missing. All keys must be locked; O(bytes).
+    /// Stores the bitwise combination of several strings at the key `target`. Shorter strings are
+    /// padded with zero bits. Removes `target` if all sources are empty. Returns the length of the
+    /// result and the number of sources that exist, and emits a miss event for each source that
+    /// does not. All keys must be locked. O(bytes).
     ///
     /// # Errors
-    /// [`Error::WrongType`] where a source is no string.
+    /// [`Error::WrongType`] if a source holds a value of another type.
     pub fn combine_bits(
         &mut self,
         database: usize,
@@ -482,7 +483,7 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Combines the words of several texts from a word on, as they lie in memory.
+/// Combines the words of several texts from number `first` on, in memory byte order.
 fn combine_part(
     view: &View<'_>,
     operation: BitOperation,

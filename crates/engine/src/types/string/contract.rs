@@ -1,4 +1,4 @@
-//! What strings answer as a type of value.
+//! The implementation of the type interface for strings.
 
 use undercroft_memory::View;
 
@@ -13,10 +13,10 @@ use crate::types::limits::Limits;
 use crate::types::value_type::Encoding;
 
 const RDB_STRING: u8 = 0;
-/// The longest string that Redis puts into one block with its header.
+/// Length in bytes of the longest string that Redis embeds in the same block as its object header.
 const EMBEDDED_MAX: u64 = 44;
 
-/// The type whose values are strings.
+/// Implements [`Contract`] for strings.
 pub(crate) struct Strings;
 
 impl Contract for Strings {

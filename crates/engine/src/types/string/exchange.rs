@@ -1,4 +1,4 @@
-//! Strings that are taken out of the store, or exchanged for others.
+//! Operations that remove a string from the store or exchange it for another.
 
 use undercroft_memory::{ShardSet, removing};
 
@@ -9,11 +9,12 @@ use crate::transaction::access::Access;
 use crate::transaction::writer::{Expiry, Writer};
 
 impl Access<'_> {
-    /// Removes a key and fills `out` with the string that it held, as GETDEL does. Returns, where there was one, when it
-    /// would have expired. O(length).
+    /// Removes a key and fills `out` with its string, like GETDEL. Returns the key's expiry, or
+    /// `None` if the key did not exist. O(length).
     ///
     /// # Errors
-    /// [`Error::WrongType`] where the key holds something else; those of a write.
+    /// [`Error::WrongType`] if the key holds a value of another type; otherwise any error of a
+    /// write.
     #[inline]
     pub fn take_string(
         &self,
@@ -34,11 +35,12 @@ impl Access<'_> {
         Ok(found)
     }
 
-    /// Sets a key to a string that does not expire, and fills `out` with the one that it held, as GETSET does. Returns,
-    /// where there was one, when it would have expired. O(length of both).
+    /// Stores a string without an expiry at a key and fills `out` with the old string, like GETSET.
+    /// Returns the old expiry, or `None` if the key did not exist. O(length of both strings).
     ///
     /// # Errors
-    /// [`Error::WrongType`] where the key holds something else; those of a write.
+    /// [`Error::WrongType`] if the key holds a value of another type; otherwise any error of a
+    /// write.
     #[inline]
     pub fn exchange_string(
         &self,
@@ -60,7 +62,8 @@ impl Access<'_> {
 }
 
 impl Writer<'_, '_> {
-    /// Appends the string that a key holds to `out`; tells of a miss where there is none. Returns when it expires.
+    /// Appends the string at a key to `out` and returns the key's expiry. Emits a miss event if the
+    /// key does not exist.
     fn copy_string(
         &mut self,
         database: usize,

@@ -1,4 +1,4 @@
-//! The calls that embedded clients make most, typed and direct.
+//! Typed, direct calls for the operations that embedded clients use most.
 
 use undercroft_memory::{Body, Scratch, ShardSet, View, removing};
 
@@ -11,15 +11,15 @@ use crate::transaction::writer::Expiry;
 use crate::types::string::mget::{Held, Values};
 use crate::types::string::text::Text;
 
-/// When SET sets.
+/// The condition under which SET stores a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
     /// Always.
     #[default]
     Always,
-    /// Only if the key is not there (NX).
+    /// Only if the key does not exist (NX).
     IfMissing,
-    /// Only if the key is there (XX).
+    /// Only if the key exists (XX).
     IfPresent,
 }
 
@@ -36,32 +36,33 @@ impl Condition {
 /// Options of [`Store::set_with`].
 #[derive(Clone, Copy, Debug)]
 pub struct SetOptions {
-    /// When to set.
+    /// The condition for setting the key.
     pub condition: Condition,
-    /// The key's expiry afterwards.
+    /// The key's expiry after the call.
     pub expiry: Expiry,
 }
 
-/// Longer strings are copied from where they are pinned: about as long as a copy lasts in which another process commits
-/// something.
+/// Strings of at least this many bytes are pinned before they are copied. Copying one takes so long
+/// that another process is likely to commit meanwhile, which makes an ordinary read start again.
 const LONG: u64 = 256 << 10;
 
-/// What was found where a string is looked for.
+/// The result of looking up a string.
 enum Fetched {
     Nothing,
-    /// A string, which was copied.
+    /// A string, already copied to the caller's buffer.
     Text,
-    /// One that is too long to be copied more than once.
+    /// A string that is too long to be copied more than once.
     Long,
 }
 
-/// Memory of the caller's that a string is read into.
+/// A buffer of the caller that receives a string.
 pub trait TextBuffer: Scratch {
-    /// Takes over a string; called while it is empty.
+    /// Stores `text` in the buffer, which is empty when this is called.
     fn fill(&mut self, view: &View<'_>, text: Text) -> Result<(), Error>;
 
-    /// Makes room for a string that it found no place for; called outside of any read and lock, so that it may ask
-    /// another language for the memory. Returns whether it did: then the string is read once more.
+    /// Allocates space for a string that was too long for the buffer. Called outside of any read
+    /// and any lock, so that an implementation may call another language's allocator. Returns
+    /// whether it allocated memory; if so, the string is read again.
     #[inline(always)]
     fn makes_room(&mut self) -> bool {
         false
@@ -87,7 +88,7 @@ impl<B: TextBuffer + ?Sized> TextBuffer for &mut B {
     }
 }
 
-/// Copies the string that a key holds, unless it is long.
+/// A read body that copies the string at a key unless the string is long.
 struct CopyText<'a> {
     store: &'a Store,
     database: usize,
@@ -114,8 +115,8 @@ impl<B: TextBuffer> Body<B> for CopyText<'_> {
 }
 
 impl Access<'_> {
-    /// Fills `out` with the string that a key holds; it is empty where there is none. Returns whether it was there.
-    /// O(length).
+    /// Fills `out` with the string at a key, or leaves it empty if the key does not exist. Returns
+    /// whether the key existed. O(length).
     #[inline(always)]
     pub fn get<B: TextBuffer>(
         &self,
@@ -129,7 +130,7 @@ impl Access<'_> {
         Ok(found)
     }
 
-    /// [`get`](Self::get), which ends as it may.
+    /// Reads a string like [`get`](Self::get), but does not record the lookup.
     #[inline(always)]
     fn fetch<B: TextBuffer>(
         &self,
@@ -153,7 +154,8 @@ impl Access<'_> {
         self.fetch_again(database, key, out)
     }
 
-    /// [`fetch`](Self::fetch) where the first try is not all, and within transactions.
+    /// The slow path of [`fetch`](Self::fetch), for transactions and for reads that the first
+    /// attempt did not complete.
     #[inline(never)]
     fn fetch_again<B: TextBuffer>(
         &self,
@@ -181,7 +183,8 @@ impl Access<'_> {
         }
     }
 
-    /// [`fetch`](Self::fetch) of a long string, which is pinned and copied once, whatever others change meanwhile (R10).
+    /// Fetches a long string. The string is pinned and copied only once, whatever other processes
+    /// change in the meantime (R10).
     #[cold]
     #[inline(never)]
     fn fetch_long<B: TextBuffer>(
@@ -201,7 +204,7 @@ impl Access<'_> {
             segment.unpin(pinned);
             return filled.map(|()| true).inspect_err(|_| out.clear());
         }
-        // There is no pin to be had, or it is a transaction's own.
+        // In a transaction, or if the string cannot be pinned, copy it in an ordinary read.
         self.read_into(ShardSet::one(key.shard), out, |reader, out| {
             let Some(entry) = reader.find(database, key)? else {
                 return Ok(false);
@@ -211,7 +214,7 @@ impl Access<'_> {
         })
     }
 
-    /// Sets a key to a string; see [`Store::set`].
+    /// Stores a string at a key; see [`Store::set`].
     #[inline]
     pub fn set(&self, database: usize, key: &[u8], value: &[u8]) -> Result<(), Error> {
         if self.running.is_none() {
@@ -225,7 +228,7 @@ impl Access<'_> {
         Ok(())
     }
 
-    /// Adds to the integer that a key holds; see [`Store::increment`].
+    /// Adds `change` to the integer at a key; see [`Store::increment`].
     pub fn increment(&self, database: usize, key: &[u8], change: i64) -> Result<i64, Error> {
         let key = self.key(key);
         self.check_memory_for(0)?;
@@ -251,14 +254,14 @@ impl Access<'_> {
         })
     }
 
-    /// Counts those of the keys that are there; see [`Store::exists`].
+    /// Counts how many of the keys exist; see [`Store::exists`].
     pub fn exists(&self, database: usize, keys: &[&[u8]]) -> Result<u64, Error> {
         let keys = self.hash_all(keys);
         let missing = self.missing(database, &keys)?;
         Ok((keys.len() - missing.len()) as u64)
     }
 
-    /// The positions of those of the keys that are not there.
+    /// Returns the positions in `keys` of the keys that do not exist.
     fn missing(&self, database: usize, keys: &[Key<'_>]) -> Result<Vec<usize>, Error> {
         let mut missing = Vec::new();
         self.read_into(self.shards_of(keys), &mut missing, |reader, missing| {
@@ -273,7 +276,7 @@ impl Access<'_> {
         Ok(missing)
     }
 
-    /// When a key expires; see [`Store::expiry`].
+    /// Returns when a key expires; see [`Store::expiry`].
     pub fn expiry(&self, database: usize, key: &[u8]) -> Result<Option<Option<u64>>, Error> {
         let key = self.key(key);
         self.read(ShardSet::one(key.shard), |reader| {
@@ -286,8 +289,8 @@ impl Access<'_> {
 }
 
 impl Store {
-    /// Fills `out` with the string that a key holds; it is empty where there
-    /// is none. Returns whether it was there. O(length).
+    /// Fills `out` with the string at a key, or leaves it empty if the key does not exist. Returns
+    /// whether the key existed. O(length).
     #[inline(always)]
     pub fn get<B: TextBuffer>(
         &self,
@@ -301,11 +304,11 @@ impl Store {
         Ok(found)
     }
 
-    /// Sets a key to a string that does not expire. O(length).
+    /// Stores a string without an expiry at a key. O(length).
     #[inline]
     pub fn set(&self, database: usize, key: &[u8], value: &[u8]) -> Result<(), Error> {
         let key = self.key(key);
-        // What comes before the lock and after it hides one wait for memory each.
+        // Each prefetch overlaps its memory latency with the work between it and the access.
         let home = self.warm_home(database, &key);
         self.check_memory_for(value.len())?;
         self.prefetch_entry(&key, home);
@@ -325,7 +328,8 @@ impl Store {
         Ok(())
     }
 
-    /// Sets a key to a string on a condition. Returns whether it did.
+    /// Stores a string at a key if the condition in `options` is met. Returns whether it was
+    /// stored.
     pub fn set_with(
         &self,
         database: usize,
@@ -354,18 +358,19 @@ impl Store {
         Ok(done)
     }
 
-    /// Adds to the integer that a key holds, 0 where it is not there. Returns
+    /// Adds `change` to the integer at a key, which counts as 0 if the key does not exist. Returns
     /// the sum.
     pub fn increment(&self, database: usize, key: &[u8], change: i64) -> Result<i64, Error> {
         self.access().increment(database, key, change)
     }
 
-    /// Removes keys, all at one moment. Returns how many were there.
+    /// Removes keys atomically. Returns how many of them existed.
     pub fn delete(&self, database: usize, keys: &[&[u8]]) -> Result<u64, Error> {
         self.access().delete(database, keys)
     }
 
-    /// Counts those of the keys that are there, as often as they are named.
+    /// Counts how many of the keys exist. A key that is listed several times is counted several
+    /// times.
     pub fn exists(&self, database: usize, keys: &[&[u8]]) -> Result<u64, Error> {
         let access = self.access();
         let keys = self.hash_all(keys);
@@ -377,8 +382,8 @@ impl Store {
         Ok((keys.len() - missing.len()) as u64)
     }
 
-    /// The strings that keys hold, as they were at one moment; none where a key
-    /// is missing or holds something else.
+    /// Returns the strings at several keys, read atomically. An element is `None` if its key does
+    /// not exist or holds another type.
     pub fn get_many(&self, database: usize, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Error> {
         let keys = self.hash_all(keys);
         let mut values = Values::default();
@@ -393,7 +398,7 @@ impl Store {
         Ok(texts.collect())
     }
 
-    /// Sets several keys to strings that do not expire, all at one moment.
+    /// Stores strings without an expiry at several keys, atomically.
     pub fn set_many(&self, database: usize, pairs: &[(&[u8], &[u8])]) -> Result<(), Error> {
         let keys: Vec<Key<'_>> = pairs.iter().map(|(key, _)| self.key(key)).collect();
         self.check_memory_for(pairs.iter().map(|(_, value)| value.len()).sum())?;
@@ -408,8 +413,8 @@ impl Store {
         Ok(())
     }
 
-    /// Sets a key's expiry (Unix milliseconds; a time in the past removes it).
-    /// Returns whether the key was there.
+    /// Sets a key's expiry to `at`, in Unix milliseconds. A time that is not in the future removes
+    /// the key. Returns whether the key existed.
     pub fn expire_at(&self, database: usize, key: &[u8], at: u64) -> Result<bool, Error> {
         let key = self.key(key);
         let found = self.write(ShardSet::one(key.shard), |writer| {
@@ -425,8 +430,8 @@ impl Store {
         Ok(found)
     }
 
-    /// When a key expires: `None` where it is not there, `Some(None)` where it
-    /// does not.
+    /// Returns when a key expires, in Unix milliseconds: `None` if the key does not exist,
+    /// `Some(None)` if it has no expiry.
     pub fn expiry(&self, database: usize, key: &[u8]) -> Result<Option<Option<u64>>, Error> {
         let access = self.access();
         let expiry = access.expiry(database, key)?;

@@ -1,4 +1,5 @@
-//! Long strings that are read in the store itself (R7), or taken out of it as they lie there. Objects are such strings.
+//! Long strings that are read in place in the store (R7), or taken out of the store without a copy.
+//! Clients store objects as such strings.
 
 use std::time::Duration;
 
@@ -13,28 +14,32 @@ use crate::transaction::effect::Effect;
 use crate::transaction::writer::root;
 use crate::types::string::text::Text;
 
-/// Shorter strings are copied: that takes less time than a pin, and they need not be blocks of whole pages.
+/// Strings shorter than this are copied, in bytes. Copying is faster than pinning at this size, and
+/// short strings need not be blocks of whole pages.
 const IN_PLACE_MIN: u64 = 32 << 10;
-/// Attempts to pin a string that others replace all the time.
+/// Attempts to pin a string that other processes keep replacing.
 const PIN_ATTEMPTS: u32 = 3;
-/// How long whoever lets go of a string waits for a lock: it may be a destructor, and upkeep does it otherwise.
+/// Maximum time that releasing a string waits for a lock. The caller may be a destructor, and
+/// upkeep frees the memory if the wait times out.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// A string as it was found.
+/// The result of looking up a string to read in place or to take.
 #[derive(Debug)]
 #[must_use]
 pub enum Whole {
-    /// It is short, or there is no pin left: a copy.
+    /// A copy, because the string is short or no pin was available.
     Copied(Vec<u8>),
-    /// It is read where it lies, until it is [let go](Store::let_go).
+    /// A pinned string, readable in place until it is [released](Store::let_go).
     Pinned(Pinned),
-    /// It is no key's any more, and this process' own until it is [let go](Store::let_go).
+    /// A string removed from its key. It belongs to this process until it is
+    /// [released](Store::let_go).
     Taken(PutDown),
-    /// It was not what is taken, and is where it was; its first word, 0 where it has none.
+    /// A string that [`Store::take_in_place`] left in the store because `accepts` returned false.
+    /// Holds the string's first word, or 0 if the string is shorter than a word.
     Refused(u64),
 }
 
-/// Where a reader found a string.
+/// The outcome of looking up a string: copied, missing, or found at an offset with a length.
 enum Seen {
     Copied,
     Missing,
@@ -42,12 +47,14 @@ enum Seen {
 }
 
 impl Store {
-    /// The string that a key holds, in place where it is long: it does not change, and its memory is kept, until it is
-    /// let go. O(1), and O(length) where it is copied: a string of less than 32 KiB, or of a store that is mapped to be
-    /// read only, or where this process reads 126 strings in place already.
+    /// Returns the string at a key, pinned in place if it is long. A pinned string does not change,
+    /// and its memory is kept until [`let_go`](Self::let_go). O(1), or O(length) for a copy. The
+    /// string is copied if it is shorter than 32 KiB, if the store is mapped read-only, or if this
+    /// process already reads 126 strings in place.
     ///
     /// # Errors
-    /// [`Error::WrongType`] where the key holds something else; those of a read.
+    /// [`Error::WrongType`] if the key holds a value of another type; otherwise any error of a
+    /// read.
     pub fn get_in_place(&self, database: usize, key: &[u8]) -> Result<Option<Whole>, Error> {
         let key = self.key(key);
         let mut copy = Vec::new();
@@ -77,7 +84,8 @@ impl Store {
         Ok(found.then_some(Whole::Copied(copy)))
     }
 
-    /// Pins the long string that a key holds, to be copied. None where it is no long string, or cannot be pinned now.
+    /// Pins the long string at a key so that it can be copied. Returns `None` if the value is not a
+    /// long string or cannot be pinned now.
     pub(crate) fn pin_string(&self, database: usize, key: &Key<'_>) -> Option<Pinned> {
         if !self.writable() {
             return None;
@@ -99,9 +107,10 @@ impl Store {
         None
     }
 
-    /// Whether a string is still where it was found, which counts once the block is pinned. None where a change is in the
-    /// way: whoever makes it may have looked at the pins already, and frees the block with the commit. So this is no look
-    /// through the log (R7, R9).
+    /// Returns whether a string is still where it was found. A pin protects the block only if this
+    /// returns true after pinning. Returns `None` if a change is in progress: its writer may
+    /// already have checked the pins and will then free the block at commit. For the same reason
+    /// this check never reads through the undo log (R7, R9).
     fn is_still_at(&self, database: usize, key: &Key<'_>, place: (Offset, u64)) -> Option<bool> {
         let look = self.segment.try_read(ShardSet::one(key.shard), |view| {
             let reader = Reader { store: self, view };
@@ -115,12 +124,14 @@ impl Store {
         Some(look?.unwrap_or(false))
     }
 
-    /// Removes a key and returns the string that it held: what is long is not copied, but becomes this process' own
-    /// until it is let go. `accepts` is asked before, with the string's first word and its length; where it says
-    /// no, nothing changes. O(1), and O(length) of what is shorter than 32 KiB.
+    /// Removes a key and returns its string. A long string is not copied but belongs to this
+    /// process until [`let_go`](Self::let_go). `accepts` is called first with the string's first
+    /// word and its length; if it returns false, nothing changes. O(1), or O(length) for a string
+    /// shorter than 32 KiB.
     ///
     /// # Errors
-    /// [`Error::WrongType`] where the key holds something else; those of a change.
+    /// [`Error::WrongType`] if the key holds a value of another type; otherwise any error of a
+    /// write.
     pub fn take_in_place(
         &self,
         database: usize,
@@ -164,8 +175,9 @@ impl Store {
         })
     }
 
-    /// Where a string that is not copied begins in this process' memory, and its length. Whoever reads there keeps this
-    /// handle open, and ends before the string is let go.
+    /// Returns the address and length of a string in this process' memory. Before dereferencing the
+    /// address, the caller must make sure that this handle stays open and that the string is not
+    /// released yet.
     pub fn place_of(&self, whole: &Whole) -> (*const u8, usize) {
         match whole {
             Whole::Copied(bytes) => (bytes.as_ptr(), bytes.len()),
@@ -181,7 +193,7 @@ impl Store {
         }
     }
 
-    /// Appends a string that was found to `out`. O(length).
+    /// Appends the bytes of a string to `out`. O(length).
     pub fn append_whole(&self, whole: &Whole, out: &mut Vec<u8>) {
         match whole {
             Whole::Copied(bytes) => out.extend_from_slice(bytes),
@@ -191,17 +203,20 @@ impl Store {
         }
     }
 
-    /// Where memory that was [put down](undercroft_memory::Staged::put_down) begins in this process' memory.
+    /// Returns the address in this process of memory that was [put
+    /// down](undercroft_memory::Staged::put_down).
     pub fn place_of_staged(&self, staged: &PutDown) -> *mut u8 {
         self.segment.address_of(staged)
     }
 
-    /// Whether memory that was put down is this very process': a forked child's copy of it is not.
+    /// Returns whether memory that was put down belongs to this process. A forked child's copy of
+    /// the handle does not.
     pub fn is_own(&self, staged: &PutDown) -> bool {
         self.segment.is_own(staged)
     }
 
-    /// The bytes of what was found; none of what was refused, nor in a forked child of what was found in place.
+    /// Returns the bytes of a string. The result is empty for a refused string, and in a forked
+    /// child for a string that its parent pinned or took.
     pub fn bytes_of<'a>(&'a self, whole: &'a Whole) -> &'a [u8] {
         match whole {
             Whole::Copied(bytes) => bytes,
@@ -211,9 +226,9 @@ impl Store {
         }
     }
 
-    /// Ends the reading of a string in place. Its memory is freed where nobody else needs it, by upkeep where somebody is
-    /// stopped with a lock. In a child that was forked
-    /// meanwhile this does nothing: the string is the parent's.
+    /// Releases a string. Its memory is freed once no other process reads it in place, or by upkeep
+    /// if a stopped process holds the lock. Does nothing in a child that was forked while the
+    /// string was held: the string belongs to the parent.
     pub fn let_go(&self, whole: Whole) {
         let _limited = limit_patience(MOMENT);
         match whole {
@@ -223,20 +238,22 @@ impl Store {
         }
     }
 
-    /// Frees memory that was put down and that nobody needs; as [`let_go`](Self::let_go) does.
+    /// Frees memory that was put down and is no longer needed, under the same conditions as
+    /// [`let_go`](Self::let_go).
     pub fn give_up(&self, staged: PutDown) {
         let _limited = limit_patience(MOMENT);
         drop(self.segment.take_up(staged));
     }
 
-    /// The strings that are read in place now, by whom and since when, oldest first.
+    /// Returns the strings that are read in place now, each with the reading process and the time
+    /// it was pinned, oldest first.
     pub fn pins(&self) -> Vec<PinnedBlock> {
         self.segment.pins()
     }
 }
 
 impl Reader<'_, '_> {
-    /// Where a string is, if it is read in place; copies it otherwise.
+    /// Locates a string that can be read in place, and copies any other string to `copy`.
     fn see(
         &self,
         database: usize,

@@ -1,4 +1,4 @@
-//! The strings of several keys, read as they were at one moment (MGET).
+//! Atomic reads of the strings at several keys (MGET).
 
 use smallvec::SmallVec;
 use undercroft_memory::Scratch;
@@ -7,10 +7,10 @@ use crate::error::Error;
 use crate::structures::key::Key;
 use crate::transaction::access::Access;
 
-/// So many keys are read without an allocation of their own.
+/// Number of keys whose results are stored inline, without a separate heap allocation.
 const FEW: usize = 16;
 
-/// What several keys hold, in memory that may be used again.
+/// The values of several keys, in memory that can be reused.
 #[derive(Debug, Default)]
 pub struct Values {
     bytes: Vec<u8>,
@@ -21,16 +21,16 @@ pub struct Values {
 enum TextEnd {
     Missing,
     Other,
-    /// Where the string ends in `bytes`; it begins where the one before it ends.
+    /// A string, by its end in `bytes`. It begins at the end of the previous string.
     Text(usize),
 }
 
-/// What one key holds.
+/// The value of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held<'v> {
-    /// There is no such key.
+    /// The key does not exist.
     Missing,
-    /// Something else than a string.
+    /// A value that is not a string.
     Other,
     /// A string.
     Text(&'v [u8]),
@@ -44,7 +44,7 @@ impl Scratch for Values {
 }
 
 impl Values {
-    /// Values that are copied to this memory.
+    /// Creates an empty `Values` that reuses the allocation of `bytes`.
     pub fn in_memory(bytes: Vec<u8>) -> Values {
         Values {
             bytes,
@@ -52,22 +52,22 @@ impl Values {
         }
     }
 
-    /// That memory, to be used again.
+    /// Returns the byte buffer for reuse.
     pub fn into_memory(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// How many keys were read.
+    /// Returns the number of keys that were read.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether none was.
+    /// Returns whether no key was read.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// What each key holds, in the order in which they were named.
+    /// Returns the value of each key, in the order of the keys.
     pub fn iter(&self) -> impl Iterator<Item = Held<'_>> {
         let mut start = 0;
         self.ends.iter().map(move |end| match *end {
@@ -79,7 +79,7 @@ impl Values {
 }
 
 impl Access<'_> {
-    /// Reads the strings that keys hold, all at one moment. O(their lengths).
+    /// Reads the strings at several keys atomically. O(total length).
     pub fn read_values(
         &self,
         database: usize,

@@ -1,14 +1,14 @@
-//! Strings: texts and integers in an entry or in a block of their own, and the bits in them.
-//! `types/registry` asks its contract; commands make its calls.
+//! Strings: texts and integers, stored in an entry or in a separate block, and the bits in them.
+//! `types/registry` uses the contract; commands call the other operations.
 //!
 //! - `bits`: strings as arrays of bits.
-//! - `contract`: what strings answer as a type of value.
-//! - `exchange`: strings that are taken out of the store, or exchanged for others.
-//! - `hot`: the calls that embedded clients make most: GET, SET and their like.
-//! - `in_place`: long strings that are read in the store itself, or taken out of it.
-//! - `mget`: the strings of several keys, as they were at one moment.
-//! - `text`: the text of a string.
-//! - `write`: setting, counting, changing in place.
+//! - `contract`: the implementation of the type interface.
+//! - `exchange`: removes a string and returns it, or exchanges it for another.
+//! - `hot`: the calls that embedded clients use most, such as GET and SET.
+//! - `in_place`: long strings that are read in the store itself, or taken out of it without a copy.
+//! - `mget`: atomic reads of several strings.
+//! - `text`: the text of a string value.
+//! - `write`: set, increment, append and change in place.
 
 pub(crate) mod bits;
 mod contract;

@@ -1,4 +1,4 @@
-//! The text of a string: an integer, or where its bytes are.
+//! The text of a string value: an integer, or the location of its bytes.
 
 use undercroft_memory::{Offset, View};
 
@@ -8,17 +8,17 @@ use crate::structures::key::Key;
 use crate::transaction::writer::Writer;
 use crate::types::value_type::ValueType;
 
-/// A string value: an integer, or where its bytes are.
+/// A string value: an integer, or the location of its bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Text {
-    /// An integer, whose text is its decimal digits.
+    /// An integer, whose text is its decimal representation.
     Integer(i64),
-    /// So many bytes from an offset on.
+    /// The offset of the first byte, and the length in bytes.
     Bytes(Offset, u64),
 }
 
 impl Text {
-    /// Length of the text in bytes.
+    /// Returns the length of the text in bytes.
     #[inline(always)]
     pub fn length(&self) -> u64 {
         match *self {
@@ -27,7 +27,7 @@ impl Text {
         }
     }
 
-    /// Appends the whole text to `out`.
+    /// Appends the complete text to `out`.
     #[inline(always)]
     pub fn append_to(&self, view: &View<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
         match *self {
@@ -39,8 +39,7 @@ impl Text {
         }
     }
 
-    /// Appends bytes `start..end` of the text to `out`; the range must lie
-    /// inside.
+    /// Appends bytes `start..end` of the text to `out`. The range must lie inside the text.
     pub fn append_range(
         &self,
         view: &View<'_>,
@@ -61,7 +60,7 @@ impl Text {
 }
 
 impl Entry {
-    /// The value, if it is a string.
+    /// Returns the text of the value, or [`Error::WrongType`] if the value is not a string.
     #[inline(always)]
     pub fn text(&self, view: &View<'_>) -> Result<Text, Error> {
         if self.header.type_number() != ValueType::String.number() {
@@ -80,10 +79,10 @@ impl Entry {
 }
 
 impl Writer<'_, '_> {
-    /// Whether a key holds exactly this text; None where it is not there.
+    /// Returns whether the string at a key equals `text`, or `None` if the key does not exist.
     ///
     /// # Errors
-    /// [`Error::WrongType`] where it holds something else than a string.
+    /// [`Error::WrongType`] if the key holds a value of another type.
     pub fn holds(
         &mut self,
         database: usize,

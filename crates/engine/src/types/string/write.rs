@@ -1,4 +1,4 @@
-//! Strings: setting, counting, changing in place.
+//! Write operations on strings: set, increment, append and change in place.
 
 use undercroft_memory::{Offset, PutDown, ShardSet, Staged};
 use undercroft_numbers::parse_integer;
@@ -17,32 +17,33 @@ use crate::types::string::hot::{Condition, SetOptions};
 use crate::types::string::text::Text;
 use crate::types::value_type::ValueType;
 
-/// Longest string in bytes.
+/// Maximum length of a string in bytes.
 pub const STRING_MAX: u64 = 512 << 20;
-/// Values up to this are overwritten in place, with the old one in the log.
+/// Entries up to this size in bytes are overwritten in place, and the undo log keeps the old value.
 const IN_PLACE_MAX: u64 = 1024;
-/// Values from this on are copied into the store outside the lock.
+/// Values of at least this many bytes are copied into the store before the lock is taken.
 const STAGED_MIN: usize = 256 * 1024;
-/// Changes in place of more bytes than this build a new block instead: both
-/// would go through the log.
+/// Changes that overwrite more bytes than this build a new block instead, because overwritten bytes
+/// go through the undo log.
 const LOGGED_CHANGE_MAX: u64 = 64 * 1024;
-/// Strings up to this get as much room again when they outgrow their block;
-/// longer ones this much.
+/// Maximum spare room in bytes. A string that outgrows its block gets its own length as spare room,
+/// up to this limit.
 pub(crate) const GROWTH_MAX: u64 = 1 << 20;
 
-/// A value as it will be stored.
+/// A value in the form in which it will be stored.
 pub(crate) enum Stored<'v> {
     Integer(i64),
     Bytes(&'v [u8]),
     Staged(&'v Staged<'v>),
-    /// A collection in one piece.
+    /// A packed collection.
     Packed(Kind, &'v [u8]),
-    /// The root words of a collection.
+    /// The root words of an object.
     Object(Kind, &'v [u8]),
 }
 
 impl<'v> Stored<'v> {
-    /// A string, as the integer that it may be the text of.
+    /// Chooses the form for a string: an integer if the string is one's decimal representation,
+    /// otherwise bytes.
     #[inline]
     fn of(value: &'v [u8]) -> Result<Stored<'v>, Error> {
         match value.len() {
@@ -54,9 +55,8 @@ impl<'v> Stored<'v> {
 }
 
 impl Store {
-    /// Copies a large value into the store, without any lock held while it is
-    /// copied, for [`Writer::set_staged`]. None where the value is too small
-    /// for that to be worth while.
+    /// Copies a large value into the store without holding a lock, for [`Writer::set_staged`].
+    /// Returns `None` if the value is too small for staging to pay off.
     #[inline(always)]
     pub fn stage(&self, key: &Key<'_>, value: &[u8]) -> Result<Option<Staged<'_>>, Error> {
         match value.len() {
@@ -72,8 +72,9 @@ impl Store {
         Ok(staged)
     }
 
-    /// Memory for a string of this length, to be filled and given to [`set_staged`](Self::set_staged). It counts as used
-    /// from now on, so the limit is to be [checked](Self::check_memory_for) before, and not again.
+    /// Allocates memory for a string of `length` bytes, to be filled and passed to
+    /// [`set_staged`](Self::set_staged). The memory counts as used immediately, so
+    /// [check](Self::check_memory_for) the limit before this call and not again.
     pub fn stage_room(&self, key: &Key<'_>, length: u64) -> Result<Staged<'_>, Error> {
         if length > STRING_MAX {
             return Err(Error::TooLong);
@@ -87,16 +88,17 @@ impl Store {
         }
     }
 
-    /// Goes on with memory that was [put down](Staged::put_down).
+    /// Resumes work on memory that was [put down](Staged::put_down).
     pub fn take_up(&self, staged: PutDown) -> Staged<'_> {
         self.segment.take_up(staged)
     }
 
-    /// Sets a key to a string of more than 20 bytes that does not expire, which was filled in memory of
-    /// [`stage_room`](Self::stage_room) for that key.
+    /// Stores a string without an expiry at a key. The string is longer than 20 bytes and was
+    /// written to memory that [`stage_room`](Self::stage_room) returned for the same key.
     ///
     /// # Errors
-    /// Those of [`set`](Self::set), with the memory: for another try, or to be freed.
+    /// Any error of [`set`](Self::set), together with the staged memory, so that the caller can
+    /// retry or free it.
     pub fn set_staged<'s>(
         &self,
         database: usize,
@@ -106,10 +108,10 @@ impl Store {
         self.set_staged_until(database, key, staged, Expiry::Never)
     }
 
-    /// [`set_staged`](Self::set_staged) of a string that may expire.
+    /// Stores a staged string with the given expiry at a key; see [`set_staged`](Self::set_staged).
     ///
     /// # Errors
-    /// As there.
+    /// Any error of [`set_staged`](Self::set_staged).
     pub fn set_staged_until<'s>(
         &self,
         database: usize,
@@ -130,8 +132,8 @@ impl Store {
         }
     }
 
-    /// Sets a key to a large string, which was filled outside the lock. Returns whether it did; then the caller says
-    /// [`Staged::adopted`].
+    /// Stores a large string that was written outside the lock. Returns whether the condition was
+    /// met; if so, the caller must call [`Staged::adopted`].
     #[cold]
     pub(crate) fn set_large(
         &self,
@@ -155,7 +157,7 @@ impl Store {
 }
 
 impl Writer<'_, '_> {
-    /// Sets a key to a string, whatever it held before.
+    /// Stores a string at a key and replaces any old value.
     pub fn set(
         &mut self,
         database: usize,
@@ -166,7 +168,7 @@ impl Writer<'_, '_> {
         self.set_inlined(database, key, value, expiry)
     }
 
-    /// [`set`](Self::set) as a part of its caller's code, for the one caller that programs call most.
+    /// An always-inlined [`set`](Self::set), for the caller that programs use most.
     #[inline(always)]
     pub(super) fn set_inlined(
         &mut self,
@@ -179,8 +181,8 @@ impl Writer<'_, '_> {
         self.set_found(database, key, found, value, expiry)
     }
 
-    /// Sets a key to a string, which may have been filled outside the lock. Where it was, the caller says
-    /// [`Staged::adopted`] behind the commit.
+    /// Stores a string, either `value` or one that was staged outside the lock. If it was staged,
+    /// the caller must call [`Staged::adopted`] after the commit.
     pub(crate) fn set_or_adopt(
         &mut self,
         database: usize,
@@ -213,7 +215,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Tells that a key was set, with a deadline or without.
+    /// Emits the events for a key that was set, with or without a deadline.
     #[inline(always)]
     fn tell_set(&mut self, database: usize, key: &Key<'_>, expiry: Expiry) {
         self.tell(KeyEvent::Set, database, key);
@@ -222,8 +224,8 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Sets a key to a value that [`Store::stage`] copied for it. The caller
-    /// says [`Staged::adopted`] once the transaction has been committed.
+    /// Stores a value that [`Store::stage`] copied for this key. The caller must call
+    /// [`Staged::adopted`] after the commit.
     pub fn set_staged(
         &mut self,
         database: usize,
@@ -237,8 +239,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Sets a key to a string that is kept as text even where it is an
-    /// integer's, as INCRBYFLOAT does. Tells of nothing.
+    /// Stores a string as text even if it represents an integer, like INCRBYFLOAT. Emits no event.
     pub fn set_text(
         &mut self,
         database: usize,
@@ -250,7 +251,7 @@ impl Writer<'_, '_> {
         self.put(database, key, found, Stored::Bytes(value), expiry)
     }
 
-    /// Sets a key to an integer. Tells of nothing.
+    /// Stores an integer at a key. Emits no event.
     pub fn set_integer(
         &mut self,
         database: usize,
@@ -304,7 +305,7 @@ impl Writer<'_, '_> {
         }
         let block = match stored {
             Stored::Staged(staged) => Some(self.transaction.adopt(staged)?),
-            // A long key alone is no reason to put a short value elsewhere.
+            // A long key alone does not justify a separate block for a short value.
             Stored::Bytes(bytes) | Stored::Packed(_, bytes) if size > INLINE_MAX && length > 8 => {
                 let at = self.transaction.allocate(key.shard, length)?;
                 self.transaction.fill(at, bytes)?;
@@ -324,7 +325,7 @@ impl Writer<'_, '_> {
         self.put_entry(root(database, key), key, found, at, expiry.is_some())
     }
 
-    /// Lets the key refer to a new entry, and frees what it held.
+    /// Points a key to a new entry, frees the old value and records the key as changed.
     fn put_entry(
         &mut self,
         root: Root,
@@ -337,7 +338,8 @@ impl Writer<'_, '_> {
         self.replace_entry(root, key, found, entry, expires)
     }
 
-    /// The same for a value that may be the old one in another form.
+    /// Points a key to a new entry and frees the old value. Unlike [`put_entry`](Self::put_entry),
+    /// does not record the key as changed, as the new value may be the old one in another form.
     pub(crate) fn replace_entry(
         &mut self,
         root: Root,
@@ -355,7 +357,7 @@ impl Writer<'_, '_> {
         self.swap_entry(root, &old, entry, expires)
     }
 
-    /// Lets the key refer to a new entry that has taken over its value's block.
+    /// Points a key to a new entry that has taken over the block of the old value.
     fn swap_entry(
         &mut self,
         root: Root,
@@ -372,7 +374,8 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Overwrites a value in place where the new one fits the block as well.
+    /// Overwrites a value in place if the new value fits the block equally well. Returns whether it
+    /// did.
     #[inline]
     fn overwrite(
         &mut self,
@@ -384,7 +387,7 @@ impl Writer<'_, '_> {
         size: u64,
     ) -> Result<bool, Error> {
         if header != old.header {
-            // An entry whose slack or shape differs is replaced.
+            // An entry with a different block size or layout is replaced instead.
             if old.header.expires() != header.expires()
                 || !matches!(old.header.form(), Some(Form::Inline | Form::Integer))
                 || old.header.raw()
@@ -401,7 +404,7 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Adds to the integer that a key holds, 0 where it is not there. Returns
+    /// Adds `change` to the integer at a key, which counts as 0 if the key does not exist. Returns
     /// the sum.
     pub fn increment(&mut self, database: usize, key: &Key<'_>, change: i64) -> Result<i64, Error> {
         let found = self.find_slot(database, key)?;
@@ -430,7 +433,7 @@ impl Writer<'_, '_> {
         Ok(sum)
     }
 
-    /// Appends to the string that a key holds. Returns its length.
+    /// Appends bytes to the string at a key. Returns the new length.
     pub fn append(&mut self, database: usize, key: &Key<'_>, bytes: &[u8]) -> Result<u64, Error> {
         let length = match self.find_slot(database, key)? {
             None => {
@@ -446,9 +449,8 @@ impl Writer<'_, '_> {
         Ok(length)
     }
 
-    /// Overwrites part of the string that a key holds from a position on,
-    /// padding with zeros where it is shorter. Returns its length. Nothing
-    /// happens where `bytes` is empty.
+    /// Overwrites part of the string at a key from `position` on, padding the string with zeros if
+    /// it is shorter. Returns the new length. Does nothing if `bytes` is empty.
     pub fn set_range(
         &mut self,
         database: usize,
@@ -479,8 +481,7 @@ impl Writer<'_, '_> {
         Ok(length)
     }
 
-    /// Writes bytes at a position of an existing string, which may be its end
-    /// or beyond.
+    /// Writes bytes at a position of an existing string. The position may be at or past the end.
     fn change(
         &mut self,
         database: usize,
@@ -518,7 +519,8 @@ impl Writer<'_, '_> {
         Ok(length)
     }
 
-    /// Bytes of value that fit where the value is now; none where somebody reads it in place (R7).
+    /// Returns how many bytes of value fit in the current location, or 0 if the value is pinned
+    /// (R7).
     pub(crate) fn room(&mut self, shard: usize, entry: &Entry) -> Result<u64, Error> {
         Ok(match entry.block(self.view())? {
             Some(block) if self.transaction.is_pinned(block)? => 0,
@@ -540,8 +542,8 @@ impl Writer<'_, '_> {
         bytes: &[u8],
     ) -> Result<(), Error> {
         let end = position + bytes.len() as u64;
-        // Whole words from the first that changes to the last: what lay there,
-        // zeros up to the position, and the new bytes.
+        // Build whole words from the first changed one to the last: the old bytes, zeros up to the
+        // position, and the new bytes.
         let first = position.min(old_length) / 8 * 8;
         let last = end.next_multiple_of(8);
         let old_end = old_length.min(last);
@@ -552,7 +554,7 @@ impl Writer<'_, '_> {
         }
         words.resize((last - first) as usize, 0);
         words[(position - first) as usize..(end - first) as usize].copy_from_slice(bytes);
-        // Only what readers can reach goes into the log (W4).
+        // Log only bytes that readers can reach (W4).
         if old_end > first {
             self.transaction
                 .preserve(shard, at + first, old_end - first)?;
@@ -566,8 +568,8 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Replaces a key's value by one that counts as changed in place, with room
-    /// to grow.
+    /// Replaces the value of a key with a string that counts as changed in place and has `slack`
+    /// spare bytes.
     fn replace_raw(
         &mut self,
         database: usize,
@@ -611,7 +613,8 @@ impl Writer<'_, '_> {
 }
 
 impl<'a> Access<'a> {
-    /// [`Store::stage`]. Within a transaction nothing is staged, as that takes locks of its own.
+    /// Copies a large value into the store without holding a lock; see [`Store::stage`]. Returns
+    /// `None` within a transaction, because staging takes locks itself.
     pub fn stage(&self, key: &Key<'_>, value: &[u8]) -> Result<Option<Staged<'a>>, Error> {
         match self.running {
             None => self.store.stage(key, value),
@@ -619,7 +622,8 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// [`Store::set_staged`]. Not within a transaction.
+    /// Stores a staged string at a key; see [`Store::set_staged`]. Must not be called within a
+    /// transaction.
     pub fn set_staged<'s>(
         &self,
         database: usize,

@@ -1,4 +1,4 @@
-//! A block of an index: its layout, reading it, making one.
+//! A block of an index: its layout, and how to read and create it.
 
 use undercroft_memory::{Fault, Offset, Pool, Transaction, View};
 
@@ -6,20 +6,20 @@ use crate::error::Error;
 use crate::structures::tree::Child;
 use crate::types::feed::leaves::summary::NOTE_WORDS;
 
-/// Sizes of blocks: a small index is one small block.
+/// Sizes of blocks in bytes. A small index is one small block.
 const SIZES: [u64; 3] = [256, 1024, BLOCK];
 pub(super) const BLOCK: u64 = 4096;
 const HEADER: u64 = 8;
 const MAGIC: u64 = 0x401;
-/// Words of a block when many are made at once: it has room for some more.
+/// Number of words in each block when many blocks are created at once. Leaves room for later words.
 pub(super) const FILL: usize = room(BLOCK) / 8 * 7;
 
-/// Words that a block of so many bytes has room for.
+/// Returns the number of words that a block of `size` bytes has room for.
 pub(super) const fn room(size: u64) -> usize {
     ((size - HEADER) / 8) as usize
 }
 
-/// A block whose header was read.
+/// A block whose header has been read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
     pub(super) at: Offset,
@@ -54,7 +54,7 @@ impl Block {
         Ok(view.word(self.word_at(index))?)
     }
 
-    /// Words from one on.
+    /// Returns the words from index `from` on.
     pub(super) fn words(&self, view: &View<'_>, from: usize) -> Result<Vec<u64>, Error> {
         let mut bytes = vec![0; (self.count - from) * 8];
         view.copy_to(self.word_at(from), &mut bytes)?;
@@ -62,7 +62,8 @@ impl Block {
         Ok(words.map(|word| u64::from_le_bytes(*word)).collect())
     }
 
-    /// How many words are less than one. Hashes lie evenly, so that the first look is close to it.
+    /// Returns the number of words that are less than `word`. Hashes are evenly distributed, so
+    /// interpolation gives a good first guess.
     pub(super) fn lower_bound(&self, view: &View<'_>, word: u64) -> Result<usize, Error> {
         let (first, last) = (self.word(view, 0)?, self.word(view, self.count - 1)?);
         if word <= first {
@@ -74,7 +75,8 @@ impl Block {
         let (mut low, mut high) = (1, self.count - 1);
         let share = u128::from(word - first) * self.count as u128 / u128::from(last - first);
         let mut middle = (share as usize).clamp(low, high);
-        // Less at `low - 1`, not less at `high`; the stride doubles until both are beside each other.
+        // Words before `low` are less, and words from `high` on are not. The stride doubles at each
+        // step.
         let mut stride = 8;
         while low < high {
             if self.word(view, middle.min(high - 1))? < word {
@@ -92,7 +94,8 @@ impl Block {
         Ok(low)
     }
 
-    /// Makes a block of some words, as small as they allow.
+    /// Creates a block with some words, in the smallest size that fits, or in full size if `full`
+    /// is set.
     pub(super) fn create(
         transaction: &mut Transaction<'_>,
         pool: Pool,
@@ -125,7 +128,7 @@ fn note(least: u64) -> [u64; NOTE_WORDS] {
     note
 }
 
-/// The error of an index that is damaged there.
+/// Returns the error for an index that is damaged at an offset.
 pub(super) fn fault(at: Offset) -> Error {
     Fault {
         at,

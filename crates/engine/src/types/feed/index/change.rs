@@ -1,4 +1,4 @@
-//! Words that come and go: each block that has some is changed once.
+//! Insertion and removal of index words, with one change for each affected block.
 
 use undercroft_memory::{Transaction, View};
 
@@ -8,15 +8,15 @@ use crate::error::Error;
 use crate::structures::tree::Place;
 use crate::types::feed::leaves::summary::NOTE_WORDS;
 
-/// Blocks that one splice puts in at most.
+/// Maximum number of blocks that one splice inserts.
 const STEP_BLOCKS: usize = 32;
 
-/// Words that go and words that come, each in order.
+/// Sorted words to remove, and sorted words to insert.
 type Changes<'w> = (&'w [u64], &'w [u64]);
 
 impl Index {
-    /// Takes words out and puts others in. Of an item that only came to another leaf the word is changed where it is.
-    /// O(words * log n), less where many are beside each other.
+    /// Removes words and inserts others. If an item only moved to another leaf, its word is changed
+    /// in place where possible. O(words * log n), or less if many words are neighbors.
     pub(in crate::types::feed) fn change(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -25,7 +25,7 @@ impl Index {
     ) -> Result<(), Error> {
         gone.sort_unstable();
         come.sort_unstable();
-        // What came and went again was never there.
+        // Words that were both inserted and removed cancel out.
         let (gone, come) = without_common(gone, come);
         let (gone, come) = self.replace(transaction, &gone, &come)?;
         let (mut gone, mut come) = (&gone[..], &come[..]);
@@ -35,7 +35,7 @@ impl Index {
         Ok(())
     }
 
-    /// Replaces words by others with the same hash. Returns the words of either kind that are left.
+    /// Replaces words by new words with the same hash. Returns the remaining words of either kind.
     fn replace(
         &self,
         transaction: &mut Transaction<'_>,
@@ -62,8 +62,9 @@ impl Index {
         Ok((left_gone, left_come))
     }
 
-    /// Replaces a word where that leaves it between those beside it in its block. Returns whether it did: others with
-    /// the same hash are rare, and most words have neighbours.
+    /// Replaces a word in place if the order within its block stays intact. Returns whether it did.
+    /// This usually succeeds, because equal hashes are rare and most words have neighbors in their
+    /// block.
     fn replace_word(
         &self,
         transaction: &mut Transaction<'_>,
@@ -74,7 +75,8 @@ impl Index {
         self.replace_at(transaction, WordPlace { block, index }, old, new)
     }
 
-    /// The same of a word that was found at a place before anything was changed; it may be another one.
+    /// Replaces the word at a location that was determined before any change, like
+    /// [`replace_word`](Self::replace_word). Does nothing if the location now holds another word.
     pub(in crate::types::feed) fn replace_at(
         &self,
         transaction: &mut Transaction<'_>,
@@ -95,7 +97,8 @@ impl Index {
         Ok(stays)
     }
 
-    /// Makes those of some changes that concern the block of the first of them. Returns the others.
+    /// Applies the changes that belong to the same block as the first one. Returns the remaining
+    /// changes.
     fn change_block<'w>(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -128,7 +131,8 @@ impl Index {
         let (some, come) = come.split_at(some.min(STEP_BLOCKS * FILL / 2));
         let old = block.words(view, from)?;
         let (kept, gone) = without(&old, gone);
-        // In a sound index all that belongs here was here, and something did.
+        // In an intact index, the block contains every word to remove, and at least one change
+        // applies.
         let is_missing = gone.first().is_some_and(|&word| is_here(word));
         if is_missing || kept.len() == old.len() && some.is_empty() {
             return Err(fault(block.at));
@@ -142,7 +146,8 @@ impl Index {
         Ok((gone, come))
     }
 
-    /// Lets a block hold `new` in the place of `old`, which is all that it has from a place on.
+    /// Replaces the words `old`, which are all words of a block from an index on, by `new`. Splits
+    /// or joins blocks if necessary.
     fn renew(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -181,7 +186,7 @@ impl Index {
         self.splice(transaction, place, remove, &blocks)
     }
 
-    /// The same where it stays as it is otherwise. Of the words only those are written that change.
+    /// Replaces the words of a block in place and writes only the words that change.
     fn put(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -210,7 +215,7 @@ impl Index {
         self.tree.add(transaction, shard, &place.path, more)
     }
 
-    /// Replaces blocks by others.
+    /// Replaces `remove` blocks with new ones.
     fn splice(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -223,7 +228,7 @@ impl Index {
         for words in blocks {
             children.push(Block::create(transaction, self.pool, words, several)?);
         }
-        // What is before the first block's note may only be in the first block of all.
+        // Keep the old lower bound: only the first block of all may contain words below its note.
         if let (Some(first), Some(old)) = (children.first_mut(), place.note(transaction.view())?) {
             first.note[0] = first.note[0].min(old[0]);
         }
@@ -231,7 +236,7 @@ impl Index {
             .splice(transaction, self.pool, &place.path, remove, &children)
     }
 
-    /// The block and the place of a word that is there.
+    /// Finds the block and the index of a word that must exist.
     fn find(&self, view: &View<'_>, word: u64) -> Result<(Place<NOTE_WORDS>, Block, usize), Error> {
         let (place, block, index) = self.seek(view, word)?.ok_or_else(|| fault(0))?;
         if block.word(view, index)? == word {
@@ -242,7 +247,8 @@ impl Index {
     }
 }
 
-/// Words in order that are in one of two runs, each as often as it is there more often than in the other.
+/// Removes the common words from two sorted lists. A word that occurs several times is removed as
+/// often as it occurs in both.
 fn without_common(one: &[u64], other: &[u64]) -> (Vec<u64>, Vec<u64>) {
     let (mut only, mut only_other) = (Vec::new(), Vec::new());
     let mut others = other.iter().copied().peekable();
@@ -258,7 +264,7 @@ fn without_common(one: &[u64], other: &[u64]) -> (Vec<u64>, Vec<u64>) {
     (only, only_other)
 }
 
-/// Words without others, which are taken one after the other. Returns those that are left of either.
+/// Removes the words of one sorted list from another. Returns the remaining words of both lists.
 fn without<'w>(words: &[u64], mut gone: &'w [u64]) -> (Vec<u64>, &'w [u64]) {
     let mut kept = Vec::with_capacity(words.len());
     for &word in words {
@@ -270,7 +276,7 @@ fn without<'w>(words: &[u64], mut gone: &'w [u64]) -> (Vec<u64>, &'w [u64]) {
     (kept, gone)
 }
 
-/// Two runs of words in order as one.
+/// Merges two sorted lists of words.
 fn merge(one: &[u64], other: &[u64]) -> Vec<u64> {
     let mut all = Vec::with_capacity(one.len() + other.len());
     let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
@@ -293,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_two_runs_share_is_in_neither() {
+    fn common_words_of_two_lists_cancel_out() {
         let (one, other) = without_common(&[1, 2, 2, 5, 7], &[2, 3, 5, 5, 9]);
         assert_eq!((one, other), (vec![1, 2, 7], vec![3, 5, 9]));
         assert_eq!(merge(&[1, 4, 4], &[0, 4, 6]), [0, 1, 4, 4, 4, 6]);

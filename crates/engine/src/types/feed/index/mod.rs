@@ -1,5 +1,5 @@
-//! The index of a feed: for each item a word, in order, so that the leaves with a value are found by a search. The
-//! rest of the feed uses it.
+//! The index of a feed. It keeps a word for each item in sorted order, so that a search finds the
+//! leaves that contain a value.
 //!
 //! ```text
 //! a word: | leaf / 256: 36 bits | hash of the value: 28 bits |
@@ -8,13 +8,14 @@
 //! | words                          |  8 for each place
 //! ```
 //!
-//! A word says in which leaf a value is, and not where in it: within a leaf items move all the time. Values that share a
-//! hash, or that are there several times, have several words, also equal ones. The blocks are the leaves of a counted
-//! tree, whose nodes note for each a word that none in it is less than, and none before it greater; the first block
-//! may have lesser ones.
+//! A word tells which leaf contains a value, but not the place in the leaf, because items move
+//! within a leaf all the time. Values with the same hash and repeated values have several words,
+//! which may be equal. The blocks are the leaves of a counted tree. For each block, the tree notes
+//! a lower bound: no word in the block is less, and no word in an earlier block is greater. The
+//! first block may contain words below its bound.
 //!
-//! - `block`: a block: its layout, reading it, making one.
-//! - `change`: words that come and go.
+//! - `block`: the layout of a block, and how to read and create it.
+//! - `change`: inserts and removes words.
 
 mod block;
 mod change;
@@ -28,9 +29,9 @@ use crate::error::Error;
 use crate::structures::tree::{Builder, Least, Node, Place, Tree};
 use block::{BLOCK, Block, FILL, fault};
 
-/// Bits of a word that say which leaf.
+/// Number of bits of a word that identify the leaf.
 const LEAF_BITS: u32 = 36;
-/// Leaves begin at multiples of so many bytes.
+/// Leaves are aligned to this many bytes.
 const LEAF_UNIT: u64 = 256;
 
 type IndexTree = Tree<NOTE_WORDS, Least>;
@@ -42,14 +43,14 @@ pub(super) struct Index {
     pool: Pool,
 }
 
-/// Where a word was found.
+/// The location of a word.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WordPlace {
     block: Block,
     index: usize,
 }
 
-/// The word of an item in a leaf.
+/// Returns the index word of an item in a leaf.
 pub(super) fn word_of(hash: u64, leaf: Offset) -> Result<u64, Error> {
     let leaf_number = leaf / LEAF_UNIT;
     if !leaf.is_multiple_of(LEAF_UNIT) || leaf_number >> LEAF_BITS != 0 {
@@ -58,12 +59,12 @@ pub(super) fn word_of(hash: u64, leaf: Offset) -> Result<u64, Error> {
     Ok(hash >> LEAF_BITS << LEAF_BITS | leaf_number)
 }
 
-/// The leaf of a word.
+/// Returns the leaf that a word refers to.
 fn leaf_of(word: u64) -> Offset {
     (word & ((1 << LEAF_BITS) - 1)) * LEAF_UNIT
 }
 
-/// Whether two words are of values with the same hash, as far as words tell.
+/// Returns whether two words have equal hash bits.
 fn same_hash(one: u64, other: u64) -> bool {
     (one ^ other) >> LEAF_BITS == 0
 }
@@ -74,12 +75,12 @@ impl Index {
         Ok(Index { tree, pool })
     }
 
-    /// Number of words.
+    /// Returns the number of words.
     pub(super) fn count(&self) -> u64 {
         self.tree.count()
     }
 
-    /// Root words of an index of some words in order.
+    /// Builds an index from sorted words and returns its root words.
     pub(super) fn build(
         transaction: &mut Transaction<'_>,
         pool: Pool,
@@ -96,7 +97,8 @@ impl Index {
         builder.finish(transaction, pool)
     }
 
-    /// The first block in which a word may be that is not less than this one, and its place there.
+    /// Finds the first word that is not less than `word`, and returns its block and its index
+    /// there.
     fn seek(
         &self,
         view: &View<'_>,
@@ -119,7 +121,8 @@ impl Index {
         }
     }
 
-    /// The leaves that may hold values with a hash, each once, and where the word of the first one is. O(log n) for each.
+    /// Returns the distinct leaves that may contain values with a hash, and the location of the
+    /// first such word. O(log n) for each leaf.
     pub(super) fn leaves(
         &self,
         view: &View<'_>,
@@ -142,7 +145,7 @@ impl Index {
                 }
                 index += 1;
             }
-            // R3: what is torn must not go on for long.
+            // R3: recheck, so that a loop over torn data ends soon.
             view.recheck()?;
             if !place.step(view, true)? {
                 return Ok((leaves, first));
@@ -151,7 +154,7 @@ impl Index {
         }
     }
 
-    /// All words in order.
+    /// Returns all words in sorted order.
     pub(super) fn words(&self, view: &View<'_>) -> Result<Vec<u64>, Error> {
         let mut all = Vec::new();
         if self.tree.count() == 0 {
@@ -161,7 +164,7 @@ impl Index {
         loop {
             let block = Block::load(view, place.leaf, place.count)?;
             all.extend(block.words(view, 0)?);
-            // R3: what is torn must not go on for long.
+            // R3: recheck, so that a loop over torn data ends soon.
             view.recheck()?;
             if !place.step(view, true)? {
                 return Ok(all);
@@ -169,7 +172,7 @@ impl Index {
         }
     }
 
-    /// All words in order, where leaves have come elsewhere.
+    /// Returns all words in sorted order, with the leaves replaced by their new offsets.
     pub(super) fn moved(
         &self,
         view: &View<'_>,
@@ -188,12 +191,12 @@ impl Index {
         Ok(words)
     }
 
-    /// The tree: its root and its levels.
+    /// Returns the root and the height of the tree.
     pub(super) fn root(&self) -> (Offset, usize) {
         (self.tree.root(), self.tree.height())
     }
 
-    /// Bytes of its blocks and nodes. O(blocks).
+    /// Returns the total size of all blocks and nodes in bytes. O(blocks).
     pub(super) fn bytes(&self, view: &View<'_>) -> Result<u64, Error> {
         let mut bytes = 0_u64;
         if self.tree.count() == 0 {
@@ -210,7 +213,8 @@ impl Index {
         }
     }
 
-    /// Calls `reach` for every block and node, `see` for every word, and checks that the words are in order.
+    /// Checks that the words are in order. Calls `reach` for every block and node, and `see` for
+    /// every word.
     pub(super) fn check(
         &self,
         view: &View<'_>,
@@ -254,7 +258,7 @@ impl Index {
             if self.tree.height() > 0 && block.size != BLOCK {
                 return Err(fault(at));
             }
-            // Before the first block of all nothing is noted that would count.
+            // The note of the first block is not a lower bound.
             let is_first = *last == 0;
             for word in block.words(view, 0)? {
                 let is_beyond = is_first || least.is_none_or(|least| word >= least);
@@ -290,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_says_where_a_value_is() {
+    fn words_identify_the_leaf_of_a_value() {
         let word = word_of(!0 << 20, 7 * LEAF_UNIT).expect("a leaf");
         assert_eq!(leaf_of(word), 7 * LEAF_UNIT);
         assert!(same_hash(

@@ -1,4 +1,5 @@
-//! Items outside the store, laid out as leaves are: what leaves are taken apart into and made from.
+//! Items outside the store in the layout of a leaf. Leaves are loaded into images, changed there,
+//! and created from them.
 
 use std::ops::Range;
 
@@ -10,18 +11,18 @@ use crate::error::Error;
 use crate::structures::tree::Child;
 use crate::types::feed::schema::Schema;
 
-/// Items on their way into a feed.
+/// Items to be inserted into a feed.
 #[derive(Clone, Debug)]
 pub struct Rows {
     schema: Schema,
     values: Vec<u8>,
     attributes: Vec<u32>,
-    /// Which items are hidden.
+    /// Indexes of the hidden items.
     hidden: Vec<usize>,
 }
 
 impl Rows {
-    /// No items yet.
+    /// Creates an empty list of items.
     pub fn new(schema: &Schema) -> Rows {
         Rows {
             schema: *schema,
@@ -31,10 +32,10 @@ impl Rows {
         }
     }
 
-    /// Adds an item.
+    /// Appends an item.
     ///
     /// # Panics
-    /// If it is not one of the schema.
+    /// If the item does not match the schema.
     pub fn push(&mut self, value: &[u8], attributes: &[u32], hidden: bool) {
         assert!(self.schema.takes(value));
         assert!(self.schema.has_room_for(attributes));
@@ -45,17 +46,17 @@ impl Rows {
         }
     }
 
-    /// Number of items.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.values.len() / self.schema.value_size()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// The items as an image.
+    /// Returns the items as an image.
     pub(in crate::types::feed) fn image(&self) -> Image {
         let mut image = Image::new(Layout::outside(&self.schema, self.len()));
         image.count = self.len();
@@ -69,7 +70,7 @@ impl Rows {
     }
 }
 
-/// Items at places, as in a leaf.
+/// Items stored at numbered places, in the layout of a leaf.
 #[derive(Clone, Debug)]
 pub(in crate::types::feed) struct Image {
     pub(in crate::types::feed) layout: Layout,
@@ -80,7 +81,7 @@ pub(in crate::types::feed) struct Image {
 }
 
 impl Image {
-    /// No items.
+    /// Creates an image without items.
     pub(in crate::types::feed) fn new(layout: Layout) -> Image {
         Image {
             layout,
@@ -90,8 +91,8 @@ impl Image {
         }
     }
 
-    /// Items that are not hidden: values one behind the other, and for each as many attributes as the schema has, or no
-    /// attributes at all where each is 0. None where they are not of the schema.
+    /// Creates an image of visible items from concatenated values and the attributes of all items.
+    /// `attributes` may be empty if all are 0. Returns `None` if the items do not match the schema.
     pub(in crate::types::feed) fn visible(
         schema: &Schema,
         values: &[u8],
@@ -114,7 +115,7 @@ impl Image {
         })
     }
 
-    /// Sets the attributes of items that have none yet, from the first place on.
+    /// Sets the attributes of items that have none yet, beginning at the first place.
     fn add_attributes(&mut self, schema: &Schema, attributes: &[u32]) {
         let rows = attributes.chunks_exact(schema.widths().len().max(1));
         for (place, row) in rows.enumerate() {
@@ -130,7 +131,7 @@ impl Image {
         }
     }
 
-    /// The items of a leaf.
+    /// Loads the items of a leaf.
     pub(in crate::types::feed) fn load(view: &View<'_>, leaf: &Leaf) -> Result<Image, Error> {
         let mut bytes = Vec::with_capacity(leaf.layout.size as usize);
         view.append_part(leaf.at, 0, leaf.layout.size, &mut bytes)?;
@@ -142,17 +143,17 @@ impl Image {
         })
     }
 
-    /// Behind the place of the last item.
+    /// Returns the place after the last item.
     pub(in crate::types::feed) fn end(&self) -> usize {
         self.start + self.count
     }
 
-    /// The places of its items.
+    /// Returns the places of the items.
     pub(in crate::types::feed) fn places(&self) -> Range<usize> {
         self.start..self.end()
     }
 
-    /// A word.
+    /// Returns the word at an index.
     #[inline(always)]
     pub(in crate::types::feed) fn word(&self, index: usize) -> u64 {
         u64::from_le_bytes(self.bytes.as_chunks::<8>().0[index])
@@ -163,18 +164,19 @@ impl Image {
         self.bytes.as_chunks_mut::<8>().0[index] = word.to_le_bytes();
     }
 
-    /// The value at a place.
+    /// Returns the value at a place.
     pub(in crate::types::feed) fn value(&self, place: usize) -> &[u8] {
         let at = self.layout.value_at(place);
         &self.bytes[at..at + self.layout.value]
     }
 
-    /// The values at some places, one behind the other.
+    /// Returns the concatenated values at some places.
     pub(in crate::types::feed) fn values(&self, places: &Range<usize>) -> &[u8] {
         &self.bytes[self.layout.value_at(places.start)..self.layout.value_at(places.end)]
     }
 
-    /// Moves the values at some places to those from `to` on. Returns the bytes that they take there.
+    /// Moves the values at some places to the places from `to` on. Returns the byte range of their
+    /// new location.
     pub(in crate::types::feed) fn move_values(
         &mut self,
         places: &Range<usize>,
@@ -187,15 +189,15 @@ impl Image {
         at..at + length
     }
 
-    /// Some bytes of it.
+    /// Returns a range of the image's bytes.
     pub(in crate::types::feed) fn bytes(&self, bytes: &Range<usize>) -> &[u8] {
         &self.bytes[bytes.clone()]
     }
 
-    /// The place of the first item with a value, which has the size of its values.
+    /// Finds the place of the first item with a value, which must have the feed's value size.
     pub(in crate::types::feed) fn find(&self, value: &[u8]) -> Option<usize> {
         let mut values = self.values(&self.places()).chunks_exact(self.layout.value);
-        // Values that are numbered differ in their last bytes.
+        // Compare the last 8 bytes first: values that contain numbers usually differ there.
         let index = match value.last_chunk::<8>() {
             Some(last) => values.position(|one| one.last_chunk() == Some(last) && one == value),
             None => values.position(|one| one == value),
@@ -203,19 +205,19 @@ impl Image {
         index.map(|index| self.start + index)
     }
 
-    /// A bit of the item at a place.
+    /// Returns one bit of the item at a place.
     pub(in crate::types::feed) fn bit(&self, plane: usize, place: usize) -> bool {
         self.word(self.layout.word(plane, place / 64)) >> (place % 64) & 1 == 1
     }
 
-    /// Sets a bit of the item at a place.
+    /// Sets one bit of the item at a place.
     pub(in crate::types::feed) fn set_bit(&mut self, plane: usize, place: usize, bit: bool) {
         let index = self.layout.word(plane, place / 64);
         let word = self.word(index) & !(1 << (place % 64));
         self.set_word(index, word | u64::from(bit) << (place % 64));
     }
 
-    /// The attributes of the item at a place.
+    /// Returns the attributes of the item at a place.
     pub(in crate::types::feed) fn attributes<'i>(
         &'i self,
         schema: &'i Schema,
@@ -230,7 +232,7 @@ impl Image {
         })
     }
 
-    /// Sets attributes of the item at a place; none stay as they are.
+    /// Sets attributes of the item at a place. An attribute given as `None` stays unchanged.
     pub(in crate::types::feed) fn set_attributes(
         &mut self,
         schema: &Schema,
@@ -247,7 +249,7 @@ impl Image {
         }
     }
 
-    /// Bits of items from a place on, at most 64.
+    /// Returns one bit of each of up to 64 items, beginning at a place.
     #[inline]
     pub(in crate::types::feed) fn bits(&self, plane: usize, place: usize, count: usize) -> u64 {
         let (index, shift) = (self.layout.word(plane, place / 64), place % 64);
@@ -258,7 +260,7 @@ impl Image {
         bits & (u64::MAX >> (64 - count))
     }
 
-    /// Copies items of another image of the same schema to places from `to` on.
+    /// Copies items of another image with the same schema to the places from `to` on.
     pub(in crate::types::feed) fn put(&mut self, to: usize, from: &Image, places: Range<usize>) {
         if places.is_empty() {
             return;
@@ -281,14 +283,14 @@ impl Image {
         }
     }
 
-    /// Adds items of another image behind its own.
+    /// Appends items of another image.
     pub(in crate::types::feed) fn append(&mut self, from: &Image, places: Range<usize>) {
         let (end, count) = (self.end(), places.len());
         self.put(end, from, places);
         self.count += count;
     }
 
-    /// The items at some places, in this order, as an image of their own.
+    /// Returns a new image with the items at the given places, in that order.
     pub(in crate::types::feed) fn of_places(&self, places: &[usize], schema: &Schema) -> Image {
         let mut image = Image::new(Layout::outside(schema, places.len()));
         for run in places.chunk_by(|one, next| one + 1 == *next) {
@@ -297,8 +299,8 @@ impl Image {
         image
     }
 
-    /// The same with other items put before the one at an index; none where there is no room for them. What moves is
-    /// the shorter side, where it has room.
+    /// Returns the image with other items inserted before the item at `index`, or `None` if there
+    /// is no room. Moves the items on the shorter side if that side has room.
     pub(in crate::types::feed) fn with(&self, index: usize, rows: &Image) -> Option<Image> {
         let (more, places) = (rows.count, self.layout.places);
         if self.count + more > places {
@@ -325,7 +327,7 @@ impl Image {
         Some(image)
     }
 
-    /// The same without the items that some masks, one for each block, stand for.
+    /// Returns the image without the items that `masks` select. There is one mask for each block.
     pub(in crate::types::feed) fn without(&self, masks: &[u64]) -> Image {
         let mut image = self.clone();
         image.count = 0;
@@ -340,7 +342,7 @@ impl Image {
         image
     }
 
-    /// Makes a leaf of it.
+    /// Creates a leaf with the items of this image.
     pub(in crate::types::feed) fn create(
         &self,
         transaction: &mut Transaction<'_>,
@@ -362,7 +364,8 @@ impl Image {
         })
     }
 
-    /// Lets a leaf that held another image of the same layout hold this one: words that differ are changed.
+    /// Overwrites a leaf that holds the image `old`, which must have the same layout. Writes only
+    /// words that differ.
     pub(in crate::types::feed) fn overwrite(
         &self,
         transaction: &mut Transaction<'_>,
@@ -385,12 +388,12 @@ impl Image {
             }
             transaction.write(shard, at + first as u64 * 8, &new[first * 8..word * 8])?;
         }
-        // What items left is free now, and comes back with a rollback.
+        // Places that items have left are now unused, but a rollback must restore their contents.
         transaction.note_cut();
         self.store_fill(transaction, shard, at)
     }
 
-    /// Stores where the items of a leaf begin and how many they are.
+    /// Stores the first place and the number of items in a leaf's header.
     pub(in crate::types::feed) fn store_fill(
         &self,
         transaction: &mut Transaction<'_>,
@@ -402,7 +405,7 @@ impl Image {
     }
 }
 
-/// The runs of places of a range whose bits are set in masks, one for each block, or are not.
+/// Returns the runs of places whose bit in `masks` equals `set`. There is one mask for each block.
 pub(in crate::types::feed) fn runs(
     places: Range<usize>,
     masks: &[u64],
@@ -427,7 +430,8 @@ pub(in crate::types::feed) fn runs(
     runs
 }
 
-/// Divides items among leaves: full ones and a rest at the end where the feed grows, else about as many in each.
+/// Divides items among leaves. If the feed grows at an end, all leaves but the one at that end are
+/// full. Otherwise, all leaves get about the same number of items.
 pub(in crate::types::feed) fn divide(
     schema: &Schema,
     parts: &[(&Image, Range<usize>)],
@@ -475,19 +479,19 @@ pub(in crate::types::feed) fn divide(
     images
 }
 
-/// Where a feed is likely to grow next.
+/// The end at which a feed is likely to grow next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::types::feed) enum Grows {
-    /// Before its first item.
+    /// Before the first item.
     Left,
-    /// Behind its last item.
+    /// After the last item.
     Right,
     /// Anywhere.
     Inside,
 }
 
 impl Image {
-    /// What is noted of items at some places.
+    /// Returns the note of the items at some places.
     pub(in crate::types::feed) fn note(&self, schema: &Schema, places: Range<usize>) -> Note {
         if places.len() == 1 {
             return self.note_of_one(schema, places.start);
@@ -510,7 +514,8 @@ impl Image {
         note
     }
 
-    /// The same of one item, as most that are added come alone.
+    /// Returns the note of a single item. A special case, because most items are added one at a
+    /// time.
     fn note_of_one(&self, schema: &Schema, place: usize) -> Note {
         let mut bits = 0_u128;
         let attributes = schema.first_planes().zip(schema.widths());
@@ -550,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn images_are_what_a_list_of_items_would_be() {
+    fn images_match_a_list_of_items() {
         let mut random = fastrand::Rng::with_seed(17);
         for _ in 0..400 {
             let widths: Vec<u8> = (0..random.usize(0..5)).map(|_| random.u8(1..=32)).collect();

@@ -1,4 +1,4 @@
-//! Room between the items of a leaf: others are put in where they belong, and what lies on the shorter side moves.
+//! Insertion between the items of a leaf: the items on the shorter side move to make room.
 
 use std::ops::Range;
 
@@ -9,18 +9,19 @@ use super::image::Image;
 use super::leaf::{HIDDEN, Leaf, range_mask};
 use crate::error::Error;
 
-/// Where the shorter side has no room, and the other one has room for so many items, all of them move so that both
-/// sides have as much: else the longer side would move for each item that comes to the same place.
+/// If the shorter side has no room and the other side has room for at least this many items, all
+/// items move, so that both sides get equal room. This keeps repeated insertions at one place from
+/// moving the longer side each time.
 const SHARED: usize = 16;
 
-/// Bytes of a leaf that are changed without memory being allocated for it.
+/// Maximum number of bytes that a change to a leaf buffers without a heap allocation.
 const FEW: usize = 2048;
 
-/// A word as it lies in a leaf.
+/// A word as stored in a leaf, little-endian.
 type Word = [u8; 8];
 
 impl Leaf {
-    /// Puts items in before the one at an index. Returns whether there was room for them.
+    /// Inserts items before the item at an index. Returns whether there was room.
     pub(in crate::types::feed) fn put_inside(
         &self,
         transaction: &mut Transaction<'_>,
@@ -34,7 +35,7 @@ impl Leaf {
         };
         let (at, to, end) = (self.start + index, start + index, start + self.count + more);
         let (stays_left, stays_right) = (start == self.start, end == self.end());
-        // The places that hold something else afterwards; what moves is among them.
+        // The places whose contents change, including the items that move.
         let first = if stays_left {
             at
         } else {
@@ -42,10 +43,12 @@ impl Leaf {
         };
         let last = if stays_right { at } else { end.max(self.end()) };
         if start > self.start || end < self.end() {
-            // What items left is free now, and comes back with a rollback.
+            // Places that items have left are now unused, but a rollback must restore their
+            // contents.
             transaction.note_cut();
         }
-        // What moves towards the other side does so last.
+        // When items move right, move the rear ones first, so that no item is overwritten before it
+        // moves.
         let mut moves = [(self.start..at, start), (at..self.end(), to + more)];
         if start > self.start {
             moves.reverse();
@@ -93,8 +96,8 @@ impl Leaf {
     }
 }
 
-/// The place of the first item of a leaf once it has so many more before an index; none where there is no room for
-/// them.
+/// Returns the place of a leaf's first item after `more` items are inserted before `index`, or
+/// `None` if there is no room.
 fn start_with(places: usize, items: Range<usize>, index: usize, more: usize) -> Option<usize> {
     let (left, right) = (items.start, places - items.end);
     let goes_left = index * 2 < items.len();
@@ -114,7 +117,8 @@ fn start_with(places: usize, items: Range<usize>, index: usize, more: usize) -> 
     }
 }
 
-/// Moves bits that some masks stand for up by 1 to 63, or down; those that come in from beside them mean nothing.
+/// Shifts the bits that the masks select up or down by 1 to 63 places. Bits shifted in from outside
+/// the masks are arbitrary.
 #[inline(always)]
 fn shift_bits(words: &mut [Word], masks: &[u64], by: usize, up: bool) {
     let mut before = 0;
@@ -133,7 +137,7 @@ fn shift_bits(words: &mut [Word], masks: &[u64], by: usize, up: bool) {
     }
 }
 
-/// Copies bits to another place among some words.
+/// Copies a range of bits to another place in `words`. The ranges may overlap.
 fn move_bits(words: &mut [Word], from: Range<usize>, to: usize) {
     let mut left = from.len();
     if to < from.start {
@@ -152,7 +156,7 @@ fn move_bits(words: &mut [Word], from: Range<usize>, to: usize) {
     }
 }
 
-/// The bits from a place on: as many as there are, up to 64.
+/// Returns up to 64 bits beginning at a place, fewer at the end of `words`.
 #[inline(always)]
 fn bits(words: &[Word], place: usize) -> u64 {
     let (index, shift) = (place / 64, place % 64);
@@ -163,7 +167,7 @@ fn bits(words: &[Word], place: usize) -> u64 {
     }
 }
 
-/// Changes up to 64 bits from a place on.
+/// Overwrites up to 64 bits beginning at a place.
 #[inline(always)]
 fn put_bits(words: &mut [Word], place: usize, count: usize, bits: u64) {
     let (index, shift, mask) = (place / 64, place % 64, u64::MAX >> (64 - count));
@@ -185,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_move_as_a_list_of_them_would() {
+    fn moved_bits_match_a_list_of_bits() {
         let mut random = fastrand::Rng::with_seed(12);
         for _ in 0..2000 {
             let mut words: Vec<Word> = (0..4).map(|_| random.u64(..).to_le_bytes()).collect();
@@ -222,7 +226,8 @@ mod tests {
 
     #[test]
     fn the_shorter_side_makes_room() {
-        // Both sides have room; one has; both have some; one has little; none.
+        // Cases: both sides have room; only the far side; the far side has little room; both sides
+        // only together; neither side.
         assert_eq!(start_with(310, 100..200, 10, 1), Some(99));
         assert_eq!(start_with(310, 100..200, 90, 1), Some(100));
         assert_eq!(start_with(310, 0..200, 10, 1), Some(54));

@@ -1,6 +1,7 @@
-//! Labels of leaves, in feeds that have an index: numbers that ascend from leaf to leaf. A leaf has its label, and inner
-//! nodes note that of the first leaf below each child. So the way from the root to a leaf that the index names is found,
-//! and no leaf or node has to know what is above it, which changes with every split.
+//! Labels of leaves in feeds with an index: numbers that ascend from leaf to leaf. Each leaf stores
+//! its label, and inner nodes note the label of the first leaf below each child. A search by label
+//! therefore finds the path from the root to a leaf that the index names. Leaves and nodes need no
+//! parent pointers, which every split changes.
 
 use std::ops::RangeInclusive;
 
@@ -12,18 +13,21 @@ use crate::error::Error;
 use crate::structures::tree::{Node, Place, Subtree};
 use crate::types::feed::root::Feed;
 
-/// The label of a feed's first leaf.
+/// The label of the first leaf of a new feed.
 pub(in crate::types::feed) const FIRST: u64 = 1 << 63;
-/// From one leaf to the next where a feed grows at its ends: billions fit there, and thousands of items between two.
+/// Distance between the labels of neighboring leaves when a feed grows at its ends. It leaves room
+/// for billions of leaves at the ends, and for thousands of items between two leaves.
 pub(in crate::types::feed) const STEP: u64 = 1 << 32;
-/// Leaves that get labels anew at once, at least,
+/// Minimum number of leaves that are relabeled at once.
 const WINDOW: usize = 8;
-/// and as long as a place of that many has any room: a lock is held for it.
+/// Windows of fewer leaves than this must offer extra room for each leaf. A larger window is used
+/// if it has any room, because relabeling holds the lock.
 const WINDOW_USUAL: usize = 4096;
-/// The logarithm of the room that is there between two of them at least: one splice puts in some dozens of leaves.
+/// Logarithm of the minimum distance between new labels. One splice inserts a few dozen leaves.
 const ROOM: u32 = 8;
 
-/// Labels for so many leaves between two others, or at an end; none where there is no room.
+/// Returns labels for `count` leaves between two labels or at an end, or `None` if there is no
+/// room.
 fn between(low: Option<u64>, high: Option<u64>, count: usize) -> Option<Vec<u64>> {
     let count = count as u64;
     let most = match (low, high) {
@@ -45,12 +49,14 @@ fn between(low: Option<u64>, high: Option<u64>, count: usize) -> Option<Vec<u64>
     (step > 0).then(|| (0..count).map(|index| first + index * step).collect())
 }
 
-/// The first label, and from one to the next, for so many leaves that are between two others, or at an end; none where
-/// more of them have to get labels anew. At an end there may be ever more leaves, so that they are kept close together.
+/// Returns the first label and the distance for relabeling `leaves` leaves between two labels or at
+/// an end. Returns `None` if the window must be larger. At an end, labels stay close together to
+/// keep room for more leaves there.
 fn anew(leaves: usize, low: Option<u64>, high: Option<u64>) -> Option<(u64, u64)> {
     let count = leaves as u64;
     let range = high.unwrap_or(u64::MAX).checked_sub(low.unwrap_or(0))?;
-    // The more leaves, the more room each, so that they last as long as they took: four times as much for twice as many.
+    // Larger windows give each leaf more room, four times as much for twice as many leaves, so that
+    // the labels last in proportion to the cost.
     let doubled = (leaves / WINDOW).max(1).ilog2();
     let least = match leaves < WINDOW_USUAL {
         true => ROOM + 2 * doubled,
@@ -71,7 +77,7 @@ fn anew(leaves: usize, low: Option<u64>, high: Option<u64>) -> Option<(u64, u64)
     Some((first, step))
 }
 
-/// The label of the leaf that a place leads to.
+/// Returns the label of the leaf at a place in the tree.
 fn label(view: &View<'_>, place: &Place<NOTE_WORDS>) -> Result<u64, Error> {
     match place.note(view)? {
         Some(note) => Ok(note[LABEL]),
@@ -79,7 +85,7 @@ fn label(view: &View<'_>, place: &Place<NOTE_WORDS>) -> Result<u64, Error> {
     }
 }
 
-/// The label of the leaf before or behind one; none where there is no leaf.
+/// Returns the label of the next or the previous leaf, or `None` if there is no such leaf.
 fn label_beside(
     view: &View<'_>,
     place: &Place<NOTE_WORDS>,
@@ -93,7 +99,7 @@ fn label_beside(
 }
 
 impl Feed {
-    /// The way to a leaf. O(log n).
+    /// Finds the path to a leaf. O(log n).
     pub(in crate::types::feed) fn place_of_leaf(
         &self,
         view: &View<'_>,
@@ -108,8 +114,8 @@ impl Feed {
         }
     }
 
-    /// Labels for so many leaves that are put in from a place on, where as many as `remove` were; with `stays`, before or
-    /// behind the one that is there.
+    /// Returns labels for `count` leaves that replace `remove` leaves at `place`. If `stays` is
+    /// given, one old leaf remains: before the new leaves if true, after them if false.
     pub(in crate::types::feed) fn labels(
         &self,
         transaction: &mut Transaction<'_>,
@@ -153,7 +159,7 @@ impl Feed {
         if stays == Some(true) {
             return Ok(between(Some(here), high, count));
         }
-        // The first one comes in the place of the one that was there.
+        // The first new leaf takes over the label of the leaf that it replaces.
         let others = between(Some(here), high, count.saturating_sub(1));
         Ok(others.map(|others| {
             let all = std::iter::once(here).chain(others);
@@ -161,8 +167,8 @@ impl Feed {
         }))
     }
 
-    /// Gives labels anew to leaves around one: to as few as have room for it. They are thousands only where some ten
-    /// thousand leaves came to one place. O(leaves * log n).
+    /// Relabels leaves around `place`, as few as have enough room together. These are thousands
+    /// only if about ten thousand leaves were inserted at one place. O(leaves * log n).
     fn relabel(
         &self,
         transaction: &mut Transaction<'_>,
@@ -193,13 +199,13 @@ impl Feed {
     }
 }
 
-/// Labels that are given to one leaf after the other.
+/// Generates labels for consecutive leaves.
 struct Labels {
     next: u64,
     step: u64,
 }
 
-/// Gives the leaves of a subtree whose labels are within a range the next label each.
+/// Assigns new labels to the leaves of a subtree whose labels are in `window`.
 fn spread(
     transaction: &mut Transaction<'_>,
     shard: usize,
@@ -225,7 +231,8 @@ fn spread(
         }
         let first = labels.next;
         spread(transaction, shard, (child, level - 1), window, labels)?;
-        // Where the leaves of the range begin further behind, the first one below the child is none of them.
+        // If the window begins further right, it does not contain the first leaf below this child,
+        // and the note stays.
         if window.contains(&note[LABEL]) {
             note[LABEL] = first;
             node.set_note(transaction, shard, index, &note)?;
@@ -247,7 +254,7 @@ mod tests {
     use crate::types::feed::schema::Schema;
 
     #[test]
-    fn labels_lie_between_their_neighbours() {
+    fn labels_lie_between_their_neighbors() {
         let ends = [None, Some(1), Some(FIRST), Some(u64::MAX)];
         for (low, high) in ends
             .into_iter()
@@ -272,10 +279,11 @@ mod tests {
         assert_eq!(between(None, Some(0), 1), None);
     }
 
-    /// Leaves by their labels alone, as `Feed::labels` and `Feed::relabel` treat them.
+    /// A model of a feed's leaves that keeps only labels and follows `Feed::labels` and
+    /// `Feed::relabel`.
     struct Line {
         labels: Vec<u64>,
-        /// How many got another label at once, each time.
+        /// The number of leaves relabeled, for each relabeling.
         windows: Vec<usize>,
     }
 
@@ -314,9 +322,9 @@ mod tests {
         }
     }
 
-    /// What a lock is held for: labels anew for few leaves at once, and seldom.
+    /// Relabeling holds a lock, so it must affect few leaves at a time and happen rarely.
     #[test]
-    fn few_leaves_get_labels_anew_wherever_leaves_come() {
+    fn insertion_anywhere_relabels_few_leaves() {
         type Next<'n> = &'n mut dyn FnMut(usize, usize) -> usize;
         let places: [(&str, Next<'_>); 4] = [
             ("before the last one", &mut |at, _| at),
@@ -348,16 +356,17 @@ mod tests {
         }
     }
 
-    /// Where labels have come to their end, the leaves at the front get greater ones, few at once.
+    /// When the labels at the front run out, the leaves there get greater labels, a few leaves at a
+    /// time.
     #[test]
-    fn labels_never_end() {
+    fn labels_never_run_out() {
         let mut random = fastrand::Rng::with_seed(6);
         let labels = (1..=10_000).map(|leaf| leaf * STEP).collect();
         let mut line = Line {
             labels,
             windows: Vec::new(),
         };
-        // Items go to the front again and again, so that leaves elsewhere go away.
+        // Insert at the front repeatedly and remove leaves elsewhere.
         for _ in 0..30_000 {
             line.insert(0);
             line.labels.remove(random.usize(1..line.labels.len()));
@@ -373,9 +382,10 @@ mod tests {
         assert!(all < 150 * 30_000, "{all}");
     }
 
-    /// Labels without room between them, at the least and the greatest numbers: whatever is put in finds some.
+    /// Labels are consecutive, also at the lowest and highest numbers, and insertion still finds
+    /// room.
     #[test]
-    fn a_feed_without_room_between_its_labels_takes_items_anywhere() {
+    fn feed_with_consecutive_labels_accepts_items_anywhere() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let path = directory.path().join("store");
         let store = Store::create(&path, &Options::default()).expect("a new store");

@@ -1,4 +1,4 @@
-//! A leaf of a feed: its layout, reading it.
+//! A leaf of a feed: its layout, and how to read it.
 //!
 //! ```text
 //! a leaf of 256 bytes to 16 KiB:
@@ -8,29 +8,31 @@
 //! | values                     |  as many bytes as a value has, for each place
 //! ```
 //!
-//! An item has a place; those before the first item and behind the last one are free, so that a leaf fills up at
-//! either end. What an item has beside its value lies bit by bit: a word holds one bit of 64 items, first the one that
-//! says that an item is hidden, then those of each attribute from the lowest on. So a few operations on words compare
-//! an attribute of 64 items.
+//! Each item occupies a place. The places before the first item and after the last one are unused,
+//! so a leaf can grow at either end. The data of an item apart from its value is stored as bit
+//! planes: a word holds one bit of 64 items. The first plane marks hidden items, and the planes of
+//! each attribute follow, lowest bit first. A few word operations therefore compare an attribute of
+//! 64 items.
 
 use undercroft_memory::{Fault, Offset, View};
 
 use crate::error::Error;
 use crate::types::feed::schema::Schema;
 
-/// Sizes of leaves: a feed's only leaf is as small as its items allow, all others are as large as suits their items.
+/// Sizes of leaves in bytes. The only leaf of a feed is as small as its items allow. All other
+/// leaves have the size that suits the items best.
 const SIZES: [u64; 7] = [256, 512, 1024, 2048, LEAF_USUAL, 8192, LEAF_MAX];
-/// The size of most leaves.
+/// The usual size of a leaf in bytes.
 const LEAF_USUAL: u64 = 4096;
-/// The largest leaf, for items that would leave much of a smaller one empty.
+/// The maximum size of a leaf in bytes, for items that waste much space in smaller leaves.
 pub(in crate::types::feed) const LEAF_MAX: u64 = 16_384;
-/// Words before the bits.
+/// Number of words before the bits.
 pub(in crate::types::feed) const HEADER_WORDS: usize = 2;
 const HEADER: u64 = HEADER_WORDS as u64 * 8;
 const MAGIC: u64 = 0x400;
-/// Where a leaf's label stands.
+/// Offset of the label in a leaf.
 pub(in crate::types::feed) const LABEL_AT: u64 = 8;
-/// The bit that says that an item is hidden.
+/// The bit plane that marks hidden items.
 pub(in crate::types::feed) const HIDDEN: usize = 0;
 
 pub(in crate::types::feed) fn fault(at: Offset) -> Error {
@@ -41,23 +43,23 @@ pub(in crate::types::feed) fn fault(at: Offset) -> Error {
     .into()
 }
 
-/// Where in a leaf everything lies.
+/// The layout of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::types::feed) struct Layout {
-    /// Bytes.
+    /// Size in bytes.
     pub(in crate::types::feed) size: u64,
-    /// Places for items.
+    /// Number of places for items.
     pub(in crate::types::feed) places: usize,
-    /// Words of one bit of all places.
+    /// Number of words in each bit plane.
     pub(in crate::types::feed) blocks: usize,
-    /// Where the values lie.
+    /// Offset of the values.
     pub(in crate::types::feed) values: usize,
-    /// Bytes of a value.
+    /// Size of a value in bytes.
     pub(in crate::types::feed) value: usize,
 }
 
 impl Layout {
-    /// A leaf of so many bytes.
+    /// Returns the layout of a leaf of `size` bytes.
     fn of(schema: &Schema, size: u64) -> Layout {
         let (room, value, planes) = (
             (size - HEADER) as usize,
@@ -68,7 +70,7 @@ impl Layout {
             let left = room.saturating_sub(blocks * planes * 8) & !7;
             (blocks, (blocks * 64).min(left / value))
         };
-        // Either the last block is full, or it is cut short by the leaf's end.
+        // Choose between a last block that is full and one that the end of the leaf cuts short.
         let whole = room * 8 / (value * 8 + planes) / 64;
         let (fewer, more) = (with(whole), with(whole + 1));
         let (blocks, places) = if more.1 > fewer.1 { more } else { fewer };
@@ -85,8 +87,8 @@ impl Layout {
         }
     }
 
-    /// The leaves of a feed that has several: the usual size, or a larger one where that would leave more than a
-    /// thirtieth unused.
+    /// Returns the layout for feeds with several leaves. Leaves have the usual size, or a larger
+    /// one if the usual size wastes more than a thirtieth of its space.
     pub(in crate::types::feed) fn full(schema: &Schema) -> Layout {
         let bits = schema.value_size() * 8 + schema.planes();
         let layouts = SIZES.into_iter().filter(|&size| size >= LEAF_USUAL);
@@ -97,7 +99,8 @@ impl Layout {
             .unwrap_or_else(|| Layout::of(schema, LEAF_MAX))
     }
 
-    /// The smallest leaf with so many places, or a full one.
+    /// Returns the layout of the smallest leaf with at least `places` places, or of a full-size
+    /// leaf if no smaller one fits.
     pub(in crate::types::feed) fn small(schema: &Schema, places: usize) -> Layout {
         let full = Layout::full(schema);
         let sizes = SIZES.into_iter().take_while(|&size| size < full.size);
@@ -107,7 +110,7 @@ impl Layout {
             .unwrap_or(full)
     }
 
-    /// No leaf: room for any number of items outside the store.
+    /// Returns a layout outside the store with room for any number of items.
     pub(in crate::types::feed) fn outside(schema: &Schema, places: usize) -> Layout {
         let blocks = places.div_ceil(64);
         let mut layout = Layout::with(schema, 0, blocks, places);
@@ -115,25 +118,25 @@ impl Layout {
         layout
     }
 
-    /// Bits of an item beside its value.
+    /// Returns the number of bits that an item has in addition to its value.
     pub(in crate::types::feed) fn planes(&self) -> usize {
         (self.values / 8 - HEADER_WORDS) / self.blocks.max(1)
     }
 
-    /// Where the word with a bit of 64 places stands, in words.
+    /// Returns the index of the word that holds one bit of 64 places.
     #[inline(always)]
     pub(in crate::types::feed) fn word(&self, plane: usize, block: usize) -> usize {
         HEADER_WORDS + plane * self.blocks + block
     }
 
-    /// Where the value at a place lies.
+    /// Returns the offset of the value at a place.
     #[inline(always)]
     pub(in crate::types::feed) fn value_at(&self, place: usize) -> usize {
         self.values + place * self.value
     }
 }
 
-/// The bits of a block that stand for places of a range.
+/// Returns a mask of the places of a block that are in `from..to`.
 #[inline(always)]
 pub(in crate::types::feed) fn range_mask(block: usize, from: usize, to: usize) -> u64 {
     let below = |place: usize| match place.saturating_sub(block * 64) {
@@ -144,7 +147,7 @@ pub(in crate::types::feed) fn range_mask(block: usize, from: usize, to: usize) -
     below(to) & !below(from)
 }
 
-/// A leaf whose header was read.
+/// A leaf whose header has been read.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::types::feed) struct Leaf {
     pub(in crate::types::feed) at: Offset,
@@ -152,12 +155,12 @@ pub(in crate::types::feed) struct Leaf {
     /// The place of the first item.
     pub(in crate::types::feed) start: usize,
     pub(in crate::types::feed) count: usize,
-    /// Its label, in a feed that has an index.
+    /// The label, in a feed with an index.
     pub(in crate::types::feed) label: u64,
 }
 
 impl Leaf {
-    /// Reads the header; what it says is within the leaf.
+    /// Reads the header and checks that it describes items inside the leaf.
     #[inline]
     pub(in crate::types::feed) fn load(
         view: &View<'_>,
@@ -187,12 +190,12 @@ impl Leaf {
         })
     }
 
-    /// The first word of a header.
+    /// Returns the first word of a leaf's header.
     pub(in crate::types::feed) fn header(size: u64, start: usize, count: usize) -> u64 {
         MAGIC | size << 16 | (start as u64) << 32 | (count as u64) << 48
     }
 
-    /// The label of the leaf at an offset.
+    /// Reads the label of the leaf at an offset.
     pub(in crate::types::feed) fn label(view: &View<'_>, at: Offset) -> Result<u64, Error> {
         let block = view.block(at)?;
         if block.word(0)? & 0xffff != MAGIC {
@@ -201,12 +204,12 @@ impl Leaf {
         Ok(block.word(LABEL_AT)?)
     }
 
-    /// Behind the place of the last item.
+    /// Returns the place after the last item.
     pub(in crate::types::feed) fn end(&self) -> usize {
         self.start + self.count
     }
 
-    /// The places of the items at some positions, counted from its first item.
+    /// Returns the places of the items at some positions, which count from the leaf's first item.
     #[inline]
     pub(in crate::types::feed) fn places(
         &self,
@@ -217,7 +220,7 @@ impl Leaf {
     }
 }
 
-/// A leaf with as many items as the node above it counts.
+/// Loads a leaf, and checks that it has as many items as its parent node counts.
 pub(in crate::types::feed) fn load_leaf(
     view: &View<'_>,
     at: Offset,
@@ -267,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_are_of_the_places_of_a_range() {
+    fn range_masks_select_exactly_the_range() {
         for (from, to) in [(0, 64), (3, 5), (60, 130), (64, 128), (7, 7), (100, 190)] {
             for block in 0..4 {
                 let naive = (0..64).filter(|bit| (from..to).contains(&(block * 64 + bit)));

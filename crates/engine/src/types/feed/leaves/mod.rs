@@ -1,11 +1,11 @@
-//! Leaves of a feed: reading them, changing them, what is noted of them. The rest of the feed uses it.
+//! The leaves of a feed: reading, changing and summarizing them.
 //!
-//! - `image`: items outside the store, laid out as leaves are.
-//! - `insert`: items put in between those of a leaf.
-//! - `labels`: labels of leaves, by which the way to one is found.
-//! - `leaf`: a leaf: its layout, reading it.
-//! - `single`: one item by itself: found, taken out of its leaf, moved.
-//! - `summary`: what inner nodes note of their children.
+//! - `image`: items outside the store in the layout of a leaf.
+//! - `insert`: inserts items between those of a leaf.
+//! - `labels`: labels, by which the path to a leaf is found.
+//! - `leaf`: the layout of a leaf, and how to read it.
+//! - `single`: finds, removes and moves single items.
+//! - `summary`: the notes that inner nodes keep of their children.
 
 pub(super) mod image;
 pub(super) mod insert;

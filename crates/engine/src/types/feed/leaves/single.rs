@@ -1,4 +1,4 @@
-//! One item by itself: found, taken out of its leaf, moved.
+//! Operations on single items: finding, removing and moving.
 
 use std::ops::Range;
 
@@ -16,31 +16,31 @@ use crate::types::feed::schema::Schema;
 
 /// An item that was found.
 pub(in crate::types::feed) struct Item {
-    /// The way to its leaf, and what that holds.
+    /// The path to the item's leaf.
     pub(in crate::types::feed) place: Place<NOTE_WORDS>,
     pub(in crate::types::feed) leaf: Leaf,
     pub(in crate::types::feed) image: Image,
-    /// Its place there.
+    /// The item's place in the leaf.
     pub(in crate::types::feed) at: usize,
-    /// Where the index has its word, if it was looked for there.
+    /// The location of the item's index word, if the item was found by the index.
     pub(in crate::types::feed) word: Option<WordPlace>,
 }
 
 impl Item {
-    /// Its position in the feed.
+    /// Returns the item's position in the feed.
     pub(in crate::types::feed) fn position(&self) -> u64 {
         let index = self.at.saturating_sub(self.leaf.start) as u64;
         self.place.before.wrapping_add(index)
     }
 
-    /// Whether it is hidden.
+    /// Returns whether the item is hidden.
     pub(in crate::types::feed) fn is_hidden(&self) -> bool {
         self.image.bit(HIDDEN, self.at)
     }
 }
 
 impl Feed {
-    /// The item at a position.
+    /// Loads the item at a position.
     pub(in crate::types::feed) fn item(
         &self,
         view: &View<'_>,
@@ -63,7 +63,8 @@ impl Feed {
         })
     }
 
-    /// Moves an item to a position among the others. Of the index one word is changed, where it is.
+    /// Moves an item to a position among the other items. If possible, changes the item's index
+    /// word in place.
     pub(in crate::types::feed) fn move_item(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -91,17 +92,18 @@ impl Feed {
         }
         let more = one.note(&self.schema, one.places());
         self.insert_step(transaction, to, (&one, one.places()), more)?;
-        // Taking it has changed how many are hidden.
+        // Restore the count of hidden items, which removing the item decreased.
         self.set_hidden(transaction, self.hidden.wrapping_add(hidden))?;
         self.tell_index_of_move(transaction, word)
     }
 
-    /// Whether a leaf of so many items stays as it is when one of them is taken out.
+    /// Returns whether a leaf with this many items stays in the tree unchanged when one item is
+    /// removed.
     pub(in crate::types::feed) fn keeps_its_leaf(&self, items: usize) -> bool {
         items > self.full.places / 4
     }
 
-    /// Takes one item out of a leaf that keeps its place: those on the shorter side of it move up.
+    /// Removes one item from a leaf that stays in the tree. The items on its shorter side move up.
     pub(in crate::types::feed) fn take_one(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -122,7 +124,7 @@ impl Feed {
             transaction.write(shard, leaf.at + words.start as u64 * 8, bytes)?;
             Ok(())
         })?;
-        // What the items left is free now, and comes back with a rollback.
+        // Places that items have left are now unused, but a rollback must restore their contents.
         transaction.note_cut();
         image.store_fill(transaction, shard, leaf.at)?;
         self.tree.add(transaction, shard, &place.path, -1)?;
@@ -133,14 +135,14 @@ impl Feed {
     }
 }
 
-/// So many words between two runs that change are written with them.
+/// Two changed runs of words are written together if at most this many words lie between them.
 const NEAR: usize = 8;
 
-/// Is given an image and which words of it were changed.
+/// A callback that receives an image and the range of its changed words.
 type Changed<'c> = dyn FnMut(&Image, Range<usize>) -> Result<(), Error> + 'c;
 
 impl Image {
-    /// Takes one item out; those on the shorter side of it move up.
+    /// Removes one item and moves the items on its shorter side up.
     fn close_gap(&mut self, at: usize, changed: &mut Changed<'_>) -> Result<(), Error> {
         let moves_right = at - self.start < self.end() - 1 - at;
         let (from, to) = if moves_right {
@@ -176,8 +178,8 @@ impl Image {
         Ok(())
     }
 
-    /// Moves one bit of the items at some places by one place: to the right, or else to the left. The one that is moved
-    /// out of them is lost. Returns the words that changed.
+    /// Moves one bit plane of the items at some places right or left by one place. The bit that
+    /// moves out of the range is lost. Returns the range of words that changed.
     fn move_bits(
         &mut self,
         plane: usize,
@@ -210,7 +212,8 @@ impl Image {
         (first < end).then_some(first..end)
     }
 
-    /// A note of the items without one of them. Which values are not there any more is seen exactly.
+    /// Returns `note` without the item at a place. Clears the bits of attribute values that no
+    /// other item has.
     fn note_without(&self, schema: &Schema, at: usize, mut note: Note) -> Note {
         note[0] = note[0].wrapping_sub(u64::from(self.bit(HIDDEN, at)));
         let attributes = schema.first_planes().zip(schema.widths());
@@ -229,7 +232,7 @@ impl Image {
         note
     }
 
-    /// Whether no other item has the same bits in some planes.
+    /// Returns whether no other item has the same bits in the given planes.
     fn is_alone(&self, planes: Range<usize>, at: usize) -> bool {
         (self.start / 64..self.end().div_ceil(64)).all(|block| {
             let mut others = range_mask(block, self.start, self.end());
@@ -250,7 +253,7 @@ mod tests {
     use crate::types::feed::order::Order;
 
     #[test]
-    fn an_item_less_is_a_leaf_without_it() {
+    fn removing_one_item_matches_a_leaf_built_without_it() {
         let mut random = fastrand::Rng::with_seed(23);
         for _ in 0..300 {
             let widths: Vec<u8> = (0..random.usize(0..5)).map(|_| random.u8(1..=9)).collect();

@@ -1,13 +1,15 @@
-//! What inner nodes note of their children: how many items are hidden, and which values of attributes may be there.
+//! The notes that inner nodes keep of their children: the number of hidden items and the attribute
+//! values that may occur.
 //!
 //! ```text
 //! | hidden items | 128 bits: a bit for each value, or for each range of values, of each attribute | label |
 //! ```
 //!
-//! Attributes have as many bits each, up to 64: one for each value where there are so few, else one for each range of
-//! values with the same upper bits. A bit that is not set says that there is no such item. One that is set says that
-//! there may be: of items that leave a leaf at its ends, the bits stay until the leaf is made anew. The label is that of
-//! the first leaf.
+//! All attributes have equal shares of the bits, at most 64 each. An attribute with few values has
+//! one bit for each value. Otherwise, one bit stands for all values with the same upper bits. A
+//! clear bit means that no item has such a value. A set bit means that an item may have one,
+//! because bits stay set when items are removed at the ends of a leaf, until the leaf is rewritten.
+//! The label is that of the first leaf.
 
 use undercroft_memory::View;
 
@@ -15,22 +17,22 @@ use crate::error::Error;
 use crate::structures::tree::{Child, Merge, Node, Tree};
 use crate::types::feed::schema::Schema;
 
-/// Words of a note.
+/// Number of words in a note.
 pub(in crate::types::feed) const NOTE_WORDS: usize = 4;
-/// The word of a note that is a label.
+/// The index of the label in a note.
 pub(in crate::types::feed) const LABEL: usize = 3;
-/// What is noted of a subtree.
+/// The note of a subtree.
 pub(in crate::types::feed) type Note = [u64; NOTE_WORDS];
-/// Bits for all attributes.
+/// Number of bits shared by all attributes.
 const BITS: usize = 128;
 /// The tree of a feed.
 pub(in crate::types::feed) type FeedTree = Tree<NOTE_WORDS, Sums>;
 
-/// Sums of hidden items, unions of what may be there, the first one's label.
+/// Combines notes: adds up hidden items, unites the possible values and keeps the first label.
 #[derive(Debug)]
 pub(crate) struct Sums;
 
-/// The note of both of two parts.
+/// Combines the notes of two adjacent parts.
 pub(in crate::types::feed) fn join(one: Note, other: Note) -> Note {
     [
         one[0].wrapping_add(other[0]),
@@ -60,19 +62,19 @@ impl Merge<NOTE_WORDS> for Sums {
     }
 }
 
-/// The bits of a note that stand for an attribute.
+/// The bits of a note that belong to one attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::types::feed) struct Span {
-    /// The first of them.
+    /// Index of the first bit.
     pub(in crate::types::feed) first: usize,
-    /// The logarithm of their number.
+    /// Logarithm of the number of bits.
     log: usize,
-    /// The attribute's lower bits, which do not count.
+    /// Number of low bits of the attribute that are ignored.
     pub(in crate::types::feed) shift: usize,
 }
 
 impl Span {
-    /// Those of each attribute.
+    /// Returns the span of each attribute.
     pub(in crate::types::feed) fn all(schema: &Schema) -> impl Iterator<Item = Span> {
         let share = (BITS / schema.widths().len().max(1)).min(64);
         let most = share.ilog2() as usize;
@@ -88,31 +90,32 @@ impl Span {
         })
     }
 
-    /// How many there are.
+    /// Returns the number of bits.
     pub(in crate::types::feed) fn buckets(self) -> usize {
         1 << self.log
     }
 
-    /// Which of all bits they are.
+    /// Returns the range of the bits among all bits of a note.
     pub(in crate::types::feed) fn bits(self) -> std::ops::Range<usize> {
         self.first..self.first + self.buckets()
     }
 
-    /// Those that are set in a note.
+    /// Returns this attribute's bits of a note.
     pub(in crate::types::feed) fn of(self, note: &Note) -> u64 {
         let bits = u128::from(note[1]) | u128::from(note[2]) << 64;
         (bits >> self.first) as u64 & (u64::MAX >> (64 - self.buckets()))
     }
 
-    /// A note in which some are set.
+    /// Returns a note in which only the given bits of this attribute are set.
     pub(in crate::types::feed) fn note(self, bits: u64) -> Note {
         let bits = u128::from(bits) << self.first;
         [0, bits as u64, (bits >> 64) as u64, 0]
     }
 }
 
-/// Divides the items of a block by their values in some planes, and gives the visitor each value with the items that have
-/// it: they are divided by one plane after the other, from the highest on, as long as there are any.
+/// Groups the items of a block by the value that some bit planes encode. Calls `visit` with each
+/// value and a mask of its items. Splits the items plane by plane, from the highest plane down, and
+/// skips empty groups.
 pub(in crate::types::feed) fn spread(
     word: &impl Fn(usize) -> u64,
     planes: std::ops::Range<usize>,

@@ -1,5 +1,5 @@
-//! Which items a query sees: by their mark, by conditions on attributes, by value. Whole subtrees are judged by what is
-//! noted of them; within a leaf, 64 items are compared at a time.
+//! Selection of items by mark, by conditions on attributes, and by value. Notes decide complete
+//! subtrees; within a leaf, 64 items are compared at a time.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -11,20 +11,20 @@ use crate::types::feed::leaves::leaf::{HIDDEN, Layout, Leaf, range_mask};
 use crate::types::feed::leaves::summary::{Note, Span};
 use crate::types::feed::schema::Schema;
 
-/// Blocks that are compared at once, so that a few wide instructions do it.
+/// Number of blocks compared at once, so that the comparison compiles to a few wide instructions.
 const LANES: usize = 8;
-/// A bit of the items of some blocks.
+/// One bit of each item in some blocks.
 type Lanes = [u64; LANES];
 
-/// Room for what is found in one leaf after the other.
+/// Buffers that are reused from leaf to leaf.
 #[derive(Default)]
 pub(in crate::types::feed) struct Scratch {
-    /// For each block the items that are seen.
+    /// A mask of the selected items for each block.
     masks: Vec<u64>,
     planes: Planes,
 }
 
-/// Bits of the items of a leaf, copied out of it in one piece.
+/// Adjacent bit planes of a leaf, copied out in one piece.
 #[derive(Default)]
 struct Planes {
     words: Vec<[u8; 8]>,
@@ -32,7 +32,7 @@ struct Planes {
 }
 
 impl Planes {
-    /// Takes some bits of all items.
+    /// Loads some bit planes of a leaf.
     fn load(
         &mut self,
         view: &View<'_>,
@@ -42,7 +42,7 @@ impl Planes {
     ) -> Result<(), Error> {
         let (layout, words) = (&leaf.layout, count * leaf.layout.blocks);
         self.blocks = layout.blocks;
-        // Words behind the last one, which mean nothing, let the last blocks be taken as all others.
+        // Pad with arbitrary words, so that the last blocks can be read like all others.
         if self.words.len() < words + LANES {
             self.words.resize(words + LANES, [0; 8]);
         }
@@ -51,7 +51,8 @@ impl Planes {
         Ok(())
     }
 
-    /// One of those bits, of some blocks from one on. Those of blocks that there are not mean nothing.
+    /// Returns one bit plane of some blocks, beginning at `block`. Blocks past the end of the leaf
+    /// have arbitrary bits.
     #[inline(always)]
     fn lanes(&self, bit: usize, block: usize) -> &[[u8; 8]; LANES] {
         let words = &self.words[bit * self.blocks + block..];
@@ -59,32 +60,32 @@ impl Planes {
     }
 }
 
-/// Which items a query sees by their mark.
+/// Which items a query selects by their mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// Those that are not hidden.
+    /// Items that are not hidden.
     Visible,
-    /// Those that are.
+    /// Hidden items.
     Hidden,
-    /// All.
+    /// All items.
     All,
 }
 
-/// What an attribute must be.
+/// A test of an attribute's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Test {
-    /// One of these.
+    /// The value is one of these.
     OneOf(Vec<u32>),
-    /// None of these.
+    /// The value is none of these.
     NoneOf(Vec<u32>),
-    /// Less than this.
+    /// The value is less than this.
     Less(u32),
-    /// Greater than this.
+    /// The value is greater than this.
     Greater(u32),
 }
 
 impl Test {
-    /// Whether it holds for any value of a range, and whether for all of them.
+    /// Returns whether the test passes for any value of a range, and whether for all values.
     fn of_range(&self, low: u32, high: u32) -> (bool, bool) {
         let within = |values: &[u32]| values.iter().any(|value| (low..=high).contains(value));
         match self {
@@ -95,7 +96,7 @@ impl Test {
         }
     }
 
-    /// Of some items of some blocks, leaves those for which it holds.
+    /// Removes the items that fail the test from `masks`.
     #[inline]
     fn narrow(&self, planes: &Planes, width: usize, masks: &mut [u64]) {
         for (group, masks) in masks.chunks_mut(LANES).enumerate() {
@@ -113,7 +114,7 @@ impl Test {
     }
 }
 
-/// The items that have one of some values; `plane` gives a bit of theirs.
+/// Returns the items that have one of some values. `plane` returns a bit plane of the attribute.
 #[inline(always)]
 fn any<'p>(values: &[u32], width: usize, plane: impl Fn(usize) -> &'p [[u8; 8]; LANES]) -> Lanes {
     let mut all = [0; LANES];
@@ -124,7 +125,7 @@ fn any<'p>(values: &[u32], width: usize, plane: impl Fn(usize) -> &'p [[u8; 8]; 
             for (equal, word) in equal.iter_mut().zip(plane(bit)) {
                 *equal &= u64::from_le_bytes(*word) ^ flip;
             }
-            // Of a wide attribute few items are left soon.
+            // For a wide attribute, usually no candidates are left after a few bits.
             if bit % 4 == 3 && equal == [0; LANES] {
                 break;
             }
@@ -136,7 +137,8 @@ fn any<'p>(values: &[u32], width: usize, plane: impl Fn(usize) -> &'p [[u8; 8]; 
     all
 }
 
-/// The items whose value is less than a limit, or greater: from the highest bit on some are equal so far, some decided.
+/// Returns the items whose value is less than a limit, or greater. Works from the highest bit down,
+/// tracking the items that are still equal and those already decided.
 #[inline(always)]
 fn beside<'p>(
     limit: u32,
@@ -150,7 +152,7 @@ fn beside<'p>(
         let flip = if set { u64::MAX } else { 0 };
         let decides = if less == set { u64::MAX } else { 0 };
         for (lane, word) in plane(bit).iter().enumerate() {
-            // Where the item's bit is another one than the limit's.
+            // Items whose bit differs from the limit's bit.
             let other = u64::from_le_bytes(*word) ^ flip;
             decided[lane] |= same[lane] & other & decides;
             same[lane] &= !other;
@@ -162,17 +164,18 @@ fn beside<'p>(
 /// A condition on one attribute of a schema.
 #[derive(Clone, Debug)]
 struct Condition {
-    /// The attribute's bits.
+    /// The first bit plane of the attribute.
     first: usize,
     width: usize,
     test: Test,
-    /// The attribute's bits in notes: those of values for some of which it holds, and for all.
+    /// The attribute's bits in notes. `some` marks the bits for which at least one value passes the
+    /// test, `all` those for which every value does.
     span: Span,
     some: u64,
     all: u64,
 }
 
-/// Conditions that all have to hold.
+/// A conjunction of conditions.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     conditions: Vec<Condition>,
@@ -208,30 +211,30 @@ impl Filter {
     }
 }
 
-/// What a query sees.
+/// The items that a query selects. All criteria must be met.
 #[derive(Debug)]
 pub struct Selection<'s> {
-    /// By their mark.
+    /// Selects by mark.
     pub seen: Seen,
-    /// By their attributes.
+    /// Selects by attributes.
     pub filter: Filter,
-    /// By their values, where it matters.
+    /// Selects by value, or ignores the value if `None`.
     pub values: Option<&'s [&'s [u8]]>,
-    /// The values where they are many.
+    /// The values as a set if there are several.
     set: HashSet<&'s [u8]>,
 }
 
-/// What is known of a subtree.
+/// A verdict on a subtree, based on its note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::types::feed) enum Judged {
-    /// So many of its items are seen, and which depends on their marks only.
+    /// Exactly this many items are selected, and only marks decide which.
     Exactly(u64),
-    /// Some may be seen.
+    /// The subtree may contain selected items.
     Perhaps,
 }
 
 impl<'s> Selection<'s> {
-    /// Items by mark and attributes.
+    /// Selects items by mark and attributes.
     pub fn new(seen: Seen, filter: Filter) -> Selection<'s> {
         Selection {
             seen,
@@ -241,17 +244,17 @@ impl<'s> Selection<'s> {
         }
     }
 
-    /// All items.
+    /// Selects all items.
     pub fn all() -> Selection<'s> {
         Selection::new(Seen::All, Filter::default())
     }
 
-    /// All items that are not hidden.
+    /// Selects all items that are not hidden.
     pub fn visible() -> Selection<'s> {
         Selection::new(Seen::Visible, Filter::default())
     }
 
-    /// Items with one of these values, hidden or not.
+    /// Selects items with one of these values, hidden or not.
     pub fn of_values(values: &'s [&'s [u8]]) -> Selection<'s> {
         let many = values.len() > 1;
         Selection {
@@ -262,7 +265,7 @@ impl<'s> Selection<'s> {
         }
     }
 
-    /// Judges a subtree with so many items.
+    /// Decides from its note which of a subtree's `count` items are selected.
     pub(in crate::types::feed) fn judge(&self, count: u64, note: &Note) -> Judged {
         let hidden = note[0];
         let seen = match self.seen {
@@ -285,20 +288,22 @@ impl<'s> Selection<'s> {
         }
     }
 
-    /// Whether its conditions are on values as notes and tallies tell them apart, and nothing else is asked.
+    /// Returns whether notes and tallies can decide every condition exactly, and the query does not
+    /// select by value.
     pub(in crate::types::feed) fn is_of_ranges(&self) -> bool {
         let conditions = &self.filter.conditions;
         let exact = |condition: &Condition| condition.some == condition.all;
         self.values.is_none() && !conditions.is_empty() && conditions.iter().all(exact)
     }
 
-    /// For each condition the attribute's bits in notes, and which of them it holds for.
+    /// Returns the attribute's span for each condition, and the bits of the span that satisfy the
+    /// condition.
     pub(in crate::types::feed) fn ranges(&self) -> impl Iterator<Item = (Span, u64)> {
         let conditions = self.filter.conditions.iter();
         conditions.map(|condition| (condition.span, condition.all))
     }
 
-    /// For each block of a leaf the items that are seen among those at some places.
+    /// Returns a mask for each block of a leaf that marks the selected items at some places.
     pub(in crate::types::feed) fn of_leaf<'m>(
         &self,
         view: &View<'_>,
@@ -339,10 +344,11 @@ impl<'s> Selection<'s> {
         Ok(masks)
     }
 
-    /// The cache lines of a leaf that are looked at, as far as they are not its values: how far behind its start they are.
+    /// Returns the offsets of the cache lines of a leaf that the query reads, except those of
+    /// values.
     pub(in crate::types::feed) fn lines(&self, layout: &Layout) -> Vec<u64> {
         let words = |plane: usize| layout.word(plane, 0) as u64;
-        // The header, and behind it who is hidden.
+        // The header, followed by the plane of hidden items.
         let mut lines: Vec<u64> = (0..words(HIDDEN + 1)).collect();
         for condition in &self.filter.conditions {
             lines.extend(words(condition.first)..words(condition.first + condition.width));
@@ -354,7 +360,7 @@ impl<'s> Selection<'s> {
         lines
     }
 
-    /// The items of a block that have one of the values.
+    /// Returns the items of a block that have one of the values.
     fn of_values_in(
         &self,
         view: &View<'_>,
@@ -377,7 +383,8 @@ impl<'s> Selection<'s> {
         Ok(mask)
     }
 
-    /// Whether it sees every item of a feed with so many hidden ones.
+    /// Returns whether the query selects every item of a feed with `count` items, `hidden` of which
+    /// are hidden.
     pub(in crate::types::feed) fn sees_all(&self, count: u64, hidden: u64) -> bool {
         let marks = match self.seen {
             Seen::All => true,
@@ -393,7 +400,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_judged_as_their_items_are_one_by_one() {
+    fn blocks_and_single_items_get_the_same_verdict() {
         let mut random = fastrand::Rng::with_seed(5);
         for _ in 0..3000 {
             let width = random.usize(1..=32);
@@ -401,7 +408,8 @@ mod tests {
             let mut near = || random.u32(..).min(greatest) & [3, greatest][random.usize(..2)];
             let items: Vec<u32> = (0..64).map(|_| near()).collect();
             let values: Vec<u32> = (0..3).map(|_| near()).collect();
-            // Each further block has the same items, one place further; there are as many as two groups have, less one.
+            // Each block holds the same items as the one before, rotated by one place. There is one
+            // block less than two groups have.
             let blocks = 2 * LANES - 1;
             let word = |bit: usize| {
                 let bits = items.iter().enumerate();

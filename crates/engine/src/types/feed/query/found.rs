@@ -1,4 +1,4 @@
-//! Items that were read out of a feed: values one behind the other, and attributes as numbers.
+//! Items read from a feed: concatenated values, and attributes as numbers.
 
 use undercroft_memory::{Block, Scratch, View};
 
@@ -8,19 +8,20 @@ use crate::structures::ranges::Ranges;
 use crate::types::feed::leaves::leaf::{Layout, Leaf};
 use crate::types::feed::schema::Schema;
 
-/// The most bits of attributes that are turned from words of 64 items into words of one item at a time.
+/// Maximum number of attribute bits that are transposed at once from bit planes into one word per
+/// item.
 const TURNED: usize = 64;
 
-/// Items that a read found, in buffers that can be used again.
+/// Items that a read found, in reusable buffers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundItems {
-    /// Bytes of a value.
+    /// Size of a value in bytes.
     size: usize,
-    /// Attributes of an item; none where they were not wanted.
+    /// Number of attributes of each item, or 0 if attributes were not requested.
     columns: usize,
     values: Vec<u8>,
     attributes: Vec<u32>,
-    /// Where tallies were missed.
+    /// Nodes for which a tally was missing.
     pub(in crate::types::feed) untallied: Untallied,
 }
 
@@ -31,7 +32,7 @@ impl Scratch for FoundItems {
 }
 
 impl FoundItems {
-    /// No items.
+    /// Creates an empty list.
     pub const fn new() -> FoundItems {
         FoundItems {
             size: 0,
@@ -42,44 +43,45 @@ impl FoundItems {
         }
     }
 
-    /// Forgets the items but keeps the memory.
+    /// Removes all items but keeps the memory.
     pub fn clear(&mut self) {
         self.values.clear();
         self.attributes.clear();
         self.untallied.clear();
     }
 
-    /// Where the read that found them missed tallies.
+    /// Returns the nodes for which the read that found these items had no tally.
     pub fn untallied(&self) -> &Untallied {
         &self.untallied
     }
 
-    /// Number of items.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.values.len().checked_div(self.size).unwrap_or(0)
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// Bytes of memory kept for items.
+    /// Returns the number of bytes allocated for items.
     pub fn capacity(&self) -> usize {
         self.values.capacity() + self.attributes.capacity() * size_of::<u32>()
     }
 
-    /// The values, one behind the other, of as many bytes each as the feed's schema says.
+    /// Returns the concatenated values. Each has the value size of the feed's schema.
     pub fn values(&self) -> &[u8] {
         &self.values
     }
 
-    /// The attributes of one item behind those of the other; none where they were not wanted.
+    /// Returns the attributes of all items, concatenated. Empty if attributes were not requested.
     pub fn attributes(&self) -> &[u32] {
         &self.attributes
     }
 
-    /// Appends the values, each followed by its attributes as clients read them where these are wanted.
+    /// Appends the values to `out`. If `attributes` is true, each value is followed by its
+    /// attributes in the format for clients.
     pub fn append_to(&self, attributes: bool, out: &mut Ranges) {
         if !attributes {
             return out.push_equal(&self.values, self.size);
@@ -99,7 +101,7 @@ impl FoundItems {
         }
     }
 
-    /// Begins with items of a schema; what was there is forgotten.
+    /// Removes all items and prepares for items of a schema.
     pub(in crate::types::feed) fn begin(&mut self, schema: &Schema, attributes: bool) {
         self.clear();
         self.size = schema.value_size();
@@ -123,7 +125,8 @@ impl FoundItems {
         Ok(())
     }
 
-    /// Attributes lie bit by bit; as many of them as a word holds are taken out together, 8 items at a time.
+    /// Appends the attributes of items, which leaves store as bit planes. Transposes as many
+    /// attributes as fit a word together, 8 items at a time.
     fn append_attributes(
         &mut self,
         view: &View<'_>,
@@ -162,14 +165,14 @@ impl FoundItems {
         Ok(())
     }
 
-    /// Turns the order of the items behind the first `kept` around.
+    /// Reverses the order of the items after the first `kept`.
     pub(in crate::types::feed) fn reverse_from(&mut self, kept: usize) {
         reverse(&mut self.values, self.size, kept);
         reverse(&mut self.attributes, self.columns, kept);
     }
 }
 
-/// As many attributes as fit into a word, and how many bits they have.
+/// Returns the leading attributes that fit a word together, and their total number of bits.
 fn some_of(widths: &[u8]) -> (&[u8], usize) {
     let (mut bits, mut some) = (0, 0);
     for &width in widths {
@@ -182,7 +185,7 @@ fn some_of(widths: &[u8]) -> (&[u8], usize) {
     (&widths[..some], bits)
 }
 
-/// A bit of up to 64 items from a place on. Those of items behind them mean nothing.
+/// Returns one bit of up to 64 items, beginning at a place. Bits after these items are arbitrary.
 #[inline(always)]
 fn bits_from(
     block: &Block<'_>,
@@ -199,7 +202,8 @@ fn bits_from(
     Ok(bits | block.word(at + 8)? << (64 - shift))
 }
 
-/// Turns words with one bit of 64 items into words of one item, of the first items; 8 of them at a time.
+/// Transposes words that hold one bit of 64 items into words that hold all bits of one item.
+/// Converts the first `items` items, in groups of 8.
 #[inline(always)]
 fn turn(words: &mut [u64; TURNED], bits: usize, items: usize) {
     let mut turned = [0; TURNED];
@@ -220,10 +224,10 @@ fn turn(words: &mut [u64; TURNED], bits: usize, items: usize) {
     *words = turned;
 }
 
-/// Eight rows of eight bits, turned into columns.
+/// Transposes a matrix of 8 by 8 bits.
 #[inline(always)]
 fn transpose(mut bits: u64) -> u64 {
-    // Single bits are swapped, then squares of two, then of four.
+    // Swap single bits, then squares of two by two, then of four by four.
     for (shift, mask) in [
         (7, 0x00aa_00aa_00aa_00aa),
         (14, 0x0000_cccc_0000_cccc),
@@ -235,7 +239,7 @@ fn transpose(mut bits: u64) -> u64 {
     bits
 }
 
-/// Turns the order of rows of so many parts around, from one on.
+/// Reverses the order of the rows after the first `kept`. Each row has `row` elements.
 fn reverse<T>(parts: &mut [T], row: usize, kept: usize) {
     if row == 0 {
         return;
@@ -271,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_told_as_clients_read_them() {
+    fn items_are_formatted_for_clients() {
         let items = FoundItems {
             size: 2,
             columns: 2,

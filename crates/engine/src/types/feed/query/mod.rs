@@ -1,10 +1,10 @@
-//! Queries of a feed: which items they see, and the way to them. The rest of the feed uses it.
+//! Queries of a feed: selecting items, and finding the way to them.
 //!
-//! - `filter`: which items a query sees: conditions on attributes, many items at a time.
-//! - `found`: items that were read out of a feed.
-//! - `prefetch`: asking for leaves ahead of their use.
-//! - `tally`: what is counted of all that is below a node.
-//! - `walk`: the items of a query, leaf after leaf.
+//! - `filter`: selects items by mark, attributes and value, many items at a time.
+//! - `found`: items that were read from a feed.
+//! - `prefetch`: prefetches leaves that a query is about to read.
+//! - `tally`: counts of the attribute values below a node.
+//! - `walk`: visits or counts the selected items leaf by leaf.
 
 pub(super) mod filter;
 pub(super) mod found;

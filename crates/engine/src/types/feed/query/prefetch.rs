@@ -1,5 +1,5 @@
-//! Asking for leaves ahead of their use. A leaf is a block of its own, so that looking into one leaf after the other
-//! would wait for memory at each of them; with some on their way at a time, it does not.
+//! Prefetching of leaves. Each leaf is a separate block, so a plain walk waits for memory at every
+//! leaf. Prefetching several leaves ahead avoids these waits.
 
 use undercroft_memory::{Offset, View};
 
@@ -9,24 +9,27 @@ use crate::structures::tree::Node;
 use crate::types::feed::leaves::leaf::Layout;
 use crate::types::feed::leaves::summary::NOTE_WORDS;
 
-/// The most leaves that are on their way.
+/// Maximum number of leaves prefetched ahead.
 const AHEAD: usize = 6;
-/// The most cache lines that are, about as many as a processor can wait for.
+/// Maximum number of cache lines prefetched ahead, about as many outstanding misses as a processor
+/// supports.
 const LINES: usize = 28;
-/// The most of one leaf that are asked for: what is longer is read in one piece, which the processor notices.
+/// Maximum number of cache lines prefetched per leaf. Longer ranges are read sequentially, which
+/// the hardware prefetcher detects.
 const LEAF_LINES: usize = 12;
 
-/// Asks for the leaves that a query will look into.
+/// Prefetches the leaves that a query will read.
 pub(in crate::types::feed) struct LeafPrefetch<'a> {
     selection: &'a Selection<'a>,
     layout: &'a Layout,
-    /// Cache lines of a leaf that the query looks at, once they were wanted.
+    /// Offsets of the cache lines of a leaf that the query reads, computed on first use.
     lines: Vec<u64>,
-    /// The most leaves that are on their way.
+    /// Maximum number of leaves prefetched ahead.
     most: usize,
-    /// How many leaves are on their way: few at first, as a query that finds all that it wants at once needs no more.
+    /// Current number of leaves prefetched ahead. It starts low, because a query that finds its
+    /// items at once needs no more.
     distance: usize,
-    /// Children of a node that were asked for.
+    /// Number of children of the current node that were prefetched or skipped.
     asked: usize,
 }
 
@@ -45,12 +48,12 @@ impl<'a> LeafPrefetch<'a> {
         }
     }
 
-    /// The most leaves that are on their way.
+    /// Returns the maximum number of leaves prefetched ahead.
     pub(in crate::types::feed) fn most(&self) -> usize {
         self.most
     }
 
-    /// Asks for a leaf.
+    /// Prefetches a leaf.
     #[inline]
     pub(in crate::types::feed) fn ask(&mut self, view: &View<'_>, leaf: Offset) {
         if self.lines.is_empty() {
@@ -63,13 +66,13 @@ impl<'a> LeafPrefetch<'a> {
         }
     }
 
-    /// Begins with the children of another node.
+    /// Starts with the children of another node.
     pub(in crate::types::feed) fn begin(&mut self, first: usize) {
         self.asked = first;
     }
 
-    /// Is called before the leaf that is child `step` of a node is looked into, counted from the end in a `reverse` walk:
-    /// asks for some of those behind it.
+    /// Prefetches some of the leaves that follow child `step` of a node, before that leaf is read.
+    /// In a `reverse` walk, `step` counts from the end.
     pub(in crate::types::feed) fn ask_behind(
         &mut self,
         view: &View<'_>,

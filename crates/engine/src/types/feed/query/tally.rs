@@ -1,9 +1,10 @@
-//! What is counted of all that is below a node: how many visible items have each value of an attribute, or each range of
-//! values with the same upper bits, as notes name them. A query with conditions on such values need not look below a node
-//! that has a tally (`structures/tree/tally`).
+//! Tallies of inner nodes: the number of visible items below a node for each value of an attribute.
+//! As in notes, values with the same upper bits may be counted together. A query with conditions on
+//! such values does not have to read below a node that has a tally (`structures/tree/tally`).
 //!
-//! A query that looks into all leaves of a node that has none says so in an [`Untallied`], and behind it a tally is made,
-//! a node at a time: so a query pays at most twice or so for what the next ones need not pay at all.
+//! A query that reads all leaves of a node without a tally records the node in an [`Untallied`].
+//! After the query, a tally is made for each recorded node. A query therefore pays at most about
+//! twice its cost, and saves the next queries that cost.
 
 use std::cell::Cell;
 
@@ -20,22 +21,25 @@ use crate::types::feed::leaves::summary::{NOTE_WORDS, Span, spread};
 use crate::types::feed::root::Feed;
 
 type FeedNode = Node<NOTE_WORDS>;
-/// Numbers while they are added up.
+/// Tally counters while they are added up.
 type Sums = [u64; TALLY];
 
-/// Nodes that one query has counted at most: each takes some ten microseconds under its shard's lock.
+/// Maximum number of nodes that are tallied after one query. Each takes some ten microseconds under
+/// its shard's lock.
 const MOST: usize = 1024;
-/// A query that missed so few tallies may come from where items change all the time, as at the head of a board: one of
-/// so many makes them, so that the others stay reads.
+/// A query that missed at most `FEW` tallies may be reading a part that changes all the time, such
+/// as the head of a feed. Only one in `SELDOM` of these queries makes the tallies; the others
+/// remain pure reads.
 const FEW: usize = 4;
 const SELDOM: u32 = 8;
 
 thread_local! {
-    /// Queries of this thread that missed few tallies.
+    /// Number of queries of this thread that missed few tallies.
     static MISSED_FEW: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Where a query looked into all leaves of a node, which a tally would have spared it: positions of items there.
+/// The nodes whose leaves a query had to read because they had no tally. Each node is given by the
+/// position of an item below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Untallied(Vec<u64>);
 
@@ -46,15 +50,15 @@ impl Scratch for Untallied {
 }
 
 impl Untallied {
-    /// Nowhere.
+    /// An empty list of nodes.
     pub const NONE: Untallied = Untallied(Vec::new());
 
-    /// Whether it is nowhere.
+    /// Returns whether no tally was missing.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether it is time to do something about it.
+    /// Returns whether the missing tallies are to be made now.
     fn is_due(&self) -> bool {
         if self.0.is_empty() || self.0.len() > FEW {
             return !self.0.is_empty();
@@ -63,7 +67,8 @@ impl Untallied {
         MISSED_FEW.get() % SELDOM == 1
     }
 
-    /// Notes a node by the position of its first item, where a tally would help such a query.
+    /// Records a node by the position of its first item if the query can use a tally and the node
+    /// lacks one.
     pub(in crate::types::feed) fn note(
         &mut self,
         node: &FeedNode,
@@ -77,8 +82,9 @@ impl Untallied {
 }
 
 impl Access<'_> {
-    /// Makes tallies where a query missed them, for those that come. Within a transaction none is made: it has more to
-    /// do with its locks. Where the store cannot be written to, there is none either: the query has its answer.
+    /// Makes the tallies that a query missed, for later queries. Does nothing within a transaction,
+    /// which should not hold its locks longer. Stops silently if the store cannot be written to,
+    /// because the query already has its result.
     pub fn make_tallies(&self, database: usize, key: &Key<'_>, untallied: &Untallied) {
         if self.running.is_some() || !untallied.is_due() {
             return;
@@ -95,8 +101,9 @@ impl Access<'_> {
 }
 
 impl Writer<'_, '_> {
-    /// Counts what is below the nodes above the item at a position of a feed, as far as they lack a tally and what is
-    /// below them has one. Nothing that can be seen is changed. O(items of the lowest node).
+    /// Makes tallies for the nodes above the item at a position, from the lowest node upwards, as
+    /// long as all nodes below have tallies. Does not change any visible data. O(items of the
+    /// lowest node).
     pub fn feed_tally(
         &mut self,
         database: usize,
@@ -125,7 +132,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Whether what a node's tally says is what is there.
+    /// Checks that a node's tally matches its items.
     pub(in crate::types::feed) fn check_tally(
         &self,
         view: &View<'_>,
@@ -142,7 +149,8 @@ impl Feed {
         }
     }
 
-    /// What the tally of a node says; none where it has no room for one, or what is below it must be counted first.
+    /// Computes the tally of a node. Returns `None` if the node has no room for a tally or already
+    /// has one, if a node below must be tallied first, or if a count overflows.
     fn tally_of(&self, view: &View<'_>, node: &FeedNode) -> Result<Option<[u32; TALLY]>, Error> {
         let mut sums = [0; TALLY];
         if !node.lacks_tally() || !self.add_node(view, node, &mut sums)? {
@@ -158,9 +166,9 @@ impl Feed {
         Ok(Some(tally))
     }
 
-    /// Adds what is below a node. Returns whether it is all.
+    /// Adds the counts of all items below a node. Returns false if a node below has no tally.
     fn add_node(&self, view: &View<'_>, node: &FeedNode, sums: &mut Sums) -> Result<bool, Error> {
-        // From the last one on, as that is counted last.
+        // Go backwards, because the last child is tallied last: a missing tally is found early.
         for index in (0..node.children()).rev() {
             let (child, _) = node.child(view, index)?;
             if node.level() == 1 {
@@ -180,7 +188,7 @@ impl Feed {
         Ok(true)
     }
 
-    /// Adds the visible items of a leaf.
+    /// Adds the counts of a leaf's visible items.
     fn add_leaf(&self, view: &View<'_>, at: u64, sums: &mut Sums) -> Result<(), Error> {
         let leaf = Leaf::load(view, at, &self.full, &self.schema)?;
         let layout = &leaf.layout;
@@ -204,8 +212,9 @@ impl Feed {
 }
 
 impl Selection<'_> {
-    /// How many it sees of so many items below a node, as its tally says; none where it has none, or where that does not
-    /// say it: two conditions hold for some items each.
+    /// Returns how many of a node's `items` items the query selects, according to the node's tally.
+    /// Returns `None` if the node has no tally or the tally cannot decide, for example if several
+    /// conditions each match only some of the items.
     pub(in crate::types::feed) fn tallied(
         &self,
         view: &View<'_>,

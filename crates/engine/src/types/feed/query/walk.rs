@@ -1,5 +1,5 @@
-//! The items of a query, leaf after leaf: subtrees in which there are none, or no more than are to be passed over, are
-//! not looked into, as far as notes and tallies say it.
+//! Walks over the items that a query selects, leaf by leaf. Notes and tallies exclude subtrees that
+//! contain no selected items, or only items to be skipped.
 
 use std::ops::Range;
 
@@ -14,17 +14,17 @@ use crate::types::feed::leaves::leaf::Leaf;
 use crate::types::feed::leaves::summary::NOTE_WORDS;
 use crate::types::feed::root::Feed;
 
-/// Items of a leaf that a query found.
+/// The items of one leaf that a query found.
 #[derive(Clone, Debug)]
 pub(in crate::types::feed) struct Found {
-    /// Items of the feed before the leaf.
+    /// Number of items in the feed before the leaf.
     pub(in crate::types::feed) before: u64,
-    /// For each block the items that are meant.
+    /// A mask of the found items for each block.
     pub(in crate::types::feed) masks: Vec<u64>,
 }
 
 impl Found {
-    /// How many they are.
+    /// Returns the number of found items.
     pub(in crate::types::feed) fn items(&self) -> u64 {
         self.masks
             .iter()
@@ -33,23 +33,23 @@ impl Found {
     }
 }
 
-/// Which of the items that a query sees are wanted.
+/// The part of the selected items that a caller wants.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::types::feed) struct Wanted {
-    /// So many are passed over.
+    /// Number of items to skip first.
     pub(in crate::types::feed) skip: u64,
-    /// And so many then taken.
+    /// Maximum number of items to return.
     pub(in crate::types::feed) most: u64,
-    /// From the last one on backwards.
+    /// Whether to go backwards from the last item.
     pub(in crate::types::feed) reverse: bool,
-    /// Only items from this position of the feed on,
+    /// First position in the feed to consider.
     pub(in crate::types::feed) from: u64,
-    /// and before this one.
+    /// End of the positions to consider, exclusive.
     pub(in crate::types::feed) to: u64,
 }
 
 impl Wanted {
-    /// All of them.
+    /// All selected items.
     pub(in crate::types::feed) const ALL: Wanted = Wanted {
         skip: 0,
         most: u64::MAX,
@@ -58,7 +58,7 @@ impl Wanted {
         to: u64::MAX,
     };
 
-    /// Those among the items at some positions.
+    /// Restricts the wanted items to a range of positions.
     pub(in crate::types::feed) fn within(self, positions: Range<u64>) -> Wanted {
         Wanted {
             from: positions.start,
@@ -68,10 +68,10 @@ impl Wanted {
     }
 }
 
-/// So many leaves of a node are looked into without a thought of a tally.
+/// Reading up to this many leaves of a node does not count as missing a tally.
 const LEAVES_FEW: usize = 4;
 
-/// Is given a leaf with what was found in it.
+/// A callback that receives a leaf and the items found in it.
 type Visit<'v> = dyn FnMut(&Leaf, Found) -> Result<(), Error> + 'v;
 
 struct Walk<'w, 'v> {
@@ -79,7 +79,7 @@ struct Walk<'w, 'v> {
     feed: &'w Feed,
     selection: &'w Selection<'w>,
     wanted: Wanted,
-    /// All items are seen, so that counts lead to them.
+    /// Whether the query selects all items, so that counts alone lead to the wanted items.
     plain: bool,
     ahead: LeafPrefetch<'w>,
     scratch: Scratch,
@@ -87,7 +87,7 @@ struct Walk<'w, 'v> {
 }
 
 impl Feed {
-    /// Visits the leaves that hold wanted items of those that a query sees.
+    /// Visits the leaves that contain wanted items of a query, with these items.
     pub(in crate::types::feed) fn walk(
         &self,
         view: &View<'_>,
@@ -112,7 +112,7 @@ impl Feed {
             untallied,
         };
         if walk.plain {
-            // What lies outside is passed over as all else is.
+            // Treat the items outside the range as items to skip.
             let Some(left) = (to - from)
                 .checked_sub(wanted.skip)
                 .filter(|left| *left > 0)
@@ -131,7 +131,8 @@ impl Feed {
         Ok(())
     }
 
-    /// All that a walk finds. Of a selection by value all that is there is wanted.
+    /// Collects all items that a walk finds. For a selection by value, `wanted` is ignored and all
+    /// matching items are returned if the feed is sorted or indexed.
     pub(in crate::types::feed) fn collect(
         &self,
         view: &View<'_>,
@@ -156,7 +157,8 @@ impl Feed {
         Ok(all)
     }
 
-    /// Number of items that a query sees among those at some positions. O(log n) where marks alone decide, or tallies.
+    /// Counts the items at some positions that a query selects. O(log n) if marks alone or tallies
+    /// decide.
     pub(in crate::types::feed) fn count(
         &self,
         view: &View<'_>,
@@ -185,27 +187,28 @@ impl Feed {
     }
 }
 
-/// How many items a query sees.
+/// Counts the items that a query selects.
 struct Count<'w, 'v> {
     view: &'w View<'v>,
     feed: &'w Feed,
     selection: &'w Selection<'w>,
     ahead: LeafPrefetch<'w>,
     scratch: Scratch,
-    /// Leaves of a node that have to be looked into, and at which positions.
+    /// The leaves of a node that must be read, each with its range of positions.
     leaves: Vec<(Offset, Range<u64>)>,
     untallied: &'w mut Untallied,
 }
 
 impl Count<'_, '_> {
-    /// Of a subtree behind so many items, which has so many itself, those at some of its positions.
+    /// Counts the selected items at some positions of a subtree. `first` items precede the subtree,
+    /// which has `total` items.
     fn below(
         &mut self,
         (at, level): Subtree,
         (first, total): (u64, u64),
         positions: Range<u64>,
     ) -> Result<u64, Error> {
-        // R3: what is torn must not go on for long.
+        // R3: recheck, so that a walk over torn data ends soon.
         self.view.recheck()?;
         if level == 0 {
             return self.leaf(at, &positions);
@@ -270,7 +273,7 @@ impl Count<'_, '_> {
 }
 
 impl Walk<'_, '_> {
-    /// Walks through a subtree. Returns whether that was all.
+    /// Walks over a subtree. Returns whether all wanted items have been found.
     fn below(
         &mut self,
         at: Offset,
@@ -279,7 +282,7 @@ impl Walk<'_, '_> {
         total: u64,
         visit: &mut Visit<'_>,
     ) -> Result<bool, Error> {
-        // R3: what is torn must not go on for long.
+        // R3: recheck, so that a walk over torn data ends soon.
         self.view.recheck()?;
         if level == 0 {
             return self.leaf(at, before, visit);
@@ -297,7 +300,7 @@ impl Walk<'_, '_> {
             return Ok(false);
         }
         let mut leaves = 0;
-        // Counts lead to the child at once where all items are seen.
+        // If all items are selected, counts lead directly to the child.
         let mut first = 0;
         if self.plain && self.wanted.skip > 0 {
             let skip = self.wanted.skip.min(total.saturating_sub(1));
@@ -392,7 +395,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// A mask without its lowest or its highest bits.
+/// Clears the lowest or the highest `count` set bits of a mask.
 fn drop_bits(mut mask: u64, count: u64, highest: bool) -> u64 {
     for _ in 0..count {
         mask &= if highest {
