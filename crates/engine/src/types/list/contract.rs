@@ -1,4 +1,4 @@
-//! What lists answer as a type of value.
+//! Implements the contract of value types for lists.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
@@ -21,13 +21,13 @@ const RDB_LIST: u8 = 1;
 const RDB_ZIPLIST: u8 = 10;
 const RDB_QUICKLIST: u8 = 14;
 const RDB_QUICKLIST_2: u8 = 18;
-/// A node of a quicklist that is one text, or a listpack.
+/// Kinds of quicklist node in an RDB payload: a single item, or a listpack.
 const NODE_PLAIN: usize = 1;
 const NODE_PACKED: usize = 2;
-/// Bytes of a node, about, as Redis' default has it.
+/// Approximate size of a quicklist node in bytes, as in Redis' default configuration.
 const NODE_BYTES: usize = 8192;
 
-/// The type whose values are lists.
+/// The list type.
 pub(crate) struct Lists;
 
 impl Contract for Lists {
@@ -65,10 +65,10 @@ impl Contract for Lists {
         &[RDB_LIST, RDB_ZIPLIST, RDB_QUICKLIST, RDB_QUICKLIST_2]
     }
 
-    /// In nodes of about the size that Redis makes them.
+    /// Writes quicklist nodes of about the size that Redis uses.
     fn dump(&self, _encoding: Encoding, items: &Ranges, out: &mut Output) {
         let mut nodes: Vec<Vec<&[u8]>> = Vec::new();
-        // No room in a node that is not there yet.
+        // Start as if the current node were full, so that the first item opens a node.
         let mut size = NODE_BYTES;
         for item in items.iter() {
             let room = size + item.len() <= NODE_BYTES && item.len() <= NODE_BYTES;

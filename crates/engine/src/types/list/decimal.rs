@@ -1,33 +1,35 @@
-//! Many integers as decimal texts: eight digits at a time.
+//! Formats many integers as decimal text, eight digits at a time.
 
 use undercroft_memory::Fault;
 
 use crate::structures::ranges::Ranges;
 
-/// The most bytes that an integer's text has.
+/// Length of the longest decimal text of an `i64`, in bytes.
 const TEXT_MAX: usize = 20;
-/// Integers whose texts are gathered before they are copied to where they go.
+/// The number of integers that are formatted into a buffer before it is copied to the output.
 pub(super) const GATHERED: usize = 32;
-/// Four digits hold numbers below this.
+/// Numbers below this have at most four digits.
 const FOUR: u64 = 10_000;
-/// Eight digits hold numbers below this.
+/// Numbers below this have at most eight digits.
 const EIGHT: u64 = 100_000_000;
-/// The text of eight zeros.
+/// The text `00000000` as a word.
 const ZEROS: u64 = 0x3030_3030_3030_3030;
 
-/// The digits of a number below [`EIGHT`], one a byte, the first one lowest:
-/// fours are split into twos, twos into ones, each for all of them at once.
+/// Returns the digits of a number below [`EIGHT`], one per byte, with the first digit in the lowest
+/// byte. Each step halves all groups of digits at once: fours into twos, twos into ones.
 #[inline(always)]
 fn digits(number: u64) -> u64 {
     let fours = (number / FOUR) | ((number % FOUR) << 32);
-    // Exact for what is below 10,000, and for what is below 100.
+    // Multiply and shift in place of a division: exact below 10,000 for hundreds and below 100 for
+    // tens.
     let hundreds = ((fours * 10_486) >> 20) & 0x7f_0000_007f;
     let twos = hundreds | ((fours - hundreds * 100) << 16);
     let tens = ((twos * 103) >> 10) & 0xf_000f_000f_000f;
     tens | ((twos - tens * 10) << 8)
 }
 
-/// The digits of a number below [`FOUR`] in the same way.
+/// Returns the digits of a number below [`FOUR`], one per byte, with the first digit in the lowest
+/// byte.
 #[inline(always)]
 fn four_digits(number: u64) -> u64 {
     let hundreds = (number * 10_486) >> 20;
@@ -36,22 +38,21 @@ fn four_digits(number: u64) -> u64 {
     tens | ((twos - tens * 10) << 8)
 }
 
-/// Where the next text goes.
+/// A buffer for the texts of up to [`GATHERED`] integers.
 struct Texts {
     bytes: [u8; GATHERED * TEXT_MAX + 8],
     length: usize,
 }
 
 impl Texts {
-    /// Eight bytes, of which those behind the first `length` are overwritten by
-    /// what comes next.
+    /// Writes eight bytes and keeps the first `length`. The next write overwrites the rest.
     #[inline(always)]
     fn put(&mut self, bytes: u64, length: usize) {
         self.bytes[self.length..self.length + 8].copy_from_slice(&bytes.to_le_bytes());
         self.length += length;
     }
 
-    /// A number below [`EIGHT`], without zeros in front.
+    /// Writes a number below [`EIGHT`] without leading zeros.
     #[inline(always)]
     fn put_first(&mut self, number: u64) {
         let (digits, last) = if number < FOUR {
@@ -59,13 +60,13 @@ impl Texts {
         } else {
             (digits(number), 56)
         };
-        // The last digit is shown in any case.
+        // Mark the last digit as nonzero, so that the number 0 keeps one digit.
         let zeros = (digits | 1 << last).trailing_zeros() / 8;
         let length = (last as usize / 8 + 1) - zeros as usize;
         self.put((digits | ZEROS) >> (zeros * 8), length);
     }
 
-    /// A number below [`EIGHT`], all eight digits of it.
+    /// Writes a number below [`EIGHT`] as exactly eight digits.
     #[inline(always)]
     fn put_next(&mut self, number: u64) {
         self.put(digits(number) | ZEROS, 8);
@@ -90,10 +91,10 @@ impl Texts {
     }
 }
 
-/// Appends the texts of at most [`GATHERED`] integers to `out`, an item each.
+/// Appends the decimal texts of at most [`GATHERED`] integers to `out`, one item per integer.
 ///
 /// # Errors
-/// Where this process has no memory for them.
+/// Fails if this process cannot allocate memory for the texts.
 #[inline]
 pub(super) fn append_all(
     integers: impl Iterator<Item = i64>,
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_of_digits_is_written_as_the_library_does() {
+    fn integers_of_every_length_are_formatted_like_the_standard_library() {
         let mut integers = vec![0, i64::MIN, i64::MAX];
         let mut power = 1_i64;
         for _ in 0..19 {

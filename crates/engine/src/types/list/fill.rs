@@ -1,4 +1,4 @@
-//! Making leaves, and changing them in place.
+//! Building leaves and changing them in place.
 
 use undercroft_memory::{Offset, Pool, Transaction};
 
@@ -13,14 +13,14 @@ use crate::structures::tree::Child;
 /// One end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The head.
+    /// The head of the list.
     Left,
-    /// The tail.
+    /// The tail of the list.
     Right,
 }
 
 impl End {
-    /// What is told of items being added here.
+    /// The keyspace event for a push at this end.
     pub(super) fn push_event(self) -> KeyEvent {
         match self {
             End::Left => KeyEvent::LPush,
@@ -28,7 +28,7 @@ impl End {
         }
     }
 
-    /// What is told of items being taken from here.
+    /// The keyspace event for a pop at this end.
     pub(super) fn pop_event(self) -> KeyEvent {
         match self {
             End::Left => KeyEvent::LPop,
@@ -37,17 +37,17 @@ impl End {
     }
 }
 
-/// What is known of some items for choosing how to hold them.
+/// Statistics of a run of items, from which their packing is chosen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     count: u64,
     bytes: u64,
     longest: u64,
-    /// All have the length of the longest, and none is a reference.
+    /// Whether all items have the same length and none is a reference.
     one_length: bool,
-    /// The least and the greatest, where all are integers.
+    /// The least and the greatest integer, if all items are integers.
     integers: Option<(i64, i64)>,
-    /// The last of them.
+    /// The value of the last item, or 0 if it is not an integer.
     last: i64,
 }
 
@@ -85,9 +85,8 @@ impl Shape {
         u64::from(64 - distance.leading_zeros()).div_ceil(8).max(1)
     }
 
-    /// A base from which all integers are in reach, and others to come: more
-    /// of them below where the last one was the least, above where it was the
-    /// greatest.
+    /// Returns a base from which all integers can be encoded, with spare room for later ones. Most
+    /// of the room is below if the last integer is the least, and above if it is the greatest.
     fn base(&self, least: i64, greatest: i64, width: u64) -> i64 {
         let spare = mask(width) - greatest.wrapping_sub(least) as u64;
         let below = match (self.last == least, self.last == greatest) {
@@ -102,7 +101,8 @@ impl Shape {
         if self.longest < 0xff { 1 } else { 2 }
     }
 
-    /// The tightest packing, without a boundary, and all bytes it takes.
+    /// Returns the tightest packing and the size of the leaf in bytes. The boundary of a text
+    /// packing is left 0.
     pub(crate) fn best(&self) -> (Packing, u64) {
         let width = self.length_width();
         let boundary = 0;
@@ -116,7 +116,8 @@ impl Shape {
             let width = Shape::integer_width(least, greatest);
             let base = self.base(least, greatest, width);
             let bytes = INTEGERS_HEADER + self.count * width;
-            // Numbers of one digit more are likely to come.
+            // Accept up to 8 extra bytes, the size of the base: the next integer may have one more
+            // digit, which a fixed-width leaf could not hold.
             if bytes <= best.1 + 8 {
                 best = (Packing::Integers { width, base }, bytes);
             }
@@ -124,23 +125,24 @@ impl Shape {
         best
     }
 
-    /// Whether the items fit a leaf of the largest size.
+    /// Returns whether the items fit in a leaf of the largest size.
     pub(crate) fn fits(&self) -> bool {
         self.count <= ITEMS_MAX && self.best().1 <= LEAF_MAX
     }
 }
 
 impl ListItems {
-    /// The shape of some items; the last one is where the list grows.
+    /// Returns the shape of some items. The last index must be the item at the end where the list
+    /// grows.
     pub(crate) fn shape(&self, indexes: impl Iterator<Item = usize>) -> Shape {
         let mut shape = Shape::new();
         indexes.for_each(|index| shape.add(&self.get(index)));
         shape
     }
 
-    /// Makes a leaf of items `range`, which must fit one. Free space is left
-    /// where the list may grow; `alone` says that it is the only leaf, which
-    /// may be small.
+    /// Builds a leaf of the items in `range`, which must fit in a single leaf. Free space is left
+    /// at the end that `grows`. Set `alone` if it is the only leaf of the list: it may then be a
+    /// small one.
     pub(crate) fn make_leaf(
         &self,
         transaction: &mut Transaction<'_>,
@@ -171,7 +173,8 @@ impl ListItems {
         let spare = size - used;
         if let Packing::Texts { width, .. } = packing {
             let lengths = leaf.count * width;
-            // Both parts get room in proportion, so that they fill up together.
+            // Divide the free space in proportion, so that lengths and data fill up at the same
+            // time.
             let spare_lengths = spare * lengths / (used - HEADER).max(1);
             let boundary = HEADER + lengths + spare_lengths;
             leaf.packing = Packing::Texts { width, boundary };
@@ -240,11 +243,11 @@ fn length_code(element: &ListItem<'_>, width: u64) -> u64 {
     }
 }
 
-/// Bytes of an item and its surroundings that count as short.
+/// Largest write, in bytes, that uses the small stack buffer.
 const SHORT: usize = 64;
 
-/// Writes bytes anywhere in a block, leaving what shares their words as it is.
-/// With `log`, what was there before can come back.
+/// Writes bytes at any position in a block and preserves the neighboring bytes of the words it
+/// touches. With `log`, the old bytes are saved in the undo log.
 pub(crate) fn write_part(
     transaction: &mut Transaction<'_>,
     shard: usize,
@@ -259,7 +262,7 @@ pub(crate) fn write_part(
         return Ok(());
     }
     let skip = (position - first) as usize;
-    // Most items are short, and room for a long one takes time to clear.
+    // Most items are short, and zeroing a buffer for the longest item takes time.
     let (mut short, mut long);
     let words = if whole <= SHORT {
         short = [0; SHORT];
@@ -284,7 +287,8 @@ pub(crate) fn write_part(
 }
 
 impl Leaf {
-    /// The data of an item as this leaf would hold it; none where it cannot.
+    /// Encodes an item the way this leaf stores it and returns the length, or `None` if the packing
+    /// cannot represent the item.
     fn code(&self, element: &ListItem<'_>, buffer: &mut [u8; 8]) -> Option<usize> {
         match self.packing {
             Packing::Fixed { width } => {
@@ -304,13 +308,13 @@ impl Leaf {
         }
     }
 
-    /// Whether the leaf could hold the item if it had room for it.
+    /// Returns whether the packing of this leaf can represent the item, regardless of free space.
     pub(crate) fn accepts(&self, element: &ListItem<'_>) -> bool {
         self.code(element, &mut [0; 8]).is_some()
     }
 
-    /// Adds an item at an end where there is room for it. The header is the
-    /// caller's to [store](Self::store_fill), after all items.
+    /// Adds an item at one end of the leaf. Returns `false` if it does not fit. The caller must
+    /// call [`store_fill`](Self::store_fill) after the last item.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -374,8 +378,8 @@ impl Leaf {
         Ok(true)
     }
 
-    /// Takes items away at an end, without freeing what they refer to. The
-    /// header is the caller's to store.
+    /// Removes items at one end of the leaf without freeing the blocks they refer to. The caller
+    /// must call `store_fill` afterwards.
     pub(crate) fn drop_items(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -398,7 +402,7 @@ impl Leaf {
         Ok(())
     }
 
-    /// Stores what `push` and `drop_items` changed.
+    /// Stores the header fields that `push` and `drop_items` changed.
     #[inline]
     pub(crate) fn store_fill(
         &self,
@@ -409,8 +413,8 @@ impl Leaf {
         Ok(transaction.store(shard, self.at + 8, fill)?)
     }
 
-    /// Overwrites an item by one that takes the same space. Returns whether it
-    /// could. Neither may be a reference.
+    /// Overwrites an item with another one of the same size. Returns `false` if the sizes differ or
+    /// either item is a reference.
     pub(crate) fn overwrite(
         &self,
         transaction: &mut Transaction<'_>,

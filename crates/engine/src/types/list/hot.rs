@@ -1,4 +1,4 @@
-//! The calls on lists that embedded clients make most.
+//! The list calls that embedded clients make most often.
 
 use undercroft_memory::{ShardSet, removing};
 
@@ -8,8 +8,8 @@ use crate::handle::store::Store;
 use crate::structures::ranges::Ranges;
 
 impl Store {
-    /// Adds items at one end of a list, one after the other; a list that is not
-    /// there is made. Returns its length. O(items).
+    /// Pushes items at one end of a list, one after the other, and creates the list if it does not
+    /// exist. Returns the new length. O(items).
     #[inline]
     pub fn list_push(
         &self,
@@ -27,8 +27,8 @@ impl Store {
         Ok(length)
     }
 
-    /// Takes up to `count` items from one end of a list and fills `out` with them.
-    /// Returns whether the key was there. O(items).
+    /// Pops up to `count` items from one end of a list and replaces the contents of `out` with
+    /// them. Returns whether the key existed. O(items).
     #[inline]
     pub fn list_pop(
         &self,
@@ -47,8 +47,9 @@ impl Store {
         Ok(found)
     }
 
-    /// Fills `out` with items `start..=stop` of a list; negative positions count
-    /// from the tail. It is empty where there are none. Returns whether the key was there. O(log n + items).
+    /// Replaces the contents of `out` with items `start..=stop` of a list. Negative positions count
+    /// from the tail, and an empty range leaves `out` empty. Returns whether the key existed. O(log
+    /// n + items).
     #[inline]
     pub fn list_range(
         &self,
@@ -66,7 +67,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Number of items in a list; 0 where the key is not there. O(1).
+    /// Returns the number of items in a list, or 0 if the key does not exist. O(1).
     pub fn list_length(&self, database: usize, key: &[u8]) -> Result<u64, Error> {
         let key = self.key(key);
         let length = self.read(ShardSet::one(key.shard), |reader| {

@@ -1,26 +1,26 @@
-//! Items outside the store, as leaves are taken apart into and made from.
+//! List items outside the store, decoded from leaves or about to be encoded.
 
 use undercroft_numbers::parse_integer;
 
-/// Longest item that lies in a leaf or in a packed list; longer ones have
-/// blocks of their own.
+/// Length of the longest item stored inline in a leaf or packed list, in bytes. Longer items get a
+/// separate block.
 pub(crate) const INLINE_ITEM_MAX: usize = 512;
-/// Bytes by which a leaf refers to an item in a block of its own: the block's
-/// offset and the item's length.
+/// Size of a reference to an item in a separate block, in bytes: the offset of the block and the
+/// length of the item.
 pub(crate) const REFERENCE: usize = 16;
 
-/// One item, or the reference to it.
+/// A list item, or a reference to the block that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListItem<'e> {
-    /// The item's bytes, or those of the reference.
+    /// The bytes of the item or of the reference.
     pub(crate) bytes: &'e [u8],
-    /// The integer whose text it is.
+    /// The integer that the item spells in decimal, if known.
     pub(crate) integer: Option<i64>,
     pub(crate) reference: bool,
 }
 
 impl<'e> ListItem<'e> {
-    /// An item that lies in the leaf itself.
+    /// An item stored inline in the leaf.
     #[inline]
     pub(crate) fn text(bytes: &'e [u8]) -> ListItem<'e> {
         ListItem {
@@ -30,7 +30,7 @@ impl<'e> ListItem<'e> {
         }
     }
 
-    /// An item in a block of its own.
+    /// An item stored in a separate block.
     pub(crate) fn reference(bytes: &'e [u8; REFERENCE]) -> ListItem<'e> {
         ListItem {
             bytes,
@@ -48,7 +48,7 @@ struct Span {
     reference: bool,
 }
 
-/// A sequence of items.
+/// A sequence of list items.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ListItems {
     bytes: Vec<u8>,
@@ -85,7 +85,7 @@ impl ListItems {
         self.insert(self.len(), element);
     }
 
-    /// Adds an item that has been written by `write`.
+    /// Appends an integer as its decimal text.
     pub(crate) fn push_with(&mut self, integer: i64) {
         let start = self.bytes.len();
         self.bytes
@@ -123,8 +123,7 @@ impl ListItems {
         self.spans.drain(..range.start);
     }
 
-    /// Puts the items behind the first `kept` in front of them, the last one
-    /// first.
+    /// Moves the items after the first `kept` to the front and reverses their order.
     pub(crate) fn turn(&mut self, kept: usize) {
         self.spans[kept..].reverse();
         self.spans.rotate_left(kept);
@@ -136,7 +135,7 @@ impl ListItems {
         }
     }
 
-    /// Position of the first item that is the text, from an index on.
+    /// Returns the position of the first inline item equal to `text`, starting at index `from`.
     pub(crate) fn find(&self, text: &[u8], from: usize) -> Option<usize> {
         (from..self.len()).find(|&index| {
             let element = self.get(index);

@@ -1,4 +1,4 @@
-//! A leaf of a list: its layouts, and reading it.
+//! The layouts of a list leaf, and reading it.
 //!
 //! ```text
 //! a leaf of 1024, 2048 or 4096 bytes:
@@ -9,12 +9,11 @@
 //! | data                                                 |
 //! ```
 //!
-//! Texts of one length (`width`) lie one after the other. Integers are held as
-//! their distance from the base in `width` bytes each: only what is spelled as
-//! its decimal form is, so that the text comes back as it was. Texts of any
-//! length have their lengths (of `width` bytes) apart from them, so that both
-//! can grow at either end; the highest length stands for a reference to a block
-//! that holds the item.
+//! Texts of equal length (`width`) follow each other directly. Integers are stored as their
+//! distance from the base, `width` bytes each. Only integers in canonical decimal form are stored
+//! this way, so that decoding restores the exact text. Texts of different lengths keep their
+//! lengths (`width` bytes each) in a separate area, so that both areas can grow at either end. The
+//! highest length value marks a reference to a block that holds the item.
 
 use undercroft_memory::{Fault, Offset, View};
 
@@ -23,40 +22,39 @@ use super::items::{INLINE_ITEM_MAX, ListItem, ListItems, REFERENCE};
 use crate::error::Error;
 use crate::structures::ranges::Ranges;
 
-/// Bytes of the largest leaf.
+/// Size of the largest leaf in bytes.
 pub(crate) const LEAF_MAX: u64 = 4096;
-/// A list that is not much longer than a packed one has a small leaf.
+/// Leaf sizes in bytes. A list just above the packed limit uses a small leaf.
 pub(crate) const SIZES: [u64; 3] = [1024, 2048, LEAF_MAX];
-/// Bytes before the data, or before the lengths.
+/// Size of a leaf header in bytes.
 pub(crate) const HEADER: u64 = 16;
-/// The same where there is a base.
+/// Size of the header of an integer leaf in bytes, including the base.
 pub(crate) const INTEGERS_HEADER: u64 = 24;
-/// The most items in one leaf, which counts where they are empty.
+/// Maximum number of items in a leaf. Only leaves of empty items reach it.
 pub(crate) const ITEMS_MAX: u64 = 4096;
 
-/// How the items of a leaf are held.
+/// The encoding of a leaf's items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packing {
-    /// Texts of so many bytes each.
+    /// Texts of `width` bytes each.
     Fixed { width: u64 },
-    /// Distances from a base in so many bytes each.
+    /// Distances from `base`, `width` bytes each.
     Integers { width: u64, base: i64 },
-    /// Texts of any length, whose lengths have so many bytes each and end at
-    /// the boundary at most.
+    /// Texts of any length. Their lengths take `width` bytes each and end at or before `boundary`.
     Texts { width: u64, boundary: u64 },
 }
 
-/// A leaf whose header was read.
+/// A leaf with its decoded header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leaf {
     pub(crate) at: Offset,
     pub(crate) size: u64,
     pub(crate) packing: Packing,
-    /// Where its data lie.
+    /// Offset of the data within the leaf.
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) count: u64,
-    /// Where its lengths start.
+    /// Offset of the lengths within the leaf.
     pub(crate) lengths: u64,
 }
 
@@ -68,7 +66,7 @@ fn fault(at: Offset) -> Error {
     .into()
 }
 
-/// A copy of part of a leaf, with room for reading a word behind it.
+/// A copy of part of a leaf, padded so that a whole word can be read at any position.
 pub(crate) struct Copy {
     bytes: [u8; LEAF_MAX as usize + 16],
     skip: usize,
@@ -76,13 +74,12 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
-    /// The copied bytes.
+    /// Returns the copied bytes.
     fn bytes(&self) -> &[u8] {
         &self.bytes[self.skip..self.skip + self.length]
     }
 
-    /// The word at any position of the copy; what lies behind the end is
-    /// unspecified.
+    /// Returns the word at any position of the copy. Bytes past the end are unspecified.
     #[inline(always)]
     fn word(&self, position: usize) -> u64 {
         let start = self.skip + position;
@@ -91,20 +88,20 @@ impl Copy {
     }
 }
 
-/// The bits of a word that `width` bytes of 1 to 8 take.
+/// Returns a mask of the low `width` bytes of a word; `width` is 1 to 8.
 #[inline(always)]
 pub(crate) const fn mask(width: u64) -> u64 {
     u64::MAX >> (64 - width * 8)
 }
 
 impl Packing {
-    /// The length that stands for a reference.
+    /// Returns the length value that marks a reference.
     #[inline(always)]
     pub(crate) fn reference_code(width: u64) -> u64 {
         if width == 1 { 0xff } else { 0xffff }
     }
 
-    /// First byte that data or lengths may take.
+    /// Returns the size of the header, after which lengths or data may start.
     pub(crate) fn header(self) -> u64 {
         match self {
             Packing::Integers { .. } => INTEGERS_HEADER,
@@ -114,7 +111,7 @@ impl Packing {
 }
 
 impl Leaf {
-    /// Reads the header; everything in it is within the leaf.
+    /// Decodes the header and verifies that every offset in it lies within the leaf.
     #[inline]
     pub(crate) fn load(view: &View<'_>, at: Offset) -> Result<Leaf, Error> {
         let block = view.block(at)?;
@@ -163,7 +160,7 @@ impl Leaf {
         })
     }
 
-    /// The two words of a header.
+    /// Encodes the two words of the header.
     pub(crate) fn header(&self) -> [u64; 2] {
         let (packing, width, boundary) = match self.packing {
             Packing::Fixed { width } => (1, width, 0),
@@ -176,7 +173,7 @@ impl Leaf {
         ]
     }
 
-    /// Bytes in use, without what lies between.
+    /// Returns the number of bytes in use, without free space.
     pub(crate) fn used(&self) -> u64 {
         let lengths = match self.packing {
             Packing::Texts { width, .. } => width * self.count,
@@ -185,7 +182,7 @@ impl Leaf {
         self.packing.header() + lengths + self.end - self.start
     }
 
-    /// Copies bytes `from..to` of the leaf.
+    /// Copies bytes `from..to` of the leaf out of the store.
     #[inline(always)]
     fn copy(&self, view: &View<'_>, from: u64, to: u64) -> Result<Copy, Error> {
         let first = from & !7;
@@ -199,13 +196,13 @@ impl Leaf {
         Ok(copy)
     }
 
-    /// The lengths of all items of a leaf of texts.
+    /// Copies the lengths of all items in a leaf of texts.
     fn lengths(&self, view: &View<'_>, width: u64) -> Result<Copy, Error> {
         self.copy(view, self.lengths, self.lengths + self.count * width)
     }
 
-    /// Asks for the cache lines that items from an index on lie in, before the
-    /// header was read; `count` is the number of items in the leaf.
+    /// Prefetches the cache lines that probably hold `items` items starting at index `from`.
+    /// `count` is the number of items in the leaf, whose header has not been read yet.
     #[inline]
     pub(crate) fn prefetch(view: &View<'_>, at: Offset, from: u64, items: u64, count: u64) {
         view.prefetch_range(at, 64);
@@ -310,7 +307,7 @@ impl Leaf {
             if code == Packing::reference_code(width) {
                 let copy = self.copy(view, start, start + REFERENCE as u64)?;
                 let (at, length) = (copy.word(0), copy.word(8));
-                // R3: a torn length must not make us allocate.
+                // R3: a torn length must not cause a large allocation.
                 view.recheck()?;
                 view.append_to(at, length, &mut out.bytes)?;
                 start += REFERENCE as u64;
@@ -323,7 +320,7 @@ impl Leaf {
         Ok(())
     }
 
-    /// Takes the leaf apart.
+    /// Decodes all items of the leaf.
     pub(crate) fn items(&self, view: &View<'_>) -> Result<ListItems, Error> {
         let mut items = ListItems::new();
         let copy = self.copy(view, self.start, self.end)?;
@@ -364,7 +361,7 @@ impl Leaf {
         Ok(items)
     }
 
-    /// Bytes of data before item `index`, which may be the end.
+    /// Returns the number of data bytes before item `index`, which may be one past the last.
     pub(crate) fn offset_of(&self, view: &View<'_>, index: u64) -> Result<u64, Error> {
         let index = index.min(self.count);
         match self.packing {
@@ -381,7 +378,7 @@ impl Leaf {
         }
     }
 
-    /// Bytes of the data of the last `items` items.
+    /// Returns the number of data bytes of the last `items` items.
     pub(crate) fn bytes_behind(&self, view: &View<'_>, items: u64) -> Result<u64, Error> {
         let items = items.min(self.count);
         match self.packing {
@@ -398,8 +395,7 @@ impl Leaf {
         }
     }
 
-    /// Calls `visit` for the blocks that items `from..to` lie in, with their
-    /// lengths.
+    /// Calls `visit` with the block, length and position of each reference among items `from..to`.
     pub(crate) fn for_each_block(
         &self,
         view: &View<'_>,
@@ -431,7 +427,7 @@ impl Leaf {
         Ok(())
     }
 
-    /// Adds the indexes of the items that are the text to `found`.
+    /// Replaces the contents of `found` with the indexes of the items equal to `needle`.
     pub(crate) fn find(
         &self,
         view: &View<'_>,
@@ -450,7 +446,7 @@ impl Leaf {
                 }
                 let copy = self.copy(view, self.start, self.end)?;
                 if let Some((first, rest)) = needle.text.split_first_chunk::<8>() {
-                    // A word of each tells nearly all of them apart.
+                    // Comparing the first eight bytes rejects nearly all other items.
                     let texts = copy.bytes().chunks_exact(width as usize);
                     found.extend((0..).zip(texts).filter_map(|(index, text)| {
                         let (head, tail) = text.split_first_chunk::<8>()?;
@@ -521,18 +517,18 @@ impl Leaf {
     }
 }
 
-/// The distance of a value from a base, where it fits so many bytes.
+/// Returns the distance of `value` from `base`, or `None` if it does not fit in `width` bytes.
 #[inline(always)]
 pub(crate) fn within(value: i64, base: i64, width: u64) -> Option<u64> {
     let distance = value.wrapping_sub(base) as u64;
     (value >= base && distance <= mask(width)).then_some(distance)
 }
 
-/// A text that is looked for.
+/// A text to search for, with its decoded forms.
 pub(crate) struct Needle<'n> {
     text: &'n [u8],
     integer: Option<i64>,
-    /// Its first eight bytes.
+    /// The first eight bytes of the text as a little-endian word.
     first: u64,
 }
 
@@ -549,7 +545,7 @@ impl<'n> Needle<'n> {
     }
 }
 
-/// The lengths of texts, as they are held.
+/// The encoded lengths of a leaf's texts.
 struct Spans<'c> {
     codes: &'c [u8],
     width: u64,
@@ -576,7 +572,7 @@ impl<'c> Spans<'c> {
         self.code(index) == Packing::reference_code(self.width)
     }
 
-    /// Bytes that an item takes in the data.
+    /// Returns the number of data bytes that an item occupies.
     fn bytes(&self, index: usize) -> u64 {
         if self.is_reference(index) {
             REFERENCE as u64

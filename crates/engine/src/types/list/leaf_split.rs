@@ -1,5 +1,5 @@
-//! A leaf of a large list that gets other items: joined with its neighbour where both have few, split where they are too
-//! many.
+//! Rebuilding a leaf with a new set of items: joining it with a neighbor that has few, or splitting
+//! it if they do not fit.
 
 use undercroft_memory::{Pool, Transaction};
 
@@ -11,8 +11,8 @@ use crate::error::Error;
 use crate::structures::tree::Place;
 
 impl Sequence {
-    /// Gives a leaf other items: it is made anew, joined with its neighbour
-    /// where both have few, split where they are too many.
+    /// Replaces the items of a leaf by rebuilding it. The leaf is joined with a neighbor if both
+    /// have few items, and split if the items do not fit.
     pub(super) fn put_items(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -56,7 +56,7 @@ impl Sequence {
 }
 
 impl ListItems {
-    /// Ranges of items that fit a leaf each, of about the same size.
+    /// Splits the items into ranges of similar size that each fit in a leaf.
     fn split(&self) -> Vec<std::ops::Range<usize>> {
         let mut ranges = Vec::new();
         let all = 0..self.len();

@@ -1,24 +1,24 @@
-//! Lists: packed while small, then a counted tree of packed leaves.
-//! `types/registry` asks its contract; commands make its calls.
+//! Lists: a packed byte string while small, then a counted tree of packed leaves. `types/registry`
+//! uses the contract of this type, and commands call its methods.
 //!
 //! ```text
 //! a packed list:
 //! | number of items, 1 byte | items as in `packed` |
 //! ```
 //!
-//! - `contract`: what lists answer as a type of value.
-//! - `decimal`: many integers as decimal texts: eight digits at a time.
-//! - `fill`: making leaves, and changing them in place.
-//! - `hot`: the calls that embedded clients make most.
-//! - `items`: items outside the store, as leaves are taken apart into and made from.
-//! - `leaf`: a leaf: its layouts, and reading it.
-//! - `leaf_split`: a leaf that gets other items: joined with its neighbour, or split.
-//! - `pack`: small lists in one byte string.
-//! - `read`: reading lists, optimistically or under a lock.
-//! - `remove`: taking items out: from the ends, by value, whole ranges.
+//! - `contract`: implements the contract of value types for lists.
+//! - `decimal`: formats many integers as decimal text, eight digits at a time.
+//! - `fill`: builds leaves and changes them in place.
+//! - `hot`: the calls that embedded clients make most often.
+//! - `items`: items outside the store, decoded from leaves or about to be encoded.
+//! - `leaf`: the layouts of a leaf, and reading it.
+//! - `leaf_split`: rebuilds a leaf with other items, joining or splitting it as needed.
+//! - `pack`: small lists in a single byte string.
+//! - `read`: reads lists, optimistically or under a lock.
+//! - `remove`: removes items from the ends, by value and by range.
 //! - `sequence`: a large list: the tree with its leaves.
-//! - `object`: whole lists: their memory, freeing, copying, checking, measuring.
-//! - `write`: pushing, setting, inserting, moving.
+//! - `object`: places, copies, frees, checks and measures whole lists.
+//! - `write`: pushes, sets, inserts and moves items.
 
 mod contract;
 mod decimal;
@@ -46,8 +46,8 @@ use crate::types::value_type::ValueType;
 
 const LIST: Kind = ValueType::List.kind(0);
 
-/// The items `start..=stop` as Redis counts them, from the end where negative,
-/// of so many, torn or not: first position, and one behind the last.
+/// Resolves Redis' inclusive range `start..=stop` to a half-open range of positions. Negative
+/// positions count from the end. `count` may be torn.
 pub(crate) fn clamp(start: i64, stop: i64, count: u64) -> (u64, u64) {
     let count = count as i64;
     let resolve = |index: i64| {
@@ -67,7 +67,7 @@ pub(crate) fn clamp(start: i64, stop: i64, count: u64) -> (u64, u64) {
     (start as u64, stop as u64 + 1)
 }
 
-/// The position that an index means, where there is such an item.
+/// Returns the position that `index` denotes, or `None` if it is out of range.
 pub(crate) fn resolve(index: i64, count: u64) -> Option<u64> {
     let position = if index < 0 {
         count.checked_sub(index.unsigned_abs())?
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_those_of_redis() {
+    fn ranges_and_indexes_resolve_as_in_redis() {
         for (start, stop, expected) in [
             (0, -1, (0, 5)),
             (-3, -2, (2, 4)),

@@ -1,4 +1,4 @@
-//! Whole lists: their memory, freeing, copying, checking, measuring.
+//! Operations on whole lists: placing, copying, freeing, checking and measuring them.
 
 use undercroft_memory::{Offset, Pool, Stock, Transaction, View, block_size};
 
@@ -15,13 +15,14 @@ use crate::structures::tree::{Builder, Child, Subtree, for_each_left};
 use crate::transaction::writer::Writer;
 use crate::types::value_type::ValueType;
 
-/// The number that stands for the type's trees in the record of what is being freed.
+/// The tag of list trees in a graveyard record.
 pub(super) const TREE: u64 = 2;
 
-/// Root word: the arena, or 0. The words before it are the tree's.
+/// Offset of the root word that identifies the arena, or is 0 without an arena. The root words
+/// before it belong to the tree.
 const ARENA: u64 = 24;
 
-/// The memory of a large list that lies in a shard.
+/// Returns the pool, slabs or arena, that holds a large list of this shard.
 pub(super) fn pool_of(view: &View<'_>, shard: usize, entry: &Entry) -> Result<Pool, Error> {
     if entry.header.value_length() != WORDS as u64 * 8 {
         return Err(entry.fault().into());
@@ -30,8 +31,8 @@ pub(super) fn pool_of(view: &View<'_>, shard: usize, entry: &Entry) -> Result<Po
     Ok(Pool::new(shard, arena))
 }
 
-/// Lets the tree of a list that has no arena be freed later, in small steps;
-/// one leaf at once.
+/// Hands the tree of a list without an arena to the graveyard, which frees it in small steps. A
+/// tree of a single leaf is freed immediately.
 pub(super) fn discard(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -41,7 +42,8 @@ pub(super) fn discard(
     discard_subtree(transaction, pool, (tree.root(), tree.height()))
 }
 
-/// The same for part of a tree that was cut off.
+/// Queues a subtree that was cut off a list, to be freed in small steps. A single leaf is freed
+/// immediately.
 pub(super) fn discard_subtree(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -63,7 +65,7 @@ pub(super) fn discard_subtree(
     }
 }
 
-/// Root words of a copy of a list in another pool. O(n).
+/// Copies a list into another pool and returns the root words of the copy. O(n).
 pub(super) fn copy(
     transaction: &mut Transaction<'_>,
     entry: &Entry,
@@ -87,9 +89,8 @@ pub(super) fn copy(
 }
 
 impl Writer<'_, '_> {
-    /// The memory of a list that is about to get these values: it moves to an
-    /// arena where it has outgrown its shard's slabs (H4). At most
-    /// [`OUTGROWN`] bytes are moved.
+    /// Returns the pool for a list that is about to receive `values`. A list that has outgrown its
+    /// shard's slabs is first moved to an arena (H4). At most [`OUTGROWN`] bytes are moved.
     #[inline]
     pub(super) fn settle_list(
         &mut self,
@@ -160,8 +161,8 @@ fn copy_leaf(
     Ok(at)
 }
 
-/// Calls `reach` for every block of a list and checks what the tree says about
-/// them. Returns the number of items.
+/// Calls `reach` for every block of a list and verifies the counts in its tree. Returns the number
+/// of items.
 pub(super) fn check(
     view: &View<'_>,
     entry: &Entry,
@@ -182,7 +183,7 @@ pub(super) fn check(
     Ok(counted)
 }
 
-/// The same for what is left of a tree that is being freed.
+/// Calls `reach` for every block that is left of a partly freed list tree, and verifies the leaves.
 pub(super) fn check_subtree(
     view: &View<'_>,
     subtree: (Offset, usize),
@@ -227,9 +228,8 @@ fn check_leaf(
     Ok(counted)
 }
 
-/// Bytes that a list takes beside its entry: its arena, where it has one; else
-/// its leaves with their blocks, and its inner nodes. O(1) with an arena, and
-/// O([`OUTGROWN`]) without.
+/// Returns the number of bytes that a list uses in addition to its entry: the size of its arena, or
+/// the sum of its leaves, item blocks and inner nodes. O(1) with an arena, O([`OUTGROWN`]) without.
 pub(super) fn memory_usage(view: &View<'_>, entry: &Entry) -> Result<u64, Error> {
     let arena = pool_of(view, 0, entry)?.arena();
     if arena != 0 {
@@ -247,7 +247,7 @@ pub(super) fn memory_usage(view: &View<'_>, entry: &Entry) -> Result<u64, Error>
         leaf.for_each_block(view, 0, leaf.count, |_, length, _| {
             bytes = bytes.saturating_add(block_size(length));
         })?;
-        // R3: a torn list must not make us look for long.
+        // R3: a torn list must not keep this loop running.
         view.recheck()?;
         if !place.step(view, true)? {
             return Ok(bytes);

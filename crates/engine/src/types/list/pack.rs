@@ -1,4 +1,4 @@
-//! Small lists in one byte string.
+//! Packed lists: small lists stored in a single byte string.
 
 use undercroft_memory::{Fault, View};
 
@@ -8,12 +8,12 @@ use crate::structures::entry::{Entry, Form};
 use crate::structures::packed;
 use crate::structures::ranges::Ranges;
 
-/// The most bytes of a packed list.
+/// Maximum size of a packed list in bytes.
 pub(crate) const BYTES_MAX: usize = 512;
-/// The most items of a packed list.
+/// Maximum number of items in a packed list.
 pub(crate) const ITEMS_MAX: usize = 128;
 
-/// The bytes of a packed list; none where it is a tree.
+/// Returns the bytes of a packed list, or `None` if the list is a tree.
 #[inline]
 pub(crate) fn load(view: &View<'_>, entry: &Entry) -> Result<Option<Vec<u8>>, Error> {
     if entry.header.form() == Some(Form::Object) {
@@ -33,7 +33,7 @@ pub(crate) fn load(view: &View<'_>, entry: &Entry) -> Result<Option<Vec<u8>>, Er
     Ok(Some(bytes))
 }
 
-/// Number of items, which is never above [`ITEMS_MAX`].
+/// Returns the number of items, which is at most [`ITEMS_MAX`].
 pub(crate) fn count(bytes: &[u8]) -> u64 {
     bytes.first().copied().unwrap_or(0).into()
 }
@@ -53,7 +53,7 @@ pub(crate) fn append_range(
     Ok(())
 }
 
-/// Takes a packed list apart.
+/// Decodes a packed list into its items.
 pub(crate) fn items(bytes: &[u8]) -> Result<ListItems, Error> {
     let mut items = ListItems::new();
     for item in packed::items(&bytes[1..]) {
@@ -65,7 +65,7 @@ pub(crate) fn items(bytes: &[u8]) -> Result<ListItems, Error> {
     Ok(items)
 }
 
-/// The packed list of some items; none where they are too many or too long.
+/// Encodes items as a packed list. Returns `None` if they are too many or too long.
 pub(crate) fn pack(items: &ListItems) -> Option<Vec<u8>> {
     if items.len() > ITEMS_MAX {
         return None;
@@ -80,7 +80,8 @@ pub(crate) fn pack(items: &ListItems) -> Option<Vec<u8>> {
     (bytes.len() <= BYTES_MAX).then_some(bytes)
 }
 
-/// Adds items at the tail of a packed list, where they fit.
+/// Appends values at the tail of a packed list. Returns whether they fit; if not, `bytes` is
+/// unchanged.
 pub(crate) fn extend(bytes: &mut Vec<u8>, values: &[&[u8]]) -> bool {
     let (old, items) = (bytes.len(), usize::from(bytes[0]) + values.len());
     if items > ITEMS_MAX {

@@ -1,4 +1,4 @@
-//! Reading lists, optimistically or under a lock.
+//! Reading lists, either optimistically or under a lock.
 
 use undercroft_memory::View;
 
@@ -12,19 +12,19 @@ use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
 use crate::types::value_type::ValueType;
 
-/// Which positions of a text LPOS finds.
+/// The positions that LPOS is asked to return.
 #[derive(Clone, Copy, Debug)]
 pub struct Positions {
-    /// The first match that counts, from 1; backwards from the tail where
-    /// negative. Not 0.
+    /// The first match to return, counted from 1. A negative rank counts matches from the tail.
+    /// Must not be 0.
     pub rank: i64,
-    /// The most positions to find; 0 is all.
+    /// The maximum number of positions to return; 0 means all.
     pub count: u64,
-    /// The most items to look at; 0 is all.
+    /// The maximum number of items to compare; 0 means all.
     pub most: u64,
 }
 
-/// Number of items of a list.
+/// Returns the number of items in a list.
 pub(super) fn length(view: &View<'_>, entry: &Entry) -> Result<u64, Error> {
     match pack::load(view, entry)? {
         Some(bytes) => Ok(pack::count(&bytes)),
@@ -32,7 +32,8 @@ pub(super) fn length(view: &View<'_>, entry: &Entry) -> Result<u64, Error> {
     }
 }
 
-/// Appends items `from..to`, which must be there, to `out`.
+/// Appends a range of existing items to `out`. `choose` receives the number of items and returns
+/// the range `from..to`.
 pub(super) fn append_range(
     view: &View<'_>,
     entry: &Entry,
@@ -54,7 +55,7 @@ pub(crate) fn append_all(view: &View<'_>, entry: &Entry, out: &mut Ranges) -> Re
 }
 
 impl Reader<'_, '_> {
-    /// Number of items in a list; 0 where the key is not there. O(1).
+    /// Returns the number of items in a list, or 0 if the key does not exist. O(1).
     pub fn list_length(&self, database: usize, key: &Key<'_>) -> Result<u64, Error> {
         match self.find_type(database, key, ValueType::List)? {
             Some(entry) => length(self.view(), &entry),
@@ -62,8 +63,8 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Appends items `start..=stop` of a list, as LRANGE counts them, to `out`.
-    /// Returns whether the key was there. O(log n + items).
+    /// Appends items `start..=stop` of a list to `out`, with LRANGE's meaning of positions. Returns
+    /// whether the key existed. O(log n + items).
     #[inline]
     pub fn list_range(
         &self,
@@ -79,8 +80,8 @@ impl Reader<'_, '_> {
         Ok(true)
     }
 
-    /// Appends the item with an index, from the tail where negative, to `out`.
-    /// Returns whether the key was there, and whether the item was. O(log n).
+    /// Appends the item at `index` to `out`. A negative index counts from the tail. Returns whether
+    /// the key existed and whether the item did. O(log n).
     pub fn list_index(
         &self,
         database: usize,
@@ -97,8 +98,8 @@ impl Reader<'_, '_> {
         Ok((true, out.len() > before))
     }
 
-    /// Puts the positions of a text in a list into `found`. Returns whether the
-    /// key was there. O(n).
+    /// Stores the positions of the items equal to a text in `found`. Returns whether the key
+    /// existed. O(n).
     pub fn list_positions(
         &self,
         database: usize,
@@ -144,7 +145,7 @@ impl Reader<'_, '_> {
             let leaf = Leaf::load(view, place.leaf)?;
             leaf.find(view, &needle, &mut matches)?;
             if !matches.is_empty() {
-                // R3: a torn list must not make us collect for long.
+                // R3: a torn list must not keep this loop collecting matches.
                 view.recheck()?;
             }
             if seeker.take(&matches, place.before, count, forward) {
@@ -161,17 +162,17 @@ impl Reader<'_, '_> {
     }
 }
 
-/// Collects positions until there are enough.
+/// Collects positions until the requested number is found.
 struct Seeker<'f> {
     wanted: Positions,
-    /// Matches that do not count yet.
+    /// The number of matches still to be skipped before the first one that is returned.
     skip: u64,
     found: &'f mut Vec<u64>,
 }
 
 impl Seeker<'_> {
-    /// Takes the matches in a leaf that begins at a position. Returns whether
-    /// that was all.
+    /// Adds the matches of the leaf that begins at position `before`. Returns whether the search is
+    /// complete.
     fn take(&mut self, matches: &[u16], before: u64, count: u64, forward: bool) -> bool {
         for place in 0..matches.len() {
             let place = if forward {

@@ -1,4 +1,4 @@
-//! Taking items out of lists: from the ends, by value, whole ranges.
+//! Removing items from lists: from the ends, by value and by range.
 
 use undercroft_memory::{Pool, Transaction, View, removing};
 
@@ -16,9 +16,9 @@ use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer, root};
 
 impl Writer<'_, '_> {
-    /// Takes up to `count` items from one end of a list and appends them to
-    /// `out`, as they come. Returns whether the key was there. A list without
-    /// items is removed. O(items).
+    /// Pops up to `count` items from one end of a list and appends them to `out`, in the order in
+    /// which they are popped. Removes the key if the list becomes empty. Returns whether the key
+    /// existed. O(items).
     #[inline]
     pub fn list_pop(
         &mut self,
@@ -71,7 +71,7 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Removes the key of a list without items. Returns whether it did.
+    /// Removes the key if its list is empty. Returns whether the key was removed.
     fn remove_if_empty(
         &mut self,
         database: usize,
@@ -86,8 +86,8 @@ impl Writer<'_, '_> {
         Ok(empty)
     }
 
-    /// Removes items that are a text: the first `count`, the last ones where
-    /// negative, all where 0. Returns how many. O(n).
+    /// Removes items equal to `text`: the first `count`, the last `-count` if `count` is negative,
+    /// or all if `count` is 0. Returns the number of items removed. O(n).
     pub fn list_remove(
         &mut self,
         database: usize,
@@ -142,8 +142,8 @@ impl Writer<'_, '_> {
         Ok(removed)
     }
 
-    /// Keeps items `start..=stop` of a list only, as LTRIM counts them. Returns
-    /// whether the key was there. O(log n): what is cut off is freed later.
+    /// Removes all items except `start..=stop`, as LTRIM does. Returns whether the key existed.
+    /// O(log n), because the removed parts are freed later.
     pub fn list_trim(
         &mut self,
         database: usize,
@@ -193,7 +193,7 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Those of the matches in a leaf that are removed.
+/// Limits the matches in a leaf to the `most` that are removed first.
 fn choose(mut matches: Vec<u16>, most: u64, forward: bool) -> Vec<u16> {
     let spare = (matches.len() as u64).saturating_sub(most) as usize;
     if forward {
@@ -205,7 +205,7 @@ fn choose(mut matches: Vec<u16>, most: u64, forward: bool) -> Vec<u16> {
 }
 
 impl Sequence {
-    /// Takes up to `count` items from one end.
+    /// Pops up to `count` items from one end of the tree and appends them to `out`.
     fn pop(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -246,7 +246,7 @@ impl Sequence {
         Ok(())
     }
 
-    /// Position of the first item that is a text.
+    /// Returns the position of the first item equal to `text`.
     pub(super) fn first_match(&self, view: &View<'_>, text: &[u8]) -> Result<Option<u64>, Error> {
         let needle = Needle::new(text);
         let mut place = self.find(view, 0)?;
@@ -265,8 +265,8 @@ impl Sequence {
         }
     }
 
-    /// Removes up to `most` items that are the text, from the head or from the
-    /// tail on. Returns how many.
+    /// Removes up to `most` items that match `needle`, starting from the head or, if not `forward`,
+    /// from the tail. Returns the number of items removed.
     fn remove(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -321,7 +321,7 @@ impl Sequence {
         Ok(removed)
     }
 
-    /// Cuts off what lies before (`Left`) or from a position on (`Right`).
+    /// Cuts off the items before `position` (`Left`), or the items from `position` on (`Right`).
     fn cut_end(
         &mut self,
         transaction: &mut Transaction<'_>,

@@ -1,4 +1,4 @@
-//! A large list: the tree with its leaves.
+//! A large list: a tree and its leaves.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
@@ -10,17 +10,17 @@ use crate::structures::element::Blocks;
 use crate::structures::ranges::Ranges;
 use crate::structures::tree::{Builder, Child, Place, Tree};
 
-/// Root words of a list.
+/// Number of root words of a list.
 pub(super) const WORDS: usize = 4;
 
-/// The tree of a list.
+/// The tree of a large list.
 pub(crate) type Sequence = Tree<0>;
 
-/// Values on their way into a list, in the order in which they are pushed.
+/// An iterator over the values being pushed to a list, in push order.
 pub(crate) struct PushedValues<'v> {
     values: &'v [&'v [u8]],
     next: usize,
-    /// The reference to the next one, where it has been put into a block.
+    /// The reference to the next value, once that value is stored in a block.
     reference: Option<[u8; REFERENCE]>,
 }
 
@@ -33,8 +33,7 @@ impl<'v> PushedValues<'v> {
         }
     }
 
-    /// The next one for a leaf that holds integers or texts; a long one gets its
-    /// block.
+    /// Returns the next value as an item for `leaf`. A long value is first stored in a block.
     #[inline]
     fn peek_for(
         &mut self,
@@ -43,7 +42,7 @@ impl<'v> PushedValues<'v> {
         leaf: &Leaf,
     ) -> Result<Option<ListItem<'_>>, Error> {
         match (self.values.get(self.next), leaf.packing) {
-            // Whether it is an integer does not matter there.
+            // A leaf of texts stores integers as text, so parsing is skipped.
             (Some(bytes), Packing::Fixed { .. } | Packing::Texts { .. })
                 if bytes.len() <= INLINE_ITEM_MAX =>
             {
@@ -57,7 +56,7 @@ impl<'v> PushedValues<'v> {
         }
     }
 
-    /// The next one; a long one gets its block.
+    /// Returns the next value as an item. A long value is first stored in a block.
     #[inline]
     fn peek(
         &mut self,
@@ -86,7 +85,7 @@ impl<'v> PushedValues<'v> {
     }
 }
 
-/// Puts a long item into a block of its own.
+/// Stores a long item in a separate block and returns the reference to it.
 fn put_in_block(
     transaction: &mut Transaction<'_>,
     blocks: &mut impl Blocks,
@@ -100,7 +99,8 @@ fn put_in_block(
     Ok(reference)
 }
 
-/// Frees a leaf with the blocks it refers to. Returns how many these were.
+/// Frees a leaf and the blocks it refers to. Returns the number of blocks freed in addition to the
+/// leaf.
 pub(crate) fn free_leaf(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -112,7 +112,7 @@ pub(crate) fn free_leaf(
     Ok(blocks)
 }
 
-/// Frees the blocks that some items of a leaf lie in. Returns how many.
+/// Frees the blocks that items `from..to` of a leaf refer to. Returns the number of blocks freed.
 pub(super) fn free_blocks(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -127,7 +127,7 @@ pub(super) fn free_blocks(
 }
 
 impl Sequence {
-    /// Appends items `from..to` to `out`. One descent, then leaf after leaf.
+    /// Appends items `from..to` to `out`. Descends the tree once, then walks from leaf to leaf.
     #[inline]
     pub(super) fn append_range(
         &self,
@@ -157,7 +157,7 @@ impl Sequence {
                 return Ok(());
             }
             skip = 0;
-            // R3: what is torn must not go on for long.
+            // R3: a torn list must not keep this loop running.
             view.recheck()?;
             if !place.step(view, true)? {
                 return Ok(());
@@ -165,7 +165,7 @@ impl Sequence {
         }
     }
 
-    /// Adds values at one end.
+    /// Pushes values at one end of the list.
     pub(super) fn push(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -197,8 +197,8 @@ impl Sequence {
         }
     }
 
-    /// Adds at least one value where the leaf at the end has no room for it:
-    /// to the leaf made anew, or to another one beside it.
+    /// Adds at least one value when the leaf at the end has no room. Either rebuilds that leaf with
+    /// the value or adds a new leaf next to it.
     #[cold]
     fn make_room(
         &mut self,
@@ -212,8 +212,8 @@ impl Sequence {
         let Some(element) = values.peek(transaction, pool)? else {
             return Ok(());
         };
-        // A full leaf stays as it is. One with room in the wrong place is worth
-        // moving only where much of it is free.
+        // A full leaf stays as it is. A leaf whose free space is at the wrong end is rebuilt only
+        // if at least a quarter of it is free.
         let moved = leaf.accepts(&element) && !matches!(leaf.packing, Packing::Texts { .. });
         let limit = match moved {
             _ if leaf.size < LEAF_MAX => LEAF_MAX,
@@ -265,8 +265,7 @@ impl Sequence {
         self.splice(transaction, pool, &place.path, 1, &both)
     }
 
-    /// Makes a tree of items, all of which lie in the order of the list. Returns
-    /// the list's root words.
+    /// Builds a tree of `items`, which must be in list order. Returns the root words of the list.
     pub(super) fn build(
         transaction: &mut Transaction<'_>,
         pool: Pool,
@@ -296,7 +295,8 @@ impl Sequence {
         Ok(root_words(tree, pool))
     }
 
-    /// An item for the leaves of this list; a long one gets a block.
+    /// Returns a value as an item for the leaves of a list. A long value is first stored in a
+    /// block.
     pub(super) fn element<'e>(
         transaction: &mut Transaction<'_>,
         blocks: &mut impl Blocks,
@@ -311,7 +311,7 @@ impl Sequence {
     }
 }
 
-/// The root words of a list with such a tree.
+/// Returns the root words of a list with this tree in this pool.
 pub(super) fn root_words([root, count, height]: [u64; 3], pool: Pool) -> [u64; WORDS] {
     [root, count, height, pool.arena()]
 }

@@ -1,4 +1,4 @@
-//! Changing lists: pushing, setting, inserting, moving.
+//! Changing lists: pushing, setting, inserting and moving items.
 
 use undercroft_memory::{Pool, Stock, Transaction};
 
@@ -19,27 +19,27 @@ use crate::transaction::writer::{Found, Writer};
 use crate::types::string::write::STRING_MAX;
 use crate::types::value_type::ValueType;
 
-/// What LINSERT found.
+/// The result of LINSERT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserted {
-    /// No such key.
+    /// The key does not exist.
     NoKey,
-    /// No item that is the pivot.
+    /// No item equals the pivot.
     NoPivot,
-    /// The list has so many items now.
+    /// The item was inserted; the value is the new length of the list.
     Length(u64),
 }
 
-/// A list as it is held.
+/// The representation of a list.
 pub(super) enum ListForm {
-    /// Its packed bytes.
+    /// A packed list: its bytes.
     Packed(Vec<u8>),
-    /// The tree, and the memory it consists of.
+    /// A large list: its tree and the pool that holds it.
     Tree(Sequence, Pool),
 }
 
 impl Writer<'_, '_> {
-    /// Looks up a list.
+    /// Looks up a list and loads its representation.
     pub(super) fn find_list(
         &mut self,
         database: usize,
@@ -58,7 +58,7 @@ impl Writer<'_, '_> {
         Ok(Some((found, held)))
     }
 
-    /// Number of items in a list; 0 where the key is not there. O(1).
+    /// Returns the number of items in a list, or 0 if the key does not exist. O(1).
     pub fn list_length(&mut self, database: usize, key: &Key<'_>) -> Result<u64, Error> {
         match self.find_type(database, key, ValueType::List)? {
             Some(found) => super::read::length(self.view(), &found.entry),
@@ -66,9 +66,9 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Lets a key hold a list of these items, packed where they are few; none
-    /// removes it. What it held before must be packed. Long items, and what is
-    /// not packed, lie in the pool.
+    /// Stores `items` as the list of a key, packed if they are few, and removes the key if there
+    /// are none. The previous list must have been packed. Long items and trees are allocated in
+    /// `pool`.
     pub(super) fn put_list(
         &mut self,
         database: usize,
@@ -91,9 +91,8 @@ impl Writer<'_, '_> {
         self.put_object(database, key, found, LIST, &words)
     }
 
-    /// Adds items at one end of a list, one after the other; a list that is not
-    /// there is made, unless `if_present`. Returns its length, 0 where it is not
-    /// there. O(items).
+    /// Pushes items at one end of a list, one after the other. Creates a missing list unless
+    /// `if_present` is set. Returns the new length, or 0 if the list does not exist. O(items).
     ///
     /// # Errors
     /// [`Error::WrongType`], [`Error::TooLong`].
@@ -166,14 +165,14 @@ impl Writer<'_, '_> {
         Ok(length)
     }
 
-    /// The memory of a list that was small until it got these values.
+    /// Returns the pool for a list that was packed until it received `values`.
     fn pool_for(&mut self, key: &Key<'_>, values: &[&[u8]]) -> Result<Pool, Error> {
         let bytes: usize = values.iter().map(|value| value.len()).sum();
         elements::new_pool(self.transaction, key.shard, bytes as u64)
     }
 
-    /// Replaces the item with an index, from the tail where negative. Returns
-    /// whether the key was there, and whether the item was. O(log n).
+    /// Replaces the item at `index`. A negative index counts from the tail. Returns whether the key
+    /// existed and whether the item did. O(log n).
     pub fn list_set(
         &mut self,
         database: usize,
@@ -214,8 +213,8 @@ impl Writer<'_, '_> {
         Ok((true, true))
     }
 
-    /// Inserts an item before or behind the first one that is the pivot. O(n)
-    /// to find it, O(log n) to insert.
+    /// Inserts an item before or after the first item equal to the pivot. O(n) to find the pivot,
+    /// O(log n) to insert.
     pub fn list_insert(
         &mut self,
         database: usize,
@@ -259,9 +258,8 @@ impl Writer<'_, '_> {
         Ok(Inserted::Length(length))
     }
 
-    /// Moves an item from an end of one list to an end of another, which may be
-    /// the same one, and appends it to `out`. Returns whether there was one.
-    /// O(log n).
+    /// Moves an item from one end of a list to one end of another or the same list, and appends it
+    /// to `out`. Returns whether there was an item to move. O(log n).
     pub fn list_move(
         &mut self,
         database: usize,
@@ -276,7 +274,7 @@ impl Writer<'_, '_> {
         let start = out.len();
         let view = self.view();
         let moved = if from.bytes == to.bytes && super::read::length(view, &found.entry)? == 1 {
-            // The key stays what it is, with its deadline.
+            // Keep the key and its deadline: a rotated list of one item does not change.
             super::read::append_all(view, &found.entry, out)?;
             self.changed(database, from, Effect::Changed);
             true
@@ -292,7 +290,7 @@ impl Writer<'_, '_> {
             })?
         };
         if moved {
-            // Told in Redis' order, which pushes first.
+            // Redis emits the push event before the pop event.
             if is_new {
                 self.tell(KeyEvent::New, database, to);
             }
@@ -305,7 +303,7 @@ impl Writer<'_, '_> {
 }
 
 impl ListItems {
-    /// Adds values, long ones as references to their blocks.
+    /// Appends values; long values are stored in blocks and appended as references.
     fn extend(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -326,7 +324,7 @@ impl ListItems {
 }
 
 impl Sequence {
-    /// Replaces an item, which must be there.
+    /// Replaces the item at a position, which must exist.
     fn set(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -350,7 +348,7 @@ impl Sequence {
         self.put_items(transaction, pool, place, items)
     }
 
-    /// Puts an item before the one at a position, or at the end.
+    /// Inserts an item before the given position, or at the end of the list.
     fn insert(
         &mut self,
         transaction: &mut Transaction<'_>,

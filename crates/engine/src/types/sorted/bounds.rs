@@ -1,47 +1,47 @@
-//! Ranges of sorted sets: by rank, by score, by text.
+//! Ranges of sorted sets: by rank, by score and by text.
 
 use super::order::{Target, order_of};
 use crate::handle::events::KeyEvent;
 
-/// One end of a range by score.
+/// A lower or upper bound of a range by score.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScoreBound {
-    /// The score.
+    /// The score at the bound.
     pub score: f64,
-    /// Whether the score itself is not part of the range.
+    /// Whether the range excludes this score.
     pub exclusive: bool,
 }
 
-/// One end of a range by text.
+/// A lower or upper bound of a range by text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextBound<'b> {
-    /// Before all texts.
+    /// Before all texts (`-`).
     Least,
-    /// Behind all texts.
+    /// After all texts (`+`).
     Greatest,
-    /// At a text.
+    /// At the given text.
     Text {
-        /// The text.
+        /// The text at the bound.
         text: &'b [u8],
-        /// Whether the text itself is not part of the range.
+        /// Whether the range excludes this text.
         exclusive: bool,
     },
 }
 
-/// Which members a command means. Both ends count unless they are exclusive.
+/// A range of members. Both ends are included unless they are exclusive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bounds<'b> {
-    /// Ranks from the lowest score, or, where negative, from the highest.
-    /// Reversed ranges count from the other end.
+    /// Ranks counted from the lowest score, or from the highest if negative. A reversed range
+    /// counts from the other end.
     Ranks(i64, i64),
-    /// From the lower to the higher score.
+    /// Scores from the lower to the higher bound.
     Scores(ScoreBound, ScoreBound),
-    /// From the lower to the higher text, where all scores are equal.
+    /// Texts from the lower to the higher bound, for sorted sets whose scores are all equal.
     Texts(TextBound<'b>, TextBound<'b>),
 }
 
 impl<'b> Bounds<'b> {
-    /// What is told of the members being removed.
+    /// Returns the keyspace event for removing the members of this range.
     pub(super) fn removal(&self) -> KeyEvent {
         match self {
             Bounds::Ranks(..) => KeyEvent::ZRemRangeByRank,
@@ -50,8 +50,8 @@ impl<'b> Bounds<'b> {
         }
     }
 
-    /// The places between which the range lies; none where it goes to the end.
-    /// For ranges by score and text.
+    /// Returns the two positions that delimit a range by score or text, or `None` for an end
+    /// without a limit.
     pub(crate) fn targets(&self) -> (Option<Target<'b>>, Option<Target<'b>>) {
         match *self {
             Bounds::Ranks(..) => (None, None),
@@ -78,7 +78,7 @@ impl<'b> Bounds<'b> {
         }
     }
 
-    /// Whether no member can be in the range.
+    /// Returns whether no member can be in the range.
     pub(crate) fn is_empty(&self) -> bool {
         match *self {
             Bounds::Ranks(..) => false,
@@ -102,24 +102,24 @@ impl<'b> Bounds<'b> {
     }
 }
 
-/// The part of a range that LIMIT leaves.
+/// The LIMIT option of a range command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Members to pass over; none is left where it is negative.
+    /// Number of members to skip. If negative, the result is empty.
     pub offset: i64,
-    /// Members at most; all where it is negative.
+    /// Maximum number of members to return. If negative, there is no maximum.
     pub count: i64,
 }
 
 impl Limit {
-    /// All of a range.
+    /// No limit: the complete range.
     pub const ALL: Limit = Limit {
         offset: 0,
         count: -1,
     };
 
-    /// What is left of a range of ranks, which is walked from its end where
-    /// `reverse`.
+    /// Applies the limit to a range of ranks. With `reverse`, the offset counts from the end of the
+    /// range.
     pub(crate) fn of(self, (from, to): (u64, u64), reverse: bool) -> (u64, u64) {
         let length = to.saturating_sub(from);
         let Ok(skip) = u64::try_from(self.offset) else {
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_count_from_where_the_walk_begins() {
+    fn limit_offset_counts_from_the_start_of_the_walk() {
         let limit = |offset, count, reverse| Limit { offset, count }.of((10, 20), reverse);
         assert_eq!(limit(0, -1, false), (10, 20));
         assert_eq!(limit(2, 3, false), (12, 15));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_ranges_are_known() {
+    fn impossible_ranges_are_recognized_as_empty() {
         let score = |score, exclusive| ScoreBound { score, exclusive };
         assert!(Bounds::Scores(score(2.0, false), score(1.0, false)).is_empty());
         assert!(Bounds::Scores(score(1.0, true), score(1.0, false)).is_empty());

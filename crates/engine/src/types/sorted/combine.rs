@@ -18,14 +18,14 @@ use crate::transaction::writer::Writer;
 use crate::types::set::{Set, SetOperation};
 use crate::types::value_type::ValueType;
 
-/// How the scores of one member become one.
+/// The AGGREGATE option: how scores of the same member are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aggregate {
-    /// Their sum; infinity taken from infinity is 0.
+    /// The sum of the scores. Adding infinity and negative infinity gives 0.
     Sum,
-    /// The least of them.
+    /// The least of the scores.
     Least,
-    /// The greatest of them.
+    /// The greatest of the scores.
     Greatest,
 }
 
@@ -44,7 +44,7 @@ fn number_or_zero(value: f64) -> f64 {
     if value.is_nan() { 0.0 } else { value }
 }
 
-/// A sorted set or a set that was found, to be combined with others; members of a set have score 1.
+/// A sorted set or set found by a lookup, as an operand. Members of a set have the score 1.
 #[derive(Debug)]
 pub struct Source(Members);
 
@@ -104,10 +104,11 @@ impl Source {
     }
 }
 
-/// What is combined, and the weight of its scores; a source that is not there is empty.
+/// An operand and the weight of its scores. A missing source counts as empty.
 pub type Weighted = (Option<Source>, f64);
 
-/// Appends what sources become to `out`, in any order, up to `limit` members.
+/// Appends the union, intersection or difference of sources to `out`, in any order. An intersection
+/// stops at `limit` members.
 fn combine(
     store: &Store,
     view: &View<'_>,
@@ -123,7 +124,7 @@ fn combine(
         }
     }
     if operation != SetOperation::Difference {
-        // Sums of doubles depend on their order: the smallest source goes first.
+        // The sum of doubles depends on their order. Add the smallest source first.
         there.sort_by_key(|(length, ..)| *length);
     }
     let first_is_there = sources.first().is_some_and(|(source, _)| source.is_some());
@@ -214,7 +215,8 @@ fn subtract(
     let Some(((_, first, _), others)) = sources.split_first() else {
         return Ok(());
     };
-    // What lies in one piece is searched from its start: its members get a table.
+    // A lookup in a packed source is a linear search, so the members of packed sources are put into
+    // a hash table.
     let (small, large): (Vec<&Source>, Vec<&Source>) = others
         .iter()
         .map(|(_, source, _)| *source)
@@ -247,7 +249,8 @@ fn subtract(
     })
 }
 
-/// Visits members and their scores, as many as are looked up together at a time, until there is no more to do.
+/// Calls `visit` with groups of members and scores, sized for batched lookups, until it returns
+/// `false`.
 fn for_each_group<'m>(
     store: &Store,
     members: &'m Scored,
@@ -265,14 +268,15 @@ fn for_each_group<'m>(
 }
 
 impl Reader<'_, '_> {
-    /// Looks up a key that must hold a sorted set or a set.
+    /// Looks up a sorted set or a set. Fails if the key holds another type.
     pub fn source(&self, database: usize, key: &Key<'_>) -> Result<Option<Source>, Error> {
         let entry = self.find(database, key)?;
         entry.map(|entry| Source::of(self.view, &entry)).transpose()
     }
 
-    /// Appends what sources become to `out`, in any order, an intersection up to `limit` members. O(members of all);
-    /// an intersection O(members of the smallest * sources).
+    /// Appends the union, intersection or difference of sources to `out`, in any order. An
+    /// intersection stops at `limit` members. O(members of all sources), or O(members of the
+    /// smallest source * sources) for an intersection.
     pub fn combine_scored(
         &self,
         sources: &[Weighted],
@@ -293,7 +297,7 @@ impl Reader<'_, '_> {
 }
 
 impl Writer<'_, '_> {
-    /// As [`Reader::source`].
+    /// Looks up a sorted set or a set, like [`Reader::source`].
     pub fn source(&mut self, database: usize, key: &Key<'_>) -> Result<Option<Source>, Error> {
         let entry = self.find(database, key)?;
         entry
@@ -301,7 +305,7 @@ impl Writer<'_, '_> {
             .transpose()
     }
 
-    /// As [`Reader::combine_scored`].
+    /// Combines sources without a limit, like [`Reader::combine_scored`].
     pub fn combine_scored(
         &self,
         sources: &[Weighted],

@@ -1,4 +1,4 @@
-//! What sorted sets answer as a type of value.
+//! Implements the contract of value types for sorted sets.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
@@ -21,7 +21,7 @@ use crate::types::value_type::Encoding;
 const RDB_SORTED_SET: u8 = 5;
 const RDB_LISTPACK: u8 = 17;
 
-/// The type whose values are sorted sets.
+/// The sorted set type.
 pub(crate) struct SortedSets;
 
 impl Contract for SortedSets {
@@ -166,7 +166,7 @@ impl DyingTree for SortedSets {
         subtree: Subtree,
         progress: u64,
     ) -> Result<(Option<u64>, usize), Error> {
-        // The elements that a leaf leads to are the dictionary's.
+        // Free the leaves only: the elements they refer to belong to the dictionary.
         let further =
             tree::free_next::<2>(transaction, pool, subtree, progress, |transaction, leaf| {
                 object::free_leaf(transaction, pool, leaf)
@@ -185,7 +185,7 @@ impl DyingTree for SortedSets {
     }
 }
 
-/// The text of a score, which stands for exactly that score.
+/// Formats a score as a text that parses back to exactly the same score.
 fn score_text(score: f64) -> String {
     const DIGITS_MAX: f64 = (1_u64 << 62) as f64;
     let is_integer = score.abs() <= DIGITS_MAX && score.trunc() == score;
@@ -198,7 +198,7 @@ fn score_text(score: f64) -> String {
     }
 }
 
-/// The score that a text stands for.
+/// Parses a score. Returns `None` if the text is not a number or is NaN.
 fn score(text: &[u8]) -> Option<f64> {
     let score: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     (!score.is_nan()).then_some(score)

@@ -7,10 +7,10 @@
 //! | digest, offset of an element   |  8 for each item
 //! ```
 //!
-//! An item leads to the element of a member, which has its bytes and its score.
-//! The digest, 20 bits above the offset, is what the score is beyond the base,
-//! shifted and cut to its limits: it never falls from one item to the next, so
-//! that a search looks at elements only where digests are equal.
+//! An item refers to the element that holds a member and its score. The 20 bits above the offset
+//! are a digest: the distance of the score from the base, shifted right and clamped. Digests never
+//! decrease from one item to the next, so that a search reads elements only where digests are
+//! equal.
 
 use smallvec::SmallVec;
 use undercroft_memory::{Offset, Pool, Transaction, View, block_size};
@@ -20,19 +20,18 @@ use crate::error::Error;
 use crate::structures::element::Element;
 use crate::structures::tree::Child;
 
-/// Bytes of the largest leaf.
+/// Size of the largest leaf in bytes.
 const LEAF_MAX: u64 = 1024;
 const HEADER: u64 = 16;
-/// The most items of a leaf.
+/// Maximum number of items in a leaf.
 pub(crate) const ITEMS_MAX: usize = ((LEAF_MAX - HEADER) / 8) as usize;
-/// Bits of an element's offset in units of 8 bytes.
+/// Number of bits of an element's offset, in units of 8 bytes.
 const OFFSET_BITS: u32 = 44;
-/// Different digests for each item of a leaf that is good enough to be kept.
+/// Least span of digest values per item for which a divided leaf keeps its digests.
 const SPREAD: u64 = 16;
 const DIGEST_MAX: u64 = (1 << (64 - OFFSET_BITS)) - 1;
 
-/// A member as the tree knows it: its score, as it is ordered, and the offset of
-/// its element.
+/// A member as the tree sees it: its score mapped by `order_of`, and the offset of its element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ranked {
     pub(crate) order: u64,
@@ -40,7 +39,7 @@ pub(crate) struct Ranked {
 }
 
 impl Ranked {
-    /// Of an element that is there.
+    /// Loads the mapped score of an existing element.
     pub(crate) fn load(view: &View<'_>, at: Offset) -> Result<Ranked, Error> {
         let order = order_of(score(view, at)?);
         Ok(Ranked { order, at })
@@ -51,13 +50,13 @@ impl Ranked {
     }
 }
 
-/// The score of an element.
+/// Returns the score of an element.
 #[inline]
 pub(crate) fn score(view: &View<'_>, at: Offset) -> Result<f64, Error> {
     Ok(f64::from_bits(Element::load(view, at)?.word(view)?))
 }
 
-/// A leaf whose header was read.
+/// A leaf with its decoded header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leaf {
     pub(crate) at: Offset,
@@ -76,14 +75,13 @@ fn fault(at: Offset) -> Error {
 }
 
 impl Leaf {
-    /// Asks for the cache lines of a leaf ahead of its use: a search and a
-    /// change look at most of them.
+    /// Prefetches all cache lines of a leaf, because a search or a change reads most of them.
     #[inline(always)]
     pub(crate) fn prefetch(view: &View<'_>, at: Offset) {
         view.prefetch_range(at, LEAF_MAX);
     }
 
-    /// Reads the header of a leaf.
+    /// Decodes and verifies the header of a leaf.
     #[inline]
     pub(crate) fn load(view: &View<'_>, at: Offset) -> Result<Leaf, Error> {
         let [header, base] = view.words::<2>(at)?;
@@ -125,13 +123,13 @@ impl Leaf {
         (self.digest(ranked.order) << OFFSET_BITS) | (ranked.at / 8)
     }
 
-    /// The offset of an item's element.
+    /// Returns the offset of an item's element.
     #[inline]
     pub(crate) fn element(&self, view: &View<'_>, index: usize) -> Result<Offset, Error> {
         Ok(offset_of(view.word(self.item_at(index))?))
     }
 
-    /// Number of items that lie before a place.
+    /// Returns the number of items before the target position.
     #[inline]
     pub(crate) fn search(
         &self,
@@ -163,8 +161,8 @@ impl Leaf {
         Ok(low)
     }
 
-    /// Calls `visit` with the elements of items `from..to`, the last one first
-    /// where `reverse`, after having asked for all of them ahead.
+    /// Calls `visit` with the elements of items `from..to`, from the last to the first if `reverse`
+    /// is set. All elements are prefetched first.
     #[inline]
     pub(crate) fn for_each(
         &self,
@@ -188,7 +186,7 @@ impl Leaf {
         items[..count].iter().try_for_each(|&at| visit(at))
     }
 
-    /// All items.
+    /// Returns all items with their mapped scores.
     pub(crate) fn items(&self, view: &View<'_>) -> Result<Vec<Ranked>, Error> {
         let mut items = Vec::with_capacity(self.count);
         self.for_each(view, (0, self.count), false, |at| {
@@ -198,8 +196,7 @@ impl Leaf {
         Ok(items)
     }
 
-    /// Makes a leaf of some items, at least one and at most [`ITEMS_MAX`], with
-    /// room for a few more.
+    /// Creates a leaf of 1 to [`ITEMS_MAX`] items, with room for a few more.
     pub(crate) fn create(
         transaction: &mut Transaction<'_>,
         pool: Pool,
@@ -215,7 +212,7 @@ impl Leaf {
         leaf.put(transaction, pool, words, first)
     }
 
-    /// A leaf that is yet to be put somewhere.
+    /// Returns the header of a leaf that has no block yet.
     fn new(count: usize, shift: u32, base: u64) -> Leaf {
         let wanted = count + count / 8 + 2;
         Leaf {
@@ -227,7 +224,7 @@ impl Leaf {
         }
     }
 
-    /// Puts the leaf into a block of its own, with these words for its items.
+    /// Allocates a block for the leaf and writes the header and the item words to it.
     fn put(
         mut self,
         transaction: &mut Transaction<'_>,
@@ -251,10 +248,9 @@ impl Leaf {
         })
     }
 
-    /// Makes leaves of this one's items and one more at an index: one leaf of
-    /// those before `middle`, and one of the rest if there is any. This leaf
-    /// stays as it is. Digests are kept where they still tell items apart: to
-    /// make others, every element would have to be looked at.
+    /// Inserts an item at an index by creating new leaves: a leaf of the items before `middle` and,
+    /// if any items remain, a second leaf. The original leaf is unchanged. Digests are kept if they
+    /// still distinguish the items, because recomputing them requires reading every element.
     pub(crate) fn divide(
         &self,
         transaction: &mut Transaction<'_>,
@@ -295,8 +291,8 @@ impl Leaf {
         Ok(leaves)
     }
 
-    /// Whether the digests of some items in order are spread widely enough, and
-    /// not cut to their limits.
+    /// Returns whether the digests of the items, which are in order, are spread widely enough and
+    /// none is clamped.
     fn tells_apart(&self, words: &[u64]) -> bool {
         let digest = |place: usize| words[place] >> OFFSET_BITS;
         let last = words.len() - 1;
@@ -306,7 +302,7 @@ impl Leaf {
             && digest(last) - digest(0) >= words.len() as u64 * SPREAD
     }
 
-    /// Puts an item in, where there is room. Returns whether there was.
+    /// Inserts an item. Returns `false` if the leaf is full.
     pub(crate) fn insert(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -327,7 +323,7 @@ impl Leaf {
         Ok(true)
     }
 
-    /// Takes items out; at least one stays.
+    /// Removes items from the leaf. At least one item must remain.
     pub(crate) fn remove(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -355,12 +351,12 @@ impl Leaf {
         Ok(transaction.store(shard, self.at, self.header())?)
     }
 
-    /// Bytes of the leaf's block.
+    /// Returns the size of the leaf's block in bytes.
     pub(crate) fn block_size(&self) -> u64 {
         block_size(self.size)
     }
 
-    /// Whether each item's digest is that of its score.
+    /// Returns whether every item has the digest of its score and the expected offset.
     pub(crate) fn digests_are_true(
         &self,
         view: &View<'_>,

@@ -1,23 +1,23 @@
-//! Sorted sets: members in the order of their scores.
-//! `types/registry` asks its contract; commands make its calls.
+//! Sorted sets: members ordered by their scores. `types/registry` uses the contract of this type,
+//! and commands call its methods.
 //!
-//! A small one is packed, in order. A large one is a dictionary from member to
-//! score, as hashes have it, and a counted tree of its elements in order. Its
-//! root words are the dictionary's, then the tree's.
+//! A small sorted set is packed, in order. A large sorted set is a dictionary from member to score,
+//! like that of a hash, and a counted tree of the dictionary's elements in order. Its root words
+//! are those of the dictionary followed by those of the tree.
 //!
-//! - `bounds`: ranges: by rank, by score, by text.
+//! - `bounds`: ranges by rank, by score and by text.
 //! - `combine`: unions, intersections and differences of sorted sets and sets.
-//! - `contract`: what sorted sets answer as a type of value.
+//! - `contract`: implements the contract of value types for sorted sets.
 //! - `leaf`: the leaves of a sorted set's tree.
 //! - `order`: the order of members: by score, then by their bytes.
-//! - `pack`: small sorted sets in one byte string.
-//! - `pop`: taking the first or last members out.
-//! - `ranks`: the tree of a large sorted set: its members by rank.
-//! - `read`: reading sorted sets, optimistically or under a lock.
-//! - `remove`: taking members out.
+//! - `pack`: small sorted sets in a single byte string.
+//! - `pop`: pops the first or last members.
+//! - `ranks`: the tree of a large sorted set, which orders its members by rank.
+//! - `read`: reads sorted sets, optimistically or under a lock.
+//! - `remove`: removes members.
 //! - `scored`: members with their scores, outside the store.
-//! - `object`: whole sorted sets: freeing, copying, checking, measuring.
-//! - `write`: putting members in.
+//! - `object`: frees, copies, checks and measures whole sorted sets.
+//! - `write`: adds members.
 
 mod bounds;
 mod combine;
@@ -51,21 +51,20 @@ use crate::structures::roots::{ARENA, ELEMENTS_WORDS};
 use crate::types::value_type::ValueType;
 
 const SORTED_SET: Kind = ValueType::SortedSet.kind(0);
-/// Root words of a large sorted set.
+/// Number of root words of a large sorted set.
 const WORDS: usize = ELEMENTS_WORDS + 3;
 
-/// A large sorted set: its two structures, and where their memory comes from.
+/// A large sorted set: its dictionary, its tree and the pool that holds them.
 #[derive(Clone, Copy, Debug)]
 struct Large {
     elements: Elements,
-    /// Where the root words of the tree are.
+    /// Offset of the root words of the tree.
     ranks_at: Offset,
     pool: Pool,
 }
 
 impl Large {
-    /// A large sorted set, to be read: where its memory comes from is not
-    /// looked at.
+    /// Opens a large sorted set for reading. The pool is not determined.
     fn to_read(entry: &Entry) -> Result<Large, Fault> {
         if entry.header.value_length() != WORDS as u64 * 8 {
             return Err(entry.fault());
@@ -78,7 +77,7 @@ impl Large {
         })
     }
 
-    /// A large sorted set that lies in a shard, to be changed.
+    /// Opens a large sorted set of this shard for changes.
     fn to_change(view: &View<'_>, shard: usize, entry: &Entry) -> Result<Large, Fault> {
         let mut large = Large::to_read(entry)?;
         large.pool = Pool::new(shard, large.elements.word(view, ARENA)?);

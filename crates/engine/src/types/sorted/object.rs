@@ -1,4 +1,4 @@
-//! Whole sorted sets: freeing, copying, checking, measuring.
+//! Operations on whole sorted sets: freeing, copying, checking and measuring them.
 
 use undercroft_memory::{Fault, Offset, Pool, Transaction, View};
 
@@ -15,12 +15,12 @@ use crate::structures::graveyard;
 use crate::structures::roots::ARENA;
 use crate::structures::tree::for_each_left;
 
-/// The number that stands for the type's trees in the record of what is being freed.
+/// The tag of sorted set trees in a graveyard record.
 pub(super) const TREE: u64 = 3;
 
 impl Large {
-    /// Lets all be freed later, in small steps (W8), where it has no arena; the
-    /// root words are the caller's. O(1).
+    /// Queues the tree and dictionary of a sorted set without an arena, to be freed in small steps
+    /// (W8). The root words remain the caller's responsibility. O(1).
     pub(super) fn discard(&self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
         let ranks = self.ranks(transaction.view())?;
         self.elements.discard(transaction)?;
@@ -35,7 +35,7 @@ impl Large {
     }
 }
 
-/// Frees a leaf. The elements that it leads to are the dictionary's.
+/// Frees a leaf but not the elements it refers to, which belong to the dictionary.
 pub(super) fn free_leaf(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -45,7 +45,7 @@ pub(super) fn free_leaf(
     Ok(())
 }
 
-/// Root words of a copy of a large sorted set in another pool. O(n).
+/// Copies a large sorted set into another pool and returns the root words of the copy. O(n).
 pub(super) fn copy(
     transaction: &mut Transaction<'_>,
     large: &Large,
@@ -66,8 +66,8 @@ pub(super) fn copy(
     Ok([&words[..], &tree].concat())
 }
 
-/// Calls `reach` for every block of the tree of a large sorted set, and checks
-/// that it has the members of the dictionary in order.
+/// Calls `reach` for every block in the tree of a large sorted set, and verifies that the tree
+/// holds the dictionary's members in order.
 pub(super) fn check(
     view: &View<'_>,
     secret: [u64; 2],
@@ -102,7 +102,7 @@ pub(super) fn check(
         if items.len() as u64 != count || !leaf.digests_are_true(view, &items)? {
             return fault(at, "a leaf with as many members as are counted above it");
         }
-        // Whatever is in the leaf is found by searching for it.
+        // Looking up every member of the leaf in the dictionary must succeed.
         for Ranked { order, at } in items {
             let mut member = Vec::new();
             Element::load(view, at)?.append_key(view, &mut member)?;
@@ -120,7 +120,7 @@ pub(super) fn check(
     ranks.check_least(view)
 }
 
-/// Visits what is left of a tree that is being freed.
+/// Calls `reach` for every block that is left of a partly freed sorted set tree.
 pub(super) fn check_left(
     view: &View<'_>,
     subtree: (Offset, usize),
@@ -134,12 +134,12 @@ pub(super) fn check_left(
     .map(drop)
 }
 
-/// Bytes that a large sorted set takes beside its entry: its tree's, and those
-/// of its members judged by about `samples`, by all where it is 0.
+/// Returns the number of bytes that a large sorted set uses in addition to its entry. The size of
+/// the members is estimated from about `samples` of them, or from all of them if `samples` is 0.
 pub(super) fn memory_usage(view: &View<'_>, entry: &Entry, samples: u64) -> Result<u64, Error> {
     let large = Large::to_read(entry)?;
     let ranks = large.ranks(view)?;
-    // Where it has an arena, that is all there is.
+    // The size of an arena already includes the tree.
     let in_arena = large.elements.word(view, ARENA)? != 0;
     let mut bytes = large.elements.memory_usage(view, samples)?;
     if ranks.count() == 0 || in_arena {
@@ -149,7 +149,7 @@ pub(super) fn memory_usage(view: &View<'_>, entry: &Entry, samples: u64) -> Resu
     loop {
         let leaf = Leaf::load(view, place.leaf)?;
         bytes = bytes.saturating_add(place.nodes_begun() + leaf.block_size());
-        // R3: a torn tree must not make us look for long.
+        // R3: a torn tree must not keep this loop running.
         view.recheck()?;
         if !place.step(view, true)? {
             return Ok(bytes);

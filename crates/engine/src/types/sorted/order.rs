@@ -1,4 +1,4 @@
-//! The order of members: by score, then by their bytes.
+//! The order of members: by score, then by the bytes of the member.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use undercroft_memory::View;
 use crate::error::Error;
 use crate::structures::element::{Element, Value};
 
-/// A number that is ordered as scores are. Both zeros are equal.
+/// Maps a score to an integer that sorts like the score. Both zeros map to the same integer.
 #[inline]
 pub(crate) fn order_of(score: f64) -> u64 {
     const SIGN: u64 = 1 << 63;
@@ -15,36 +15,36 @@ pub(crate) fn order_of(score: f64) -> u64 {
     if bits & SIGN != 0 { !bits } else { bits | SIGN }
 }
 
-/// A place in the order of a sorted set: between what is before it and the rest.
+/// A position between two members in the order of a sorted set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target<'t> {
-    /// Before all members with a score, or behind them.
+    /// Before or after all members with the given score.
     Score {
-        /// The score, as [`order_of`] gives it.
+        /// The score, mapped by [`order_of`].
         order: u64,
-        /// Whether it is the place behind them.
+        /// Whether the position is after the members with this score.
         behind: bool,
     },
-    /// Before a member with a score, or behind it.
+    /// Before or after the given member with the given score.
     Member {
-        /// The score, as [`order_of`] gives it.
+        /// The score, mapped by [`order_of`].
         order: u64,
-        /// The member.
+        /// The bytes of the member.
         member: &'t [u8],
-        /// Whether it is the place behind it.
+        /// Whether the position is after the member.
         behind: bool,
     },
-    /// Before a member, or behind it, where all scores are equal.
+    /// Before or after the given member in a sorted set whose scores are all equal.
     Text {
-        /// The member.
+        /// The bytes of the member.
         member: &'t [u8],
-        /// Whether it is the place behind it.
+        /// Whether the position is after the member.
         behind: bool,
     },
 }
 
 impl Target<'_> {
-    /// The score that decides where scores differ.
+    /// Returns the mapped score of the position, or `None` if only the member's bytes decide.
     pub(crate) fn order(&self) -> Option<u64> {
         match *self {
             Target::Score { order, .. } | Target::Member { order, .. } => Some(order),
@@ -52,8 +52,8 @@ impl Target<'_> {
         }
     }
 
-    /// Whether a member with a score lies before the place. `member` is asked
-    /// for its bytes only where they decide.
+    /// Returns whether this position is after a member with score `order`. `compare` compares that
+    /// member with the given bytes and is called only if the scores do not decide.
     #[inline]
     pub(crate) fn is_behind<E>(
         &self,
@@ -87,7 +87,7 @@ impl Target<'_> {
         }
     }
 
-    /// The same for an element, whose score is known.
+    /// Returns whether this position is after the element at `at`, whose mapped score is `order`.
     #[inline]
     pub(crate) fn is_behind_element(
         &self,
@@ -104,19 +104,19 @@ impl Target<'_> {
     }
 }
 
-/// The order of members.
+/// Compares two members by score, then by their bytes.
 pub(super) fn compare(one: &(&[u8], f64), other: &(&[u8], f64)) -> Ordering {
     order_of(one.1)
         .cmp(&order_of(other.1))
         .then_with(|| one.0.cmp(other.0))
 }
 
-/// A score as an element keeps it.
+/// Encodes a score as the value of an element.
 pub(super) fn value_of(score: f64) -> Value<'static> {
     Value::Integer(score.to_bits() as i64)
 }
 
-/// The score that an element keeps.
+/// Decodes a score from the value of an element.
 pub(super) fn score_of(value: Value<'_>) -> f64 {
     match value {
         Value::Integer(bits) => f64::from_bits(bits as u64),
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_are_those_of_scores() {
+    fn order_of_sorts_like_the_scores() {
         let scores = [
             f64::NEG_INFINITY,
             f64::MIN,

@@ -1,8 +1,8 @@
-//! Small sorted sets in one byte string: members in order, each followed by its
-//! score.
+//! Packed sorted sets: small sorted sets stored in a single byte string, in which each member is
+//! followed by its score.
 //!
-//! A score that is an integer is held as one, so that zero has no sign; any other
-//! is a text of its eight bytes.
+//! An integral score is stored as an integer, so that zero has no sign. Any other score is stored
+//! as a text of its eight bytes.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use super::scored::Scored;
 use crate::error::Error;
 use crate::structures::packed::{self, PackedItem, PackedItems};
 
-/// The score that an item holds.
+/// Decodes the score in a packed item.
 fn score_of(item: PackedItem<'_>) -> Result<f64, Error> {
     match item {
         PackedItem::Integer(value) => Ok(value as f64),
@@ -40,19 +40,19 @@ fn push_score(out: &mut Vec<u8>, score: f64) {
     }
 }
 
-/// The members of a packed sorted set in order.
+/// Returns the members of a packed sorted set in order.
 pub(crate) fn members(bytes: &[u8]) -> Result<Scored, Error> {
     let mut scored = Scored::new();
     append_all(bytes, &mut scored)?;
     Ok(scored)
 }
 
-/// Appends all members to `out`.
+/// Appends all members of a packed sorted set to `out`.
 pub(crate) fn append_all(bytes: &[u8], out: &mut Scored) -> Result<(), Error> {
     append_range(bytes, (0, usize::MAX), out)
 }
 
-/// Appends the members from a position to another one to `out`.
+/// Appends the members at positions `from..to` to `out`.
 pub(crate) fn append_range(
     bytes: &[u8],
     (from, to): (usize, usize),
@@ -69,11 +69,11 @@ pub(crate) fn append_range(
     Ok(())
 }
 
-/// A member where it lies.
+/// A member and its score, with their positions in a packed sorted set.
 struct Pair<'p> {
     member: PackedItem<'p>,
     score: PackedItem<'p>,
-    /// Where it begins, and its score.
+    /// Offsets of the member and of its score in the byte string.
     start: usize,
     middle: usize,
 }
@@ -83,7 +83,7 @@ impl Pair<'_> {
         Ok(order_of(score_of(self.score)?))
     }
 
-    /// Whether it lies before a place.
+    /// Returns whether the member is before the target position.
     fn is_before(&self, target: &Target<'_>) -> Result<bool, Error> {
         target.is_behind(self.order()?, |text| {
             Ok(match self.member {
@@ -96,7 +96,7 @@ impl Pair<'_> {
     }
 }
 
-/// The members where they lie.
+/// Iterates over the members with their positions in the byte string.
 fn pairs(bytes: &[u8]) -> impl Iterator<Item = Result<Pair<'_>, Error>> {
     let mut items = packed::items(bytes);
     std::iter::from_fn(move || {
@@ -121,17 +121,17 @@ fn pairs(bytes: &[u8]) -> impl Iterator<Item = Result<Pair<'_>, Error>> {
     })
 }
 
-/// What a set has of one member.
+/// The result of looking up a member in a packed sorted set.
 pub(crate) struct Seen {
-    /// Where the member lies with its score, which is this.
+    /// The byte range of the member with its score, and the score, if the member exists.
     pub(crate) there: Option<(Range<usize>, f64)>,
-    /// Number of members.
+    /// Number of members in the sorted set.
     pub(crate) count: usize,
-    /// The order of the last of them; 0 where there is none.
+    /// The mapped score of the last member, or 0 if there are no members.
     last: u64,
 }
 
-/// Looks for the member of a form. O(members).
+/// Looks up the member with the packed form `form`. O(members).
 pub(crate) fn look(bytes: &[u8], form: &[u8]) -> Result<Seen, Error> {
     work::touched(bytes.len() as u64 / 8 + 1);
     let score_at = |at| score_of(packed::item_at(bytes, at)?.0);
@@ -156,7 +156,7 @@ pub(crate) fn look(bytes: &[u8], form: &[u8]) -> Result<Seen, Error> {
     })
 }
 
-/// Gives a member, which was looked for, a score. O(members).
+/// Adds a member or changes its score. `seen` is the result of looking up the member. O(members).
 pub(crate) fn put(
     bytes: &mut Vec<u8>,
     seen: &Seen,
@@ -187,7 +187,7 @@ pub(crate) fn put(
     Ok(())
 }
 
-/// Takes the member of a form out, if it is there. Returns whether it was. O(members).
+/// Removes the member with the packed form `form`. Returns whether it existed. O(members).
 pub(crate) fn take(bytes: &mut Vec<u8>, form: &[u8]) -> Result<bool, Error> {
     let Some(member) = packed::find_paired(bytes, form)? else {
         return Ok(false);
@@ -197,7 +197,7 @@ pub(crate) fn take(bytes: &mut Vec<u8>, form: &[u8]) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Takes the members from a position to another one out. O(members).
+/// Removes the members at positions `from..to`. O(members).
 pub(crate) fn cut(bytes: &mut Vec<u8>, (from, to): (usize, usize)) -> Result<(), Error> {
     let (mut start, mut end) = (bytes.len(), bytes.len());
     for (position, pair) in pairs(bytes).enumerate().take(to.saturating_add(1)) {
@@ -213,7 +213,8 @@ pub(crate) fn cut(bytes: &mut Vec<u8>, (from, to): (usize, usize)) -> Result<(),
     Ok(())
 }
 
-/// How many members lie before one, if it is there. O(members).
+/// Returns the rank of the member with the packed form `form`, or `None` if it does not exist.
+/// O(members).
 pub(crate) fn rank(bytes: &[u8], form: &[u8]) -> Result<Option<u64>, Error> {
     for (rank, pair) in (0..).zip(pairs(bytes)) {
         let pair = pair?;
@@ -232,7 +233,7 @@ fn unpaired() -> Error {
     .into()
 }
 
-/// The score of a member, if it is there.
+/// Returns the score of a member, or `None` if it does not exist.
 pub(crate) fn score(bytes: &[u8], member: &[u8]) -> Result<Option<f64>, Error> {
     match packed::find_paired(bytes, &packed::form(member))? {
         Some(place) => score_of(packed::item_at(bytes, place.end)?.0).map(Some),
@@ -240,7 +241,7 @@ pub(crate) fn score(bytes: &[u8], member: &[u8]) -> Result<Option<f64>, Error> {
     }
 }
 
-/// The packed form of members in order.
+/// Encodes members as a packed sorted set. The members must be in order.
 pub(crate) fn pack<'m>(members: impl Iterator<Item = (&'m [u8], f64)>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (member, score) in members {
@@ -250,7 +251,7 @@ pub(crate) fn pack<'m>(members: impl Iterator<Item = (&'m [u8], f64)>) -> Vec<u8
     bytes
 }
 
-/// Number of members before a place.
+/// Returns the number of members before the target position.
 fn count_before(bytes: &[u8], target: &Target<'_>) -> Result<usize, Error> {
     let mut count = 0;
     for pair in pairs(bytes) {
@@ -262,7 +263,7 @@ fn count_before(bytes: &[u8], target: &Target<'_>) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// The positions that a range by score or text has. O(members).
+/// Returns the positions of the members in a range by score or by text. O(members).
 pub(crate) fn range(
     bytes: &[u8],
     bounds: &Bounds<'_>,
@@ -280,8 +281,8 @@ pub(crate) fn range(
     })
 }
 
-/// The positions that a range by text has. Where scores differ, which makes it
-/// meaningless, it is what a search from one end finds, as in Redis.
+/// Returns the positions of the members in a range by text. If scores differ, such a range is
+/// meaningless, and the result is that of Redis' search from one end.
 fn text_range(members: &Scored, bounds: &Bounds<'_>, reverse: bool) -> (usize, usize) {
     let (low, high) = bounds.targets();
     let is_before = |index: usize, target: &Target<'_>| {
@@ -292,7 +293,7 @@ fn text_range(members: &Scored, bounds: &Bounds<'_>, reverse: bool) -> (usize, u
     let above = |index| low.is_none_or(|low| !is_before(index, &low));
     let below = |index| high.is_none_or(|high| is_before(index, &high));
     let count = members.len();
-    // Redis looks at the ends before it searches.
+    // Like Redis, check the first and last member before searching.
     if count == 0 || bounds.is_empty() || !above(count - 1) || !below(0) {
         return (0, 0);
     }
@@ -317,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scores_come_back_to_the_bit() {
+    fn packed_scores_are_read_back_bit_for_bit() {
         let scores = [
             0.0,
             1.0,

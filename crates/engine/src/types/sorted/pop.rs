@@ -1,4 +1,4 @@
-//! Taking the first or last members of a sorted set.
+//! Popping the first or last members of a sorted set.
 
 use undercroft_memory::{ShardSet, removing};
 
@@ -7,11 +7,12 @@ use crate::error::Error;
 use crate::transaction::access::Access;
 
 impl Access<'_> {
-    /// Takes up to `count` members with the lowest scores, or the highest, and fills `out` with them, as ZPOPMIN and
-    /// ZPOPMAX do. Returns whether the key was there. O(log n) a member.
+    /// Pops up to `count` members with the lowest or highest scores, like ZPOPMIN and ZPOPMAX, and
+    /// replaces the contents of `out` with them. Returns whether the key existed. O(log n) for each
+    /// member.
     ///
     /// # Errors
-    /// [`Error::WrongType`] where the key holds something else; those of a write.
+    /// [`Error::WrongType`] if the key holds another type, or any error of a write.
     pub fn sorted_pop(
         &self,
         database: usize,

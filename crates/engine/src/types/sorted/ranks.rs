@@ -1,4 +1,4 @@
-//! The tree of a large sorted set: its members by rank.
+//! The tree of a large sorted set, which orders its members by rank.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
@@ -8,14 +8,15 @@ use crate::error::Error;
 use crate::structures::element::Element;
 use crate::structures::tree::{Builder, Place, Tree};
 
-/// Leaves with fewer items are joined with a neighbour that has room.
+/// A leaf with fewer items is joined with a neighbor that has room.
 const FEW: usize = ITEMS_MAX / 4;
 
-/// The tree of a sorted set.
+/// The tree of a large sorted set.
 pub(crate) type Ranks = Tree<2>;
 
 impl Ranks {
-    /// The leaf and the index in it where the items before a place end.
+    /// Returns the leaf that contains the target position, and the index of that position in the
+    /// leaf.
     fn seek(&self, view: &View<'_>, target: &Target<'_>) -> Result<(Place<2>, usize), Error> {
         let mut scratch = Vec::new();
         let place = self.find_by(view, |[order, at]| {
@@ -26,14 +27,14 @@ impl Ranks {
         Ok((place, index))
     }
 
-    /// Number of members before a place. O(log n).
+    /// Returns the number of members before the target position. O(log n).
     pub(super) fn count_before(&self, view: &View<'_>, target: &Target<'_>) -> Result<u64, Error> {
         let (place, index) = self.seek(view, target)?;
         Ok(place.before.wrapping_add(index as u64))
     }
 
-    /// Visits the elements of ranks `from..to`, the last one first where
-    /// `reverse`. One descent, then leaf after leaf.
+    /// Visits the elements with ranks `from..to`, from the last to the first if `reverse` is set.
+    /// Descends the tree once, then walks from leaf to leaf.
     pub(super) fn for_each(
         &self,
         view: &View<'_>,
@@ -63,7 +64,7 @@ impl Ranks {
             if left == 0 {
                 return Ok(());
             }
-            // R3: what is torn must not go on for long.
+            // R3: a torn tree must not keep this loop running.
             view.recheck()?;
             if !place.step(view, !reverse)? {
                 return Ok(());
@@ -72,7 +73,7 @@ impl Ranks {
         }
     }
 
-    /// Puts a member in, which must not be there. O(log n).
+    /// Inserts a member that is not in the tree yet. O(log n).
     pub(super) fn insert(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -101,7 +102,8 @@ impl Ranks {
             return Ok(());
         }
         let items = leaf.count + 1;
-        // Growth at an end leaves a full leaf behind.
+        // Inserting at either end of the tree leaves a full leaf, so that sequential inserts pack
+        // leaves densely.
         let middle = match place.before + index as u64 {
             _ if items <= ITEMS_MAX => items,
             0 => 1,
@@ -113,8 +115,7 @@ impl Ranks {
         self.splice(transaction, pool, &place.path, 1, &leaves)
     }
 
-    /// Takes a member out, whose element is still as it was when it was put in.
-    /// O(log n).
+    /// Removes a member whose element has not changed since it was inserted. O(log n).
     pub(super) fn remove(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -142,7 +143,7 @@ impl Ranks {
         }
     }
 
-    /// Takes the members of ranks `from..to` out. O(log n + leaves).
+    /// Removes the members with ranks `from..to`. O(log n + leaves).
     pub(super) fn remove_range(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -169,7 +170,7 @@ impl Ranks {
         Ok(())
     }
 
-    /// Takes items out of one leaf.
+    /// Removes items from a single leaf, and rebalances the tree if few items remain.
     fn take(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -197,8 +198,8 @@ impl Ranks {
         Ok(())
     }
 
-    /// Makes one leaf of what is left of one and its neighbour, where that has
-    /// room. Returns whether it had.
+    /// Merges the remaining items of a leaf into a neighbor that has room. Returns whether a
+    /// neighbor had room.
     fn join(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -234,8 +235,8 @@ impl Ranks {
         Ok(false)
     }
 
-    /// Checks that the least keys of inner nodes are those of the leaves: each
-    /// leaf's first member is found where it lies. O(leaves * log n).
+    /// Verifies that the least keys in inner nodes match the leaves: a search for the first and
+    /// last member of each leaf must find it there. O(leaves * log n).
     pub(super) fn check_least(&self, view: &View<'_>) -> Result<(), Error> {
         let mut place = self.find(view, 0)?;
         let mut member = Vec::new();
@@ -265,13 +266,14 @@ impl Ranks {
         }
     }
 
-    /// Root words of a tree of members in order, at least one.
+    /// Builds a tree of members, which must be in order and not empty. Returns its root words.
     pub(super) fn build(
         transaction: &mut Transaction<'_>,
         pool: Pool,
         members: &[Ranked],
     ) -> Result<[u64; 3], Error> {
-        // Room for a few more in each leaf, but not in the last one alone.
+        // Leave room in every leaf for later inserts, and distribute the members evenly so that the
+        // last leaf is not sparse.
         let leaves = members.len().div_ceil(ITEMS_MAX / 8 * 7).max(1);
         let mut builder: Builder<2> = Builder::new();
         for members in members.chunks(members.len().div_ceil(leaves).max(1)) {

@@ -1,4 +1,4 @@
-//! Reading sorted sets, optimistically or under a lock.
+//! Reading sorted sets, either optimistically or under a lock.
 
 use undercroft_memory::View;
 
@@ -17,7 +17,7 @@ use crate::structures::ranges::Ranges;
 use crate::types::list::clamp;
 use crate::types::value_type::ValueType;
 
-/// A sorted set that was found, to be read with the view it was found with.
+/// A sorted set found by a lookup. It must be read with the view of that lookup.
 #[derive(Debug)]
 pub struct SortedSet(Body);
 
@@ -27,11 +27,11 @@ enum Body {
     Large(Large),
 }
 
-/// What takes members as they are read.
+/// A destination for members that are read from a sorted set.
 pub(super) trait Sink {
-    /// A member of a set in one piece.
+    /// Adds a member of a packed sorted set.
     fn text(&mut self, member: &[u8], score: f64);
-    /// The member of a large set whose element this is.
+    /// Adds the member of a large sorted set that is stored in `element`.
     fn element(&mut self, view: &View<'_>, element: &Element) -> Result<(), Error>;
 }
 
@@ -50,7 +50,7 @@ impl Sink for Scored {
     }
 }
 
-/// Members without their scores.
+/// Collects members without their scores.
 impl Sink for Ranges {
     fn text(&mut self, member: &[u8], _: f64) {
         self.push(member);
@@ -72,12 +72,12 @@ impl SortedSet {
         Ok(SortedSet(Body::Packed(bytes)))
     }
 
-    /// Whether it is held in one piece.
+    /// Returns whether the sorted set is packed.
     pub fn is_small(&self) -> bool {
         matches!(self.0, Body::Packed(_))
     }
 
-    /// Number of members. O(1) where it is large.
+    /// Returns the number of members. O(1) for a large sorted set.
     pub fn length(&self, view: &View<'_>) -> Result<u64, Error> {
         match &self.0 {
             Body::Packed(bytes) => Ok(packed::count(bytes)? / 2),
@@ -85,7 +85,7 @@ impl SortedSet {
         }
     }
 
-    /// Asks for where members lie ahead of a walk over them, called with each position.
+    /// Prefetches members ahead of a walk over `members`. Call this for every position of the walk.
     #[inline(always)]
     pub fn warm_ahead(&self, view: &View<'_>, members: &[Key<'_>], position: usize) {
         if let Body::Large(large) = &self.0 {
@@ -93,7 +93,7 @@ impl SortedSet {
         }
     }
 
-    /// The score of a member, if it is there.
+    /// Returns the score of a member, or `None` if it does not exist.
     pub fn score(&self, view: &View<'_>, member: &Key<'_>) -> Result<Option<f64>, Error> {
         match &self.0 {
             Body::Packed(bytes) => pack::score(bytes, member.bytes),
@@ -104,7 +104,7 @@ impl SortedSet {
         }
     }
 
-    /// How many members come before one, if it is there. O(log n).
+    /// Returns the rank of a member, or `None` if it does not exist. O(log n).
     pub fn rank(&self, view: &View<'_>, member: &Key<'_>) -> Result<Option<u64>, Error> {
         match &self.0 {
             Body::Packed(bytes) => pack::rank(bytes, &packed::form(member.bytes)),
@@ -122,8 +122,7 @@ impl SortedSet {
         }
     }
 
-    /// The ranks that a range has: the first, and the one behind the last.
-    /// O(log n).
+    /// Returns the ranks in a range: the first, and one past the last. O(log n).
     pub fn ranks(
         &self,
         view: &View<'_>,
@@ -161,7 +160,7 @@ impl SortedSet {
         }
     }
 
-    /// Appends the members of a range to `out`, from its end where `reverse`.
+    /// Appends the members in a range to `out`, from the last to the first if `reverse` is set.
     /// O(log n + members).
     pub fn append_range(
         &self,
@@ -175,8 +174,8 @@ impl SortedSet {
         self.append_ranks(view, ranks, reverse, out)
     }
 
-    /// As [`append_range`](Self::append_range), the members without their
-    /// scores.
+    /// Appends the members in a range to `out` without their scores, like
+    /// [`append_range`](Self::append_range).
     pub fn append_members(
         &self,
         view: &View<'_>,
@@ -189,8 +188,8 @@ impl SortedSet {
         self.append_ranks(view, ranks, reverse, out)
     }
 
-    /// Appends the members of ranks `from..to` to `out`, the last one first
-    /// where `reverse`.
+    /// Appends the members with ranks `from..to` to `out`, from the last to the first if `reverse`
+    /// is set.
     pub(super) fn append_ranks(
         &self,
         view: &View<'_>,
@@ -227,8 +226,8 @@ impl SortedSet {
         self.append_range(view, &Bounds::Ranks(0, -1), Limit::ALL, false, out)
     }
 
-    /// Appends the next part of a walk over a sorted set to `out`; see
-    /// [`Store::scan`](crate::Store::scan). A small one is one part.
+    /// Appends the next batch of a scan over a sorted set to `out`; see
+    /// [`Store::scan`](crate::Store::scan). A packed sorted set is returned in a single batch.
     pub fn scan(
         &self,
         view: &View<'_>,
@@ -247,9 +246,8 @@ impl SortedSet {
         }
     }
 
-    /// Appends members chosen by chance to `out`: `count` different ones, or
-    /// all where there are no more; with a negative count as many, each chosen
-    /// anew.
+    /// Appends random members to `out`: `count` distinct members, or all if there are fewer. A
+    /// negative count draws `-count` members independently, so members may repeat.
     pub fn sample(
         &self,
         view: &View<'_>,
@@ -278,7 +276,7 @@ impl SortedSet {
 }
 
 impl Reader<'_, '_> {
-    /// Looks up a key that must hold a sorted set.
+    /// Looks up a sorted set. Fails if the key holds another type.
     pub fn sorted_set(&self, database: usize, key: &Key<'_>) -> Result<Option<SortedSet>, Error> {
         match self.find_type(database, key, ValueType::SortedSet)? {
             Some(entry) => Ok(Some(SortedSet::of(self.view(), &entry)?)),

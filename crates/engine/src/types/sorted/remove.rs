@@ -1,4 +1,4 @@
-//! Taking members out of sorted sets.
+//! Removing members from sorted sets.
 
 use undercroft_memory::{View, removing};
 
@@ -23,8 +23,8 @@ use crate::transaction::writer::{Found, Writer, root};
 use crate::types::value_type::ValueType;
 
 impl Writer<'_, '_> {
-    /// Removes members of a sorted set, and the key with the last of them.
-    /// Returns how many were there.
+    /// Removes members of a sorted set, and the key if no member is left. Returns the number of
+    /// members removed.
     pub fn sorted_remove(
         &mut self,
         database: usize,
@@ -94,8 +94,8 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Removes the members of a range, and the key with the last of them.
-    /// Returns how many there were. O(log n + members).
+    /// Removes the members in a range, and the key if no member is left. Returns the number of
+    /// members removed. O(log n + members).
     pub fn sorted_remove_range(
         &mut self,
         database: usize,
@@ -110,9 +110,9 @@ impl Writer<'_, '_> {
         self.remove_ranks(database, key, found, ranks, bounds.removal())
     }
 
-    /// Removes up to `count` members with the lowest scores, or the highest
-    /// where `highest`, and the key with the last of them; appends them to
-    /// `out`. Returns whether the key was there.
+    /// Pops up to `count` members with the lowest scores, or the highest if `highest` is set, and
+    /// appends them to `out`. Removes the key if no member is left. Returns whether the key
+    /// existed.
     pub fn sorted_pop(
         &mut self,
         database: usize,
@@ -190,8 +190,8 @@ impl Writer<'_, '_> {
         Ok(removed)
     }
 
-    /// Lets a large sorted set have some of its members only, in their order: less
-    /// work than removing the others one by one, which are freed later (W8).
+    /// Rebuilds a large sorted set from the members in `kept`, which must be in order. This is
+    /// cheaper than removing the other members one by one; the old structures are freed later (W8).
     fn keep_only(
         &mut self,
         database: usize,
@@ -226,7 +226,7 @@ impl Writer<'_, '_> {
 }
 
 impl Large {
-    /// The members that do not go, in their order.
+    /// Returns the members that are not in `gone`, in order.
     fn members_without(&self, view: &View<'_>, gone: &Gone) -> Result<Scored, Error> {
         let ranks = self.ranks(view)?;
         let mut kept = Scored::new();

@@ -6,8 +6,7 @@ use super::order::compare;
 use crate::structures::ranges::Ranges;
 use crate::types::limits::PackedLimits;
 
-/// Members with their scores in flat buffers: what reading a sorted set appends
-/// to.
+/// Members with their scores in flat buffers, to which reads of sorted sets append.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scored {
     pub(crate) members: Ranges,
@@ -21,50 +20,50 @@ impl Scratch for Scored {
 }
 
 impl Scored {
-    /// No members.
+    /// Creates an empty collection.
     pub fn new() -> Scored {
         Scored::default()
     }
 
-    /// Forgets the members but keeps the memory.
+    /// Removes all members but keeps the allocated memory.
     pub fn clear(&mut self) {
         self.members.clear();
         self.scores.clear();
     }
 
-    /// Number of members.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.scores.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.scores.is_empty()
     }
 
-    /// Bytes of all members together, without their scores.
+    /// Returns the total size of the members in bytes, without their scores.
     pub fn byte_length(&self) -> usize {
         self.members.byte_length()
     }
 
-    /// Adds a member.
+    /// Appends a member with its score.
     pub fn push(&mut self, member: &[u8], score: f64) {
         self.members.push(member);
         self.scores.push(score);
     }
 
-    /// The member at a position with its score, if there is one.
+    /// Returns the member at `index` with its score, or `None` if the index is out of range.
     pub fn get(&self, index: usize) -> Option<(&[u8], f64)> {
         let score = *self.scores.get(index)?;
         Some((self.members.get(index), score))
     }
 
-    /// The members in order.
+    /// Iterates over the members with their scores, in the order in which they were added.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], f64)> {
         self.members.iter().zip(self.scores.iter().copied())
     }
 
-    /// The same members in the order of a sorted set.
+    /// Returns a copy sorted by score, then by the bytes of the member.
     pub fn sorted(&self) -> Scored {
         let mut members: Vec<(&[u8], f64)> = self.iter().collect();
         members.sort_unstable_by(compare);
@@ -75,8 +74,9 @@ impl Scored {
         sorted
     }
 
-    /// Takes the sign off each zero that a sorted set would lose to which these were added one by one, in this order: its
-    /// scores are integers as long as it is in one piece (`zsetAdd` in t_zset.c).
+    /// Replaces each negative zero with 0 where adding these members to a sorted set one by one
+    /// loses the sign. A packed sorted set has no negative zero, like a listpack in Redis
+    /// (`zsetAdd` in t_zset.c).
     pub fn drop_signs(&mut self, limits: &PackedLimits) {
         let small = self.members.iter().zip(&mut self.scores).zip(1..);
         let small = small.take_while(|((member, _), number)| {
@@ -87,7 +87,7 @@ impl Scored {
             .for_each(|((_, score), _)| *score = 0.0);
     }
 
-    /// The members only.
+    /// Returns the members without their scores.
     pub fn members(&self) -> &Ranges {
         &self.members
     }

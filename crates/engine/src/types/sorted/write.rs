@@ -1,4 +1,4 @@
-//! Putting members into sorted sets.
+//! Adding members to sorted sets.
 
 use smallvec::SmallVec;
 use undercroft_memory::Transaction;
@@ -26,23 +26,23 @@ use crate::types::limits::PackedLimits;
 use crate::types::string::write::STRING_MAX;
 use crate::types::value_type::ValueType;
 
-/// Which members ZADD adds and changes, and how.
+/// The options of ZADD: which members it adds or changes, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddRule {
-    /// Members that are there stay as they are.
+    /// Do not change existing members (NX).
     pub only_new: bool,
-    /// Members that are not there are not added.
+    /// Do not add new members (XX).
     pub only_existing: bool,
-    /// Scores only rise.
+    /// Change a score only to a greater one (GT).
     pub greater: bool,
-    /// Scores only fall.
+    /// Change a score only to a lesser one (LT).
     pub less: bool,
-    /// The score is added to what the member has.
+    /// Add the given score to the current score (INCR).
     pub increment: bool,
 }
 
 impl AddRule {
-    /// The score that a member gets; none where nothing becomes of it.
+    /// Returns the new score of a member, or `None` if the rule excludes the change.
     fn score(&self, old: Option<f64>, given: f64) -> Result<Option<f64>, Error> {
         let Some(old) = old else {
             return Ok((!self.only_existing).then_some(given));
@@ -59,20 +59,20 @@ impl AddRule {
     }
 }
 
-/// What became of the members of a ZADD.
+/// The result of a ZADD.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Added {
-    /// Members that were not there before.
+    /// Number of members that were added.
     pub added: u64,
-    /// Members that have another score now.
+    /// Number of existing members whose score changed.
     pub updated: u64,
-    /// The score of the last member, unless the rule left it out.
+    /// The score of the last member, unless the rule excluded it.
     pub score: Option<f64>,
 }
 
 impl Added {
-    /// Counts what becomes of a member that had the old score. Returns the
-    /// score that it is to have where that is another.
+    /// Counts the outcome for a member with the score `old`. Returns the score to store, or `None`
+    /// if nothing changes.
     fn take(&mut self, new: Option<f64>, old: Option<f64>) -> Option<f64> {
         self.score = new;
         match old {
@@ -85,14 +85,14 @@ impl Added {
 }
 
 impl PackedLimits {
-    /// Whether another member is one too many, or too long.
+    /// Returns whether adding `member` to a sorted set of `members` members exceeds a limit.
     fn exceeded_by(&self, member: &[u8], members: usize) -> bool {
         member.len() as u64 > self.value || members as u64 >= self.entries
     }
 }
 
 impl Writer<'_, '_> {
-    /// Looks up a key that must hold a sorted set.
+    /// Looks up a sorted set. Fails if the key holds another type.
     pub fn sorted_set(
         &mut self,
         database: usize,
@@ -104,11 +104,11 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Adds members to a sorted set, which may be new, or gives them another
-    /// score. O(log n) for each; O(n) for all while the set is small.
+    /// Adds members to a sorted set or changes their scores, and creates the sorted set if needed.
+    /// O(log n) for each member; O(n) for each while the sorted set is packed.
     ///
     /// # Errors
-    /// [`Error::NotANumber`] where an increment leads to no number.
+    /// [`Error::NotANumber`] if an increment results in NaN.
     pub fn sorted_add(
         &mut self,
         database: usize,
@@ -164,8 +164,7 @@ impl Writer<'_, '_> {
         Ok(added)
     }
 
-    /// Adds members to a sorted set in one piece, which may have to become a
-    /// large one.
+    /// Adds members to a packed sorted set, converting it to a large one if it exceeds the limits.
     #[expect(
         clippy::too_many_arguments,
         reason = "what was found goes along with what is wanted"
@@ -194,7 +193,7 @@ impl Writer<'_, '_> {
             }
             rest = behind;
             if let Some(new) = added.take(rule.score(old, *given)?, old) {
-                // One piece knows one zero only, as in Redis.
+                // Like Redis, a packed sorted set has no negative zero.
                 pack::put(&mut changed, &seen, (member, &form), new + 0.0)?;
             }
         }
@@ -214,8 +213,7 @@ impl Writer<'_, '_> {
         Ok(added)
     }
 
-    /// Adds many members to those of a set in one piece. The whole of it is made
-    /// at once.
+    /// Adds many members to a packed sorted set by rebuilding it in one pass.
     #[expect(
         clippy::too_many_arguments,
         reason = "what was found goes along with what is wanted"
@@ -234,13 +232,13 @@ impl Writer<'_, '_> {
         let mut draft = Draft::new(secret, old.len() + members.len());
         draft.set_all(old.iter().map(|(member, score)| (member, value_of(score))));
         let mut added = Added::default();
-        // What one piece does not hold makes it a large set, from there on.
+        // The first member that exceeds a limit of the packed form makes the sorted set large.
         let mut large = false;
         draft.merge(members.iter().copied(), |parts, member, old, given| {
             let old = old.map(score_of);
             large |= old.is_none() && !rule.only_existing && limits.exceeded_by(member, parts);
             let new = added.take(rule.score(old, given)?, old);
-            // One piece knows one zero only, as in Redis.
+            // Like Redis, a packed sorted set has no negative zero.
             Ok::<_, Error>(new.map(|new| value_of(if large { new } else { new + 0.0 })))
         })?;
         if added.added + added.updated == 0 {
@@ -259,7 +257,7 @@ impl Writer<'_, '_> {
         Ok(added)
     }
 
-    /// Lets a key hold a large sorted set of members in order.
+    /// Stores a large sorted set of `members`, which must be in order, as the value of a key.
     pub(super) fn make_large(
         &mut self,
         database: usize,
@@ -282,9 +280,9 @@ impl Writer<'_, '_> {
         self.put_object(database, key, found, SORTED_SET, &words)
     }
 
-    /// Lets a key hold a sorted set of these members only, whatever it held
-    /// before; no key where there is none. It does not expire. The members need
-    /// not be in order but must differ. O(n log n).
+    /// Replaces the value of a key by a sorted set of `members`, or removes the key if there are
+    /// none. The new value has no expiration time. The members may be in any order but must be
+    /// distinct. O(n log n).
     pub fn sorted_store(
         &mut self,
         database: usize,
@@ -318,9 +316,8 @@ impl Writer<'_, '_> {
 }
 
 impl Large {
-    /// Moves it to an arena where it has outgrown its shard's slabs (H4), as
-    /// [`Elements::settle`]; to be called after a
-    /// member of so many bytes was added.
+    /// Moves the sorted set to an arena if it has outgrown its shard's slabs (H4), like
+    /// [`Elements::settle`]. Call this after adding a member of `length` bytes.
     fn settle(self, transaction: &mut Transaction<'_>, length: usize) -> Result<Large, Error> {
         if !self
             .elements
@@ -347,7 +344,8 @@ impl Large {
     }
 }
 
-/// Adds a member to a large sorted set, or gives it another score. Returns the set, which may have moved to an arena.
+/// Adds a member to a large sorted set or changes its score. Returns the sorted set, which may have
+/// moved to an arena.
 fn add_one(
     transaction: &mut Transaction<'_>,
     large: Large,
@@ -376,7 +374,7 @@ fn add_one(
         }
         Some((slot, element)) => {
             let ranked = Ranked::load(transaction.view(), element.at)?;
-            // The search goes by the scores that elements have.
+            // Remove the rank first: the search reads the score from the element.
             ranks.remove(transaction, pool, member, ranked)?;
             let moved = element.change(transaction, pool, member, value)?;
             if let Some(at) = moved {
@@ -393,7 +391,7 @@ fn add_one(
     Ok(large)
 }
 
-/// Members to be made.
+/// Converts members with scores to parts for a bulk build.
 pub(super) fn parts<'m>(
     secret: [u64; 2],
     members: impl Iterator<Item = (&'m [u8], f64)>,
@@ -403,7 +401,7 @@ pub(super) fn parts<'m>(
         .collect()
 }
 
-/// Members in the order of a sorted set. O(n log n).
+/// Sorts members by score, then by their bytes. O(n log n).
 fn in_order<'m>(members: &[Part<'m>]) -> Vec<Part<'m>> {
     let mut sorted: Vec<(u64, &Part<'m>)> = members
         .iter()

@@ -1,4 +1,4 @@
-//! Giving pending entries to another consumer.
+//! Transferring pending entries to another consumer.
 
 use super::found::StreamEntries;
 use super::group::Pending;
@@ -7,45 +7,46 @@ use crate::error::Error;
 use crate::structures::key::Key;
 use crate::transaction::writer::Writer;
 
-/// How entries are claimed.
+/// The options of XCLAIM and XAUTOCLAIM.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'c> {
-    /// The group.
+    /// The name of the group.
     pub group: &'c [u8],
-    /// The consumer that gets them.
+    /// The consumer that receives the entries.
     pub consumer: &'c [u8],
-    /// Only what was delivered so many milliseconds ago, or longer.
+    /// Minimum time in milliseconds since the last delivery of an entry.
     pub idle: u64,
-    /// When they were delivered, Unix milliseconds, as is noted now.
+    /// The delivery time to record, in Unix milliseconds.
     pub time: u64,
-    /// How often they were, as is noted now; else once more.
+    /// The delivery count to record. If `None`, the current count is incremented.
     pub deliveries: Option<u64>,
-    /// Also what is pending at nobody.
+    /// Whether to claim entries that are not pending (FORCE).
     pub force: bool,
-    /// Only ids are given, and that is not counted as a delivery.
+    /// Whether to return only ids (JUSTID), which does not count as a delivery.
     pub only_ids: bool,
-    /// At least up to here the group has been given entries.
+    /// Raises the group's last delivered id to this id if it is less (LASTID).
     pub last: StreamId,
 }
 
-/// What was claimed.
+/// The result of a claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claimed {
-    /// The entries; only their ids where these were asked for.
+    /// The claimed entries, without their texts if only ids were requested.
     pub entries: StreamEntries,
-    /// Those that were pending and are gone.
+    /// Ids of pending entries that were deleted from the stream.
     pub gone: Vec<StreamId>,
-    /// The next pending entry, where there is one.
+    /// The next pending entry to examine, if there is one.
     pub next: Option<StreamId>,
-    /// Pending entries that were looked at, those left alone included.
+    /// Number of pending entries examined, including those that were not claimed.
     pub looked_at: u64,
 }
 
-/// Pending entries that are looked at for each one that may be claimed.
+/// Number of pending entries to examine for each entry that may be claimed.
 pub(super) const LOOKED_AT: u64 = 10;
 
 impl Writer<'_, '_> {
-    /// Gives pending entries to a consumer. None where there is no such group. O(ids * log n).
+    /// Claims pending entries for a consumer. Returns `None` if the group does not exist. O(ids *
+    /// log n).
     pub fn stream_claim(
         &mut self,
         database: usize,
@@ -63,7 +64,7 @@ impl Writer<'_, '_> {
             group.set_last(self.transaction, claim.last, group.read)?;
         }
         let (mut claimed, now) = (Claimed::default(), self.now());
-        // A consumer that gets nothing is not made.
+        // Create the consumer only when an entry is claimed for it.
         let (mut consumer, mut entry) = (None, StreamEntries::new());
         for &id in ids {
             undercroft_memory::Scratch::clear(&mut entry);
@@ -110,8 +111,9 @@ impl Writer<'_, '_> {
         Ok(Some(claimed))
     }
 
-    /// Gives the first pending entries from an id on to a consumer, `count` at most, gone ones included, and looks at
-    /// `looks` at most. None where there is no such group. O(log n + looks * log n).
+    /// Claims the first pending entries at or after an id for a consumer: at most `count`,
+    /// including entries that were deleted from the stream. Examines at most `looks` pending
+    /// entries. Returns `None` if the group does not exist. O(log n + looks * log n).
     pub fn stream_claim_from(
         &mut self,
         database: usize,
@@ -126,7 +128,7 @@ impl Writer<'_, '_> {
             return Ok(None);
         };
         let (mut claimed, now) = (Claimed::default(), self.now());
-        // One more, which is the next one.
+        // Load one extra row: the next call starts there.
         let (mut rows, start) = (Vec::new(), from.words());
         group.pending(self.view())?.for_each_from(
             self.view(),
@@ -174,7 +176,7 @@ impl Writer<'_, '_> {
 }
 
 impl StreamEntries {
-    /// Adds the only entry of others, or its id only.
+    /// Appends the only entry of `other`, or just its id.
     fn take(&mut self, other: &StreamEntries, only_id: bool) {
         if !only_id {
             other.texts(0).for_each(|text| self.texts.push(text));

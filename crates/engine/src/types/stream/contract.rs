@@ -1,4 +1,4 @@
-//! What streams answer as a type of value.
+//! Implements the contract of value types for streams.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
@@ -22,7 +22,7 @@ use crate::types::contract::{Contract, Description, DyingTree, Object};
 use crate::types::limits::Limits;
 use crate::types::value_type::Encoding;
 
-/// The type whose values are streams.
+/// The stream type.
 pub(crate) struct Streams;
 
 impl Contract for Streams {
@@ -116,7 +116,7 @@ impl Contract for Streams {
     }
 }
 
-/// Adds a group, a consumer or a pending entry to a stream.
+/// Adds a group, a consumer or a pending entry from its record.
 fn add_group_record(
     writer: &mut Writer<'_, '_>,
     stream: &Stream,

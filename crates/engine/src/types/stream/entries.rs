@@ -11,11 +11,11 @@ use super::leaves::leaf_edit::{Appended, Draft, with_buffers};
 use crate::error::Error;
 use crate::structures::tree::{Builder, Child, Least, Merge, Node, Place, Subtree, Tree};
 
-/// The tree of a stream: for each child the id that those of its first leaf are counted from is noted, which is not
-/// behind that of its first entry.
+/// The tree of a stream's entries. The note of each child is the base id of its first leaf, which
+/// is not greater than the id of the first entry in that leaf.
 pub(super) type Entries = Tree<2, ById>;
 
-/// What is noted of the children in a tree of entries.
+/// Defines the notes of children in a tree of entries: ids.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ById;
 
@@ -36,21 +36,21 @@ impl Merge<2> for ById {
     }
 }
 
-/// Which entries are read.
+/// A range of entries to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdRange {
-    /// The first one, or what would be.
+    /// The least id in the range.
     pub from: StreamId,
-    /// The last one, or what would be.
+    /// The greatest id in the range.
     pub to: StreamId,
-    /// At most so many.
+    /// Maximum number of entries to read.
     pub count: u64,
-    /// The last ones, and these first.
+    /// Whether to read the last entries first.
     pub reverse: bool,
 }
 
 impl IdRange {
-    /// All entries.
+    /// The range of all entries.
     pub const ALL: IdRange = IdRange {
         from: StreamId::MIN,
         to: StreamId::MAX,
@@ -60,12 +60,12 @@ impl IdRange {
 }
 
 impl Entries {
-    /// The leaf in which an id lies, or would.
+    /// Returns the leaf that contains an id, or to which the id would belong.
     fn seek(&self, view: &View<'_>, id: StreamId) -> Result<Place<2>, Error> {
         self.find_by(view, |note| Ok(StreamId::of_words(note) <= id))
     }
 
-    /// Appends the entries of a range to `out`. O(log n + entries).
+    /// Appends the entries in a range to `out`. O(log n + entries).
     pub(super) fn append_range(
         &self,
         view: &View<'_>,
@@ -85,7 +85,7 @@ impl Entries {
         })
     }
 
-    /// How many entries lie before an id. O(log n).
+    /// Returns the number of entries before an id. O(log n).
     pub(super) fn count_before(&self, view: &View<'_>, id: StreamId) -> Result<u64, Error> {
         if self.count() == 0 {
             return Ok(0);
@@ -104,7 +104,7 @@ impl Entries {
         })
     }
 
-    /// The first or the last id; none where there are no entries. O(log n).
+    /// Returns the first or last id, or `None` if there are no entries. O(log n).
     pub(super) fn edge(&self, view: &View<'_>, last: bool) -> Result<Option<StreamId>, Error> {
         if self.count() == 0 {
             return Ok(None);
@@ -119,8 +119,8 @@ impl Entries {
         })
     }
 
-    /// Puts an entry behind the last one. Returns how many bytes a leaf takes where it made another one. O(log n + its
-    /// length).
+    /// Appends an entry after the last one. If this adds a leaf to existing leaves, returns the
+    /// number of bytes used in the previous leaf. O(log n + length of the entry).
     pub(super) fn push(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -130,7 +130,7 @@ impl Entries {
     ) -> Result<Option<u64>, Error> {
         let shard = pool.shard();
         let found = self.find_end(transaction.view(), true);
-        // It is long, and so it stays where it was found.
+        // A `Place` is large: borrow it from the result instead of moving it.
         let Ok(place) = &found else {
             return found.map(|_| None);
         };
@@ -147,7 +147,8 @@ impl Entries {
                     return Ok(None);
                 }
                 Appended::Larger(bytes) => {
-                    // It is not made larger than usual for entries that may not come.
+                    // Double the used size at most, and only up to the usual leaf size, because
+                    // more entries may never come.
                     let more = leaf.used().min(LEAF_USUAL.saturating_sub(leaf.used()));
                     let room = bytes.max(more);
                     let old = leaf.at;
@@ -181,7 +182,7 @@ impl Entries {
         Ok(None)
     }
 
-    /// Takes an entry out. Returns whether it was there. O(log n).
+    /// Removes an entry. Returns whether it existed. O(log n).
     pub(super) fn remove(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -211,7 +212,7 @@ impl Entries {
         }
         leaf.drop_one(transaction, pool.shard(), spot, &mut buffer)?;
         if leaf.is_sparse() {
-            // What is left takes a small leaf, as few entries may stay for long.
+            // Move the remaining entries to a small leaf, because they may stay for a long time.
             let small = leaf.copy(transaction, pool, 0)?;
             transaction.free(pool, leaf.at);
             self.splice(transaction, pool, &place.path, 1, &[small.child()])?;
@@ -221,7 +222,8 @@ impl Entries {
         Ok(true)
     }
 
-    /// How many of the first `entries` go where only whole leaves do, `most` at most. O(log n).
+    /// Returns how many of the first `entries` entries, at most `most`, can be removed as whole
+    /// leaves. O(log n).
     pub(super) fn whole_leaves(
         &self,
         view: &View<'_>,
@@ -235,8 +237,9 @@ impl Entries {
         Ok(self.find(view, position)?.before)
     }
 
-    /// How many entries lie in the leaves before that of the last of the first `entries`, where all of its entries are
-    /// among these, but its tombstone is not before an id. O(log n).
+    /// Finds a leaf that must stay because of its tombstone. If the first `entries` entries end
+    /// with the last entry of a leaf whose tombstone is at or after `id`, returns the number of
+    /// entries before that leaf. O(log n).
     pub(super) fn before_tombstone(
         &self,
         view: &View<'_>,
@@ -253,8 +256,8 @@ impl Entries {
         Ok(stays.then_some(place.before))
     }
 
-    /// Takes all entries out but the tombstone behind them, whose leaf stays, to be filled further. What is cut off is
-    /// appended to `off`, for the caller to free. O(log n).
+    /// Removes all entries but keeps the last leaf with its tombstone, so that later entries fill
+    /// it. Appends the subtrees that are cut off to `off`, which the caller must free. O(log n).
     pub(super) fn drop_to_tombstone(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -274,7 +277,7 @@ impl Entries {
         )
     }
 
-    /// Frees the leaf that was left without entries, where there is one, and its tombstone lies before an id.
+    /// Frees the leaf that is left of a stream without entries, if its tombstone is before `id`.
     pub(super) fn drop_tombstone(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -290,7 +293,8 @@ impl Entries {
         }
     }
 
-    /// Frees the leaf that was left without entries, where there is one, and entries behind an id may not lie in it.
+    /// Frees the leaf that is left of a stream without entries, if its base is greater than `id`:
+    /// ids of later entries may be less than the base.
     pub(super) fn drop_behind(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -310,7 +314,8 @@ impl Entries {
         self.splice(transaction, pool, &place.path, 1, &[])
     }
 
-    /// Takes the first entries out. What is cut off is appended to `off`, for the caller to free. O(log n).
+    /// Removes the first `entries` entries. Appends the subtrees that are cut off to `off`, which
+    /// the caller must free. O(log n).
     pub(super) fn drop_first(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -340,7 +345,7 @@ impl Entries {
     }
 }
 
-/// The tombstone of the leaf at a place.
+/// Returns the id of the tombstone in a leaf, if it has one.
 fn tombstone(view: &View<'_>, at: Offset) -> Result<Option<StreamId>, Error> {
     let leaf = Leaf::load(view, at)?;
     if !leaf.has_tombstone {
@@ -349,7 +354,8 @@ fn tombstone(view: &View<'_>, at: Offset) -> Result<Option<StreamId>, Error> {
     with_buffers(|buffers| Ok(leaf.image(view, &mut buffers.leaf)?.behind()?.1))
 }
 
-/// Appends the entries of a range to `out` that lie in a leaf, and behind it.
+/// Appends the entries in a range to `out`, starting in the leaf at `place` and continuing to later
+/// leaves.
 fn append_forwards(
     view: &View<'_>,
     mut place: Place<2>,
@@ -376,7 +382,7 @@ fn append_forwards(
             Some(rest) => left = rest,
             None => return Ok(()),
         }
-        // R3: what is torn must not go on for long.
+        // R3: a torn tree must not keep this loop running.
         view.recheck()?;
         if !place.step(view, true)? {
             return Ok(());
@@ -384,7 +390,8 @@ fn append_forwards(
     }
 }
 
-/// Appends the entries of a range to `out` that lie in a leaf, and before it, the last ones first.
+/// Appends the entries in a range to `out` from the last to the first, starting in the leaf at
+/// `place` and continuing to earlier leaves.
 fn append_backwards(
     view: &View<'_>,
     mut place: Place<2>,
@@ -410,7 +417,7 @@ fn append_backwards(
                 return Ok(());
             }
         }
-        // R3: what is torn must not go on for long.
+        // R3: a torn tree must not keep this loop running.
         view.recheck()?;
         if leaf.base < range.from || !place.step(view, false)? {
             return Ok(());
@@ -418,7 +425,7 @@ fn append_backwards(
     }
 }
 
-/// Root words of a tree of entries in order.
+/// Builds a tree of entries, which must be in order. Returns its root words.
 pub(super) fn build(
     transaction: &mut Transaction<'_>,
     pool: Pool,

@@ -1,15 +1,15 @@
-//! Entries outside the store: what reading a stream gives.
+//! Entries outside the store, as returned by reads of a stream.
 
 use undercroft_memory::Scratch;
 
 use super::id::StreamId;
 use crate::structures::ranges::Ranges;
 
-/// Entries in flat buffers that can be used again.
+/// Stream entries in flat, reusable buffers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamEntries {
     pub(super) ids: Vec<StreamId>,
-    /// Where the texts of each entry end, counted in texts.
+    /// The number of texts up to the end of each entry.
     pub(super) ends: Vec<usize>,
     pub(super) texts: Ranges,
 }
@@ -23,7 +23,7 @@ impl Scratch for StreamEntries {
 }
 
 impl StreamEntries {
-    /// No entries.
+    /// Creates an empty collection.
     pub const fn new() -> StreamEntries {
         StreamEntries {
             ids: Vec::new(),
@@ -32,35 +32,36 @@ impl StreamEntries {
         }
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// Bytes of memory kept for entries.
+    /// Returns the number of bytes allocated for entries.
     pub fn capacity(&self) -> usize {
         self.texts.capacity()
             + self.ids.capacity() * size_of::<StreamId>()
             + self.ends.capacity() * size_of::<usize>()
     }
 
-    /// The id of an entry.
+    /// Returns the id of the entry at `index`.
     ///
     /// # Panics
-    /// If there is none with this index.
+    /// Panics if `index` is out of range.
     pub fn id(&self, index: usize) -> StreamId {
         self.ids[index]
     }
 
-    /// The fields and values of an entry in turn; none of one that is gone, which only its id is left of.
+    /// Iterates over the alternating fields and values of the entry at `index`. A deleted entry, of
+    /// which only the id is known, has none.
     ///
     /// # Panics
-    /// If there is none with this index.
+    /// Panics if `index` is out of range.
     pub fn texts(&self, index: usize) -> impl ExactSizeIterator<Item = &[u8]> {
         let from = match index {
             0 => 0,
@@ -69,12 +70,13 @@ impl StreamEntries {
         (from..self.ends[index]).map(|text| self.texts.get(text))
     }
 
-    /// All ids in order.
+    /// Returns all ids in order.
     pub fn ids(&self) -> &[StreamId] {
         &self.ids
     }
 
-    /// The entries as a flat list: for each its id and the number of its texts, and these.
+    /// Encodes the entries as a flat list: the id of each entry, the number of its texts, and the
+    /// texts.
     pub(crate) fn to_texts(&self) -> Ranges {
         let mut all = Ranges::new();
         for (index, id) in self.ids.iter().enumerate() {
@@ -86,7 +88,7 @@ impl StreamEntries {
         all
     }
 
-    /// The entries that such a list is, as far as it is one.
+    /// Decodes entries from a flat list, up to the first malformed entry.
     pub fn of_texts(all: &Ranges) -> StreamEntries {
         let mut entries = StreamEntries::new();
         let mut texts = all.iter();
@@ -102,7 +104,7 @@ impl StreamEntries {
         entries
     }
 
-    /// Adds the entries of `others` after these.
+    /// Appends the entries of `others`.
     pub(super) fn append(&mut self, others: &StreamEntries) {
         let texts = self.texts.len();
         self.ids.extend_from_slice(&others.ids);
@@ -110,7 +112,8 @@ impl StreamEntries {
         self.texts.append(&others.texts);
     }
 
-    /// Makes room for so many entries of so many texts and bytes each.
+    /// Reserves memory for `entries` more entries, each with `texts` texts of `bytes` bytes in
+    /// total.
     pub(super) fn reserve(&mut self, entries: usize, texts: usize, bytes: usize) {
         self.ids.reserve(entries);
         self.ends.reserve(entries);
@@ -118,7 +121,7 @@ impl StreamEntries {
         self.texts.bytes.reserve(entries * bytes);
     }
 
-    /// What was pushed to the texts since the last entry is an entry.
+    /// Completes an entry with the texts that were pushed since the previous entry.
     #[inline]
     pub(super) fn end_entry(&mut self, id: StreamId) {
         self.ids.push(id);

@@ -1,4 +1,5 @@
-//! Freeing what is no longer reached: trees of entries, of pending entries, of groups with all that they lead to.
+//! Freeing the trees of a stream: entries, pending entries, and groups with everything they refer
+//! to.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
@@ -11,10 +12,11 @@ use crate::structures::detached;
 use crate::structures::graveyard;
 use crate::structures::tree::{self, Subtree, for_each_left};
 
-/// The number that stands for the type's trees in the record of what is being freed.
+/// The tag of stream trees in a graveyard record.
 pub(super) const TREE: u64 = 6;
 
-/// Lets a tree be freed later, in small steps; one leaf at once. O(1) but for that leaf.
+/// Queues a tree to be freed in small steps. A single leaf is freed immediately. O(1) except for
+/// that leaf.
 pub(super) fn discard_tree(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -31,7 +33,8 @@ pub(super) fn discard_tree(
     }
 }
 
-/// Frees a leaf of any of a stream's trees with what it leads to. Returns how many blocks that was beside it.
+/// Frees a leaf of any of a stream's trees and the records it refers to. Returns the number of
+/// records freed.
 fn free_leaf(transaction: &mut Transaction<'_>, pool: Pool, at: Offset) -> Result<usize, Error> {
     let mut blocks = 0;
     if !leaf::is_entries(transaction.view().word(at)?) {
@@ -50,7 +53,7 @@ fn free_leaf(transaction: &mut Transaction<'_>, pool: Pool, at: Offset) -> Resul
     Ok(blocks)
 }
 
-/// The trees that a record leads to.
+/// Returns the trees that a record refers to.
 pub(super) fn trees_of(
     view: &View<'_>,
     kind: Kind,
@@ -87,7 +90,7 @@ pub(super) fn free_next_leaf(
     Ok((further, blocks))
 }
 
-/// Visits what is left of a tree that is being freed.
+/// Calls `reach` for every block that is left of a partly freed tree.
 pub(super) fn check_left(
     view: &View<'_>,
     subtree: Subtree,
@@ -115,7 +118,7 @@ pub(super) fn check_left(
     Ok(())
 }
 
-/// Visits a whole tree of rows that was not begun to be freed, with what it leads to.
+/// Calls `reach` for every block in a complete tree of rows, and for everything the rows refer to.
 fn check_tree(
     view: &View<'_>,
     (root, height): Subtree,
@@ -141,8 +144,8 @@ fn check_tree(
 }
 
 impl Group {
-    /// Removes a consumer with what is pending. Returns how much that was; none where there was no such consumer.
-    /// O(pending * log n).
+    /// Removes a consumer and its pending entries. Returns the number of those entries, or `None`
+    /// if the consumer does not exist. O(pending * log n).
     pub(super) fn delete_consumer(
         &self,
         transaction: &mut Transaction<'_>,

@@ -1,15 +1,16 @@
-//! Groups and their consumers: what has been delivered, and to whom.
+//! Groups and their consumers: which entries were delivered, and to which consumer.
 //!
 //! ```text
 //! the record of a group:
 //! | the last delivered id, 2 words | entries read, or -1 | pending entries: root, rows, levels |
 //! | consumers: root, rows, levels | length of its name | name |
 //! the record of a consumer:
-//! | when it was seen | when it was given something | its pending entries: root, rows, levels |
+//! | when it was last seen | when it last received an entry | its pending entries: root, rows, levels |
 //! | length of its name | name |
 //! ```
 //!
-//! A pending entry is a row of its group, which leads to its consumer, and a row of that.
+//! A pending entry has a row in the tree of its group, which refers to the consumer, and a row in
+//! the tree of the consumer.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
@@ -21,24 +22,24 @@ const READ: u64 = 16;
 const PENDING: u64 = 24;
 const CONSUMERS: u64 = 48;
 const OWN: u64 = 16;
-/// Entries read, where nobody knows.
+/// The value of `read` for an unknown number of entries.
 pub(super) const UNKNOWN: i64 = -1;
 
-/// Bits of a consumer's offset in units of 8 bytes, and of a time.
+/// Number of bits of a consumer's offset, in units of 8 bytes, and of a time.
 const LOW_BITS: u32 = 44;
 const LOW: u64 = (1 << LOW_BITS) - 1;
-/// The most deliveries that are counted.
+/// Maximum delivery count. Further deliveries are not counted.
 const DELIVERIES_MAX: u64 = (1 << 40) - 1;
 
-/// A pending entry: delivered, and not acknowledged.
+/// A pending entry: delivered but not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pending {
     pub(super) id: StreamId,
-    /// Its consumer's record.
+    /// Offset of the consumer's record.
     pub(super) consumer: Offset,
-    /// When it was delivered last, Unix milliseconds.
+    /// When the entry was last delivered, in Unix milliseconds.
     pub(super) time: u64,
-    /// How often it was.
+    /// How many times the entry was delivered.
     pub(super) deliveries: u64,
 }
 
@@ -64,26 +65,26 @@ impl Pending {
     }
 }
 
-/// A group whose record was read.
+/// A group with its decoded record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
     pub(super) at: Offset,
     pub(super) last: StreamId,
-    /// Entries that were read since the stream's beginning, or [`UNKNOWN`].
+    /// Number of entries read since the beginning of the stream, or [`UNKNOWN`].
     pub(super) read: i64,
     pub(super) pool: Pool,
 }
 
-/// A consumer whose record was read.
+/// A consumer with its decoded record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Consumer {
     pub(super) at: Offset,
-    /// When it was seen last, Unix milliseconds.
+    /// When the consumer was last seen, in Unix milliseconds.
     pub(super) seen: u64,
     pub(super) pool: Pool,
 }
 
-/// Makes a record with a name behind its words.
+/// Creates a record that consists of `words` followed by a name.
 pub(super) fn create_record(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -112,7 +113,7 @@ impl Group {
         })
     }
 
-    /// The words of the record of a group without consumers.
+    /// Returns the words in the record of a group without consumers.
     pub(super) fn words(
         last: StreamId,
         read: i64,
@@ -134,7 +135,7 @@ impl Group {
         ]
     }
 
-    /// Notes up to where entries were delivered.
+    /// Sets the last delivered id and the number of entries read.
     pub(super) fn set_last(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -173,7 +174,7 @@ impl Group {
         )
     }
 
-    /// The consumer with a name, and its row.
+    /// Returns the row of the consumer with this name.
     pub(super) fn find_consumer(
         &self,
         view: &View<'_>,
@@ -183,7 +184,7 @@ impl Group {
             .find(view, |key| order_of_name(view, Kind::Consumers, key, name))
     }
 
-    /// The consumer with a name.
+    /// Returns the consumer with this name, or `None` if it does not exist.
     pub(super) fn consumer(&self, view: &View<'_>, name: &[u8]) -> Result<Option<Consumer>, Error> {
         match self.find_consumer(view, name)? {
             Some(found) => Consumer::load(view, found.row[1], self.pool).map(Some),
@@ -191,7 +192,7 @@ impl Group {
         }
     }
 
-    /// Makes a consumer, which is not there yet.
+    /// Creates a consumer whose name is not in use yet.
     pub(super) fn create_consumer(
         &self,
         transaction: &mut Transaction<'_>,
@@ -208,7 +209,8 @@ impl Group {
         Ok(Consumer { at, seen, pool })
     }
 
-    /// Takes a pending entry from the group and from its consumer. Returns whether it was there.
+    /// Removes a pending entry from the group and its consumer. Returns whether the entry was
+    /// pending.
     pub(super) fn acknowledge(
         &self,
         transaction: &mut Transaction<'_>,
@@ -224,7 +226,7 @@ impl Group {
         Ok(true)
     }
 
-    /// Lets an entry be pending at a consumer, wherever it was before.
+    /// Makes an entry pending for a consumer, and removes it from its previous consumer.
     pub(super) fn assign(
         &self,
         transaction: &mut Transaction<'_>,
@@ -257,12 +259,12 @@ impl Consumer {
         Ok(Consumer { at, seen, pool })
     }
 
-    /// The words of a consumer's record.
+    /// Returns the words in a consumer's record.
     pub(super) fn words(seen: u64, active: u64, own: [u64; 3]) -> [u64; 5] {
         [seen, active, own[0], own[1], own[2]]
     }
 
-    /// When it was given something last.
+    /// Returns when the consumer last received an entry.
     pub(super) fn active(&self, view: &View<'_>) -> Result<u64, Error> {
         Ok(view.word(self.at.wrapping_add(8))?)
     }
@@ -271,7 +273,7 @@ impl Consumer {
         Rows::load(view, self.at.wrapping_add(OWN), Kind::Own, self.pool)
     }
 
-    /// Notes that it was seen.
+    /// Records that the consumer was seen now.
     pub(super) fn see(&mut self, transaction: &mut Transaction<'_>, now: u64) -> Result<(), Error> {
         if self.seen != now {
             self.seen = now;
@@ -280,7 +282,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Takes an entry out of its own.
+    /// Removes an entry from the consumer's pending entries.
     pub(super) fn forget(
         &self,
         transaction: &mut Transaction<'_>,

@@ -1,4 +1,4 @@
-//! The calls on streams that embedded clients make most.
+//! The stream calls that embedded clients make most often.
 
 use undercroft_memory::ShardSet;
 
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::handle::store::Store;
 
 impl Store {
-    /// Adds an entry behind the last one of a stream; see [`Writer::stream_add`](crate::Writer::stream_add).
+    /// Appends an entry to a stream; see [`Writer::stream_add`](crate::Writer::stream_add).
     #[expect(
         clippy::too_many_arguments,
         reason = "each option of the command is one of them"
@@ -35,8 +35,8 @@ impl Store {
         Ok(added)
     }
 
-    /// Fills `out` with entries of a stream; there are none where the key is not there. Returns whether it is.
-    /// O(log n + entries).
+    /// Replaces the contents of `out` with entries of a stream, or clears it if the key does not
+    /// exist. Returns whether the key exists. O(log n + entries).
     pub fn stream_range(
         &self,
         database: usize,
@@ -56,7 +56,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Number of entries of a stream; 0 where the key is not there. O(1).
+    /// Returns the number of entries in a stream, or 0 if the key does not exist. O(1).
     pub fn stream_length(&self, database: usize, key: &[u8]) -> Result<u64, Error> {
         let key = self.key(key);
         let length = self.read(ShardSet::one(key.shard), |reader| {
@@ -67,7 +67,8 @@ impl Store {
         Ok(length.unwrap_or(0))
     }
 
-    /// Takes entries from what is pending; see [`Writer::stream_acknowledge`](crate::Writer::stream_acknowledge).
+    /// Acknowledges pending entries; see
+    /// [`Writer::stream_acknowledge`](crate::Writer::stream_acknowledge).
     pub fn stream_acknowledge(
         &self,
         database: usize,

@@ -1,16 +1,16 @@
-//! The ids of entries: milliseconds, and a number among the entries of one.
+//! Entry ids: a time in milliseconds and a sequence number within it.
 
-/// An entry's id. Ids are in the order of their entries.
+/// The id of an entry. Ids sort in the order of their entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId {
-    /// Unix time in milliseconds, or any number.
+    /// Unix time in milliseconds, or any number the client chose.
     pub ms: u64,
-    /// The number among those of one millisecond.
+    /// The sequence number within the millisecond.
     pub seq: u64,
 }
 
 impl StreamId {
-    /// The least id, which no entry has.
+    /// The least id. No entry has it.
     pub const MIN: StreamId = StreamId { ms: 0, seq: 0 };
     /// The greatest id.
     pub const MAX: StreamId = StreamId {
@@ -18,7 +18,7 @@ impl StreamId {
         seq: u64::MAX,
     };
 
-    /// The id behind this one; none behind the greatest.
+    /// Returns the next greater id, or `None` for the greatest id.
     pub fn next(self) -> Option<StreamId> {
         match self.seq.checked_add(1) {
             Some(seq) => Some(StreamId { seq, ..self }),
@@ -29,7 +29,7 @@ impl StreamId {
         }
     }
 
-    /// The id before this one; none before the least.
+    /// Returns the next lesser id, or `None` for the least id.
     pub fn before(self) -> Option<StreamId> {
         match self.seq.checked_sub(1) {
             Some(seq) => Some(StreamId { seq, ..self }),
@@ -40,12 +40,12 @@ impl StreamId {
         }
     }
 
-    /// Its 16 bytes.
+    /// Encodes the id as 16 big-endian bytes.
     pub fn to_bytes(self) -> [u8; 16] {
         (u128::from(self.ms) << 64 | u128::from(self.seq)).to_be_bytes()
     }
 
-    /// The id that 16 bytes are.
+    /// Decodes an id from 16 big-endian bytes. Returns `None` for any other length.
     pub fn from_bytes(bytes: &[u8]) -> Option<StreamId> {
         let both = u128::from_be_bytes(bytes.try_into().ok()?);
         let (ms, seq) = ((both >> 64) as u64, both as u64);
@@ -60,7 +60,7 @@ impl StreamId {
         StreamId { ms, seq }
     }
 
-    /// The id as clients see it: `1700000000000-0`.
+    /// Returns the id in the form that clients see: `1700000000000-0`.
     pub fn text(self) -> IdText {
         let mut text = IdText {
             bytes: [0; IdText::MOST],
@@ -74,7 +74,7 @@ impl StreamId {
     }
 }
 
-/// The text of an id.
+/// The text of an entry id.
 #[derive(Clone, Copy, Debug)]
 pub struct IdText {
     bytes: [u8; IdText::MOST],
@@ -82,10 +82,10 @@ pub struct IdText {
 }
 
 impl IdText {
-    /// Two numbers of 64 bits, and what is between them.
+    /// Length of the longest text in bytes: two 64-bit numbers and a hyphen.
     const MOST: usize = 41;
 
-    /// Its bytes.
+    /// Returns the text as bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_follow_one_another() {
+    fn next_and_before_step_across_milliseconds() {
         let id = |ms, seq| StreamId { ms, seq };
         assert_eq!(id(1, 2).next(), Some(id(1, 3)));
         assert_eq!(id(1, u64::MAX).next(), Some(id(2, 0)));

@@ -1,4 +1,4 @@
-//! What is asked about streams, their groups and their consumers.
+//! Queries about streams, their groups and their consumers.
 
 use undercroft_memory::View;
 
@@ -12,60 +12,60 @@ use crate::handle::reader::Reader;
 use crate::structures::key::Key;
 use crate::types::value_type::ValueType;
 
-/// What XINFO tells of a group.
+/// What XINFO GROUPS reports about a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupInfo {
-    /// Its name.
+    /// The name of the group.
     pub name: Vec<u8>,
-    /// Number of consumers.
+    /// Number of consumers in the group.
     pub consumers: u64,
-    /// Number of pending entries.
+    /// Number of pending entries in the group.
     pub pending: u64,
-    /// The id of the last entry that was delivered.
+    /// The id of the last entry delivered to the group.
     pub last: StreamId,
-    /// How many entries had been delivered by then, where that is known.
+    /// Number of entries delivered up to that id, if known.
     pub read: Option<i64>,
-    /// How many are left to be delivered, where that is known.
+    /// Number of entries that are still to be delivered, if known.
     pub lag: Option<i64>,
 }
 
-/// What XINFO tells of a consumer.
+/// What XINFO CONSUMERS reports about a consumer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerInfo {
-    /// Its name.
+    /// The name of the consumer.
     pub name: Vec<u8>,
-    /// Number of its pending entries.
+    /// Number of entries pending for the consumer.
     pub pending: u64,
-    /// When it was seen last, Unix milliseconds.
+    /// When the consumer was last seen, in Unix milliseconds.
     pub seen: u64,
 }
 
-/// A pending entry.
+/// A pending entry, as XPENDING reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingEntry {
-    /// Its id.
+    /// The id of the entry.
     pub id: StreamId,
-    /// The consumer that it was delivered to.
+    /// The consumer to which the entry was delivered.
     pub consumer: Vec<u8>,
-    /// When, Unix milliseconds.
+    /// When the entry was last delivered, in Unix milliseconds.
     pub time: u64,
-    /// How often it was delivered.
+    /// How many times the entry was delivered.
     pub deliveries: u64,
 }
 
-/// All that is pending in a group.
+/// A summary of the pending entries of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingInfo {
-    /// Number of entries.
+    /// Number of pending entries in the group.
     pub count: u64,
-    /// The first and the last one, where there are any.
+    /// The ids of the first and last pending entry, if there are any.
     pub edges: Option<(StreamId, StreamId)>,
-    /// The consumers that have some, each with their number.
+    /// The consumers that have pending entries, each with the number of them.
     pub consumers: Vec<(Vec<u8>, u64)>,
 }
 
 impl Reader<'_, '_> {
-    /// The stream at a key, where there is one.
+    /// Returns the stream at a key, or `None` if the key does not exist.
     pub fn stream(&self, database: usize, key: &Key<'_>) -> Result<Option<Stream>, Error> {
         match self.find_type(database, key, ValueType::Stream)? {
             Some(entry) => Stream::load(self.view, key.shard(), &entry).map(Some),
@@ -75,46 +75,48 @@ impl Reader<'_, '_> {
 }
 
 impl Stream {
-    /// Appends entries to `out`. O(log n + entries).
+    /// Appends the entries in a range to `out`. O(log n + entries).
     pub fn range(
         &self,
         view: &View<'_>,
         range: IdRange,
         out: &mut StreamEntries,
     ) -> Result<(), Error> {
-        // A read from behind the last entry, as of those who wait, looks into no leaf.
+        // A read that starts after the last entry, such as that of a blocked client, needs no leaf.
         if range.from > self.last {
             return Ok(());
         }
         self.entries.append_range(view, range, out)
     }
 
-    /// The id of the first entry, or of the last one. O(log n).
+    /// Returns the id of the first or last entry. O(log n).
     pub fn edge(&self, view: &View<'_>, last: bool) -> Result<Option<StreamId>, Error> {
         self.entries.edge(view, last)
     }
 
-    /// Number of leaves, or a lower limit of it.
+    /// Returns a lower bound of the number of leaves.
     pub fn leaves(&self, view: &View<'_>) -> Result<u64, Error> {
         self.entries.leaves_at_least(view)
     }
 
-    /// Number of groups.
+    /// Returns the number of groups.
     pub fn group_count(&self, view: &View<'_>) -> Result<u64, Error> {
         Ok(self.groups(view)?.count())
     }
 
-    /// Whether there is a group.
+    /// Returns whether a group with this name exists.
     pub fn has_group(&self, view: &View<'_>, name: &[u8]) -> Result<bool, Error> {
         Ok(self.find_group(view, name)?.is_some())
     }
 
-    /// Up to where a group has been given entries; none where there is no such group.
+    /// Returns the id of the last entry delivered to a group, or `None` if the group does not
+    /// exist.
     pub fn group_last(&self, view: &View<'_>, name: &[u8]) -> Result<Option<StreamId>, Error> {
         Ok(self.group(view, name)?.map(|group| group.last))
     }
 
-    /// Whether an entry behind an id was deleted that others are behind of: what has been read cannot be counted there.
+    /// Returns whether an entry at or after `id` was deleted from among the remaining entries. If
+    /// so, the entries delivered up to `id` cannot be counted.
     pub(super) fn has_gap_behind(&self, view: &View<'_>, id: StreamId) -> Result<bool, Error> {
         if self.length() == 0 || self.deleted == StreamId::MIN {
             return Ok(false);
@@ -123,7 +125,8 @@ impl Stream {
         Ok(first <= self.deleted && id <= self.deleted)
     }
 
-    /// How many entries had been added when the one with an id was, where that is known.
+    /// Returns how many entries had been added up to and including the entry with this id, if
+    /// known.
     pub(super) fn count_at(&self, view: &View<'_>, id: StreamId) -> Result<Option<i64>, Error> {
         let (added, length) = (self.added as i64, self.length() as i64);
         if added == 0 {
@@ -140,7 +143,7 @@ impl Stream {
         }
         let first = self.edge(view, false)?.unwrap_or_default();
         if self.deleted == StreamId::MIN || self.deleted < first {
-            // It wraps, as in Redis: XSETID takes any number.
+            // Wrap around like Redis: XSETID accepts any number.
             let before = added.wrapping_sub(length);
             if id < first {
                 return Ok(Some(before));
@@ -164,7 +167,7 @@ impl Stream {
         Ok(read.map(|read| (self.added as i64).wrapping_sub(read)))
     }
 
-    /// All groups in the order of their names. O(groups).
+    /// Returns all groups in the order of their names. O(groups).
     pub fn groups_info(&self, view: &View<'_>) -> Result<Vec<GroupInfo>, Error> {
         let mut all = Vec::new();
         for (name, record) in self.names(view, &self.groups(view)?)? {
@@ -181,7 +184,8 @@ impl Stream {
         Ok(all)
     }
 
-    /// All consumers of a group in the order of their names; none where there is no such group. O(consumers).
+    /// Returns all consumers of a group in the order of their names, or `None` if the group does
+    /// not exist. O(consumers).
     pub fn consumers_info(
         &self,
         view: &View<'_>,
@@ -202,7 +206,8 @@ impl Stream {
         Ok(Some(all))
     }
 
-    /// What is pending in a group in all; none where there is no such group. O(consumers).
+    /// Returns a summary of the pending entries of a group, or `None` if the group does not exist.
+    /// O(consumers).
     pub fn pending_info(
         &self,
         view: &View<'_>,
@@ -230,8 +235,8 @@ impl Stream {
         }))
     }
 
-    /// Pending entries of a group, or of one of its consumers; those delivered before a time only. None where there is
-    /// no such group. O(log n + entries looked at).
+    /// Returns pending entries of a group, or of a single consumer, that were delivered no later
+    /// than `before`. Returns `None` if the group does not exist. O(log n + entries examined).
     pub fn pending_range(
         &self,
         view: &View<'_>,

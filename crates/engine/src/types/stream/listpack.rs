@@ -1,4 +1,4 @@
-//! Streams as DUMP gives them and RESTORE takes them.
+//! Encodes and decodes streams in the RDB form that DUMP writes and RESTORE reads.
 //!
 //! ```text
 //! nodes: number, and for each its first id (16, big-endian) as a string, and a listpack
@@ -9,9 +9,9 @@
 //! | consumers: number, and for each a name, a time (8), another one from type 21 on, its pending: number, ids (16) |
 //!
 //! a listpack:
-//! | entries | deleted ones | number of fields | fields | 0 |
-//! | flags | milliseconds and seq behind the node's id | where not the node's fields: their number, and each before its value |
-//! | values | how many elements the entry is | ...
+//! | entries | deleted entries | number of fields | fields | 0 |
+//! | flags | milliseconds and seq relative to the node's id | if the fields differ from the node's: their number, and each before its value |
+//! | values | number of listpack elements of the entry | ...
 //! ```
 
 use std::collections::HashMap;
@@ -24,13 +24,13 @@ use super::records::{StreamRecord, is_sound};
 use crate::rdb_form::{Input, Output};
 use crate::structures::ranges::Ranges;
 
-/// The form of Redis 5 and 6, that of 7.0, which is written, and that of 7.2.
+/// RDB types of streams: that of Redis 5 and 6, that of 7.0, which DUMP writes, and that of 7.2.
 pub(super) const KINDS: [u8; 3] = [15, 19, 21];
 const WRITTEN: u8 = 19;
 
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
-/// Entries and bytes of a node, as Redis' defaults have it.
+/// Maximum entries and bytes of a node in Redis' default configuration.
 const NODE_ENTRIES: usize = 100;
 const NODE_BYTES: usize = 4096;
 
@@ -84,7 +84,7 @@ fn write_node(entries: &[Entry<'_>], out: &mut Output) {
     out.listpack(texts.iter());
 }
 
-/// Writes the stream that a list of records is.
+/// Encodes a stream, given as a list of records.
 pub(super) fn dump(items: &Ranges, out: &mut Output) {
     let records: Vec<StreamRecord<'_>> = items.iter().filter_map(StreamRecord::of_row).collect();
     let mut nodes: Vec<Vec<Entry<'_>>> = Vec::new();
@@ -134,7 +134,8 @@ pub(super) fn dump(items: &Ranges, out: &mut Output) {
     }
 }
 
-/// Writes a group, which its consumers and what is pending follow.
+/// Encodes a group. `records` holds the record of the group, then those of its consumers and
+/// pending entries.
 fn dump_group(records: &[StreamRecord<'_>], out: &mut Output) {
     let (mut consumers, mut pending) = (Vec::new(), Vec::new());
     let mut of_consumer: HashMap<&[u8], Vec<StreamId>> = HashMap::new();
@@ -176,7 +177,7 @@ fn dump_group(records: &[StreamRecord<'_>], out: &mut Output) {
     }
 }
 
-/// Reads a stream of one of [`KINDS`] as a list of records.
+/// Decodes a stream of one of the [`KINDS`] to a list of records.
 pub(super) fn restore(kind: u8, input: &mut Input<'_>, items: &mut Ranges) -> Option<()> {
     let [_, seven, _] = KINDS;
     let mut entries = Ranges::new();
@@ -232,7 +233,8 @@ pub(super) fn restore(kind: u8, input: &mut Input<'_>, items: &mut Ranges) -> Op
     is_sound(items).then_some(())
 }
 
-/// How many entries a group of an older stream has been given, of whose entries none was deleted as far as is known.
+/// Returns the number of entries delivered to a group, for RDB types that do not store it. Assumes
+/// that no entry was deleted. Returns `UNKNOWN` if the number cannot be derived.
 fn count_at(
     id: StreamId,
     (length, last): (u64, StreamId),
@@ -292,7 +294,7 @@ fn restore_group(kind: u8, group: &[u8], input: &mut Input<'_>, items: &mut Rang
     Some(())
 }
 
-/// Visits the entries of a node that were not deleted.
+/// Calls `visit` for the entries of a node that were not deleted.
 fn read_node<'t>(
     base: StreamId,
     texts: &'t Ranges,

@@ -1,25 +1,26 @@
-//! Streams: entries in the order of their ids, and groups of consumers that share them.
-//! `types/registry` asks its contract; commands make its calls.
+//! Streams: entries in the order of their ids, and the consumer groups that share them.
+//! `types/registry` uses the contract of this type, and commands call its methods.
 //!
-//! A stream is two counted trees: its entries, packed into leaves, and its groups by name. A group has trees of its
-//! pending entries and of its consumers, each of which has one of what is pending at it.
+//! A stream has two counted trees: its entries, packed into leaves, and its groups by name. A group
+//! has a tree of its pending entries and a tree of its consumers. Each consumer has a tree of the
+//! entries that are pending for it.
 //!
-//! - `claim`: giving pending entries to another consumer.
-//! - `contract`: what streams answer as a type of value.
+//! - `claim`: transfers pending entries to another consumer.
+//! - `contract`: implements the contract of value types for streams.
 //! - `entries`: the tree of a stream's entries.
 //! - `found`: entries outside the store.
-//! - `free`: freeing what is no longer reached.
+//! - `free`: frees trees that are no longer referenced.
 //! - `group`: groups and their consumers.
-//! - `hot`: the calls that embedded clients make most.
-//! - `id`: the ids of entries.
-//! - `info`: what is asked about streams, groups and consumers.
-//! - `leaves`: leaves of entries: reading them, adding entries, taking them out.
-//! - `listpack`: the nodes of a stream in Redis' form.
-//! - `rows`: rows of a few words in order, in a counted tree.
-//! - `parts`: large deliveries and claims in parts.
-//! - `records`: the flat list that a stream is to the outside.
-//! - `root`: whole streams: their root words, copying, measuring, checking.
-//! - `write`: adding, deleting, trimming, delivering.
+//! - `hot`: the calls that embedded clients make most often.
+//! - `id`: entry ids.
+//! - `info`: queries about streams, groups and consumers.
+//! - `leaves`: leaves of entries: reading, adding and removing entries.
+//! - `listpack`: streams in Redis' RDB form.
+//! - `rows`: ordered rows of a few words, in a counted tree.
+//! - `parts`: splits large deliveries and claims into parts.
+//! - `records`: the flat list form of a stream.
+//! - `root`: whole streams: root words, copying, measuring and checking.
+//! - `write`: adds, deletes, trims and delivers entries.
 
 mod claim;
 mod contract;

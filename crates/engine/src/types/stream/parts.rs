@@ -1,6 +1,7 @@
-//! Large deliveries and claims in parts. XREADGROUP and XAUTOCLAIM of many entries are made in several changes, each of
-//! which is committed: between two of them other writers get the shard's lock. The result is that of as many commands with
-//! a smaller COUNT. Within a transaction there is one change, as all of it is one.
+//! Splits large deliveries and claims into parts. An XREADGROUP or XAUTOCLAIM of many entries is
+//! made in several changes, each committed separately, so that other writers can take the shard's
+//! lock between them. The result is that of several commands with a smaller COUNT. Within a
+//! transaction there is a single change, because a transaction is atomic.
 
 use undercroft_memory::ShardSet;
 
@@ -12,24 +13,24 @@ use crate::handle::store::Store;
 use crate::structures::key::Key;
 use crate::transaction::access::Access;
 
-/// Entries that one change delivers or claims at most.
+/// Maximum number of entries that a single change delivers or claims.
 const ENTRIES_AT_ONCE: u64 = 1024;
 
-/// Which entries a consumer is given.
+/// A request to deliver entries of a group to a consumer.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery<'d> {
-    /// The group.
+    /// The name of the group.
     pub group: &'d [u8],
-    /// The consumer.
+    /// The name of the consumer.
     pub consumer: &'d [u8],
-    /// How many at most.
+    /// Maximum number of entries to deliver.
     pub count: u64,
-    /// Whether they count as acknowledged at once.
+    /// Whether delivered entries count as acknowledged immediately (NOACK).
     pub acknowledged: bool,
 }
 
 impl Delivery<'_> {
-    /// How many entries the first change delivers.
+    /// Returns the maximum number of entries that the first change delivers.
     pub fn first_part(&self, access: &Access<'_>) -> u64 {
         match access.is_running() {
             true => self.count,
@@ -39,9 +40,10 @@ impl Delivery<'_> {
 }
 
 impl Access<'_> {
-    /// Delivers the rest, after a first change that filled `out`: new entries, or with `again` more of those that are
-    /// pending at the consumer. An error ends it, as `out` was delivered and has to reach the consumer.
-    /// O(entries * log n).
+    /// Delivers the remaining entries after the first change has filled `out`. These are new
+    /// entries or, with `again`, more of the entries that are pending for the consumer. An error
+    /// ends the delivery without being reported, because the entries in `out` are already delivered
+    /// and must reach the consumer. O(entries * log n).
     pub fn stream_deliver_rest(
         &self,
         database: usize,
@@ -75,11 +77,13 @@ impl Access<'_> {
         }
     }
 
-    /// Gives the first pending entries from an id on to a consumer, `count` at most, gone ones included. None where there
-    /// is no such group. An error after the first change ends it with what was claimed. O(log n + count * log n).
+    /// Claims the first pending entries at or after an id for a consumer: at most `count`,
+    /// including entries that were deleted from the stream. Returns `None` if the group does not
+    /// exist. An error after the first change ends the claim and returns what was claimed so far.
+    /// O(log n + count * log n).
     ///
     /// # Errors
-    /// Those of the first change.
+    /// Any error of the first change.
     pub fn stream_claim_from(
         &self,
         database: usize,
@@ -123,11 +127,11 @@ impl Access<'_> {
 }
 
 impl Store {
-    /// Fills `out` with the next entries of a group, which a consumer is given. Returns whether there is such a group.
-    /// O(entries).
+    /// Delivers the next entries of a group to a consumer and replaces the contents of `out` with
+    /// them. Returns whether the group exists. O(entries).
     ///
     /// # Errors
-    /// Those of [`write`](Store::write).
+    /// Any error of [`write`](Store::write).
     pub fn stream_deliver(
         &self,
         database: usize,

@@ -1,15 +1,16 @@
-//! The flat list that a stream is to the outside: what it says of itself, its entries, then each group with its
-//! consumers and what is pending.
+//! The flat list form of a stream: its own record, its entries, then each group with its consumers
+//! and pending entries.
 //!
 //! ```text
 //! | S | last id, 2 numbers | greatest deleted id, 2 | entries ever added |
 //! | E | id, 2 numbers | fields and values: texts |
 //! | G | name: a text | last delivered id, 2 numbers | entries read and 1, or 0 |
-//! | C | group: a text | name: a text | when it was seen | when it was given something |
+//! | C | group: a text | name: a text | when it was last seen | when it last received an entry |
 //! | P | group: a text | consumer: a text | id, 2 numbers | time of delivery | deliveries |
 //! ```
 //!
-//! Numbers and texts are written as in a leaf. Each row says what it belongs to, so that the list can come in pieces.
+//! Numbers and texts are encoded as in a leaf. Each row names the group and consumer it belongs to,
+//! so that the list can be transferred in pieces.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,56 +25,56 @@ use super::root::{Stream, all_rows};
 use crate::error::Error;
 use crate::structures::ranges::Ranges;
 
-/// A row of the list.
+/// A row in the flat list of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamRecord<'r> {
-    /// What a stream says of itself.
+    /// The properties of the stream itself.
     Stream {
-        /// The last id.
+        /// The last id of the stream.
         last: StreamId,
-        /// The greatest id that was deleted.
+        /// The greatest id of a deleted entry.
         deleted: StreamId,
-        /// Entries that were ever added.
+        /// Number of entries that were ever added.
         added: u64,
     },
-    /// An entry.
+    /// An entry of the stream.
     Entry {
-        /// Its id.
+        /// The id of the entry.
         id: StreamId,
-        /// Its fields and values in turn.
+        /// The alternating fields and values of the entry.
         texts: Vec<&'r [u8]>,
     },
-    /// A group.
+    /// A consumer group.
     Group {
-        /// Its name.
+        /// The name of the group.
         name: &'r [u8],
-        /// Up to where it was given entries.
+        /// The id of the last entry delivered to the group.
         last: StreamId,
-        /// How many those were, or -1.
+        /// Number of entries delivered, or -1 if unknown.
         read: i64,
     },
-    /// A consumer.
+    /// A consumer of a group.
     Consumer {
-        /// Its group.
+        /// The group of the consumer.
         group: &'r [u8],
-        /// Its name.
+        /// The name of the consumer.
         name: &'r [u8],
-        /// When it was seen, Unix milliseconds.
+        /// When the consumer was last seen, in Unix milliseconds.
         seen: u64,
-        /// When it was given something.
+        /// When the consumer last received an entry, in Unix milliseconds.
         active: u64,
     },
-    /// A pending entry.
+    /// A pending entry of a consumer.
     Pending {
-        /// Its group.
+        /// The group in which the entry is pending.
         group: &'r [u8],
-        /// Its consumer.
+        /// The consumer to which the entry was delivered.
         consumer: &'r [u8],
-        /// Its id.
+        /// The id of the pending entry.
         id: StreamId,
-        /// When it was delivered, Unix milliseconds.
+        /// When the entry was last delivered, in Unix milliseconds.
         time: u64,
-        /// How often.
+        /// How many times the entry was delivered.
         deliveries: u64,
     },
 }
@@ -89,7 +90,7 @@ fn id(decoder: &mut Decoder<'_>) -> Result<StreamId, Fault> {
 }
 
 impl<'r> StreamRecord<'r> {
-    /// The row.
+    /// Encodes the record as a row.
     pub fn row(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
@@ -144,7 +145,7 @@ impl<'r> StreamRecord<'r> {
         out
     }
 
-    /// The record that a row is, if it is one.
+    /// Decodes a row. Returns `None` if the row is malformed.
     pub fn of_row(row: &'r [u8]) -> Option<StreamRecord<'r>> {
         let mut decoder = Decoder::new(row, 1);
         let record = Self::decode(*row.first()?, &mut decoder).ok()??;
@@ -192,7 +193,7 @@ impl<'r> StreamRecord<'r> {
 }
 
 impl Stream {
-    /// Appends the list that the stream is. O(n).
+    /// Appends the flat list of the stream to `out`. O(n).
     pub(super) fn append_records(&self, view: &View<'_>, out: &mut Ranges) -> Result<(), Error> {
         let head = StreamRecord::Stream {
             last: self.last,
@@ -240,10 +241,10 @@ impl Stream {
     }
 }
 
-/// The consumers of a group and the entries they hold.
+/// The consumers of a group and its pending entries.
 type Members<'a> = (HashSet<&'a [u8]>, HashSet<StreamId>);
 
-/// Whether such a list, the whole of it, is a stream's.
+/// Returns whether a complete list is the flat list of a valid stream.
 pub(super) fn is_sound(items: &Ranges) -> bool {
     let mut rows = items.iter().map(StreamRecord::of_row);
     let Some(Some(StreamRecord::Stream { last, .. })) = rows.next() else {

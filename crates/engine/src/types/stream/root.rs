@@ -1,8 +1,8 @@
-//! Whole streams: their root words, copying, measuring, checking.
+//! Whole streams: root words, copying, measuring and checking.
 //!
 //! ```text
 //! | entries: root, entries, levels of the tree | arena, or 0 | last id, 2 words |
-//! | greatest id that was deleted, 2 words | entries ever added | groups: root, rows, levels |
+//! | greatest deleted id, 2 words | entries ever added | groups: root, rows, levels |
 //! ```
 
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ use crate::structures::elements::OUTGROWN;
 use crate::structures::entry::Entry;
 use crate::structures::tree::{Builder, HEIGHT_MAX, Node, Subtree};
 
-/// Root words.
+/// Number of root words of a stream.
 pub(super) const WORDS: usize = 12;
 const ARENA: u64 = 24;
 const LAST: u64 = 32;
@@ -29,16 +29,16 @@ const DELETED: u64 = 48;
 const ADDED: u64 = 64;
 const GROUPS: u64 = 72;
 
-/// A stream.
+/// A stream with its decoded root words.
 #[derive(Debug)]
 pub struct Stream {
-    /// Where its root words are.
+    /// Offset of the root words.
     pub(super) at: Offset,
     pub(super) entries: Entries,
     pub(super) last: StreamId,
     pub(super) deleted: StreamId,
     pub(super) added: u64,
-    /// Where its memory comes from.
+    /// The pool, slabs or arena, that holds the stream.
     pub(super) pool: Pool,
 }
 
@@ -51,7 +51,8 @@ pub(super) fn fault(at: Offset) -> Error {
 }
 
 impl Stream {
-    /// The stream that an entry holds, which lies in a shard; any shard will do where it is only read.
+    /// Loads the stream at a keyspace entry. `shard` must be the shard of the entry, unless the
+    /// stream is only read.
     pub(super) fn load(view: &View<'_>, shard: usize, entry: &Entry) -> Result<Stream, Error> {
         if entry.header.value_length() != WORDS as u64 * 8 {
             return Err(entry.fault().into());
@@ -71,7 +72,7 @@ impl Stream {
         })
     }
 
-    /// The root words of a stream.
+    /// Returns the root words of a stream.
     pub(super) fn root_words(
         entries: [u64; 3],
         pool: Pool,
@@ -96,22 +97,22 @@ impl Stream {
         ]
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub fn length(&self) -> u64 {
         self.entries.count()
     }
 
-    /// The id of the entry that was added last, whether it is there or not.
+    /// Returns the id of the last entry that was added, even if the entry was deleted since.
     pub fn last_id(&self) -> StreamId {
         self.last
     }
 
-    /// The greatest id of an entry that was deleted.
+    /// Returns the greatest id of a deleted entry.
     pub fn max_deleted_id(&self) -> StreamId {
         self.deleted
     }
 
-    /// How many entries were ever added.
+    /// Returns the number of entries that were ever added.
     pub fn entries_added(&self) -> u64 {
         self.added
     }
@@ -142,7 +143,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Notes that an entry was added, in one change of all that says so.
+    /// Records that an entry was added, by updating the last id and the count in a single write.
     pub(super) fn note_added(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -193,7 +194,7 @@ impl Stream {
             .find(view, |key| order_of_name(view, Kind::Groups, key, name))
     }
 
-    /// The group with a name.
+    /// Returns the group with this name, or `None` if it does not exist.
     pub(super) fn group(&self, view: &View<'_>, name: &[u8]) -> Result<Option<Group>, Error> {
         match self.find_group(view, name)? {
             Some(found) => Group::load(view, found.row[1], self.pool).map(Some),
@@ -201,7 +202,7 @@ impl Stream {
         }
     }
 
-    /// Makes a group, which is not there yet.
+    /// Creates a group whose name is not in use yet.
     pub(super) fn create_group(
         &self,
         transaction: &mut Transaction<'_>,
@@ -218,7 +219,8 @@ impl Stream {
         Group::load(transaction.view(), at, self.pool)
     }
 
-    /// Removes a group with all that is pending. Returns whether it was there. O(log n): the rest is freed later.
+    /// Removes a group and its pending entries. Returns whether the group existed. O(log n),
+    /// because the trees are freed later.
     pub(super) fn destroy_group(
         &self,
         transaction: &mut Transaction<'_>,
@@ -237,8 +239,8 @@ impl Stream {
         Ok(true)
     }
 
-    /// The memory of a stream that is about to grow: it moves to an arena where it has outgrown its shard's slabs (H4).
-    /// `leaf` is the size of a leaf of the tree that grows.
+    /// Moves a stream that has outgrown its shard's slabs to an arena (H4). The growing tree has at
+    /// least `leaves` leaves of `leaf` bytes. Returns whether the stream was moved.
     pub(super) fn settle(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -259,7 +261,7 @@ impl Stream {
         Ok(true)
     }
 
-    /// Lets what a stream that has no arena consists of be freed later, in small steps.
+    /// Queues the trees of a stream without an arena, to be freed in small steps.
     pub(super) fn discard(&self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
         let groups = self.groups(transaction.view())?;
         let entries = (self.entries.root(), self.entries.height());
@@ -271,7 +273,8 @@ impl Stream {
         )
     }
 
-    /// Visits all leaves of entries in order, with how many entries the tree says that they have.
+    /// Calls `visit` for each leaf of entries in order, with the number of entries that the tree
+    /// records for it.
     pub(super) fn for_each_leaf(
         &self,
         view: &View<'_>,
@@ -285,7 +288,7 @@ impl Stream {
         loop {
             visit(&Leaf::load(view, place.leaf)?, place.count)?;
             nodes = nodes.saturating_add(place.nodes_begun());
-            // R3: what is torn must not go on for long.
+            // R3: a torn tree must not keep this loop running.
             view.recheck()?;
             if !place.step(view, true)? {
                 return Ok(nodes);
@@ -293,7 +296,7 @@ impl Stream {
         }
     }
 
-    /// Root words of a copy in another pool. O(n).
+    /// Copies the stream into another pool and returns the root words of the copy. O(n).
     pub(super) fn copy(
         &self,
         transaction: &mut Transaction<'_>,
@@ -311,7 +314,7 @@ impl Stream {
                 let copy = leaf.copy(transaction, to, 0)?;
                 builder.push(transaction, to, copy.child())?;
             }
-            // The last one will be added to.
+            // The last leaf keeps its free space, because new entries are appended to it.
             let room = last.room();
             let copy = last.copy(transaction, to, room)?;
             builder.push(transaction, to, copy.child())?;
@@ -328,7 +331,7 @@ impl Stream {
         Ok(Stream::root_words(entries, to, counts, groups).to_vec())
     }
 
-    /// The names of groups or of consumers, in order, each with its record.
+    /// Returns the names of groups or consumers in order, each with the offset of its record.
     pub(super) fn names(
         &self,
         view: &View<'_>,
@@ -376,7 +379,8 @@ impl Stream {
         create_record(transaction, to, &words, name)
     }
 
-    /// Bytes that it takes beside its entry: its arena, where it has one; else what it consists of.
+    /// Returns the number of bytes that a stream uses in addition to its keyspace entry: the size
+    /// of its arena, or the sum of its blocks.
     pub(super) fn memory_usage(&self, view: &View<'_>) -> Result<u64, Error> {
         if self.pool.arena() != 0 {
             return Ok(view.arena_bytes(self.pool.arena())?);
@@ -402,7 +406,7 @@ impl Stream {
         Ok(bytes.saturating_add(rows))
     }
 
-    /// Calls `reach` for every block, and checks what the trees say about them.
+    /// Calls `reach` for every block of the stream and verifies the counts and keys in its trees.
     pub(super) fn check(
         &self,
         view: &View<'_>,
@@ -468,8 +472,8 @@ impl Stream {
     }
 }
 
-/// Reaches the nodes and leaves of a tree. `visit` is given each leaf, what is noted of it and how many items; it
-/// returns how many it has.
+/// Calls `reach` for the nodes and leaves of a tree. `visit` receives each leaf with its note and
+/// recorded number of items, and returns the number of items found in it.
 fn reach_tree(
     view: &View<'_>,
     (at, level): Subtree,
@@ -504,7 +508,7 @@ fn reach_tree(
     Ok(sum)
 }
 
-/// Reaches the leaves of a tree of rows, which are in order.
+/// Calls `reach` for every block in a tree of rows and verifies that the rows are in order.
 fn check_rows(view: &View<'_>, rows: &Rows, reach: &mut dyn FnMut(Offset)) -> Result<(), Error> {
     let root = (rows.tree.root(), rows.tree.height());
     let mut last: Option<(Vec<u8>, [u64; 2])> = None;
@@ -518,7 +522,7 @@ fn check_rows(view: &View<'_>, rows: &Rows, reach: &mut dyn FnMut(Offset)) -> Re
         }
         for row in &all {
             let mut name = Vec::new();
-            // Rows that lead to names are in their order, whatever their records' offsets.
+            // Rows of named records are ordered by name. The offsets of the records do not matter.
             let words = match rows.kind().name_at() {
                 Some(_) => {
                     append_name(view, rows.kind(), row[1], &mut name)?;
@@ -543,7 +547,7 @@ fn check_rows(view: &View<'_>, rows: &Rows, reach: &mut dyn FnMut(Offset)) -> Re
     Ok(())
 }
 
-/// All rows of a tree.
+/// Returns all rows of a tree.
 pub(super) fn all_rows(view: &View<'_>, rows: &Rows) -> Result<Vec<Row>, Error> {
     let mut all = Vec::new();
     rows.for_each(view, |row| {

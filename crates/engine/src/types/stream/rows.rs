@@ -1,4 +1,5 @@
-//! Rows of a few words in order, in a counted tree: pending entries by id, groups and consumers by name.
+//! Ordered rows of a few words in a counted tree: pending entries by id, groups and consumers by
+//! name.
 //!
 //! ```text
 //! a leaf of up to 2048 bytes:
@@ -13,8 +14,8 @@
 //! | first 8 bytes of its name | its record's offset |
 //! ```
 //!
-//! The first two words of a row are its key. A row behind the last one is put where nothing is; the first ones go by a
-//! store of where they start (W4).
+//! The first two words of a row are its key. A row is appended in unused space after the last one,
+//! and the first rows are removed by storing a new start (W4).
 
 use std::cmp::Ordering;
 
@@ -30,19 +31,19 @@ pub(super) const CONSUMER_NAME: u64 = 40;
 const HEADER: u64 = 8;
 const LEAF_MIN: u64 = 64;
 const LEAF_MAX: u64 = 2048;
-/// Number of the first kind in the header of a leaf.
+/// Number of the first kind in a leaf's header.
 pub(super) const MAGIC: u64 = 0x700;
 
-/// What rows are.
+/// The kinds of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Pending entries of a group.
+    /// The pending entries of a group.
     Pending = 0,
-    /// Pending entries of a consumer.
+    /// The pending entries of a consumer.
     Own = 1,
-    /// Consumers.
+    /// The consumers of a group.
     Consumers = 2,
-    /// Groups.
+    /// The groups of a stream.
     Groups = 3,
 }
 
@@ -53,12 +54,13 @@ impl Kind {
             .find(|kind| header & 0xffff == MAGIC | *kind as u64)
     }
 
-    /// Words of a row.
+    /// Returns the number of words in a row.
     fn width(self) -> usize {
         if self == Kind::Pending { 4 } else { 2 }
     }
 
-    /// Where the length of the name stands in a record that rows refer to, and the name behind it.
+    /// Returns the offset of the name's length in a record that rows refer to. The name follows its
+    /// length.
     pub(super) fn name_at(self) -> Option<u64> {
         match self {
             Kind::Pending | Kind::Own => None,
@@ -69,7 +71,7 @@ impl Kind {
 }
 
 pub(super) type Key = [u64; 2];
-/// A row, with words that only some kinds have.
+/// A row. The last two words are used only by some kinds.
 pub(super) type Row = [u64; 4];
 
 pub(super) fn fault(at: Offset) -> Error {
@@ -80,7 +82,7 @@ pub(super) fn fault(at: Offset) -> Error {
     .into()
 }
 
-/// A leaf whose header was read.
+/// A leaf with its decoded header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaf {
     pub(super) at: Offset,
@@ -99,7 +101,7 @@ impl Leaf {
         }
     }
 
-    /// Reads one that may be kept without rows.
+    /// Decodes the header of a leaf that may have no rows.
     pub(super) fn load_any(view: &View<'_>, at: Offset) -> Result<Leaf, Error> {
         let header = view.word(at)?;
         let kind = Kind::of(header).ok_or_else(|| fault(at))?;
@@ -117,7 +119,7 @@ impl Leaf {
         Ok(leaf)
     }
 
-    /// Rows that it has room for.
+    /// Returns the number of rows that fit in the leaf.
     fn room(&self) -> usize {
         (self.size.saturating_sub(HEADER) / (self.kind.width() as u64 * 8)) as usize
     }
@@ -147,8 +149,8 @@ impl Leaf {
         (0..self.count).map(|index| self.row(view, index)).collect()
     }
 
-    /// Whether it is kept without rows: the only leaf of pending entries, of which the next is often delivered once the
-    /// last one is acknowledged.
+    /// Returns whether the leaf is kept when it becomes empty. A small leaf of pending entries is
+    /// kept, because the next entry is often delivered right after the last one is acknowledged.
     fn is_kept(&self) -> bool {
         self.kind.name_at().is_none() && self.size <= LEAF_MIN
     }
@@ -157,7 +159,7 @@ impl Leaf {
         block_size(self.size)
     }
 
-    /// Puts rows into a leaf of their own, with room for so many in all.
+    /// Creates a leaf that holds `rows` and has space for `room` rows in total.
     fn create(
         transaction: &mut Transaction<'_>,
         pool: Pool,
@@ -197,7 +199,7 @@ impl Leaf {
         Ok(transaction.store(shard, self.at, self.header())?)
     }
 
-    /// Moves rows within the leaf, from some places on to others.
+    /// Moves `count` rows within the leaf.
     fn shift(
         &self,
         transaction: &mut Transaction<'_>,
@@ -214,7 +216,7 @@ impl Leaf {
         Ok(transaction.write(shard, self.place_at(to), bytes)?)
     }
 
-    /// Puts a row in, where there is room. Returns whether there was.
+    /// Inserts a row. Returns `false` if the leaf is full.
     fn insert(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -247,7 +249,7 @@ impl Leaf {
         Ok(true)
     }
 
-    /// Takes a row out, beside which others stay.
+    /// Removes a row from the leaf.
     fn remove(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -275,7 +277,7 @@ impl Leaf {
     }
 }
 
-/// A tree of rows.
+/// A tree of rows of the same kind.
 #[derive(Debug)]
 pub(super) struct Rows {
     pub(super) tree: Tree<2>,
@@ -283,7 +285,7 @@ pub(super) struct Rows {
     pool: Pool,
 }
 
-/// A row that was found, and where.
+/// A row found by a search, and its position.
 #[derive(Clone, Debug)]
 pub(super) struct FoundRow {
     place: Place<2>,
@@ -293,7 +295,7 @@ pub(super) struct FoundRow {
 }
 
 impl Rows {
-    /// The tree whose root words are at an offset.
+    /// Loads the tree whose root words are at an offset.
     pub(super) fn load(view: &View<'_>, at: Offset, kind: Kind, pool: Pool) -> Result<Rows, Error> {
         let tree = Tree::load(view, at)?;
         Ok(Rows { tree, kind, pool })
@@ -307,7 +309,7 @@ impl Rows {
         self.kind
     }
 
-    /// Bytes of its nodes and leaves.
+    /// Returns the size of the tree's nodes and leaves in bytes.
     pub(super) fn bytes(&self, view: &View<'_>) -> Result<u64, Error> {
         if self.count() == 0 {
             return match self.tree.root() {
@@ -319,7 +321,7 @@ impl Rows {
         loop {
             let own = place.nodes_begun() + Leaf::load(view, place.leaf)?.block_size();
             bytes = bytes.saturating_add(own);
-            // R3: what is torn must not go on for long.
+            // R3: a torn tree must not keep this loop running.
             view.recheck()?;
             if !place.step(view, true)? {
                 return Ok(bytes);
@@ -327,7 +329,7 @@ impl Rows {
         }
     }
 
-    /// Where the rows end whose keys `before` holds for: a leaf, and an index in it.
+    /// Returns the end of the rows whose keys satisfy `before`: a leaf and an index in it.
     fn seek(
         &self,
         view: &View<'_>,
@@ -351,7 +353,8 @@ impl Rows {
         Ok(Some((place, leaf, low)))
     }
 
-    /// The row that `order` says to be equal, told how keys are ordered beside it.
+    /// Returns the row whose key `order` reports as equal. `order` compares a key with the one
+    /// sought.
     pub(super) fn find(
         &self,
         view: &View<'_>,
@@ -374,12 +377,13 @@ impl Rows {
         }))
     }
 
-    /// The row with a key.
+    /// Returns the row with this key.
     pub(super) fn find_key(&self, view: &View<'_>, key: Key) -> Result<Option<FoundRow>, Error> {
         self.find(view, |other| Ok(other.cmp(&key)))
     }
 
-    /// Visits rows from the first on for which `before` does not hold, until `visit` returns false.
+    /// Visits the rows in order, starting with the first one that does not satisfy `before`, until
+    /// `visit` returns `false`.
     pub(super) fn for_each_from(
         &self,
         view: &View<'_>,
@@ -395,7 +399,7 @@ impl Rows {
                     return Ok(());
                 }
             }
-            // R3: what is torn must not go on for long.
+            // R3: a torn tree must not keep this loop running.
             view.recheck()?;
             if !place.step(view, true)? {
                 return Ok(());
@@ -404,7 +408,7 @@ impl Rows {
         }
     }
 
-    /// Visits all rows.
+    /// Visits all rows in order.
     pub(super) fn for_each(
         &self,
         view: &View<'_>,
@@ -413,7 +417,7 @@ impl Rows {
         self.for_each_from(view, |_| Ok(false), |row| visit(row).map(|()| true))
     }
 
-    /// The first or the last key.
+    /// Returns the first or last key.
     pub(super) fn edge(&self, view: &View<'_>, last: bool) -> Result<Option<Key>, Error> {
         if self.count() == 0 {
             return Ok(None);
@@ -424,7 +428,7 @@ impl Rows {
         Ok(Some([row[0], row[1]]))
     }
 
-    /// Puts a row in behind those that `before` holds for. O(log n).
+    /// Inserts a row after all rows that satisfy `before`. O(log n).
     pub(super) fn insert(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -458,7 +462,7 @@ impl Rows {
         let mut rows = leaf.rows(transaction.view())?;
         let behind_all = index == rows.len() && place.before + place.count == self.count();
         if behind_all && rows.len() >= full {
-            // Growth at the end leaves a full leaf behind.
+            // Appending at the end of the tree leaves the full leaf as it is.
             let stays = Child {
                 at: leaf.at,
                 count: leaf.count as u64,
@@ -484,7 +488,7 @@ impl Rows {
         self.tree.splice(transaction, pool, &place.path, 1, &leaves)
     }
 
-    /// Puts a row in behind all others. O(log n).
+    /// Appends a row after the last one. O(log n).
     pub(super) fn push(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -501,7 +505,7 @@ impl Rows {
         self.insert(transaction, row, |_, _| Ok(true))
     }
 
-    /// Puts a row in by its key, which is not there.
+    /// Inserts a row whose key is not in the tree yet.
     pub(super) fn insert_key(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -511,7 +515,7 @@ impl Rows {
         self.insert(transaction, row, |_, other| Ok(other < key))
     }
 
-    /// Gives a row other words behind its key.
+    /// Replaces the words of a row that follow its key.
     pub(super) fn set(
         &self,
         transaction: &mut Transaction<'_>,
@@ -528,7 +532,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Takes a row out. O(log n).
+    /// Removes a row. O(log n).
     pub(super) fn remove(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -557,13 +561,15 @@ impl Rows {
                 .set_note(transaction, shard, &place.path, &[one, other])?;
         }
         if leaf.count * leaf.kind.width() * 32 < leaf.size as usize {
-            // A quarter of it is in use: a small one, or a part of its neighbour.
+            // Less than a quarter of the leaf is in use: merge it with a neighbor or replace it
+            // with a smaller leaf.
             self.shrink(transaction, place, &leaf)?;
         }
         Ok(())
     }
 
-    /// Makes one leaf of one with few rows and its neighbour where that has room, or a small one.
+    /// Merges a sparse leaf with a neighbor that has room, or replaces it with a smaller leaf if it
+    /// is the only one.
     fn shrink(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -607,7 +613,7 @@ impl Rows {
     }
 }
 
-/// Root words of a tree of rows in order.
+/// Builds a tree of rows, which must be in order. Returns its root words.
 pub(super) fn build(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -627,12 +633,12 @@ pub(super) fn build(
     builder.finish(transaction, pool)
 }
 
-/// The words of a row that lead to a record by a name.
+/// Returns the row that refers to a record by its name.
 pub(super) fn name_row(name: &[u8], record: Offset) -> Row {
     [prefix(name), record, 0, 0]
 }
 
-/// The first bytes of a name, in the order of names.
+/// Returns the first eight bytes of a name as an integer that sorts like the name.
 fn prefix(name: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     let length = name.len().min(8);
@@ -640,7 +646,7 @@ fn prefix(name: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// Appends the name in a record.
+/// Appends the name in a record to `out`.
 pub(super) fn append_name(
     view: &View<'_>,
     kind: Kind,
@@ -650,7 +656,7 @@ pub(super) fn append_name(
     let at = kind.name_at().ok_or_else(|| fault(record))?;
     let at = record.wrapping_add(at);
     let length = view.word(at)?;
-    // R3: a torn length must not make us allocate.
+    // R3: a torn length must not cause a large allocation.
     view.check(at, length.saturating_add(8))?;
     if length > 512 {
         view.recheck()?;
@@ -658,14 +664,14 @@ pub(super) fn append_name(
     Ok(view.append_to(at.wrapping_add(8), length, out)?)
 }
 
-/// Whether a record has this name.
+/// Returns whether a record has this name.
 fn has_name(view: &View<'_>, kind: Kind, record: Offset, name: &[u8]) -> Result<bool, Error> {
     let at = kind.name_at().ok_or_else(|| fault(record))?;
     let block = view.block(record)?;
     Ok(block.word(at)? == name.len() as u64 && block.equals(at + 8, name)?)
 }
 
-/// How the name that a row leads to is ordered beside another one.
+/// Compares the name of the record that a row refers to with `name`.
 pub(super) fn order_of_name(
     view: &View<'_>,
     kind: Kind,

@@ -1,4 +1,4 @@
-//! Changing streams: adding, deleting, trimming, groups, delivering.
+//! Changing streams: adding, deleting, trimming and delivering entries, and managing groups.
 
 use undercroft_memory::{Transaction, View, removing};
 
@@ -16,63 +16,64 @@ use crate::transaction::effect::Effect;
 use crate::transaction::writer::Writer;
 use crate::types::value_type::ValueType;
 
-/// The id that an entry is to have.
+/// The id requested for a new entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryId {
-    /// The time, or what is behind the last one.
+    /// The current time, or the id after the last one if the clock is not ahead of it.
     Now,
-    /// These milliseconds, and the next number in them.
+    /// The given milliseconds with the next free sequence number.
     Within(u64),
-    /// This one.
+    /// Exactly this id.
     Exactly(StreamId),
 }
 
-/// What became of an entry that was to be added.
+/// The result of adding an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddedEntry {
-    /// It is there, with this id.
+    /// The entry was added with this id.
     Added(StreamId),
-    /// There is no stream, and none was to be made.
+    /// The stream does not exist and was not to be created.
     Missing,
-    /// The last id is the greatest that there is.
+    /// The last id is the greatest possible id.
     Exhausted,
-    /// The id is not behind the last one.
+    /// The requested id is not greater than the last id.
     NotBehind,
 }
 
-/// Which entries stay when a stream is trimmed.
+/// Which entries remain when a stream is trimmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrimTo {
-    /// The last ones, so many.
+    /// The given number of last entries (MAXLEN).
     Length(u64),
-    /// Those from an id on.
+    /// The entries at or after the given id (MINID).
     From(StreamId),
 }
 
-/// How a stream is trimmed.
+/// How to trim a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trim {
-    /// Which entries stay.
+    /// Which entries must remain.
     pub to: TrimTo,
-    /// Others may stay as well: only whole leaves go, and at most so many entries at once.
+    /// For an approximate trim, the maximum number of entries to remove. Only whole leaves are
+    /// removed then.
     pub about: Option<u64>,
 }
 
-/// What became of a last id that was to be set.
+/// The result of setting the last id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetId {
-    /// It is set.
+    /// The last id was set.
     Done,
-    /// There is no stream.
+    /// The stream does not exist.
     Missing,
-    /// It is less than that of the last entry.
+    /// The new id is less than the id of the last entry.
     BeforeLast,
-    /// There are more entries than are to have been added.
+    /// The stream has more entries than the given number of entries added.
     TooFew,
 }
 
 impl Writer<'_, '_> {
-    /// The stream at a key, where there is one.
+    /// Returns the stream at a key, or `None` if the key does not exist.
     pub fn stream(&mut self, database: usize, key: &Key<'_>) -> Result<Option<Stream>, Error> {
         match self.find_type(database, key, ValueType::Stream)? {
             Some(found) => Stream::load(self.view(), key.shard, &found.entry).map(Some),
@@ -80,7 +81,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Makes a stream without entries, where nothing is at the key.
+    /// Creates an empty stream. The key must not exist.
     pub(super) fn create_stream(
         &mut self,
         database: usize,
@@ -92,14 +93,14 @@ impl Writer<'_, '_> {
         self.stream(database, key)?.ok_or(Error::WrongType)
     }
 
-    /// Says and tells that a stream was changed.
+    /// Records a change of a stream and emits the keyspace event.
     pub(super) fn stream_changed(&mut self, database: usize, key: &Key<'_>, event: KeyEvent) {
         self.changed(database, key, Effect::Changed);
         self.tell(event, database, key);
     }
 
-    /// Adds an entry behind the last one: fields and values in turn. A stream that is not there is made where `create`
-    /// says so. Then it is trimmed, where that is wanted. O(log n + what it trims).
+    /// Appends an entry of alternating fields and values. Creates a missing stream if `create` is
+    /// set. Then trims the stream if `trim` is given. O(log n + entries trimmed).
     #[expect(
         clippy::too_many_arguments,
         reason = "each option of the command is one of them"
@@ -156,7 +157,8 @@ impl Writer<'_, '_> {
         Ok(AddedEntry::Added(id))
     }
 
-    /// Takes the first entries out of a stream. Returns how many. O(log n): what they were in is freed later.
+    /// Removes the first entries of a stream. Returns the number of entries removed. O(log n),
+    /// because the leaves are freed later.
     pub fn stream_trim(
         &mut self,
         database: usize,
@@ -175,7 +177,7 @@ impl Writer<'_, '_> {
         Ok(gone)
     }
 
-    /// Takes entries out of a stream. Returns how many were there. O(ids * log n).
+    /// Deletes entries from a stream. Returns the number of entries deleted. O(ids * log n).
     pub fn stream_delete(
         &mut self,
         database: usize,
@@ -206,7 +208,8 @@ impl Writer<'_, '_> {
         Ok(gone)
     }
 
-    /// Sets the last id of a stream, and how many entries were added and the greatest id that was deleted.
+    /// Sets the last id of a stream and, if given, the number of entries added and the greatest
+    /// deleted id.
     pub fn stream_set_id(
         &mut self,
         database: usize,
@@ -240,8 +243,9 @@ impl Writer<'_, '_> {
         Ok(SetId::Done)
     }
 
-    /// Makes a group that has been given what lies before an id, or up to the last one. `read` is how many entries
-    /// those were, -1 where nobody knows. Returns whether it did; none where there is no stream, and none was to be made.
+    /// Creates a group. Entries up to the id `last`, or all current entries if `last` is `None`,
+    /// count as delivered; `read` is the number of entries delivered, or -1 if unknown. Returns
+    /// whether the group is new, or `None` if the stream does not exist and `create` is not set.
     pub fn stream_create_group(
         &mut self,
         database: usize,
@@ -269,8 +273,8 @@ impl Writer<'_, '_> {
         Ok(Some(true))
     }
 
-    /// Sets up to where a group has been given entries. Returns whether there is such a group; none where there is no
-    /// stream.
+    /// Sets the last delivered id of a group. Returns whether the group exists, or `None` if the
+    /// stream does not exist.
     pub fn stream_set_group(
         &mut self,
         database: usize,
@@ -290,7 +294,8 @@ impl Writer<'_, '_> {
         Ok(Some(true))
     }
 
-    /// Removes a group with all that is pending. Returns whether it was there; none where there is no stream.
+    /// Removes a group and its pending entries. Returns whether the group existed, or `None` if the
+    /// stream does not exist.
     pub fn stream_destroy_group(
         &mut self,
         database: usize,
@@ -303,12 +308,13 @@ impl Writer<'_, '_> {
         if !stream.destroy_group(self.transaction, name)? {
             return Ok(Some(false));
         }
-        // Those that wait for it are told.
+        // Wakes the clients that are blocked on this group.
         self.stream_changed(database, key, KeyEvent::XGroupDestroy);
         Ok(Some(true))
     }
 
-    /// Makes a consumer. Returns whether it was not there; none where there is no such group.
+    /// Creates a consumer. Returns whether the consumer is new, or `None` if the group does not
+    /// exist.
     pub fn stream_create_consumer(
         &mut self,
         database: usize,
@@ -326,8 +332,8 @@ impl Writer<'_, '_> {
         Ok(Some(true))
     }
 
-    /// Removes a consumer with what is pending at it. Returns how many entries that were; none where there is no such
-    /// group. O(pending * log n).
+    /// Removes a consumer and its pending entries. Returns the number of those entries, or `None`
+    /// if the group does not exist. O(pending * log n).
     pub fn stream_delete_consumer(
         &mut self,
         database: usize,
@@ -346,7 +352,8 @@ impl Writer<'_, '_> {
         Ok(Some(pending))
     }
 
-    /// Takes entries from what is pending. Returns how many were; none where there is no such group.
+    /// Acknowledges pending entries. Returns the number of entries that were pending, or `None` if
+    /// the group does not exist.
     pub fn stream_acknowledge(
         &mut self,
         database: usize,
@@ -370,8 +377,8 @@ impl Writer<'_, '_> {
         Ok(Some(acknowledged))
     }
 
-    /// Gives a consumer the next entries of a group, which it has to acknowledge unless `acknowledged`. Returns whether
-    /// there is such a group. O(log n + entries * log pending).
+    /// Delivers the next entries of a group to a consumer. They become pending unless
+    /// `acknowledged` is set. Returns whether the group exists. O(log n + entries * log pending).
     pub fn stream_deliver(
         &mut self,
         database: usize,
@@ -414,8 +421,9 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Gives a consumer entries again that are pending at it: from behind an id on. Those that are gone have no texts.
-    /// Returns whether there is such a group. O(log n + entries * log n).
+    /// Delivers entries again that are pending for a consumer and whose ids are greater than
+    /// `behind`. Entries that were deleted from the stream have no texts. Returns whether the group
+    /// exists. O(log n + entries * log n).
     pub fn stream_deliver_again(
         &mut self,
         database: usize,
@@ -460,7 +468,7 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Lets entries be pending at a consumer that were delivered now, in the order of their ids.
+    /// Marks entries as delivered to a consumer now. The ids must be in order.
     fn pend(&mut self, group: &Group, consumer: &Consumer, ids: &[StreamId]) -> Result<(), Error> {
         let time = self.now();
         let entry = |id| Pending {
@@ -497,7 +505,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// A consumer, which is made where it is not there, and was seen now.
+    /// Returns a consumer and marks it as seen now. Creates the consumer if it does not exist.
     pub(super) fn consumer(
         &mut self,
         database: usize,
@@ -531,7 +539,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Moves the stream to an arena where what is pending in a group is much. Returns whether it did.
+    /// Moves the stream to an arena if a group has many pending entries. Returns whether the stream
+    /// was moved.
     fn settle_pending(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -543,12 +552,13 @@ impl Stream {
         self.settle(transaction, leaves, ROWS_LEAF)
     }
 
-    /// How many entries have been read when a group is given these.
+    /// Returns the number of entries that the group has read after the delivery of the entries in
+    /// `ids`.
     fn count_read(&self, view: &View<'_>, group: &Group, ids: &[StreamId]) -> Result<i64, Error> {
         let mut read = group.read;
         for &id in ids {
             if read != UNKNOWN && !self.has_gap_behind(view, id)? {
-                // It wraps, as in Redis: XGROUP takes any number.
+                // Wrap around like Redis: XGROUP accepts any number.
                 read = read.wrapping_add(1);
             } else if self.added != 0 {
                 read = self.count_at(view, id)?.unwrap_or(UNKNOWN);
@@ -557,7 +567,7 @@ impl Stream {
         Ok(read)
     }
 
-    /// Appends the entry with an id. Returns whether it is there.
+    /// Appends the entry with this id to `out`. Returns whether the entry exists.
     pub(super) fn append_entry(
         &self,
         view: &View<'_>,
@@ -575,7 +585,7 @@ impl Stream {
         Ok(out.len() > before)
     }
 
-    /// Takes the first entries out. Returns how many.
+    /// Removes the first entries as `trim` says. Returns the number of entries removed.
     fn trim(&mut self, transaction: &mut Transaction<'_>, trim: &Trim) -> Result<u64, Error> {
         let (view, pool) = (transaction.view(), self.pool);
         let (mut entries, tombstone) = match trim.to {

@@ -1,10 +1,10 @@
-//! How ids, names and values are written into a leaf.
+//! The encoding of ids, names and values in a leaf.
 //!
 //! ```text
 //! a number: seven bits a byte, the lowest first; all but the last byte have their eighth bit set
 //! a text: its length as a number, and its bytes
-//! a value, beside a model that is known already:
-//! | tag 0..=95    a text of so many bytes           |
+//! a value, encoded relative to the model's value:
+//! | tag 0..=95    a text of that many bytes         |
 //! | tag 96..=127  the integer tag - 96              |
 //! | tag 128       a text, as above                  |
 //! | tag 129..=136 an integer of 1 to 8 bytes        |
@@ -13,7 +13,8 @@
 //! | tag 146..=255 the first tag - 145 bytes of the model, and a text |
 //! ```
 //!
-//! The integers are what is spelled as their decimal form is, so that each text comes back as it was.
+//! Only integers in canonical decimal form are encoded as integers, so that decoding restores the
+//! exact text.
 
 use undercroft_memory::Fault;
 use undercroft_numbers::parse_integer;
@@ -26,10 +27,11 @@ const INTEGER: u8 = 129;
 const MODEL: u8 = 137;
 const DISTANCE: u8 = 138;
 const SHARED: u8 = 145;
-/// Bytes of a value by its tag, that among them; [`TEXT`] where the rest of it is a text.
+/// Length of a value in bytes by its tag, including the tag, or [`TEXT`] if a text of variable
+/// length follows.
 const LENGTHS: [u8; 256] = lengths();
 const TEXT: u8 = u8::MAX;
-/// The most bytes of a model that a value shares.
+/// Maximum number of bytes that a value shares with the model.
 pub(in crate::types::stream) const SHARED_MAX: usize = (u8::MAX - SHARED) as usize;
 
 pub(in crate::types::stream) const DAMAGED: Fault = Fault {
@@ -55,7 +57,7 @@ const fn lengths() -> [u8; 256] {
     lengths
 }
 
-/// Appends a number.
+/// Appends a number to `out`.
 #[inline]
 pub(in crate::types::stream) fn push_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
@@ -65,14 +67,15 @@ pub(in crate::types::stream) fn push_number(out: &mut Vec<u8>, mut number: u64) 
     out.push(number as u8);
 }
 
-/// Appends a text.
+/// Appends a text with its length to `out`.
 #[inline]
 pub(in crate::types::stream) fn push_text(out: &mut Vec<u8>, text: &[u8]) {
     push_number(out, text.len() as u64);
     out.extend_from_slice(text);
 }
 
-/// Whether two short texts are the same, most of which are compared as two words that may overlap.
+/// Returns whether two short texts are equal. Texts of 4 to 16 bytes are compared as two words,
+/// which may overlap.
 #[inline]
 pub(in crate::types::stream) fn is_same(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
@@ -91,13 +94,14 @@ pub(in crate::types::stream) fn is_same(one: &[u8], other: &[u8]) -> bool {
     one == other
 }
 
-/// Bytes that a signed integer takes.
+/// Returns the number of bytes that a signed integer needs.
 fn width(value: i64) -> usize {
     let bits = 65 - (value ^ value >> 63).leading_zeros();
     bits.div_ceil(8) as usize
 }
 
-/// Appends a value in the shortest way beside a model. Returns how many bytes it takes in a listpack of Redis.
+/// Appends the shortest encoding of a value relative to its model. Returns the number of bytes the
+/// value takes in a Redis listpack.
 pub(in crate::types::stream) fn push_value(out: &mut Vec<u8>, text: &[u8], model: &[u8]) -> usize {
     let integer = parse_integer(text);
     if is_same(text, model) {
@@ -108,7 +112,8 @@ pub(in crate::types::stream) fn push_value(out: &mut Vec<u8>, text: &[u8], model
     listpack_value(integer, text.len())
 }
 
-/// Appends a value that is not the model, and the integer that it is.
+/// Appends a value that differs from the model. `integer` is the integer that the text spells, if
+/// any.
 #[inline]
 fn push_other(out: &mut Vec<u8>, (text, integer): (&[u8], Option<i64>), model: &[u8]) {
     if let Some(value) = integer {
@@ -129,7 +134,7 @@ fn push_other(out: &mut Vec<u8>, (text, integer): (&[u8], Option<i64>), model: &
     }
     let both = text.iter().zip(model).take(SHARED_MAX);
     let shared = both.take_while(|(one, other)| one == other).count();
-    // A tag and a length, instead of one of them.
+    // Sharing needs a length in addition to the tag, so a single shared byte saves nothing.
     if shared > 1 {
         out.push(SHARED + shared as u8);
         push_text(out, &text[shared..]);
@@ -142,7 +147,8 @@ fn push_other(out: &mut Vec<u8>, (text, integer): (&[u8], Option<i64>), model: &
     }
 }
 
-/// Bytes that an element of a listpack takes in Redis, of so many before its length behind it.
+/// Returns the size of a Redis listpack element in bytes, including the length field at its end.
+/// `bytes` is the size without that field.
 fn with_length(bytes: usize) -> usize {
     bytes
         + match bytes {
@@ -154,7 +160,7 @@ fn with_length(bytes: usize) -> usize {
         }
 }
 
-/// Bytes that a number takes in a listpack of Redis.
+/// Returns the number of bytes that an integer takes in a Redis listpack.
 pub(in crate::types::stream) fn listpack_number(value: i64) -> usize {
     with_length(match value {
         0..=127 => 1,
@@ -166,12 +172,13 @@ pub(in crate::types::stream) fn listpack_number(value: i64) -> usize {
     })
 }
 
-/// Bytes that a text takes in a listpack of Redis.
+/// Returns the number of bytes that a text takes in a Redis listpack.
 pub(in crate::types::stream) fn listpack_text(text: &[u8]) -> usize {
     listpack_value(parse_integer(text), text.len())
 }
 
-/// The same of a text of so many bytes, and the integer that it is.
+/// Returns the number of bytes that a text of `length` bytes takes in a Redis listpack. `integer`
+/// is the integer that the text spells, if any.
 #[inline]
 fn listpack_value(integer: Option<i64>, length: usize) -> usize {
     match (integer, length) {
@@ -182,7 +189,7 @@ fn listpack_value(integer: Option<i64>, length: usize) -> usize {
     }
 }
 
-/// Where a number ends, and the number.
+/// Decodes the number at an offset. Returns the number and the offset of its end.
 #[inline(always)]
 pub(in crate::types::stream) fn number_at(bytes: &[u8], at: usize) -> Option<(u64, usize)> {
     match *bytes.get(at)? {
@@ -191,7 +198,8 @@ pub(in crate::types::stream) fn number_at(bytes: &[u8], at: usize) -> Option<(u6
     }
 }
 
-/// The same of several bytes, the first of which was read.
+/// Decodes a number of several bytes, the first of which was already read. Returns the number and
+/// the offset of its end.
 fn long_number(bytes: &[u8], at: usize, first: u8) -> Option<(u64, usize)> {
     let mut number = u64::from(first & 0x7f);
     for place in 0..9 {
@@ -204,7 +212,8 @@ fn long_number(bytes: &[u8], at: usize, first: u8) -> Option<(u64, usize)> {
     None
 }
 
-/// Where a value ends. Whether that lies within the bytes shows when they are read on, or at [`end`](Decoder::end).
+/// Returns the offset of the end of a value. The caller must check that it is within the bytes, by
+/// reading on or by calling [`end`](Decoder::end).
 #[inline(always)]
 pub(in crate::types::stream) fn behind_value(bytes: &[u8], at: usize) -> Option<usize> {
     match LENGTHS[usize::from(*bytes.get(at)?)] {
@@ -213,7 +222,8 @@ pub(in crate::types::stream) fn behind_value(bytes: &[u8], at: usize) -> Option<
     }
 }
 
-/// Bytes of a value by its tag, that among them, where it tells.
+/// Returns the length of a value in bytes including its tag, or `None` if the tag does not
+/// determine it.
 #[inline(always)]
 pub(in crate::types::stream) fn length_of(tag: u8) -> Option<usize> {
     match LENGTHS[usize::from(tag)] {
@@ -222,11 +232,12 @@ pub(in crate::types::stream) fn length_of(tag: u8) -> Option<usize> {
     }
 }
 
-/// What the values of entries that follow one another begin with, and how long they are: mostly as the entry before. A
-/// processor that finds that again need not wait for each value to know where the next one is.
+/// Predicts the tag and length of each value from the previous entry, as consecutive entries mostly
+/// agree. With a correct prediction, the processor need not wait for a value to find the start of
+/// the next.
 pub(in crate::types::stream) struct Shape([(u8, usize); SHAPE]);
 
-/// Fields whose values are remembered.
+/// Number of fields whose values are predicted.
 const SHAPE: usize = 8;
 
 impl Default for Shape {
@@ -236,7 +247,8 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// Where the values of an entry end whose fields are those of the model, so many.
+    /// Returns the offset of the end of an entry's values, for an entry with the `fields` fields of
+    /// the model.
     #[inline(always)]
     pub(in crate::types::stream) fn behind_values(
         &mut self,
@@ -264,13 +276,13 @@ impl Shape {
     }
 }
 
-/// Where a text ends.
+/// Returns the offset of the end of a text.
 pub(in crate::types::stream) fn behind_text(bytes: &[u8], at: usize) -> Option<usize> {
     let (length, at) = number_at(bytes, at)?;
     at.checked_add(usize::try_from(length).ok()?)
 }
 
-/// Reads what was written. Nothing of it is believed.
+/// Decodes the bytes of a leaf, which may be damaged or torn.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::types::stream) struct Decoder<'b> {
     pub(in crate::types::stream) bytes: &'b [u8],
@@ -318,14 +330,14 @@ impl<'b> Decoder<'b> {
         Ok((u64::from_le_bytes(word) << unused) as i64 >> unused)
     }
 
-    /// Passes a value over; see [`behind_value`].
+    /// Skips a value; see [`behind_value`].
     #[inline(always)]
     pub(in crate::types::stream) fn skip_value(&mut self) -> Result<(), Fault> {
         self.at = behind_value(self.bytes, self.at).ok_or(DAMAGED)?;
         Ok(())
     }
 
-    /// Where it has come to, which lies within the bytes.
+    /// Returns the current offset. Fails if it is past the end of the bytes.
     #[inline(always)]
     pub(in crate::types::stream) fn end(&self) -> Result<usize, Fault> {
         match self.at <= self.bytes.len() {
@@ -334,7 +346,7 @@ impl<'b> Decoder<'b> {
         }
     }
 
-    /// Appends a value to `out`.
+    /// Decodes a value relative to its model and appends it to `out`.
     #[inline]
     pub(in crate::types::stream) fn append_value(
         &mut self,
@@ -375,7 +387,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_the_same_where_all_bytes_are() {
+    fn is_same_compares_every_byte() {
         let text: Vec<u8> = (0..20).collect();
         for length in 0..=text.len() {
             let one = &text[..length];
@@ -390,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_comes_back_beside_every_model() {
+    fn every_value_round_trips_with_every_model() {
         let mut random = fastrand::Rng::with_seed(7);
         let mut texts: Vec<Vec<u8>> = [0, 1, 2, 95, 96, 109, 110, 111, 127, 128, 300, 70_000]
             .iter()
@@ -429,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_come_back_and_damage_ends() {
+    fn numbers_round_trip_and_damaged_bytes_fail() {
         for number in (0..64).flat_map(|shift| [1_u64 << shift, u64::MAX >> shift, 0]) {
             let mut bytes = Vec::new();
             push_number(&mut bytes, number);

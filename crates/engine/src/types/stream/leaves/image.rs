@@ -1,4 +1,4 @@
-//! The entries of a leaf: its bytes, copied out of the store, and how an entry is written into them and read there.
+//! The entries of a leaf, copied out of the store, and how they are encoded and decoded.
 
 use smallvec::SmallVec;
 use undercroft_memory::{Fault, View};
@@ -13,31 +13,31 @@ use crate::error::Error;
 use crate::types::stream::found::StreamEntries;
 use crate::types::stream::id::StreamId;
 
-/// Bits of a seq in the first byte of an entry, where they stand, and the bit that says that there are more.
+/// Number and mask of the bits in an entry's first byte that hold the low part of the seq.
 const SEQ_BITS: u32 = 6;
 const SEQ_MASK: u8 = 0x7e;
 
-/// Fields and the starts of their values.
+/// The fields of a leaf's model, each with the start of its value.
 pub(in crate::types::stream) type Model<'b> = SmallVec<[(&'b [u8], &'b [u8]); 8]>;
 
-/// The bytes of a leaf, or of its model only.
+/// A copy of a leaf's bytes, and its decoded model.
 pub(in crate::types::stream) struct Image<'b> {
     pub(in crate::types::stream) leaf: Leaf,
     pub(in crate::types::stream) bytes: &'b [u8],
     pub(in crate::types::stream) model: Model<'b>,
 }
 
-/// An entry in a leaf's image.
+/// The position and id of an entry in a leaf's image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::types::stream) struct Spot {
     pub(in crate::types::stream) id: StreamId,
     pub(in crate::types::stream) start: usize,
-    /// Where its fields start, behind its id.
+    /// Offset of the fields, after the encoded id.
     pub(in crate::types::stream) fields: usize,
     pub(in crate::types::stream) end: usize,
 }
 
-/// The model that the bytes of a leaf before its entries are. A model is long, and so it is made where it is used.
+/// Decodes the model at the start of a leaf. Inlined, so that the large result is built in place.
 #[inline(always)]
 pub(in crate::types::stream) fn model_of(bytes: &[u8]) -> Result<Model<'_>, Fault> {
     let mut decoder = Decoder::new(bytes, HEADER);
@@ -51,15 +51,15 @@ pub(in crate::types::stream) fn model_of(bytes: &[u8]) -> Result<Model<'_>, Faul
     Ok(model)
 }
 
-/// An entry as it was encoded.
+/// Properties of an entry that was just encoded.
 pub(in crate::types::stream) struct Encoded {
-    /// Its fields are the model's.
+    /// Whether the entry has the same fields as the model.
     pub(in crate::types::stream) same: bool,
-    /// Bytes that its values take in a node of Redis.
+    /// Number of bytes that the values take in a Redis node.
     pub(in crate::types::stream) values: usize,
 }
 
-/// Appends an entry as it lies in a leaf.
+/// Appends the encoded form of an entry to `out`.
 pub(in crate::types::stream) fn encode(
     base: StreamId,
     model: &Model<'_>,
@@ -100,18 +100,19 @@ pub(in crate::types::stream) fn encode(
     Encoded { same, values }
 }
 
-/// The first entries of a leaf, as far as somebody has read.
+/// The position in a leaf up to which entries have been read.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::types::stream) struct Reached {
     pub(in crate::types::stream) entries: usize,
-    /// Where they end.
+    /// Offset of the end of the entries read.
     pub(in crate::types::stream) end: usize,
-    /// The id of the last one.
+    /// The id of the last entry read.
     pub(in crate::types::stream) last: StreamId,
 }
 
 impl<'b> Image<'b> {
-    /// Reads the head of an entry: its id, and whether its fields are the model's.
+    /// Decodes the head of an entry. Returns the id and whether the entry has the same fields as
+    /// the model.
     #[inline]
     fn head(&self, decoder: &mut Decoder<'b>) -> Result<(StreamId, bool), Fault> {
         let head = decoder.byte()?;
@@ -132,7 +133,7 @@ impl<'b> Image<'b> {
         Ok((id, head & SAME != 0))
     }
 
-    /// Its entries in order; damage ends them.
+    /// Iterates over the positions of the entries in order. The first error ends the iteration.
     pub(in crate::types::stream) fn spots(&self) -> impl Iterator<Item = Result<Spot, Error>> {
         let mut at = self.leaf.start;
         let mut left = self.leaf.count;
@@ -161,7 +162,8 @@ impl<'b> Image<'b> {
         })
     }
 
-    /// Where its entries end, and the id of the tombstone behind them, where there is one. Both lead to the leaf's end.
+    /// Returns the end of the entries and the id of the tombstone after them, if there is one.
+    /// Fails unless they end exactly at the leaf's end.
     pub(in crate::types::stream) fn behind(&self) -> Result<(usize, Option<StreamId>), Error> {
         let mut entries_end = self.leaf.start;
         for spot in self.spots() {
@@ -179,7 +181,7 @@ impl<'b> Image<'b> {
         }
     }
 
-    /// Passes the fields of an entry over, behind its head.
+    /// Skips the fields and values of an entry whose head was decoded.
     #[inline(always)]
     fn skip(&self, decoder: &mut Decoder<'b>, same: bool) -> Result<(), Fault> {
         if same {
@@ -195,9 +197,9 @@ impl<'b> Image<'b> {
         Ok(())
     }
 
-    /// Appends the entries of a range to `out`, at most `left`. Returns how many are left then; none where the range ends
-    /// in this leaf. `reached` is an end of entries before the range, where one is known, and becomes that of those that
-    /// were read.
+    /// Appends the entries in a range to `out`, at most `left`. Returns how many more entries are
+    /// wanted from later leaves, or `None` if the range ends in this leaf. `reached` may hold a
+    /// known position before the range, and is set to the position after the last entry read.
     pub(in crate::types::stream) fn append_range(
         &self,
         (from, to): (StreamId, StreamId),
@@ -241,7 +243,8 @@ impl<'b> Image<'b> {
         Ok(Some(left))
     }
 
-    /// How many entries have fewer milliseconds than an id, and where they end.
+    /// Returns the number of leading entries whose milliseconds are less than those of `id`, and
+    /// the offset where they end.
     #[inline]
     fn before(&self, id: StreamId) -> Option<(usize, usize)> {
         let (bytes, fields, mut at) = (self.bytes, self.model.len(), self.leaf.start);
@@ -281,10 +284,10 @@ impl<'b> Image<'b> {
         Some((before, at))
     }
 
-    /// Makes room for so many entries that are about as long as the model, which saves growing step by step. What is torn
-    /// does not ask for more than such a leaf holds (R3).
+    /// Reserves memory for entries about as long as the model, so that the buffers do not grow step
+    /// by step. A torn count cannot reserve more than a full leaf needs (R3).
     fn make_room(&self, entries: usize, out: &mut StreamEntries) {
-        /// Usual bytes of a value.
+        /// Assumed size of a value in bytes.
         const VALUE: usize = 16;
         let fields = self.model.len();
         let most = LEAF_MAX / (fields + 2);
@@ -292,7 +295,7 @@ impl<'b> Image<'b> {
         out.reserve(entries.min(most).max(1), fields * 2, names.sum());
     }
 
-    /// Appends an entry to `out`.
+    /// Appends the entry at an offset to `out`.
     #[inline]
     pub(in crate::types::stream) fn append(
         &self,
@@ -304,7 +307,7 @@ impl<'b> Image<'b> {
         self.append_behind(&mut decoder, head, out)
     }
 
-    /// Appends an entry to `out`, whose head was read.
+    /// Appends an entry whose head was decoded to `out`.
     #[inline(always)]
     fn append_behind(
         &self,
@@ -332,7 +335,7 @@ impl<'b> Image<'b> {
 }
 
 impl Leaf {
-    /// The whole leaf, by way of a buffer that can be used again.
+    /// Copies the whole leaf into a reusable buffer and decodes its model.
     #[inline]
     pub(in crate::types::stream) fn image<'b>(
         &self,

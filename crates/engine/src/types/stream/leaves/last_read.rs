@@ -1,4 +1,4 @@
-//! Reading on where the last read of a thread has ended.
+//! Resuming a read of a leaf where the thread's last read ended.
 
 use std::cell::Cell;
 
@@ -10,18 +10,19 @@ use super::leaf::{FILL_AT, Leaf};
 use super::leaf_edit::KEPT;
 use crate::types::stream::id::StreamId;
 
-/// Where the last read has come to. Who reads on from there, as consumers do, need not pass over the entries before it
-/// again: those of a leaf that has the same bytes up to there.
+/// The position where a thread's last read ended. A read that continues from there, like that of a
+/// consumer, skips the earlier entries of the leaf if the leaf has the same bytes up to that
+/// position.
 #[derive(Debug, Default)]
 pub(in crate::types::stream) struct LastRead {
     bytes: Vec<u8>,
-    /// Where the leaf's first entry lay.
+    /// Offset of the leaf's first entry at the time of that read.
     start: usize,
     reached: Option<Reached>,
 }
 
 thread_local! {
-    /// Where this thread's last read has come to.
+    /// The position where this thread's last read ended.
     static LAST_READ: Cell<LastRead> = const {
         Cell::new(LastRead {
             bytes: Vec::new(),
@@ -31,7 +32,7 @@ thread_local! {
     };
 }
 
-/// Calls `body` with this thread's finger.
+/// Calls `body` with the position of this thread's last read.
 #[inline]
 pub(in crate::types::stream) fn with_last_read<R>(body: impl FnOnce(&mut LastRead) -> R) -> R {
     let mut finger = LAST_READ.take_cached();
@@ -43,13 +44,14 @@ pub(in crate::types::stream) fn with_last_read<R>(body: impl FnOnce(&mut LastRea
 }
 
 impl LastRead {
-    /// What was reached, where it is before an id in this leaf.
+    /// Returns the saved position, if it applies to this leaf and is before the id `from`.
     pub(in crate::types::stream) fn find(
         &self,
         image: &Image<'_>,
         from: StreamId,
     ) -> Option<Reached> {
-        // Number of entries and the like, which change behind it.
+        // The header word with the number and end of the entries changes when entries are added
+        // after the position.
         const FILL: Range<usize> = FILL_AT as usize..FILL_AT as usize + 8;
         let reached = self.reached?;
         let same = |range: Range<usize>| {
@@ -63,7 +65,7 @@ impl LastRead {
         is_it.then_some(reached)
     }
 
-    /// Remembers what was reached in a leaf, whose bytes it takes.
+    /// Saves the position reached in a leaf, and takes over the buffer with the leaf's bytes.
     pub(in crate::types::stream) fn keep(
         &mut self,
         leaf: &Leaf,

@@ -1,28 +1,28 @@
-//! Entries in a row that are laid out alike: each is passed over by one look at its first bytes.
+//! Skips consecutive entries of the same layout, each with a single comparison of its first bytes.
 //!
-//! Where an entry ends is told by its head, by how many bytes its distance in milliseconds takes, and by the tags of its
-//! values. Where all of these are among its first eight bytes, an entry is as long as the one before it if they are the
-//! same, whatever lies between them.
+//! The length of an entry depends on its head, on the number of bytes of its distance in
+//! milliseconds, and on the tags of its values. If all of these are among the first eight bytes,
+//! then an entry with the same bytes there has the same length, whatever its other bytes are.
 
 use super::code::length_of;
 
-/// The bit in the first byte of an entry that says that its fields are the model's.
+/// The bit in an entry's first byte that is set if the entry has the same fields as the model.
 pub(in crate::types::stream) const SAME: u8 = 1;
 pub(in crate::types::stream) const MORE: u8 = 0x80;
 
-/// Bytes that are looked at.
+/// Number of leading bytes that are compared.
 const SEEN: usize = 8;
-/// The most bytes of a distance, each of which holds seven bits of it.
+/// Maximum number of bytes of a distance, with seven bits in each.
 const DISTANCE_MAX: usize = 2;
 
-/// How an entry is laid out whose fields are the model's.
+/// The layout of an entry that has the same fields as the model.
 pub(in crate::types::stream) struct Layout {
-    /// What tells how it is laid out, among its first bytes, and what that is.
+    /// The bits among the first bytes that determine the layout, and their values.
     mask: u64,
     told: u64,
-    /// The bits of its distance that the second byte of that holds, if there is one.
+    /// Mask of the distance's bits in its second byte, or 0 if the distance has a single byte.
     high: u64,
-    /// Bytes of the entry.
+    /// Length of the entry in bytes.
     length: usize,
 }
 
@@ -32,7 +32,8 @@ fn first_bytes(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 impl Layout {
-    /// That of the entry at a place, with values for so many fields. None where more than its first bytes tell.
+    /// Returns the layout of the entry at an offset, which has values for `fields` fields. Returns
+    /// `None` if the first bytes do not determine the layout.
     #[inline]
     pub(in crate::types::stream) fn of(bytes: &[u8], at: usize, fields: usize) -> Option<Layout> {
         let seen = first_bytes(bytes, at)?;
@@ -63,9 +64,9 @@ impl Layout {
         })
     }
 
-    /// Passes over entries from the one at a place on, which is laid out like this, at most so many: as long as they are
-    /// laid out like this as well, and lie less than so far behind the first entry of the leaf. Returns how many, and where
-    /// the next one lies.
+    /// Skips entries of this layout, starting with the one at `at` and at most `most`. Stops at an
+    /// entry of another layout, or whose distance from the leaf's base is at least `far`. Returns
+    /// the number of entries skipped and the offset of the next entry.
     #[inline(always)]
     pub(in crate::types::stream) fn pass(
         &self,
@@ -101,11 +102,11 @@ mod tests {
     }
 
     #[test]
-    fn entries_that_are_laid_out_alike_are_passed_over_and_no_others() {
+    fn only_entries_of_the_same_layout_are_skipped() {
         let values = [b"21".as_slice(), b"700", b"oak"];
         for distance in [0, 1, 127, 128, 16_382] {
             let one = entry(distance, &values);
-            // Other bytes of values do not matter, nor does the number in a millisecond.
+            // The layout does not depend on the other bytes of the values, or on the seq.
             let mut like = entry(distance, &[b"21", b"-900", b"fig"]);
             like[0] |= 0x3e;
             let wider = if distance < 128 { 128 } else { 1 };
@@ -129,7 +130,7 @@ mod tests {
                 assert_eq!(layout.pass(&bytes, 0, 2, 16_383), (2, 2 * one.len()));
                 assert_eq!(layout.pass(&bytes, 0, 10, distance), (1, one.len()));
                 assert_eq!(layout.pass(&bytes, 0, 10, distance + 1), three);
-                // What lies behind the end is not looked at.
+                // An entry with fewer than `SEEN` bytes left is not skipped.
                 let cut = &bytes[..one.len() + SEEN - 1];
                 assert_eq!(layout.pass(cut, 0, 10, 16_383), (1, one.len()));
             }

@@ -1,26 +1,30 @@
-//! The leaves of a stream's tree: entries in order.
+//! The leaves of a stream's tree, which hold entries in order.
 //!
 //! ```text
 //! a leaf:
 //! | 0x600 or 0x601, start of the entries' room, size |  8 bytes
-//! | entries, those ever added, start and end of what they take, bytes in Redis | 8
-//! | the id that the others are counted from      |  16
+//! | entries, entries ever added, start and end of the entries, their size in Redis | 8
+//! | the base id, from which other ids are counted    |  16
 //! | model: number of fields, and for each its name and the start of a value |
 //! | entries, and a tombstone in a leaf of 0x601  |
 //!
 //! an entry:
-//! | bit 0: its fields are the model's; the low six bits of its seq; bit 7: the number of the others follows |
-//! | number: milliseconds behind the base's       |
-//! | where its fields are others: their number, and before each value its name |
+//! | bit 0: its fields are the model's; the low six bits of its seq; bit 7: a number with the other bits follows |
+//! | number: milliseconds after the base's        |
+//! | if its fields are not the model's: their number, and before each value its name |
 //! | values                                       |
 //! ```
 //!
-//! The seq is counted from the base's in the same millisecond. The model is that of the entry which the leaf was made
-//! for: fields that repeat take nothing, values only what differs from the model's. No entry depends on another one, so
-//! that the first ones go by a store of where they start, and the next one is put behind the last (W4). A leaf has the
-//! entries that a node of Redis would have, and so it is as large as they need: after a long entry no other one may follow.
-//! Where the last one was deleted, its first bytes stay as a tombstone, up to its id, until another one is put there: by
-//! MINID a node of Redis is trimmed by the last id that it ever had, and may stay without entries.
+//! An entry in the same millisecond as the base counts its seq from the base's. The model is taken
+//! from the entry for which the leaf was created: repeated fields take no space, and values store
+//! only how they differ from the model's. No entry depends on another entry. The first entries are
+//! therefore removed by storing a new start, and an entry is added after the last one (W4). A leaf
+//! holds the entries that a Redis node would hold, and is as large as they need: after a long entry
+//! there may be no other one.
+//!
+//! After the last entry is deleted, its first bytes, up to its id, stay as a tombstone until
+//! another entry is added there. MINID trims a Redis node by the last id it ever had, and a node
+//! may remain without entries.
 
 use undercroft_memory::{Fault, Offset, Pool, Transaction, View, block_size};
 
@@ -30,55 +34,57 @@ use crate::structures::tree::Child;
 use crate::types::stream::id::StreamId;
 
 pub(in crate::types::stream) const MAGIC: u64 = 0x600;
-/// The bit of a leaf's first word that says that a tombstone lies behind its entries.
+/// The bit in a leaf's first word that is set if a tombstone follows its entries.
 pub(in crate::types::stream) const TOMBSTONE: u64 = 1;
 pub(in crate::types::stream) const HEADER: usize = 32;
-/// Where the number of entries and what they take stand.
+/// Offset of the word with the number, position and size of the entries.
 pub(in crate::types::stream) const FILL_AT: u64 = 8;
-/// Bytes of the smallest leaf, and of one that is made for entries to come.
+/// Sizes in bytes of the smallest leaf, and of a leaf with room for later entries.
 pub(in crate::types::stream) const LEAF_MIN: usize = 256;
 pub(in crate::types::stream) const LEAF_USUAL: usize = 4096;
-/// Bytes of the largest leaf that holds several entries. What goes into a node of 4,096 bytes takes about twice that here
-/// at most, as a name of many digits is an integer there; only several thousand empty texts, which count as nothing there
-/// before they are put behind others, may take more than this.
+/// Size in bytes of the largest leaf that holds several entries. Entries that fill a Redis node of
+/// 4,096 bytes take at most about twice that here, because a name of many digits is an integer in
+/// Redis. Only several thousand empty texts may take more, because Redis' limit does not count them
+/// before they are added.
 pub(in crate::types::stream) const LEAF_MAX: usize = 4 * LEAF_USUAL - 8;
-/// The end of a leaf whose only entry ends where it does.
+/// Value of the end field in a leaf whose only entry ends at the end of the leaf.
 pub(in crate::types::stream) const WHOLE: u64 = 0x3fff;
-/// The most bytes in Redis that are counted: with as many, a leaf is full wherever they are limited.
+/// Maximum value of `raw`, in bytes. A leaf that reaches it is full under any size limit.
 pub(in crate::types::stream) const RAW_MAX: usize = 4096;
 
 pub(in crate::types::stream) fn fault(at: Offset) -> Error {
     Fault { at, ..DAMAGED }.into()
 }
 
-/// Whether this is the first word of a leaf of entries.
+/// Returns whether a word is the first word of a leaf of entries.
 pub(in crate::types::stream) fn is_entries(word: u64) -> bool {
     word & 0xffff & !TOMBSTONE == MAGIC
 }
 
-/// A leaf whose header was read.
+/// A leaf with its decoded header.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::types::stream) struct Leaf {
     pub(in crate::types::stream) at: Offset,
     pub(in crate::types::stream) size: usize,
-    /// Where the room for entries starts.
+    /// Offset of the room for entries.
     pub(in crate::types::stream) body: usize,
     pub(in crate::types::stream) count: usize,
-    /// Entries that were ever put into it.
+    /// Number of entries that were ever added to the leaf.
     pub(in crate::types::stream) added: usize,
-    /// Bytes that they take in a node of Redis, about, which says when the leaf is full.
+    /// Approximate size in bytes of all entries ever added, as stored in a Redis node. The size
+    /// determines when the leaf is full.
     pub(in crate::types::stream) raw: usize,
-    /// Where the first entry lies.
+    /// Offset of the first entry.
     pub(in crate::types::stream) start: usize,
-    /// Behind the last one, and behind its tombstone.
+    /// Offset of the end of the last entry, or of the tombstone after it.
     pub(in crate::types::stream) end: usize,
-    /// Whether it has one.
+    /// Whether a tombstone follows the last entry.
     pub(in crate::types::stream) has_tombstone: bool,
     pub(in crate::types::stream) base: StreamId,
 }
 
 impl Leaf {
-    /// Reads the header; what it says is within the leaf.
+    /// Decodes the header and verifies that every offset in it lies within the leaf.
     #[inline]
     pub(in crate::types::stream) fn load(view: &View<'_>, at: Offset) -> Result<Leaf, Error> {
         let [shape, fill, ms, seq] = view.words::<4>(at)?;
@@ -152,12 +158,12 @@ impl Leaf {
         Ok(transaction.store(shard, self.at, self.shape())?)
     }
 
-    /// Bytes of the leaf's block.
+    /// Returns the size of the leaf's block in bytes.
     pub(in crate::types::stream) fn block_size(&self) -> u64 {
         block_size(self.size as u64)
     }
 
-    /// The leaf as the node above it refers to it.
+    /// Returns the leaf as a child for its parent node.
     pub(in crate::types::stream) fn child(&self) -> Child<2> {
         Child {
             at: self.at,
@@ -166,7 +172,7 @@ impl Leaf {
         }
     }
 
-    /// Makes the same leaf elsewhere, with at least so many bytes of room behind its entries.
+    /// Copies the leaf to a new block with at least `room` bytes of free space after its entries.
     pub(in crate::types::stream) fn copy(
         &self,
         transaction: &mut Transaction<'_>,
@@ -187,23 +193,24 @@ impl Leaf {
         leaf.put(transaction, pool, &mut bytes)
     }
 
-    /// How many bytes it takes, for the next one to be made as large.
+    /// Returns the number of bytes in use, from which the size of the next leaf is estimated.
     pub(in crate::types::stream) fn used(&self) -> usize {
         self.body + self.end - self.start
     }
 
-    /// Room behind its entries.
+    /// Returns the number of free bytes after the entries.
     pub(in crate::types::stream) fn room(&self) -> usize {
         self.size.min(LEAF_MAX).saturating_sub(self.end)
     }
 
-    /// Whether most of it is unused.
+    /// Returns whether less than a quarter of the leaf is in use.
     pub(in crate::types::stream) fn is_sparse(&self) -> bool {
         self.size > LEAF_MIN && self.used() * 4 < self.size
     }
 }
 
-/// Bytes of a leaf that are to be so many at least: those of its block, where it may get more entries.
+/// Rounds the size of a leaf up to that of its block, unless the leaf is too large to receive more
+/// entries.
 pub(in crate::types::stream) fn rounded(size: usize) -> usize {
     if size > LEAF_MAX {
         return size;

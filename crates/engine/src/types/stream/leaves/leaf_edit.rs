@@ -1,4 +1,4 @@
-//! Making leaves of entries, adding entries to them and taking entries out.
+//! Building leaves of entries, and adding and removing entries.
 
 use std::cell::Cell;
 
@@ -12,14 +12,15 @@ use crate::error::Error;
 use crate::structures::tree::Child;
 use crate::types::stream::id::StreamId;
 
-/// A longer model is one without values.
+/// Maximum size of a model with values, in bytes. A longer model has empty values.
 const MODEL_MAX: usize = 1024;
-/// The most bytes of a value in a model.
+/// Maximum number of bytes of each value in a model.
 const MODEL_VALUE_MAX: usize = 64;
 
 impl Leaf {
-    /// A leaf that is yet to be put somewhere, of one entry, in a buffer. `hint` is how many bytes the leaf before it
-    /// took in all: it will take as many. Returns it with how many bytes it has.
+    /// Builds a leaf with a single entry in a buffer outside the store. `hint` is the number of
+    /// bytes used in the previous leaf, from which the size of this one is estimated. Returns the
+    /// leaf and its bytes.
     pub(in crate::types::stream) fn make(
         id: StreamId,
         texts: &[&[u8]],
@@ -50,7 +51,8 @@ impl Leaf {
         let encoded = encode(id, &model, id, texts, &mut bytes);
         let end = bytes.len();
         let usual = (hint + hint / 16).clamp(LEAF_MIN, LEAF_USUAL);
-        // No other one of the same length goes with a long entry, and most likely it lies alone.
+        // A long entry most likely stays alone in its leaf, because a second entry of that length
+        // does not fit.
         let size = if end * 2 > LEAF_USUAL {
             end
         } else {
@@ -71,7 +73,7 @@ impl Leaf {
         (leaf, bytes)
     }
 
-    /// Puts a leaf into a block.
+    /// Allocates a block for the leaf and writes the leaf to it.
     pub(in crate::types::stream) fn put(
         mut self,
         transaction: &mut Transaction<'_>,
@@ -86,7 +88,7 @@ impl Leaf {
         Ok(self)
     }
 
-    /// Makes a leaf of one entry; see [`make`](Self::make).
+    /// Creates a leaf with a single entry in the store; see [`make`](Self::make).
     pub(in crate::types::stream) fn create(
         transaction: &mut Transaction<'_>,
         pool: Pool,
@@ -97,7 +99,7 @@ impl Leaf {
         leaf.put(transaction, pool, &mut bytes)
     }
 
-    /// Puts an entry behind the last one, where there is room for it, over a tombstone that lies there.
+    /// Appends an entry after the last one if there is room, overwriting any tombstone there.
     pub(in crate::types::stream) fn append(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -117,11 +119,12 @@ impl Leaf {
             .view()
             .append_part(self.at, 0, self.body as u64, body)?;
         let made = model_of(body);
-        // It is long, and so it stays where it was made.
+        // A model is large: borrow it from the result instead of moving it.
         let model = made.as_ref().map_err(Clone::clone)?;
         let encoded = &mut buffers.entry;
         encoded.clear();
-        // What shares the first word with it stays as it is. Behind a leaf that is full to its last byte there may be none.
+        // Preserve the bytes before the entry in the word they share. If the leaf is filled to its
+        // last byte, there may be no such word.
         let first = self.end & !7;
         let skip = self.end - first;
         if skip > 0 {
@@ -149,17 +152,19 @@ impl Leaf {
         Ok(Appended::Here)
     }
 
-    /// Whether an entry belongs into the next leaf by the limits of a node in Redis, so that as many go together there
-    /// and here where whole ones are trimmed.
+    /// Returns whether an entry belongs in the next leaf by the limits of a Redis node. With the
+    /// same entries in a leaf as in a node, an approximate trim removes the same entries as in
+    /// Redis.
     pub(in crate::types::stream) fn is_full(&self, texts: &[&[u8]], limits: &StreamLimits) -> bool {
         let bytes = texts.iter().map(|text| text.len() as u64).sum::<u64>();
-        // A node begins with how many of its entries are there, and how many were deleted.
+        // A Redis node starts with its numbers of live and deleted entries, whose encoded size
+        // grows with the numbers.
         let more = |entries: usize| listpack_number(entries as i64) - listpack_number(0);
         let raw = self.raw + more(self.count) + more(self.added.saturating_sub(self.count));
         self.added as u64 >= limits.entries() || raw as u64 + bytes >= limits.bytes()
     }
 
-    /// Takes the first entries out, at least one of which stays.
+    /// Removes the first entries. At least one entry must remain.
     pub(in crate::types::stream) fn drop_first(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -173,7 +178,7 @@ impl Leaf {
         self.store_fill(transaction, shard)
     }
 
-    /// Takes all entries out; their tombstone stays.
+    /// Removes all entries but keeps the tombstone.
     pub(in crate::types::stream) fn drop_all(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -185,7 +190,7 @@ impl Leaf {
         self.store_fill(transaction, shard)
     }
 
-    /// Takes one entry out, beside which others stay.
+    /// Removes an entry. At least one other entry must remain.
     pub(in crate::types::stream) fn drop_one(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -195,7 +200,8 @@ impl Leaf {
     ) -> Result<(), Error> {
         self.count -= 1;
         if spot.end == self.end {
-            // What is cut off is preserved when another entry is put over the tombstone.
+            // The removed bytes need not be logged here: an append that overwrites the tombstone
+            // preserves them.
             self.end = spot.fields;
             self.set_tombstone(transaction, shard, true)?;
         } else if spot.start == self.start {
@@ -215,20 +221,20 @@ impl Leaf {
     }
 }
 
-/// A leaf that is filled outside the store.
+/// A leaf that is built outside the store.
 pub(in crate::types::stream) struct Draft {
     leaf: Leaf,
     bytes: Vec<u8>,
 }
 
 impl Draft {
-    /// Of one entry.
+    /// Starts a leaf with a single entry.
     pub(in crate::types::stream) fn new(id: StreamId, texts: &[&[u8]]) -> Draft {
         let (leaf, bytes) = Leaf::make(id, texts, 0);
         Draft { leaf, bytes }
     }
 
-    /// Adds an entry, where it may have so many and there is room for it. Returns whether it did.
+    /// Adds an entry. Returns `false` if the leaf has reached its limits or has no room.
     pub(in crate::types::stream) fn push(
         &mut self,
         (id, texts): (StreamId, &[&[u8]]),
@@ -253,7 +259,7 @@ impl Draft {
         Ok(true)
     }
 
-    /// Puts it into the store.
+    /// Writes the leaf to the store.
     pub(in crate::types::stream) fn put(
         mut self,
         transaction: &mut Transaction<'_>,
@@ -264,7 +270,8 @@ impl Draft {
     }
 }
 
-/// Bytes that an entry takes in a node of Redis, in which its values take `values`.
+/// Returns the number of bytes that an entry takes in a Redis node, of which `values` are for its
+/// values.
 fn cost(base: StreamId, same: bool, id: StreamId, (texts, values): (&[&[u8]], usize)) -> usize {
     let fields = texts.as_chunks::<2>().0;
     let count = fields.len() as i64;
@@ -278,29 +285,30 @@ fn cost(base: StreamId, same: bool, id: StreamId, (texts, values): (&[&[u8]], us
     2 + listpack_number(ms as i64) + listpack_number(seq as i64) + values + own
 }
 
-/// What became of an entry that was to be put behind the last one of a leaf.
+/// The result of appending an entry to a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::types::stream) enum Appended {
-    /// It is there.
+    /// The entry was appended.
     Here,
-    /// A larger leaf would have room for it, which takes so many bytes.
+    /// The entry does not fit, but would fit in a larger leaf. The value is the number of bytes it
+    /// needs.
     Larger(usize),
-    /// It belongs into the next leaf.
+    /// The entry belongs in the next leaf.
     Full,
 }
 
-/// Buffers that can be used again.
+/// Reusable buffers for reading and encoding leaves.
 #[derive(Debug, Default)]
 pub(in crate::types::stream) struct Buffers {
     pub(in crate::types::stream) leaf: Vec<u8>,
     entry: Vec<u8>,
 }
 
-/// Buffers up to this many bytes are kept for the next call.
+/// Maximum capacity, in bytes, of a buffer that is kept for the next call.
 pub(in crate::types::stream) const KEPT: usize = 2 * LEAF_MAX;
 
 thread_local! {
-    /// What leaves are copied to, and entries written to, by this thread.
+    /// This thread's buffers for copies of leaves and encoded entries.
     static BUFFERS: Cell<Buffers> = const {
         Cell::new(Buffers {
             leaf: Vec::new(),
@@ -309,7 +317,7 @@ thread_local! {
     };
 }
 
-/// Calls `body` with this thread's buffers, which are empty.
+/// Calls `body` with this thread's buffers, which are cleared first.
 #[inline]
 pub(in crate::types::stream) fn with_buffers<R>(body: impl FnOnce(&mut Buffers) -> R) -> R {
     let mut buffers = BUFFERS.take_cached();

@@ -1,25 +1,27 @@
-//! Up to where a leaf of a stream is added to.
+//! The limits at which a leaf of a stream is full.
 
-/// The most entries of a leaf.
+/// Maximum number of entries in a leaf.
 pub(crate) const ENTRIES_MAX: usize = 0xfff;
 
-/// Up to where a leaf of a stream is added to.
+/// The limits at which a leaf of a stream is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// The most entries of a leaf; 0 is as many as fit.
+    /// Maximum number of entries in a leaf; 0 means as many as fit.
     pub entries: u64,
-    /// The most bytes that its entries take in Redis, 4,096 at most; 0 is as many as fit.
+    /// Maximum size of a leaf's entries in bytes as Redis counts them, at most 4,096; 0 means as
+    /// many as fit.
     pub bytes: u64,
 }
 
 impl StreamLimits {
-    /// Redis' defaults.
+    /// The default limits of Redis.
     pub const DEFAULT: StreamLimits = StreamLimits {
         entries: 100,
         bytes: 4096,
     };
 
-    /// How many entries go at once where about so many as are wanted are to stay: those of a hundred leaves.
+    /// Returns the maximum number of entries that an approximate trim removes at a time: the
+    /// capacity of 100 leaves.
     pub fn trimmed_at_once(&self) -> u64 {
         match self.entries.saturating_mul(100) {
             0 => 10_000,

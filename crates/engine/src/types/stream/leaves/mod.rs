@@ -1,12 +1,12 @@
-//! Leaves of entries: reading them, adding entries, taking them out. The rest of the stream uses it.
+//! Leaves of entries: reading, adding and removing entries. The other stream modules use these.
 //!
-//! - `code`: how ids, names and values are written into a leaf.
-//! - `image`: the entries of a leaf, written and read.
-//! - `last_read`: reading on where the last read of a thread has ended.
-//! - `layout`: entries in a row that are laid out alike.
-//! - `leaf_edit`: making leaves, adding entries to them and taking entries out.
-//! - `leaf`: a leaf of entries: its layout, reading it, changing it.
-//! - `limits`: up to where a leaf is added to.
+//! - `code`: the encoding of ids, names and values in a leaf.
+//! - `image`: encodes and decodes the entries of a leaf.
+//! - `last_read`: resumes a read where the thread's last read ended.
+//! - `layout`: skips consecutive entries of the same layout.
+//! - `leaf_edit`: builds leaves, and adds and removes entries.
+//! - `leaf`: the layout of a leaf, and reading and copying it.
+//! - `limits`: the limits at which a leaf is full.
 
 pub(super) mod code;
 pub(super) mod image;
