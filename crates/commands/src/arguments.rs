@@ -1,7 +1,8 @@
-//! Strict parsing of arguments, with Redis' rules and error texts.
+//! Strict parsing of arguments, with the rules and error texts of Redis.
 //!
-//! Integers have exactly one spelling: `7`, never `+7`, `07` or ` 7`. Times to live are checked against overflow
-//! before anything is done with them. Every error text is Redis 7.0's, because clients match on them.
+//! Integers have exactly one spelling: `7`, never `+7`, `07` or ` 7`. Times to live are checked for
+//! overflow before they are used. Error texts are those of Redis 7.0, because clients match on
+//! them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,48 +12,48 @@ use undercroft_numbers::parse_integer;
 use crate::algorithms::extended::Extended;
 use crate::reply::Reply;
 
-/// An error reply, whole, with its code in front.
+/// A complete error reply, including its code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandError {
     text: Cow<'static, str>,
-    /// What goes to the client instead, where it repeats bytes that are no UTF-8.
+    /// The bytes to send instead of `text`, if the error quotes bytes that are not UTF-8.
     raw: Option<Box<[u8]>>,
 }
 
 impl CommandError {
-    /// The value or argument is no integer of 64 bits.
+    /// The value or argument is not a 64-bit integer.
     pub const NOT_AN_INTEGER: CommandError =
         CommandError::fixed("ERR value is not an integer or out of range");
-    /// The value or argument is no number.
+    /// The value or argument is not a number.
     pub const NOT_A_FLOAT: CommandError = CommandError::fixed("ERR value is not a valid float");
-    /// Options that are unknown, incomplete or exclude each other.
+    /// The options are unknown, incomplete or incompatible.
     pub const SYNTAX: CommandError = CommandError::fixed("ERR syntax error");
-    /// The key holds another type than the command works on.
+    /// The key holds a value of another type than the command requires.
     pub const WRONG_TYPE: CommandError =
         CommandError::fixed("WRONGTYPE Operation against a key holding the wrong kind of value");
-    /// The key is not there.
+    /// The key does not exist.
     pub const NO_SUCH_KEY: CommandError = CommandError::fixed("ERR no such key");
-    /// The database's number is not below `databases`.
+    /// The database number is not below `databases`.
     pub const DATABASE_OUT_OF_RANGE: CommandError =
         CommandError::fixed("ERR DB index is out of range");
-    /// A value would exceed proto-max-bulk-len.
+    /// A string would exceed `proto-max-bulk-len`.
     pub const STRING_TOO_LONG: CommandError =
         CommandError::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
-    /// A counter would leave the range of 64 bits.
+    /// A counter would overflow 64 bits.
     pub const OVERFLOW: CommandError =
         CommandError::fixed("ERR increment or decrement would overflow");
-    /// INCRBYFLOAT would leave the range of numbers.
+    /// The result of an increment would be NaN or infinite.
     pub const NAN_OR_INFINITY: CommandError =
         CommandError::fixed("ERR increment would produce NaN or Infinity");
-    /// The memory limit is reached and nothing may be evicted.
+    /// The memory limit is reached, and no key can be evicted.
     pub const OUT_OF_MEMORY: CommandError =
         CommandError::fixed("OOM command not allowed when used memory > 'maxmemory'.");
 
-    /// Writes need more replicas (`min-replicas-to-write`) than there are.
+    /// Writes require more replicas (`min-replicas-to-write`) than are connected.
     pub const NO_REPLICAS: CommandError =
         CommandError::fixed("NOREPLICAS Not enough good replicas to write.");
 
-    /// EXEC's reply where this error keeps the transaction from being run.
+    /// Returns the reply to EXEC if this error prevents the transaction from running.
     pub(crate) fn aborts_exec(&self) -> CommandError {
         let reason = self.text.strip_prefix("ERR ").unwrap_or(&self.text);
         CommandError::new(format!(
@@ -60,7 +61,7 @@ impl CommandError {
         ))
     }
 
-    /// An error whose text is known at compile time.
+    /// Returns an error whose text is known at compile time.
     pub const fn fixed(text: &'static str) -> CommandError {
         CommandError {
             text: Cow::Borrowed(text),
@@ -68,13 +69,13 @@ impl CommandError {
         }
     }
 
-    /// An error with a text made for the occasion. Line ends become spaces, as in Redis, so that nothing a client
-    /// sent can end the reply early.
+    /// Returns an error with a formatted text. As in Redis, line breaks become spaces, so that
+    /// client input cannot end the reply early.
     pub fn new(text: String) -> CommandError {
         CommandError::from_parts(&[text.as_bytes()])
     }
 
-    /// An error that repeats bytes of the client's, which need not be text.
+    /// Returns an error that quotes bytes from the client, which need not be UTF-8.
     pub fn from_parts(parts: &[&[u8]]) -> CommandError {
         let mut text = parts.concat();
         for byte in &mut text {
@@ -94,12 +95,12 @@ impl CommandError {
         }
     }
 
-    /// The text. What is no UTF-8 in it is replaced.
+    /// Returns the text. Bytes that are not UTF-8 are replaced.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Writes the reply.
+    /// Writes the error as a reply.
     pub fn write<R: Reply + ?Sized>(&self, reply: &mut R) {
         match &self.raw {
             None => reply.error(&self.text),
@@ -107,14 +108,15 @@ impl CommandError {
         }
     }
 
-    /// Too few or too many arguments; `name` is lower-case, with `container|` in front for a subcommand.
+    /// Returns the error for a wrong number of arguments. `name` is in lower case, with the prefix
+    /// `container|` for a subcommand.
     pub fn wrong_arity(name: &str) -> CommandError {
         CommandError::new(format!(
             "ERR wrong number of arguments for '{name}' command"
         ))
     }
 
-    /// No command of this name; `arguments` has the name first.
+    /// Returns the error for an unknown command. `arguments` begins with the name.
     pub fn unknown_command(arguments: &[&[u8]]) -> CommandError {
         const SHOWN: usize = 128;
         let (name, rest) = arguments
@@ -137,7 +139,7 @@ impl CommandError {
         ])
     }
 
-    /// No subcommand of this name; `container` is the command's name.
+    /// Returns the error for an unknown subcommand of the command `container`.
     pub fn unknown_subcommand(container: &str, name: &[u8]) -> CommandError {
         CommandError::from_parts(&[
             b"ERR unknown subcommand '",
@@ -148,7 +150,7 @@ impl CommandError {
         ])
     }
 
-    /// A subcommand's options are unknown or incomplete.
+    /// Returns the error for unknown or incomplete options of a subcommand.
     pub fn subcommand_syntax(container: &str, name: &[u8]) -> CommandError {
         CommandError::from_parts(&[
             b"ERR unknown subcommand or wrong number of arguments for '",
@@ -159,13 +161,14 @@ impl CommandError {
         ])
     }
 
-    /// An error about an argument, which is shown between quotes up to its first zero byte.
+    /// Returns an error that quotes an argument up to its first zero byte.
     pub fn quoting(before: &str, argument: &[u8], after: &str) -> CommandError {
         let argument = c_string(argument, argument.len());
         CommandError::from_parts(&[before.as_bytes(), b"'", argument, b"'", after.as_bytes()])
     }
 
-    /// A time to live that is zero, negative or too far away; `name` is lower-case.
+    /// Returns the error for a time to live that is zero, negative or too large. `name` is in lower
+    /// case.
     pub fn invalid_expire(name: &str) -> CommandError {
         CommandError::new(format!("ERR invalid expire time in '{name}' command"))
     }
@@ -179,7 +182,7 @@ impl fmt::Display for CommandError {
 
 impl std::error::Error for CommandError {}
 
-/// What C's `%.*s` prints of it: at most `longest` bytes, and nothing from a zero byte on.
+/// Returns the bytes that C's `%.*s` prints: at most `longest` bytes, up to the first zero byte.
 fn c_string(bytes: &[u8], longest: usize) -> &[u8] {
     let bytes = &bytes[..bytes.len().min(longest)];
     &bytes[..bytes
@@ -188,28 +191,28 @@ fn c_string(bytes: &[u8], longest: usize) -> &[u8] {
         .unwrap_or(bytes.len())]
 }
 
-/// An integer argument.
+/// Parses an integer argument.
 ///
 /// # Errors
-/// [`CommandError::NOT_AN_INTEGER`].
+/// Returns [`CommandError::NOT_AN_INTEGER`] if the argument is not an integer.
 pub fn integer(argument: &[u8]) -> Result<i64, CommandError> {
     parse_integer(argument).ok_or(CommandError::NOT_AN_INTEGER)
 }
 
-/// A floating point argument.
+/// Parses a floating-point argument.
 ///
 /// # Errors
-/// [`CommandError::NOT_A_FLOAT`].
+/// Returns [`CommandError::NOT_A_FLOAT`] if the argument is not a number.
 pub fn float(argument: &[u8]) -> Result<Extended, CommandError> {
     Extended::parse(argument).ok_or(CommandError::NOT_A_FLOAT)
 }
 
-/// Whether an argument is this keyword, in any case.
+/// Returns whether an argument equals a keyword, ignoring case.
 pub fn is_keyword(argument: &[u8], keyword: &str) -> bool {
     argument.eq_ignore_ascii_case(keyword.as_bytes())
 }
 
-/// Whether a time is counted in seconds or milliseconds.
+/// The unit of a time argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeUnit {
     /// Seconds.
@@ -218,20 +221,21 @@ pub enum TimeUnit {
     Milliseconds,
 }
 
-/// Where a time is counted from.
+/// The point in time that a time argument counts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeBase {
-    /// From now.
+    /// The current time.
     Now,
-    /// From the Unix epoch.
+    /// The Unix epoch.
     Epoch,
 }
 
-/// The deadline, in Unix milliseconds, of SET's EX, PX, EXAT and PXAT, of GETEX, SETEX and PSETEX: positive times
-/// only. `now` is in Unix milliseconds, `name` the command's for the error.
+/// Parses the positive time of SET, GETEX, SETEX or PSETEX, and returns the deadline in Unix
+/// milliseconds. `now` is in Unix milliseconds. `name` is the command's name for the error.
 ///
 /// # Errors
-/// [`CommandError::NOT_AN_INTEGER`], or [`CommandError::invalid_expire`] for what is not positive or overflows.
+/// Returns [`CommandError::NOT_AN_INTEGER`], or [`CommandError::invalid_expire`] if the time is not
+/// positive or overflows.
 pub fn positive_deadline(
     argument: &[u8],
     unit: TimeUnit,
@@ -248,10 +252,12 @@ pub fn positive_deadline(
     deadline.ok_or_else(|| CommandError::invalid_expire(name))
 }
 
-/// The deadline of EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT: any time, past ones too.
+/// Parses the time of EXPIRE, PEXPIRE, EXPIREAT or PEXPIREAT, and returns the deadline in Unix
+/// milliseconds, which may be in the past.
 ///
 /// # Errors
-/// [`CommandError::NOT_AN_INTEGER`], or [`CommandError::invalid_expire`] for what overflows.
+/// Returns [`CommandError::NOT_AN_INTEGER`], or [`CommandError::invalid_expire`] if the time
+/// overflows.
 pub fn deadline(
     argument: &[u8],
     unit: TimeUnit,
@@ -279,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deadlines_do_not_overflow() {
+    fn times_that_overflow_a_deadline_are_rejected() {
         let set = |text: &[u8], unit, base| {
             positive_deadline(text, unit, base, 1_000, "set").map_err(|e| e.to_string())
         };
@@ -307,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_never_reach_an_error() {
+    fn line_breaks_in_client_input_become_spaces_in_errors() {
         let error = CommandError::unknown_command(&[b"a\r\n+OK", b"b\0c"]);
         assert_eq!(
             error.text(),

@@ -1,9 +1,9 @@
-//! Doubles as arguments: what C's `strtod` makes of a text, as Redis calls it.
+//! Parsing of doubles with the rules of C's `strtod` as Redis calls it.
 
-/// Integers of so many digits are doubles exactly.
+/// The maximum number of digits for which every integer is exact as a double.
 const EXACT_DIGITS: usize = 15;
 
-/// The number that a whole text stands for: no white space, not NaN, neither overflowing nor vanishing.
+/// Parses a whole text as a number. Rejects white space, NaN, overflow and underflow.
 pub(crate) fn parse_double(text: &[u8]) -> Option<f64> {
     if text.contains(&0) {
         return None;
@@ -14,13 +14,14 @@ pub(crate) fn parse_double(text: &[u8]) -> Option<f64> {
     }
 }
 
-/// The end of a range: white space may stand in front, a zero byte ends it, nothing at all is 0, and what is too large
-/// or too small is infinite or 0.
+/// Parses a bound of a score range. Skips leading white space, and stops at a zero byte. An empty
+/// text is 0. Overflow gives infinity, and underflow gives 0.
 pub(crate) fn parse_bound(text: &[u8]) -> Option<f64> {
     convert_easily(text).map(|(value, _)| value)
 }
 
-/// As [`convert`]; white space may stand in front, a zero byte ends the number, nothing at all is 0.
+/// Calls [`convert`] on lenient input: skips leading white space, stops at a zero byte, and reads
+/// an empty text as 0.
 fn convert_easily(text: &[u8]) -> Option<(f64, bool)> {
     let end = text.iter().position(|&byte| byte == 0);
     let text = &text[..end.unwrap_or(text.len())];
@@ -33,14 +34,15 @@ fn convert_easily(text: &[u8]) -> Option<(f64, bool)> {
     convert(&text[blanks.count()..])
 }
 
-/// A number that SORT compares by: white space may stand in front, a zero byte ends it, nothing at all is 0. None where
-/// it overflows or vanishes.
+/// Parses a number that SORT compares by. Skips leading white space, and stops at a zero byte. An
+/// empty text is 0. Returns `None` on overflow or underflow.
 pub(crate) fn parse_sortable(text: &[u8]) -> Option<f64> {
     let (value, in_range) = convert_easily(text)?;
     in_range.then_some(value)
 }
 
-/// The number, and whether it is within the range of numbers. None where the text is no number, or NaN.
+/// Returns the number, and whether it is free of overflow and underflow. Returns `None` if the text
+/// is not a number, or is NaN.
 fn convert(text: &[u8]) -> Option<(f64, bool)> {
     let (negative, unsigned) = match text {
         [b'-', rest @ ..] => (true, rest),
@@ -79,7 +81,7 @@ fn convert(text: &[u8]) -> Option<(f64, bool)> {
     Some((if negative { -value } else { value }, in_range))
 }
 
-/// A hexadecimal number behind its `0x`, and whether it has digits beside zero.
+/// Parses a hexadecimal number after `0x`. Also returns whether it has nonzero digits.
 fn hexadecimal(text: &[u8]) -> Option<(f64, bool)> {
     let (mut mantissa, mut exponent) = (0_u64, 0_i64);
     let (mut digits, mut beyond, mut in_fraction) = (0, false, false);
@@ -93,7 +95,7 @@ fn hexadecimal(text: &[u8]) -> Option<(f64, bool)> {
                 mantissa = mantissa << 4 | u64::from(digit);
                 exponent -= if in_fraction { 4 } else { 0 };
             } else {
-                // Only whether anything follows decides how it is rounded.
+                // For rounding, only whether a nonzero digit follows matters.
                 beyond |= digit != 0;
                 exponent += if in_fraction { 0 } else { 4 };
             }
@@ -111,7 +113,7 @@ fn hexadecimal(text: &[u8]) -> Option<(f64, bool)> {
             let unsigned = power.strip_prefix(b"+").unwrap_or(power);
             let number = unsigned.strip_prefix(b"-").unwrap_or(unsigned);
             let is_number = !number.is_empty() && number.iter().all(u8::is_ascii_digit);
-            // "+-" is no sign.
+            // Two signs, as in "+-1", are invalid.
             if !is_number || unsigned.len() < power.len() && number.len() < unsigned.len() {
                 return None;
             }
@@ -129,13 +131,14 @@ fn hexadecimal(text: &[u8]) -> Option<(f64, bool)> {
     Some((scale(mantissa | u64::from(beyond), exponent), mantissa != 0))
 }
 
-/// `mantissa * 2^exponent`, rounded once. Below its four lowest bits a mantissa of full length may have been cut off.
+/// Returns `mantissa * 2^exponent`, rounded once. If the mantissa has its full length, its lowest
+/// bit may stand for digits that were cut off.
 fn scale(mantissa: u64, exponent: i64) -> f64 {
     if mantissa == 0 {
         return 0.0;
     }
     let top = 64 - i64::from(mantissa.leading_zeros()) + exponent;
-    // Bits that a number of this size has; fewer where it is subnormal.
+    // The precision of a double of this magnitude in bits. Subnormal numbers have fewer.
     let bits = (top + 1074).clamp(0, 53);
     let length = 64 - i64::from(mantissa.leading_zeros());
     let drop = length - bits;
@@ -149,7 +152,7 @@ fn scale(mantissa: u64, exponent: i64) -> f64 {
     power_of_two((kept + u128::from(up)) as f64, exponent + drop)
 }
 
-/// `value * 2^exponent`, exact but for what is too large.
+/// Returns `value * 2^exponent`, which is exact unless it overflows.
 fn power_of_two(mut value: f64, mut exponent: i64) -> f64 {
     while exponent > 0 && value.is_finite() {
         let step = exponent.min(1000);
@@ -169,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_texts_are_numbers() {
+    fn whole_text_must_be_a_number() {
         for (text, value) in [
             ("1", 1.0),
             ("-1.5e3", -1500.0),
@@ -201,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_taken_more_easily() {
+    fn bounds_are_parsed_leniently() {
         for (text, value) in [
             ("", 0.0),
             (" 1", 1.0),

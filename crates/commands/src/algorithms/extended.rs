@@ -1,19 +1,21 @@
-//! The floating point of INCRBYFLOAT, bit for bit as Redis on x86-64 computes it.
+//! Floating-point arithmetic of INCRBYFLOAT, bit for bit as Redis computes it on x86-64.
 //!
-//! Redis keeps such values as C `long double`: on x86-64 a 64-bit mantissa with a 15-bit exponent, read by
-//! `strtold`, added in hardware, and printed by `%.17Lf` with trailing zeros cut off. [`Extended`] does the same
-//! in integers, rounding to nearest with ties to even, so every platform gives x86-64's digits.
+//! Redis stores these values as C `long double`. On x86-64, this type has a 64-bit mantissa and a
+//! 15-bit exponent. Redis reads it with `strtold`, adds in hardware, and prints with `%.17Lf`
+//! without trailing zeros. [`Extended`] does the same with integers, rounding to nearest with ties
+//! to even. Every platform thus produces the digits of x86-64.
 
 use num_bigint::{BigInt, BigUint, Sign};
 
-/// Redis refuses longer texts: its parse buffer has 5 KiB, one byte of it for the terminator.
+/// The maximum length of a number. Redis rejects longer texts, because its parse buffer has 5 KiB
+/// including the terminator.
 const LONGEST_TEXT: usize = 5 * 1024 - 1;
-/// Exponent of the last mantissa bit of the smallest (subnormal) number.
+/// The exponent of the last mantissa bit of the smallest subnormal number.
 const SMALLEST_EXPONENT: i64 = -16445;
-/// A finite number is below two to this power.
+/// Finite numbers are less than 2 to this power.
 const OVERFLOW_EXPONENT: i64 = 16384;
 
-/// An 80-bit extended precision number: `mantissa * 2^exponent`, or infinity. Never NaN.
+/// An 80-bit extended-precision number: `mantissa * 2^exponent`, or infinity. Never NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extended {
     negative: bool,
@@ -27,10 +29,11 @@ enum Magnitude {
 }
 
 impl Extended {
-    /// Reads what `strtold` reads, as far as Redis lets it: decimal, hexadecimal or infinite, no white space,
-    /// nothing behind it, not NaN, neither overflowing nor vanishing.
+    /// Parses a number with the rules of `strtold`, as far as Redis allows: decimal, hexadecimal or
+    /// infinite. Rejects white space, trailing text, NaN, overflow and underflow.
     ///
-    /// Texts are at most 5,119 bytes, so time is bounded: some ten microseconds at worst, well below one usually.
+    /// Texts have at most 5,119 bytes, so the time is bounded: about 10 µs in the worst case, and
+    /// usually well below 1 µs.
     pub fn parse(text: &[u8]) -> Option<Extended> {
         if text.len() > LONGEST_TEXT {
             return None;
@@ -66,7 +69,7 @@ impl Extended {
         }
         let integer = BigUint::parse_bytes(digits, radix)?;
         let magnitude = if radix == 16 {
-            // Far outside the range either way; keeps the arithmetic below in small numbers.
+            // The limits are far out of range either way, and keep the arithmetic below small.
             let exponent = exponent.clamp(-100_000, 100_000);
             round(&integer, exponent, false)
         } else {
@@ -78,7 +81,7 @@ impl Extended {
             if exponent >= 0 {
                 round(&(integer * power), 0, false)
             } else {
-                // Enough bits in the quotient that the remainder only decides ties.
+                // The quotient has enough bits that the remainder only decides ties.
                 let shift = (66 + power.bits()).saturating_sub(integer.bits());
                 let shifted = integer << shift;
                 let quotient = &shifted / &power;
@@ -95,7 +98,7 @@ impl Extended {
         }
     }
 
-    /// The number an integer stands for; exact.
+    /// Converts an integer exactly.
     pub fn from_integer(value: i64) -> Extended {
         let magnitude = Magnitude::Finite {
             mantissa: value.unsigned_abs(),
@@ -107,8 +110,8 @@ impl Extended {
         }
     }
 
-    /// A thousand times the number, rounded to its precision and then up to an integer, or `None` where that does not
-    /// fit 64 bits.
+    /// Returns the number times 1,000, rounded to its precision and then up to an integer. Returns
+    /// `None` if the result does not fit in 64 bits.
     pub fn thousandfold(self) -> Option<i64> {
         let Magnitude::Finite { mantissa, exponent } = self.magnitude else {
             return None;
@@ -134,12 +137,12 @@ impl Extended {
         Some(if self.negative { -magnitude } else { magnitude })
     }
 
-    /// Whether it is infinite.
+    /// Returns whether the number is infinite.
     pub fn is_infinite(self) -> bool {
         self.magnitude == Magnitude::Infinite
     }
 
-    /// The sum, or `None` where it is infinite or not a number.
+    /// Returns the sum, or `None` if it is infinite or not a number.
     pub fn checked_add(self, other: Extended) -> Option<Extended> {
         let (
             Magnitude::Finite { exponent: left, .. },
@@ -163,7 +166,8 @@ impl Extended {
         })
     }
 
-    /// The whole number this is in units of `2^exponent`, which must not be above its own exponent.
+    /// Returns the number as an integer in units of `2^target`. `target` must not exceed the
+    /// number's exponent.
     fn shifted_to(self, target: i32) -> Option<BigInt> {
         let Magnitude::Finite { mantissa, exponent } = self.magnitude else {
             return None;
@@ -173,7 +177,8 @@ impl Extended {
         Some(if self.negative { -magnitude } else { magnitude })
     }
 
-    /// Redis' text for it: up to 17 decimals, no trailing zeros, never an exponent, never `-0`.
+    /// Formats the number as Redis does: up to 17 decimals, no trailing zeros, never an exponent,
+    /// never `-0`.
     pub fn text(self) -> String {
         let digits = match self.magnitude {
             Magnitude::Infinite => "inf".to_owned(),
@@ -192,7 +197,8 @@ impl Extended {
     }
 }
 
-/// `mantissa / 2^shift` with 17 decimals, ties to even, trailing zeros cut off.
+/// Formats `mantissa / 2^shift` with 17 decimals, rounding ties to even and removing trailing
+/// zeros.
 fn fraction_text(mantissa: u64, shift: u32) -> String {
     const UNIT: u128 = 100_000_000_000_000_000;
     let scaled = u128::from(mantissa) * UNIT;
@@ -209,8 +215,9 @@ fn fraction_text(mantissa: u64, shift: u32) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Rounds `integer * 2^exponent` to the nearest number with 64 bits, ties to even. `inexact` says that the true
-/// value is a little larger; `integer` then has more than 64 bits.
+/// Rounds `integer * 2^exponent` to the nearest number with a 64-bit mantissa, ties to even.
+/// `inexact` means that the true value is slightly larger, and requires that `integer` has more
+/// than 64 bits.
 fn round(integer: &BigUint, exponent: i64, inexact: bool) -> Magnitude {
     let bits = integer.bits() as i64;
     let drop = (bits - 64).max(SMALLEST_EXPONENT - exponent).max(0);
@@ -250,8 +257,8 @@ fn low_word(integer: &BigUint) -> u64 {
     integer.iter_u64_digits().next().unwrap_or(0)
 }
 
-/// Splits `digits[.digits][e[+-]digits]` into its digits and the exponent (of 10, or of 2 where `radix` is 16) of
-/// the last one.
+/// Splits `digits[.digits][e[+-]digits]` into its digits and the exponent of the last digit. The
+/// exponent's base is 10, or 2 if `radix` is 16.
 fn split(text: &[u8], radix: u32) -> Option<(Vec<u8>, i64, u32)> {
     let is_digit = |byte: &&u8| char::from(**byte).is_digit(radix);
     let whole = text.iter().take_while(is_digit).count();
@@ -275,7 +282,7 @@ fn split(text: &[u8], radix: u32) -> Option<(Vec<u8>, i64, u32)> {
     Some((digits, written - step * fraction as i64, radix))
 }
 
-/// The exponent's value, held at a billion: beyond that only its sign matters.
+/// Parses an exponent, limited to one billion. Beyond that, only the sign matters.
 fn parse_exponent(text: &[u8]) -> Option<i64> {
     let (sign, digits) = match text {
         [b'-', rest @ ..] => (-1, rest),
@@ -302,8 +309,8 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_those_of_a_64_bit_mantissa() {
-        // Facts from a real server's INCRBYFLOAT.
+    fn sums_are_rounded_to_a_64_bit_mantissa() {
+        // Replies of a real server to INCRBYFLOAT.
         assert_eq!(sum("10.5", "0.1").as_deref(), Some("10.6"));
         assert_eq!(sum("5.0e3", "2.0e2").as_deref(), Some("5200"));
         assert_eq!(sum("3.0", "1.1").as_deref(), Some("4.1"));
@@ -317,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn range_ends_are_refused() {
+    fn out_of_range_and_malformed_numbers_are_rejected() {
         for text in [
             "", ".", "e5", "1e", "1 ", " 1", "nan", "0x", "0x.", "1e5000", "1e-5000", "1x", "--1",
             "1e+-2",

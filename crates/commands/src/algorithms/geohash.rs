@@ -1,18 +1,18 @@
-//! Positions on the earth as integers of 52 bits: the bits of latitude and longitude, interleaved, so that what is
-//! near each other mostly has numbers near each other.
+//! Positions on the earth as 52-bit integers. The bits of latitude and longitude are interleaved,
+//! so that nearby positions mostly have nearby numbers.
 //!
-//! Ranges, radius and formulas are Redis', so that every digit of a reply is the same.
+//! Ranges, earth radius and formulas are those of Redis, so that every digit of a reply matches.
 
 /// A longitude and a latitude in degrees.
 pub(crate) type Position = (f64, f64);
 
-/// Degrees that can be indexed: the limits of the web's Mercator projection (EPSG:3857).
+/// The degrees that can be indexed: the limits of the Web Mercator projection (EPSG:3857).
 const LONGITUDE: (f64, f64) = (-180.0, 180.0);
 const LATITUDE: (f64, f64) = (-85.05112878, 85.05112878);
-/// Bits of each coordinate in a whole number.
+/// The number of bits of each coordinate at full precision.
 const STEPS_MAX: u32 = 26;
 const EARTH_RADIUS: f64 = 6_372_797.560856;
-/// Half of the equator, as the projection has it, in meters.
+/// Half the length of the equator in the projection, in meters.
 const MERCATOR_MAX: f64 = 20_037_726.37;
 const RADIAN: f64 = std::f64::consts::PI / 180.0;
 
@@ -24,29 +24,29 @@ pub(crate) struct Cell {
     steps: u32,
 }
 
-/// The ends of a cell or of a search, in degrees.
+/// The bounds of a cell or of a search, in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Area {
     longitude: (f64, f64),
     latitude: (f64, f64),
 }
 
-/// What lies inside a search, in meters.
+/// The shape of a search area, in meters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Shape {
-    /// Up to a distance from the center.
+    /// All positions within `radius` of the center.
     Circle { radius: f64 },
-    /// Up to half the width and half the height from the center.
+    /// All positions within half the width and half the height of the center.
     Box { width: f64, height: f64 },
 }
 
-/// Whether a position can be indexed.
+/// Returns whether a position can be indexed.
 pub(crate) fn is_valid((longitude, latitude): Position) -> bool {
     (LONGITUDE.0..=LONGITUDE.1).contains(&longitude)
         && (LATITUDE.0..=LATITUDE.1).contains(&latitude)
 }
 
-/// Every second bit of the result, from the lowest on.
+/// Spreads the bits of `value` to every second bit of the result, starting with the lowest.
 fn spread(value: u32) -> u64 {
     let mut bits = u64::from(value);
     for (shift, mask) in [
@@ -61,7 +61,7 @@ fn spread(value: u32) -> u64 {
     bits
 }
 
-/// Every second bit, from the lowest on: what [`spread`] was given.
+/// Collects every second bit, starting with the lowest. The inverse of [`spread`].
 fn gather(bits: u64) -> u32 {
     let mut bits = bits & 0x5555_5555_5555_5555;
     for (shift, mask) in [
@@ -104,7 +104,8 @@ impl Cell {
         }
     }
 
-    /// The cell so many cells to the east and to the north, around the world.
+    /// Returns the cell that is `east` cells to the east and `north` cells to the north, wrapping
+    /// around the world.
     fn moved(self, east: i32, north: i32) -> Cell {
         let mask = ((1_u64 << self.steps) - 1) as u32;
         let along = |place: u32, by: i32| match by {
@@ -118,7 +119,8 @@ impl Cell {
         }
     }
 
-    /// The scores of the positions in the cell: the least, and the one behind the greatest.
+    /// Returns the range of scores of the positions in the cell: the lowest, and one past the
+    /// highest.
     pub(crate) fn scores(self) -> (f64, f64) {
         let shift = 2 * (STEPS_MAX - self.steps);
         let bits = self.bits();
@@ -129,12 +131,12 @@ impl Cell {
     }
 }
 
-/// The score of a position that is valid.
+/// Returns the score of a valid position.
 pub(crate) fn encode(position: Position) -> f64 {
     Cell::of(position, LATITUDE, STEPS_MAX).bits() as f64
 }
 
-/// The position that a score stands for, whoever set it.
+/// Returns the position that a score encodes. Accepts any score, including those set by ZADD.
 pub(crate) fn decode(score: f64) -> Position {
     let bits = to_bits(score);
     let cell = Cell {
@@ -151,7 +153,7 @@ pub(crate) fn decode(score: f64) -> Position {
     )
 }
 
-/// What C on x86-64 makes of a double that is to be an unsigned integer.
+/// Converts a double to an unsigned integer as C does on x86-64.
 fn to_bits(score: f64) -> u64 {
     const HALF: f64 = 9_223_372_036_854_775_808.0;
     if score < -HALF {
@@ -165,10 +167,11 @@ fn to_bits(score: f64) -> u64 {
     }
 }
 
-/// The eleven letters by which others know a position. The last one is always `0`: it would need more bits.
+/// Returns the standard geohash of 11 characters. The last is always `0`, because it would need
+/// more bits.
 pub(crate) fn letters(score: f64) -> [u8; 11] {
     const ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
-    // There, latitudes go from pole to pole.
+    // In standard geohashes, latitudes range from pole to pole.
     let bits = Cell::of(decode(score), (-90.0, 90.0), STEPS_MAX).bits();
     std::array::from_fn(|index| {
         let digit = match index {
@@ -183,7 +186,7 @@ fn distance_of_latitudes(one: f64, other: f64) -> f64 {
     EARTH_RADIUS * (other * RADIAN - one * RADIAN).abs()
 }
 
-/// Meters between two positions along a great circle, by the haversine formula.
+/// Returns the great-circle distance between two positions in meters, by the haversine formula.
 pub(crate) fn distance(one: Position, other: Position) -> f64 {
     let (longitude, latitude) = (one.0 * RADIAN, one.1 * RADIAN);
     let (other_longitude, other_latitude) = (other.0 * RADIAN, other.1 * RADIAN);
@@ -196,13 +199,14 @@ pub(crate) fn distance(one: Position, other: Position) -> f64 {
     2.0 * EARTH_RADIUS * square.sqrt().asin()
 }
 
-/// Whether a distance is no larger than another. Rounding lets the other side of the earth have none: it is near.
+/// Returns whether a distance is within a limit. For antipodes, rounding may give NaN, which Redis
+/// treats as within.
 fn is_within(distance: f64, limit: f64) -> bool {
     distance.is_nan() || distance <= limit
 }
 
 impl Shape {
-    /// The distance of a position from the center, if it lies inside.
+    /// Returns the distance of a position from the center, if the position is inside the shape.
     pub(crate) fn distance(&self, center: Position, position: Position) -> Option<f64> {
         let meters = distance(center, position);
         match *self {
@@ -216,7 +220,7 @@ impl Shape {
         }
     }
 
-    /// How far it goes from the center to the east and to the north.
+    /// Returns how far the shape extends from the center to the east and to the north, in meters.
     fn reach(&self) -> (f64, f64) {
         match *self {
             Shape::Circle { radius } => (radius, radius),
@@ -224,11 +228,11 @@ impl Shape {
         }
     }
 
-    /// The degrees between which it lies.
+    /// Returns the bounding box of the shape in degrees.
     fn bounds(&self, center: Position) -> Area {
         let (east, north) = self.reach();
         let north = north / EARTH_RADIUS / RADIAN;
-        // Meridians are nearest to each other at the side of the pole.
+        // Meridians are closest to each other on the side that faces the pole.
         let side = if center.1 < 0.0 { -north } else { north };
         let east = east / EARTH_RADIUS / ((center.1 + side) * RADIAN).cos() / RADIAN;
         Area {
@@ -237,7 +241,7 @@ impl Shape {
         }
     }
 
-    /// Bits of coordinates with which nine cells cover it.
+    /// Returns the number of bits per coordinate at which nine cells cover the shape.
     fn steps(&self, latitude: f64) -> u32 {
         let (east, north) = self.reach();
         let mut meters = match *self {
@@ -253,13 +257,13 @@ impl Shape {
             steps += 1;
         }
         steps -= 2;
-        // Towards the poles the cells become narrow.
+        // Cells become narrow toward the poles.
         steps -= i32::from(latitude.abs() > 66.0) + i32::from(latitude.abs() > 80.0);
         steps.clamp(1, STEPS_MAX as i32).unsigned_abs()
     }
 
-    /// The cells that cover it, in the order in which they are searched. No cell follows itself, but around the whole
-    /// world one may come twice.
+    /// Returns the cells that cover the shape, in search order. The same cell never occurs twice in
+    /// a row, but may repeat if the cells wrap around the world.
     pub(crate) fn cells(&self, center: Position) -> Vec<Cell> {
         let bounds = self.bounds(center);
         let mut steps = self.steps(center.1);
@@ -307,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_are_spread_and_gathered() {
+    fn gather_is_the_inverse_of_spread() {
         let mut random = fastrand::Rng::with_seed(9);
         for _ in 0..1000 {
             let value = random.u32(..);
@@ -317,20 +321,20 @@ mod tests {
     }
 
     #[test]
-    fn positions_come_back_within_a_cell() {
+    fn decoded_position_is_in_the_cell_of_the_original() {
         let mut random = fastrand::Rng::with_seed(10);
         for _ in 0..10_000 {
             let position = (random.f64() * 360.0 - 180.0, random.f64() * 170.0 - 85.0);
             let back = decode(encode(position));
             assert!(distance(position, back) < 0.6, "{position:?} {back:?}");
         }
-        // Facts from a real server.
+        // Results from a real server.
         assert_eq!(encode((13.361389, 38.115556)), 3_479_099_956_230_698.0);
         assert_eq!(&letters(3_479_099_956_230_698.0), b"sqc8b49rny0");
     }
 
     #[test]
-    fn cells_cover_what_lies_inside() {
+    fn cells_cover_all_positions_inside_the_shape() {
         let mut random = fastrand::Rng::with_seed(11);
         for _ in 0..20_000 {
             let center = (random.f64() * 360.0 - 180.0, random.f64() * 150.0 - 75.0);

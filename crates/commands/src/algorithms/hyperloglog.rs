@@ -1,7 +1,7 @@
-//! HyperLogLogs as the strings that Redis stores: 16,384 registers of six bits, sparse or dense.
+//! HyperLogLogs in Redis' string format: 16,384 registers of six bits, sparse or dense.
 //!
 //! ```text
-//! "HYLL" | encoding | 3 bytes unused | cached count, 8 bytes, its last bit set where it is void | registers
+//! "HYLL" | encoding | 3 bytes unused | cached count, 8 bytes, last bit set if invalid | registers
 //!
 //! dense:  registers of six bits, the first in the low bits of the first byte
 //! sparse: 00nnnnnn           n+1 registers that are 0
@@ -9,47 +9,48 @@
 //!         1vvvvvnn           n+1 registers that are v+1
 //! ```
 //!
-//! The estimate is Otmar Ertl's ("New cardinality estimation algorithms for HyperLogLog sketches", 2017), the hash
-//! MurmurHash64A. Splitting and joining of sparse runs gives the same bytes as Redis' does.
+//! The estimate is Otmar Ertl's ("New cardinality estimation algorithms for HyperLogLog sketches",
+//! 2017), and the hash is MurmurHash64A. Sparse runs are split and joined so that the bytes match
+//! those of Redis.
 
-/// Bits of the hash that choose a register.
+/// The number of hash bits that select a register.
 const INDEX_BITS: u32 = 14;
-/// Registers.
+/// The number of registers.
 pub(crate) const REGISTERS: usize = 1 << INDEX_BITS;
-/// Bits of the hash whose zeros are counted.
+/// The number of hash bits whose trailing zeros are counted.
 const COUNTED_BITS: u32 = 64 - INDEX_BITS;
-/// Bits of a register.
+/// The number of bits per register.
 const REGISTER_BITS: usize = 6;
-/// Bytes before the registers.
+/// The size of the header before the registers, in bytes.
 pub(crate) const HEADER: usize = 16;
-/// Bytes of a dense value.
+/// The size of a dense value in bytes.
 pub(crate) const DENSE_SIZE: usize = HEADER + REGISTERS * REGISTER_BITS / 8;
-/// Where the encoding stands.
+/// The offset of the encoding.
 const ENCODING: usize = 4;
-/// Where the cached count stands.
+/// The offset of the cached count.
 const COUNT: usize = 8;
-/// The highest bit of the cached count: it is void.
+/// The highest bit of the cached count, which marks the count as invalid.
 const VOID: u8 = 0x80;
-/// Longest run of zeros in one byte.
+/// The maximum length of a zero run that takes one byte.
 const ZERO_MAX: usize = 64;
-/// Highest value of a sparse run.
+/// The maximum value of a sparse run.
 const VALUE_MAX: u8 = 32;
-/// Longest run of a value.
+/// The maximum length of a nonzero run.
 const VALUE_RUN_MAX: usize = 4;
-/// Runs looked at when equal neighbours are joined.
+/// The number of runs to examine when equal neighbors are joined.
 const JOINED_RUNS: usize = 5;
 
 /// How the registers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
-    /// Six bits each.
+    /// Six bits per register.
     Dense,
-    /// Runs.
+    /// Runs of equal registers.
     Sparse,
 }
 
 impl Encoding {
-    /// As PFDEBUG names it.
+    /// Returns the name that PFDEBUG uses for the encoding.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Encoding::Dense => "dense",
@@ -58,11 +59,11 @@ impl Encoding {
     }
 }
 
-/// The runs of a sparse value do not make up its registers.
+/// The error for a sparse value whose runs do not cover its registers exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Corrupt;
 
-/// A new, sparse value.
+/// Returns an empty HyperLogLog in sparse encoding.
 pub(crate) fn new() -> Vec<u8> {
     let mut value = b"HYLL\x01".to_vec();
     value.resize(HEADER, 0);
@@ -70,12 +71,13 @@ pub(crate) fn new() -> Vec<u8> {
     value
 }
 
-/// The encoding, if this is a HyperLogLog by its header.
+/// Returns the encoding, or `None` if the header is not that of a HyperLogLog.
 pub(crate) fn encoding(value: &[u8]) -> Option<Encoding> {
     encoding_of(value, value.len() as u64)
 }
 
-/// The encoding of a value of so many bytes that begins with these, [`HEADER`] of them at least.
+/// Returns the encoding of a value of `length` bytes that begins with `start`, or `None` if the
+/// header is invalid. `start` must contain at least [`HEADER`] bytes.
 pub(crate) fn encoding_of(start: &[u8], length: u64) -> Option<Encoding> {
     match start.get(..HEADER)? {
         [b'H', b'Y', b'L', b'L', 0, ..] if length == DENSE_SIZE as u64 => Some(Encoding::Dense),
@@ -88,23 +90,23 @@ fn is_sparse(value: &[u8]) -> bool {
     value[ENCODING] != 0
 }
 
-/// The cached count, where it is valid.
+/// Returns the cached count if it is valid.
 pub(crate) fn cached_count(value: &[u8]) -> Option<u64> {
     let bytes: [u8; 8] = value[COUNT..HEADER].try_into().ok()?;
     (bytes[7] & VOID == 0).then(|| u64::from_le_bytes(bytes))
 }
 
-/// Caches a count.
+/// Stores a count in the cache.
 pub(crate) fn cache_count(value: &mut [u8], count: u64) {
     value[COUNT..HEADER].copy_from_slice(&count.to_le_bytes());
 }
 
-/// Makes the cached count void.
+/// Invalidates the cached count.
 pub(crate) fn void_count(value: &mut [u8]) {
     value[HEADER - 1] |= VOID;
 }
 
-/// MurmurHash64A (Austin Appleby, in the public domain), with the seed that the format fixes.
+/// MurmurHash64A by Austin Appleby (public domain), with the seed that the format prescribes.
 fn hash(bytes: &[u8]) -> u64 {
     const SEED: u64 = 0xadc8_3b19;
     const FACTOR: u64 = 0xc6a4_a793_5bd1_e995;
@@ -125,29 +127,29 @@ fn hash(bytes: &[u8]) -> u64 {
     hash ^ hash >> SHIFT
 }
 
-/// The register of an element, and the value it asks for.
+/// Returns the register of an element, and the minimum value that the element gives the register.
 fn register_of(element: &[u8]) -> (usize, u8) {
     let hash = hash(element);
-    // A bit behind the counted ones ends the count.
+    // A set bit above the counted bits limits the count.
     let counted = hash >> INDEX_BITS | 1 << COUNTED_BITS;
     let index = hash as usize & (REGISTERS - 1);
     (index, counted.trailing_zeros() as u8 + 1)
 }
 
-/// Adds an element. Returns whether the estimate may be another one now. A sparse value becomes dense where it would
-/// exceed `sparse_max` bytes.
+/// Adds an element. Returns whether a register changed, and with it perhaps the estimate. A sparse
+/// value that would exceed `sparse_max` bytes becomes dense.
 ///
 /// # Errors
-/// [`Corrupt`]; the value is as it was.
+/// Returns [`Corrupt`] and leaves the value unchanged.
 pub(crate) fn add(value: &mut Vec<u8>, element: &[u8], sparse_max: usize) -> Result<bool, Corrupt> {
     let (index, count) = register_of(element);
     raise(value, index, count, sparse_max)
 }
 
-/// Raises a register to a value.
+/// Raises a register to at least `count`. Returns whether the register changed.
 ///
 /// # Errors
-/// [`Corrupt`]; the value is as it was.
+/// Returns [`Corrupt`] and leaves the value unchanged.
 pub(crate) fn raise(
     value: &mut Vec<u8>,
     index: usize,
@@ -164,7 +166,7 @@ pub(crate) fn raise(
     Ok(raise_dense(value, index, count))
 }
 
-/// Where a register's bits start: the byte and the bit in it.
+/// Returns the byte and the bit within it at which a register starts.
 fn place(index: usize) -> (usize, usize) {
     let bit = index * REGISTER_BITS;
     (HEADER + bit / 8, bit % 8)
@@ -189,14 +191,14 @@ fn raise_dense(value: &mut [u8], index: usize, count: u8) -> bool {
     true
 }
 
-/// One run of a sparse value.
+/// A single run of a sparse value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
-    /// What its registers hold.
+    /// The value of each register in the run.
     value: u8,
-    /// How many they are.
+    /// The number of registers in the run.
     length: usize,
-    /// Bytes that say so.
+    /// The size of the encoded run in bytes.
     size: usize,
 }
 
@@ -230,7 +232,7 @@ fn value_run(value: u8, length: usize) -> u8 {
     0x80 | (value - 1) << 2 | (length as u8 - 1)
 }
 
-/// Raises a register of a sparse value; none where only a dense one can hold the result.
+/// Raises a register of a sparse value. Returns `None` if only a dense value can hold the result.
 fn raise_sparse(
     value: &mut Vec<u8>,
     index: usize,
@@ -276,7 +278,7 @@ fn raise_sparse(
     Ok(Some(true))
 }
 
-/// Joins neighbouring runs of one value, as far as a run can be long.
+/// Joins neighboring runs of the same value, up to the maximum length of a run.
 fn join_runs(value: &mut Vec<u8>, start: usize) {
     let mut at = start;
     for _ in 0..JOINED_RUNS {
@@ -297,10 +299,10 @@ fn join_runs(value: &mut Vec<u8>, start: usize) {
     }
 }
 
-/// Calls `visit` with the first register of each run of a sparse value, and the run.
+/// Calls `visit` on each run of a sparse value and the index of its first register.
 ///
 /// # Errors
-/// [`Corrupt`] where they are not as many registers as there must be.
+/// Returns [`Corrupt`] if the runs do not cover exactly [`REGISTERS`] registers.
 fn for_each_run(value: &[u8], mut visit: impl FnMut(usize, Run)) -> Result<(), Corrupt> {
     let (mut at, mut first) = (HEADER, 0);
     while at < value.len() {
@@ -319,10 +321,10 @@ fn for_each_run(value: &[u8], mut visit: impl FnMut(usize, Run)) -> Result<(), C
     }
 }
 
-/// Turns a sparse value into a dense one. Returns whether it was sparse.
+/// Converts a sparse value to a dense one. Returns whether the value was sparse.
 ///
 /// # Errors
-/// [`Corrupt`]; the value is as it was.
+/// Returns [`Corrupt`] and leaves the value unchanged.
 pub(crate) fn make_dense(value: &mut Vec<u8>) -> Result<bool, Corrupt> {
     if !is_sparse(value) {
         return Ok(false);
@@ -341,10 +343,10 @@ pub(crate) fn make_dense(value: &mut Vec<u8>) -> Result<bool, Corrupt> {
     Ok(true)
 }
 
-/// Raises registers to those of a value.
+/// Raises `registers` to those of a value.
 ///
 /// # Errors
-/// [`Corrupt`]; some of them are raised then.
+/// Returns [`Corrupt`], after some registers may have been raised.
 pub(crate) fn merge(registers: &mut [u8; REGISTERS], value: &[u8]) -> Result<(), Corrupt> {
     if is_sparse(value) {
         return for_each_run(value, |first, run| {
@@ -359,17 +361,17 @@ pub(crate) fn merge(registers: &mut [u8; REGISTERS], value: &[u8]) -> Result<(),
     Ok(())
 }
 
-/// The registers of a value.
+/// Returns the registers of a value.
 ///
 /// # Errors
-/// [`Corrupt`].
+/// Returns [`Corrupt`] if the runs of a sparse value are invalid.
 pub(crate) fn registers(value: &[u8]) -> Result<Box<[u8; REGISTERS]>, Corrupt> {
     let mut registers = Box::new([0; REGISTERS]);
     merge(&mut registers, value)?;
     Ok(registers)
 }
 
-/// The runs of a sparse value as PFDEBUG DECODE shows them.
+/// Formats the runs of a sparse value for PFDEBUG DECODE.
 pub(crate) fn describe(value: &[u8]) -> String {
     let (mut at, mut words) = (HEADER, Vec::new());
     while at < value.len() {
@@ -388,10 +390,10 @@ pub(crate) fn describe(value: &[u8]) -> String {
     words.join(" ")
 }
 
-/// The estimate of a value.
+/// Returns the estimated number of elements of a value.
 ///
 /// # Errors
-/// [`Corrupt`].
+/// Returns [`Corrupt`] if the runs of a sparse value are invalid.
 pub(crate) fn count(value: &[u8]) -> Result<u64, Corrupt> {
     let mut histogram = [0_u32; 64];
     if is_sparse(value) {
@@ -406,7 +408,7 @@ pub(crate) fn count(value: &[u8]) -> Result<u64, Corrupt> {
     Ok(estimate(&histogram))
 }
 
-/// The estimate of registers.
+/// Returns the estimated number of elements for the given registers.
 pub(crate) fn count_registers(registers: &[u8; REGISTERS]) -> u64 {
     let mut histogram = [0; 64];
     for register in registers {
@@ -427,13 +429,14 @@ fn estimate(histogram: &[u32; 64]) -> u64 {
     }
     sum += registers * sigma(f64::from(histogram[0]) / registers);
     if sum == 0.0 {
-        // All registers at their highest value: no number, for which Redis gives the least integer.
+        // All registers are at their maximum. The estimate is infinite, for which Redis returns the
+        // lowest signed integer.
         return 1 << 63;
     }
     (ALPHA * registers * registers / sum).round() as u64
 }
 
-/// What registers that are 0 add.
+/// Ertl's sigma, which accounts for registers that are 0.
 fn sigma(mut x: f64) -> f64 {
     if x == 1.0 {
         return f64::INFINITY;
@@ -450,7 +453,7 @@ fn sigma(mut x: f64) -> f64 {
     }
 }
 
-/// What registers at their highest value add.
+/// Ertl's tau, which accounts for registers at their maximum.
 fn tau(mut x: f64) -> f64 {
     if x == 0.0 || x == 1.0 {
         return 0.0;
@@ -503,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn estimates_are_close() {
+    fn estimates_are_within_three_percent() {
         let mut value = new();
         for number in 0..100_000_u32 {
             add(&mut value, &number.to_le_bytes(), 3000).expect("sound");
@@ -516,12 +519,12 @@ mod tests {
     }
 
     #[test]
-    fn registers_that_are_full_have_redis_number() {
+    fn saturated_registers_give_the_count_of_redis() {
         assert_eq!(count_registers(&[63; REGISTERS]) as i64, i64::MIN);
     }
 
     #[test]
-    fn damaged_runs_are_found() {
+    fn damaged_runs_are_detected() {
         let seed = fastrand::u64(..);
         println!("seed {seed}");
         let mut random = fastrand::Rng::with_seed(seed);
@@ -538,7 +541,7 @@ mod tests {
             let before = value.clone();
             let sound = registers(&value).is_ok();
             assert_eq!(count(&value).is_ok(), sound);
-            // It may find its register before the damage, but neither ends in a panic.
+            // `add` may find its register before the damage, but must not panic in either case.
             let _ = add(&mut value, &element(&mut random), 3000);
             value.clone_from(&before);
             assert_eq!(make_dense(&mut value).is_ok(), sound);

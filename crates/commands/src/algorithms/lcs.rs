@@ -1,31 +1,32 @@
-//! The longest common subsequence of two strings, as the LCS command finds it.
+//! The longest common subsequence of two strings, for the LCS command.
 //!
-//! A plain dynamic program, O(n * m) time. Redis keeps a 32-bit cell for every pair of positions; here only the
-//! direction of the way back is kept, one bit a pair, and nothing at all where only the length is asked for.
-//! Among several longest subsequences it picks the one Redis picks, and reports matches in Redis' order.
+//! A plain dynamic program that takes O(n * m) time. Redis stores a 32-bit cell for every pair of
+//! positions. This implementation stores only the direction of the traceback, one bit per pair, and
+//! nothing if only the length is requested. Among several longest subsequences, it returns the same
+//! one as Redis, and reports matches in Redis' order.
 
-/// A run of bytes that both strings share: inclusive positions in each.
+/// A run of bytes that both strings share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Match {
-    /// Position of the run's first byte in the first string.
+    /// The position of the run's first byte in the first string.
     pub first_start: usize,
-    /// Position of its first byte in the second string.
+    /// The position of the run's first byte in the second string.
     pub second_start: usize,
-    /// Bytes in the run; at least one.
+    /// The number of bytes in the run, at least one.
     pub length: usize,
 }
 
-/// The two strings are too long for each other.
+/// The reason why two strings are too long for LCS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LcsError {
-    /// A string has 4 GiB or more.
+    /// A string has about 4 GiB or more.
     StringTooLong,
-    /// Redis' table of four bytes a pair would exceed proto-max-bulk-len.
+    /// Redis' table of four bytes per pair would exceed `proto-max-bulk-len`.
     TableTooLarge,
 }
 
 impl LcsError {
-    /// Redis' reply.
+    /// Returns the error text of Redis.
     pub fn message(self) -> &'static str {
         match self {
             LcsError::StringTooLong => "ERR String too long for LCS",
@@ -36,10 +37,12 @@ impl LcsError {
     }
 }
 
-/// Checks that LCS may run on strings of these lengths, by Redis' own measure, so that both refuse the same.
+/// Checks that LCS may run on strings of these lengths. The limits are those of Redis, so that both
+/// servers reject the same strings.
 ///
 /// # Errors
-/// As [`LcsError`] says. What is allowed needs at most a thirty-second of `limit` bytes of memory.
+/// Returns an [`LcsError`] if the strings are too long. Accepted strings need at most 1/32 of
+/// `limit` bytes of memory.
 pub fn check_size(first: usize, second: usize, limit: u64) -> Result<(), LcsError> {
     let longest = u32::MAX as usize - 1;
     if first >= longest || second >= longest {
@@ -53,17 +56,17 @@ pub fn check_size(first: usize, second: usize, limit: u64) -> Result<(), LcsErro
     }
 }
 
-/// Length of the longest common subsequence. O(n * m) time, O(m) memory.
+/// Returns the length of the longest common subsequence. O(n * m) time, O(m) memory.
 pub fn length(first: &[u8], second: &[u8]) -> usize {
     walk(first, second, |_, _| ()) as usize
 }
 
-/// The shared runs, from the end of the strings to their start, as LCS IDX lists them.
+/// Returns the shared runs from the end of the strings to their start, as LCS IDX lists them.
 ///
-/// O(n * m) time and n * m / 8 bytes of memory: call [`check_size`] first.
+/// Takes O(n * m) time and n * m / 8 bytes of memory. Call [`check_size`] first.
 pub fn matches(first: &[u8], second: &[u8]) -> Vec<Match> {
     let width = second.len();
-    // A bit says: at this pair the way back steps in the first string.
+    // A set bit means that the traceback steps back in the first string at this pair.
     let mut steps = vec![0u64; (first.len() * width).div_ceil(64)];
     walk(first, second, |row, column| {
         let bit = row * width + column;
@@ -101,7 +104,7 @@ pub fn matches(first: &[u8], second: &[u8]) -> Vec<Match> {
     found
 }
 
-/// The subsequence itself, from runs as [`matches()`] lists them.
+/// Returns the subsequence, from the runs that [`matches()`] lists.
 pub fn sequence(first: &[u8], matches: &[Match]) -> Vec<u8> {
     matches
         .iter()
@@ -111,12 +114,12 @@ pub fn sequence(first: &[u8], matches: &[Match]) -> Vec<u8> {
         .collect()
 }
 
-/// Fills the table row by row, keeping one row; calls `up` for each pair of unequal bytes where leaving out the
-/// first string's byte loses less. Returns the table's last cell.
+/// Computes the table row by row, storing only one row. Calls `up` for each pair of unequal bytes
+/// where skipping the first string's byte is better. Returns the last cell of the table.
 fn walk(first: &[u8], second: &[u8], mut up: impl FnMut(usize, usize)) -> u32 {
     let mut row = vec![0u32; second.len() + 1];
     for (i, a) in first.iter().enumerate() {
-        // The cell above and to the left, which the row has already overwritten.
+        // The cell diagonally above, which the row has already overwritten.
         let mut diagonal = 0;
         for (j, b) in second.iter().enumerate() {
             let above = row[j + 1];
@@ -139,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_manuals_example() {
+    fn lcs_matches_the_example_in_the_redis_manual() {
         let (a, b) = (b"ohmytext", b"mynewtext");
         assert_eq!(length(a, b), 6);
         let runs = matches(a, b);
@@ -160,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_strings_share_nothing() {
+    fn empty_strings_have_an_empty_subsequence() {
         assert_eq!(
             (length(b"", b"a"), matches(b"a", b""), sequence(b"", &[])),
             (0, vec![], vec![])
@@ -168,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn sequences_have_the_length_and_occur_in_both() {
+    fn subsequence_has_the_reported_length_and_occurs_in_both_strings() {
         let seed = fastrand::u64(..);
         println!("seed {seed}");
         let mut random = fastrand::Rng::with_seed(seed);
@@ -190,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_redis_own() {
+    fn size_limits_match_redis() {
         assert_eq!(check_size(1023, 1023, 4 << 20), Ok(()));
         assert_eq!(
             check_size(1024, 1023, 4 << 20),

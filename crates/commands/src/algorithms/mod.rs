@@ -1,11 +1,13 @@
-//! Algorithms, which know nothing of commands. Anything in this crate may call them.
+//! Algorithms that are independent of commands. Any code in this crate may call them.
 //!
-//! - `double`: doubles as arguments: what C's `strtod` makes of a text.
-//! - `extended`: the floating point of INCRBYFLOAT, bit for bit as Redis on x86-64 computes it.
-//! - `geohash`: positions on the earth as integers of 52 bits.
-//! - `hyperloglog`: HyperLogLogs as the strings that Redis stores: 16,384 registers of six bits, sparse or dense.
-//! - `lcs`: the longest common subsequence of two strings, as the LCS command finds it.
-//! - `partial_sort`: sorting only as much as is shown, with Redis' own choice among equals.
+//! - `double`: parsing of doubles with the rules of C's `strtod`.
+//! - `extended`: floating-point arithmetic of INCRBYFLOAT, bit for bit as Redis computes it on
+//!   x86-64.
+//! - `geohash`: positions on the earth as 52-bit integers.
+//! - `hyperloglog`: HyperLogLogs in Redis' string format: 16,384 registers of six bits, sparse or
+//!   dense.
+//! - `lcs`: the longest common subsequence of two strings, for the LCS command.
+//! - `partial_sort`: partial sorting that orders equal items as Redis does.
 
 pub(crate) mod double;
 pub mod extended;

@@ -1,27 +1,27 @@
-//! Sorting only as much as is shown, with Redis' own choice among equals.
+//! Partial sorting that orders equal items as Redis does.
 //!
-//! Where not all results are wanted Redis sorts by Bentley's and McIlroy's quicksort ("Engineering a Sort Function",
-//! 1993), which leaves out the parts nobody will see. Which of several equals come first follows from its pivots, so
-//! they are the same here.
+//! If only some results are wanted, Redis sorts with the quicksort of Bentley and McIlroy
+//! ("Engineering a Sort Function", 1993) and skips the parts that are not returned. The order of
+//! equal items depends on the pivots, so this implementation chooses the same pivots.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// Up to here a part is sorted by insertion.
+/// The maximum length of a part that is sorted by insertion.
 const INSERTION_MAX: usize = 6;
-/// From here on a pivot is chosen from nine items.
+/// The minimum length at which a pivot is chosen from nine items.
 const NINE_MIN: usize = 41;
-/// Parts lie within one another at most this many times the binary logarithm of the length, a few times as deep as
-/// with any order but one that was made to defeat the pivots. Such an order would take quadratic time and all of the
-/// stack; what lies deeper is sorted in another way, for which no order is bad.
+/// The maximum recursion depth, as a multiple of the binary logarithm of the length. Only an order
+/// that was made to defeat the pivots reaches this depth, and it would take quadratic time and
+/// overflow the stack. Deeper parts are sorted by another algorithm that has no bad case.
 const LEVELS: u32 = 4;
 
-/// Sorts so that the first `wanted` items are right. Where that is all of them, equal ones stay in their order.
+/// Sorts the first `wanted` items. If all items are wanted, the sort is stable.
 pub(crate) fn sort_start<T>(items: &mut [T], wanted: usize, compare: impl Fn(&T, &T) -> Ordering) {
     sort_part_of(items, 0..wanted, compare);
 }
 
-/// Sorts so that the items in a range are right. Where that is all of them, equal ones stay in their order.
+/// Sorts the items in the `wanted` range. If all items are wanted, the sort is stable.
 pub(crate) fn sort_part_of<T>(
     items: &mut [T],
     wanted: Range<usize>,
@@ -57,7 +57,8 @@ fn sort_part<T>(
         return;
     };
     items.swap(0, pivot(items, compare));
-    // Items equal to the pivot gather at both ends, smaller ones behind the left, larger ones before the right.
+    // Collect items equal to the pivot at both ends, smaller items after the left end, and larger
+    // items before the right end.
     let (mut left, mut low) = (1, 1);
     let (mut high, mut right) = (length, length);
     loop {
@@ -90,7 +91,7 @@ fn sort_part<T>(
         low += 1;
         high -= 1;
     }
-    // The equal ones go into the middle.
+    // Move the items equal to the pivot to the middle.
     let (smaller, larger) = (low - left, right - low);
     let moved = left.min(smaller);
     swap_blocks(items, 0, low - moved, moved);
@@ -101,7 +102,7 @@ fn sort_part<T>(
     sort_part_if(&mut items[start..], start, &wanted, levels, compare);
 }
 
-/// Sorts a part that begins at `start`, unless nobody sees it.
+/// Sorts the part that begins at `start`, unless none of its items are wanted.
 fn sort_part_if<T>(
     items: &mut [T],
     start: usize,
@@ -122,7 +123,7 @@ fn swap_blocks<T>(items: &mut [T], one: usize, other: usize, length: usize) {
     }
 }
 
-/// The place of the item that the others are compared with.
+/// Returns the index of the pivot.
 fn pivot<T>(items: &[T], compare: &impl Fn(&T, &T) -> Ordering) -> usize {
     let length = items.len();
     let median = |one: usize, two: usize, three: usize| {
@@ -154,10 +155,10 @@ mod tests {
 
     use super::*;
 
-    /// McIlroy's adversary ("A Killer Adversary for Quicksort", 1999): decides what an item is worth only once it has
-    /// to, so that every pivot is among the least.
+    /// Runs McIlroy's adversary ("A Killer Adversary for Quicksort", 1999). It decides the value of
+    /// an item as late as possible, so that every pivot is among the lowest values.
     #[test]
-    fn no_order_takes_quadratic_time_or_all_of_the_stack() {
+    fn adversarial_order_needs_neither_quadratic_time_nor_a_deep_stack() {
         const ITEMS: usize = 20_000;
         const UNDECIDED: usize = usize::MAX;
         let values = vec![Cell::new(UNDECIDED); ITEMS];
@@ -179,12 +180,12 @@ mod tests {
         let mut items: Vec<usize> = (0..ITEMS).collect();
         sort_start(&mut items, ITEMS - 1, compare);
         assert!(items.is_sorted_by_key(|item| values[*item].get()));
-        // Were each pivot the least but two, there would be some 60,000,000.
+        // If each pivot were the third lowest, there would be about 60,000,000 comparisons.
         assert!(comparisons.get() < 5_000_000, "{}", comparisons.get());
     }
 
     #[test]
-    fn what_is_wanted_is_sorted() {
+    fn wanted_range_is_sorted() {
         let mut random = fastrand::Rng::with_seed(4);
         for _ in 0..5_000 {
             let length = random.usize(..200);

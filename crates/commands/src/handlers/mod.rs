@@ -1,14 +1,15 @@
-//! The handlers of all commands, a folder for each family. Only `execute` calls them; each file lists its own.
+//! The command handlers, one folder per command family. Only `execute` calls the handlers, which
+//! each file lists in a table.
 //!
-//! - `collections`: lists, hashes, sets, sorted sets and positions.
-//! - `connections`: connections: what they remember, messages, transactions, and who is connected.
-//! - `feeds`: FEED.ADD, FEED.RANGE and their like, which Redis does not have.
-//! - `keys`: keys of any type.
-//! - `scan`: what SCAN, HSCAN and their like have in common.
-//! - `scripting`: EVAL, FUNCTION and their like.
-//! - `server`: the server: its databases, configuration and figures, and what it has not.
-//! - `streams`: XADD, XREAD, XREADGROUP and their like.
-//! - `strings`: strings: whole ones, parts, numbers, bits and HyperLogLogs.
+//! - `collections`: commands on lists, hashes, sets, sorted sets and geospatial indexes.
+//! - `connections`: connection state, Pub/Sub, transactions, and the list of clients.
+//! - `feeds`: FEED.ADD, FEED.RANGE and the other feed commands, which Redis does not have.
+//! - `keys`: commands on keys of any type.
+//! - `scan`: code shared by SCAN, HSCAN, SSCAN and ZSCAN.
+//! - `scripting`: EVAL, FUNCTION and related commands.
+//! - `server`: databases, configuration and statistics of the server, and unsupported commands.
+//! - `streams`: XADD, XREAD, XREADGROUP and the other stream commands.
+//! - `strings`: commands on whole strings, substrings, numbers, bits and HyperLogLogs.
 
 pub(crate) mod collections;
 pub(crate) mod connections;

@@ -1,4 +1,5 @@
-//! What SCAN, HSCAN and their like have in common: cursors, options, and walks over one collection.
+//! Code shared by SCAN, HSCAN, SSCAN and ZSCAN: cursors, options, and iteration over one
+//! collection.
 
 use undercroft_engine::glob::{Case, TooComplex, matches};
 use undercroft_engine::{Error, Key, Ranges, Reader};
@@ -8,11 +9,11 @@ use crate::context::Context;
 use crate::failure::Outcome;
 use crate::reply::Reply;
 
-/// The pattern took more steps on a key than [`undercroft_engine::glob::STEP_BUDGET`].
+/// The error for a pattern that exceeds [`undercroft_engine::glob::STEP_BUDGET`] steps on a key.
 pub(crate) const TOO_COMPLEX: CommandError =
     CommandError::fixed("ERR pattern takes too many steps to match, expected a simpler one");
 
-/// As KEYS and SCAN match: a lone `*` takes every key, the empty one, too.
+/// Matches a key for KEYS and SCAN. A lone `*` matches every key, including the empty key.
 pub(crate) fn matches_all(pattern: &[u8], key: &[u8]) -> Result<bool, TooComplex> {
     if pattern == b"*" {
         return Ok(true);
@@ -20,8 +21,8 @@ pub(crate) fn matches_all(pattern: &[u8], key: &[u8]) -> Result<bool, TooComplex
     matches(pattern, key, Case::Sensitive)
 }
 
-/// A cursor as C's `strtoul` reads it, without white space in front: it ends at a zero byte, an empty one is zero, a
-/// sign is allowed.
+/// Parses a cursor like C's `strtoul`, but rejects leading white space. A zero byte ends the
+/// cursor, an empty cursor is zero, and a sign is allowed.
 pub(crate) fn scan_cursor(text: &[u8]) -> Result<u64, CommandError> {
     let end = text.iter().position(|byte| *byte == 0);
     let text = &text[..end.unwrap_or(text.len())];
@@ -44,17 +45,17 @@ pub(crate) fn scan_cursor(text: &[u8]) -> Result<u64, CommandError> {
     }
 }
 
-/// The options of a scan.
+/// The options of a scan command.
 pub(crate) struct ScanOptions<'a> {
-    /// COUNT, above 0.
+    /// The value of COUNT, which is positive.
     pub(crate) count: u64,
     pattern: Option<&'a [u8]>,
-    /// TYPE.
+    /// The value of TYPE, which only SCAN allows.
     pub(crate) kind: Option<&'a [u8]>,
 }
 
 impl<'a> ScanOptions<'a> {
-    /// Only SCAN takes a type.
+    /// Parses the options of a scan command. Only SCAN allows TYPE, with `takes_type`.
     pub(crate) fn parse(
         mut rest: &[&'a [u8]],
         takes_type: bool,
@@ -85,15 +86,16 @@ impl<'a> ScanOptions<'a> {
         })
     }
 
-    /// Whether MATCH takes a name.
+    /// Returns whether a name matches MATCH.
     pub(crate) fn matches(&self, name: &[u8]) -> Result<bool, TooComplex> {
         self.pattern
             .map_or(Ok(true), |pattern| matches_all(pattern, name))
     }
 }
 
-/// Answers the next part of a walk over the collection at a key. `part` appends it from a cursor on, `width` texts for
-/// each element, of which the first is matched; none where the key is not there.
+/// Replies with the next part of an iteration over the collection at a key. `part` appends the
+/// elements that follow a cursor, each as `width` texts of which the first is matched. It returns
+/// `None` if the key is missing.
 pub(crate) fn scan_collection(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -103,7 +105,7 @@ pub(crate) fn scan_collection(
 ) -> Outcome {
     let cursor = scan_cursor(arguments[2])?;
     let options = ScanOptions::parse(&arguments[3..], false);
-    // The options are looked at only where there is a key, as in Redis.
+    // As in Redis, invalid options are an error only if the key exists.
     let count = options.as_ref().map_or(1, |options| options.count);
     let mut texts = Ranges::new();
     let next = context.look_into(arguments[1], &mut texts, |reader, key, texts| {
@@ -135,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cursors_are_read_as_c_reads_them() {
+    fn cursors_are_parsed_like_strtoul() {
         for (text, cursor) in [
             ("", Some(0)),
             ("+7", Some(7)),

@@ -1,4 +1,4 @@
-//! Commands that wait until a key has something for them.
+//! Blocking commands, which wait until a key has an element for them.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::failure::Outcome;
 use crate::reply::Reply;
 use crate::session::wait::{self, Shape, Wait, timeout};
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("blpop", blpop),
     ("brpop", brpop),
@@ -26,12 +26,12 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("bzmpop", bzmpop),
 ];
 
-/// BLPOP.
+/// Handles BLPOP.
 fn blpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     pop(context, arguments, End::Left, reply)
 }
 
-/// BRPOP.
+/// Handles BRPOP.
 fn brpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     pop(context, arguments, End::Right, reply)
 }
@@ -41,21 +41,21 @@ fn pop(context: &mut Context<'_>, arguments: &[&[u8]], end: End, reply: &mut dyn
     of_keys(context, arguments, take, Shape::Pair, reply)
 }
 
-/// BZPOPMIN.
+/// Handles BZPOPMIN.
 fn bzpopmin(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (highest, count) = (false, 1);
     let take = Take::Scored { highest, count };
     of_keys(context, arguments, take, Shape::Member, reply)
 }
 
-/// BZPOPMAX.
+/// Handles BZPOPMAX.
 fn bzpopmax(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (highest, count) = (true, 1);
     let take = Take::Scored { highest, count };
     of_keys(context, arguments, take, Shape::Member, reply)
 }
 
-/// Keys, and a timeout behind them.
+/// Runs a blocking command whose arguments are keys followed by a timeout.
 fn of_keys(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -70,13 +70,13 @@ fn of_keys(
     run(context, keys, take, time, shape, reply)
 }
 
-/// BLMOVE.
+/// Handles BLMOVE.
 fn blmove(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (from, to) = (end(arguments[3])?, end(arguments[4])?);
     move_item(context, &arguments[1..3], from, to, arguments[5], reply)
 }
 
-/// BRPOPLPUSH.
+/// Handles BRPOPLPUSH.
 fn brpoplpush(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (keys, time) = (&arguments[1..3], arguments[3]);
     move_item(context, keys, End::Right, End::Left, time, reply)
@@ -95,7 +95,7 @@ fn move_item(
     run(context, keys, take, time, Shape::Item, reply)
 }
 
-/// BLMPOP.
+/// Handles BLMPOP.
 fn blmpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let PopRequest { keys, end, count } = PopRequest::parse(&arguments[2..])?;
     let time = timeout(arguments[1])?;
@@ -103,7 +103,7 @@ fn blmpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     run(context, keys, take, time, Shape::Items, reply)
 }
 
-/// BZMPOP.
+/// Handles BZMPOP.
 fn bzmpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let Request {
         keys,
@@ -115,7 +115,7 @@ fn bzmpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     run(context, keys, take, time, Shape::Members, reply)
 }
 
-/// Notes that the key was used from which something was taken, and the one to which it was moved.
+/// Records a use of the key that an element was taken from, and of the key that it was moved to.
 fn note_uses(store: Access<'_>, wanted: &Wanted<'_>, answer: &Answer) {
     if let Answer::Taken(taken) = answer {
         store.note_use(&store.key(&taken.key));
@@ -125,7 +125,8 @@ fn note_uses(store: Access<'_>, wanted: &Wanted<'_>, answer: &Answer) {
     }
 }
 
-/// Takes what is there, or has the host wait for it. Within a transaction nobody waits.
+/// Takes elements that exist, or blocks until there are some. A command never blocks within a
+/// transaction.
 fn run(
     context: &mut Context<'_>,
     keys: &[&[u8]],

@@ -1,4 +1,4 @@
-//! Hashes.
+//! Commands on hashes.
 
 use undercroft_engine::events::KeyEvent;
 use undercroft_engine::hashes::{Hash, Parts};
@@ -14,7 +14,7 @@ use crate::handlers::scan::scan_collection;
 use crate::protocol::Protocol;
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("hset", hset),
     ("hsetnx", hsetnx),
@@ -34,19 +34,19 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("hscan", hscan),
 ];
 
-/// The configured limits of hashes in one piece.
+/// Returns the configured limits of packed hashes.
 fn limits(context: &Context<'_>) -> PackedLimits {
     context.host.config().limits().hash
 }
 
-/// HSET.
+/// Handles HSET.
 fn hset(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let new = set(context, arguments, "hset")?;
     reply.integer(new as i64);
     Ok(())
 }
 
-/// HMSET.
+/// Handles HMSET.
 fn hmset(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     set(context, arguments, "hmset")?;
     reply.ok();
@@ -67,7 +67,7 @@ fn set(context: &mut Context<'_>, arguments: &[&[u8]], name: &str) -> Result<u64
     Ok(new)
 }
 
-/// HSETNX.
+/// Handles HSETNX.
 fn hsetnx(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database, limits) = (context.store, context.database(), limits(context));
     let (key, field) = (store.key(arguments[1]), store.key(arguments[2]));
@@ -85,7 +85,7 @@ fn hsetnx(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// HGET.
+/// Handles HGET.
 fn hget(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let (key, field) = (store.key(arguments[1]), store.key(arguments[2]));
@@ -98,7 +98,7 @@ fn hget(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// Reads the hash at a key; none where it is not there.
+/// Calls `body` on the hash at a key. Returns `None` if the key is missing.
 fn read<R>(
     context: &mut Context<'_>,
     key: &[u8],
@@ -111,7 +111,7 @@ fn read<R>(
     })
 }
 
-/// HMGET.
+/// Handles HMGET.
 fn hmget(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let fields: Vec<Key<'_>> = context.keys(&arguments[2..]);
     let values = read(context, arguments[1], |reader, hash| {
@@ -140,7 +140,7 @@ fn all(context: &mut Context<'_>, key: &[u8], parts: Parts) -> Result<Ranges, Fa
     Ok(texts.unwrap_or_default())
 }
 
-/// HGETALL.
+/// Handles HGETALL.
 fn hgetall(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let texts = all(context, arguments[1], Parts::Both)?;
     reply.map(texts.len() / 2);
@@ -148,7 +148,7 @@ fn hgetall(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     Ok(())
 }
 
-/// HKEYS.
+/// Handles HKEYS.
 fn hkeys(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let texts = all(context, arguments[1], Parts::Fields)?;
     reply.array(texts.len());
@@ -156,7 +156,7 @@ fn hkeys(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     Ok(())
 }
 
-/// HVALS.
+/// Handles HVALS.
 fn hvals(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let texts = all(context, arguments[1], Parts::Values)?;
     reply.array(texts.len());
@@ -164,7 +164,7 @@ fn hvals(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     Ok(())
 }
 
-/// HDEL.
+/// Handles HDEL.
 fn hdel(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
@@ -176,7 +176,7 @@ fn hdel(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// HEXISTS.
+/// Handles HEXISTS.
 fn hexists(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let field = context.store.key(arguments[2]);
     let there = read(context, arguments[1], |reader, hash| {
@@ -186,7 +186,7 @@ fn hexists(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     Ok(())
 }
 
-/// HLEN.
+/// Handles HLEN.
 fn hlen(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let length = read(context, arguments[1], |reader, hash| {
         hash.length(reader.view())
@@ -195,7 +195,7 @@ fn hlen(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// HSTRLEN.
+/// Handles HSTRLEN.
 fn hstrlen(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let field = context.store.key(arguments[2]);
     let length = read(context, arguments[1], |reader, hash| {
@@ -205,7 +205,7 @@ fn hstrlen(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     Ok(())
 }
 
-/// HINCRBY.
+/// Handles HINCRBY.
 fn hincrby(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     const NOT_AN_INTEGER: CommandError = CommandError::fixed("ERR hash value is not an integer");
     let change = integer(arguments[3])?;
@@ -221,7 +221,7 @@ fn hincrby(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     Ok(())
 }
 
-/// HINCRBYFLOAT.
+/// Handles HINCRBYFLOAT.
 fn hincrbyfloat(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     const NOT_A_FLOAT: CommandError = CommandError::fixed("ERR hash value is not a float");
     let change = float(arguments[3])?;
@@ -243,7 +243,7 @@ fn hincrbyfloat(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn 
     Ok(())
 }
 
-/// Lets a field have the text that `new` makes of what it has.
+/// Replaces the value of a field with the text that `new` computes from the old value.
 fn change_value<R>(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -269,7 +269,7 @@ fn change_value<R>(
     Ok(result)
 }
 
-/// HRANDFIELD.
+/// Handles HRANDFIELD.
 fn hrandfield(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let count = match arguments.get(2) {
         None => None,
@@ -317,7 +317,7 @@ fn hrandfield(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Re
     Ok(())
 }
 
-/// HSCAN.
+/// Handles HSCAN.
 fn hscan(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let database = context.database();
     scan_collection(

@@ -1,4 +1,4 @@
-//! Lists.
+//! Commands on lists.
 
 use undercroft_engine::lists::{End, Inserted, Positions};
 use undercroft_numbers::parse_integer;
@@ -8,7 +8,7 @@ use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("lpush", lpush),
     ("rpush", rpush),
@@ -29,22 +29,22 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("lmpop", lmpop),
 ];
 
-/// LPUSH.
+/// Handles LPUSH.
 fn lpush(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     push(context, arguments, End::Left, false, reply)
 }
 
-/// RPUSH.
+/// Handles RPUSH.
 fn rpush(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     push(context, arguments, End::Right, false, reply)
 }
 
-/// LPUSHX.
+/// Handles LPUSHX.
 fn lpushx(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     push(context, arguments, End::Left, true, reply)
 }
 
-/// RPUSHX.
+/// Handles RPUSHX.
 fn rpushx(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     push(context, arguments, End::Right, true, reply)
 }
@@ -66,12 +66,12 @@ fn push(
     Ok(())
 }
 
-/// LPOP.
+/// Handles LPOP.
 fn lpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     pop(context, arguments, End::Left, "lpop", reply)
 }
 
-/// RPOP.
+/// Handles RPOP.
 fn rpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     pop(context, arguments, End::Right, "rpop", reply)
 }
@@ -111,13 +111,13 @@ fn pop(
     Ok(())
 }
 
-/// An integer that is not negative; `error` for anything else.
+/// Parses a nonnegative integer, or returns `error`.
 fn positive(argument: &[u8], error: &'static str) -> Result<u64, CommandError> {
     let value = parse_integer(argument).and_then(|value| u64::try_from(value).ok());
     value.ok_or(CommandError::fixed(error))
 }
 
-/// LLEN.
+/// Handles LLEN.
 fn llen(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
@@ -129,7 +129,7 @@ fn llen(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// LRANGE.
+/// Handles LRANGE.
 fn lrange(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let range = (integer(arguments[2])?, integer(arguments[3])?);
     let (store, database) = (context.store, context.database());
@@ -145,7 +145,7 @@ fn lrange(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// LINDEX.
+/// Handles LINDEX.
 fn lindex(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
@@ -157,7 +157,7 @@ fn lindex(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     })?;
     context.looked_up(&key, found);
     if found {
-        // A bad index is no error where there is no key.
+        // As in Redis, an invalid index is an error only if the key exists.
         index?;
     }
     if there {
@@ -168,7 +168,7 @@ fn lindex(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// LSET.
+/// Handles LSET.
 fn lset(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
@@ -187,7 +187,7 @@ fn lset(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// LINSERT.
+/// Handles LINSERT.
 fn linsert(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let before = is_keyword(arguments[2], "BEFORE");
     if !before && !is_keyword(arguments[2], "AFTER") {
@@ -208,7 +208,7 @@ fn linsert(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     Ok(())
 }
 
-/// LREM.
+/// Handles LREM.
 fn lrem(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let count = integer(arguments[2])?;
     let (store, database) = (context.store, context.database());
@@ -221,7 +221,7 @@ fn lrem(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// LTRIM.
+/// Handles LTRIM.
 fn ltrim(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (start, stop) = (integer(arguments[2])?, integer(arguments[3])?);
     let (store, database) = (context.store, context.database());
@@ -234,7 +234,7 @@ fn ltrim(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     Ok(())
 }
 
-/// LPOS.
+/// Handles LPOS.
 fn lpos(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (mut rank, mut count, mut most) = (1, None, 0);
     let mut rest = &arguments[3..];
@@ -283,19 +283,20 @@ fn lpos(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// The RANK of LPOS.
+/// Parses the RANK of LPOS.
 fn rank_argument(argument: &[u8]) -> Result<i64, CommandError> {
     match integer(argument)? {
         0 => Err(CommandError::fixed(
             "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list",
         )),
-        // Which Redis takes for the first one from the tail: it has no positive counterpart.
+        // The lowest integer has no positive counterpart. Redis treats it as the first match from
+        // the tail.
         i64::MIN => Ok(-1),
         rank => Ok(rank),
     }
 }
 
-/// LEFT or RIGHT.
+/// Parses LEFT or RIGHT.
 pub(crate) fn end(argument: &[u8]) -> Result<End, CommandError> {
     if is_keyword(argument, "LEFT") {
         Ok(End::Left)
@@ -306,13 +307,13 @@ pub(crate) fn end(argument: &[u8]) -> Result<End, CommandError> {
     }
 }
 
-/// LMOVE.
+/// Handles LMOVE.
 fn lmove(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (from_end, to_end) = (end(arguments[3])?, end(arguments[4])?);
     move_item(context, arguments, from_end, to_end, reply)
 }
 
-/// RPOPLPUSH.
+/// Handles RPOPLPUSH.
 fn rpoplpush(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     move_item(context, arguments, End::Right, End::Left, reply)
 }
@@ -340,7 +341,7 @@ fn move_item(
     Ok(())
 }
 
-/// What LMPOP and its blocking relative are asked for.
+/// The parsed arguments of LMPOP or BLMPOP.
 pub(super) struct PopRequest<'a> {
     pub(super) keys: &'a [&'a [u8]],
     pub(super) end: End,
@@ -348,7 +349,7 @@ pub(super) struct PopRequest<'a> {
 }
 
 impl<'a> PopRequest<'a> {
-    /// From the number of keys on.
+    /// Parses the arguments from `numkeys` on.
     pub(super) fn parse(arguments: &'a [&'a [u8]]) -> Result<PopRequest<'a>, CommandError> {
         let above_zero = |argument: &[u8], error| match positive(argument, error)? {
             0 => Err(CommandError::fixed(error)),
@@ -375,7 +376,7 @@ impl<'a> PopRequest<'a> {
     }
 }
 
-/// LMPOP.
+/// Handles LMPOP.
 fn lmpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let request = PopRequest::parse(&arguments[1..])?;
     let (store, database) = (context.store, context.database());

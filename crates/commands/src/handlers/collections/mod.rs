@@ -1,12 +1,13 @@
-//! The commands on lists, hashes, sets and sorted sets. `execute` calls them, and `feeds` what lists share with it.
+//! The commands on lists, hashes, sets and sorted sets. `execute` calls them, and `feeds` shares
+//! code with the list commands.
 //!
-//! - `blocking`: commands that wait until a key has something for them.
-//! - `geo`: positions: sorted sets whose scores stand for places on the earth.
-//! - `hashes`: HSET, HGET and their like.
-//! - `lists`: LPUSH, LRANGE and their like.
-//! - `sampling`: items chosen by chance, as HRANDFIELD and its like return them.
-//! - `sets`: SADD, SINTER and their like.
-//! - `sorted`: ZADD, ZRANGE and their like.
+//! - `blocking`: blocking commands, which wait until a key has an element for them.
+//! - `geo`: geospatial indexes: sorted sets whose scores encode positions on the earth.
+//! - `hashes`: HSET, HGET and the other hash commands.
+//! - `lists`: LPUSH, LRANGE and the other list commands.
+//! - `sampling`: random samples of elements for HRANDFIELD, SRANDMEMBER and ZRANDMEMBER.
+//! - `sets`: SADD, SINTER and the other set commands.
+//! - `sorted`: ZADD, ZRANGE and the other sorted set commands.
 
 pub(crate) mod blocking;
 pub(crate) mod geo;

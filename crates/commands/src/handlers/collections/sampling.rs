@@ -1,17 +1,19 @@
-//! Items chosen by chance, as HRANDFIELD and its like return them.
+//! Random samples of elements for HRANDFIELD, SRANDMEMBER and ZRANDMEMBER.
 
 use undercroft_engine::Error;
 
 use crate::arguments::{CommandError, integer};
 
-/// The most items that a negative count of HRANDFIELD and its like can ask for, and the most bytes of them. Redis sends
-/// any number, even ones that no memory holds and no client will see the end of.
+/// The maximum number of elements that a negative count may request, and the maximum number of
+/// bytes in the sample. Redis has no such limits, and sends samples that neither fit in memory nor
+/// reach the client.
 const REPEATED_MAX: i64 = 1 << 24;
 const REPEATED_BYTES_MAX: usize = 1 << 30;
-/// Repeated items that are chosen before their bytes are counted, at most.
+/// The maximum number of repeated elements to choose before counting their bytes.
 const REPEATED_PIECE: i64 = 1000;
 
-/// The count of HRANDFIELD and its like. A positive one gives no more items than there are.
+/// Parses the count of HRANDFIELD, SRANDMEMBER or ZRANDMEMBER. A positive count returns distinct
+/// elements, and a negative count may repeat them.
 pub(crate) fn random_count(argument: &[u8]) -> Result<i64, CommandError> {
     match integer(argument)? {
         i64::MIN => Err(CommandError::fixed(
@@ -21,8 +23,9 @@ pub(crate) fn random_count(argument: &[u8]) -> Result<i64, CommandError> {
     }
 }
 
-/// Chooses items by chance, repeated ones in pieces. `sample` adds so many, and returns the bytes of all. Returns whether
-/// there was room for them.
+/// Chooses random elements, in batches if elements may repeat. `sample` adds a batch of the given
+/// count and returns the total size of the sample in bytes. Returns whether the sample stayed
+/// within the limits.
 pub(crate) fn sample_bounded(
     count: i64,
     mut sample: impl FnMut(i64) -> Result<usize, Error>,
@@ -33,7 +36,7 @@ pub(crate) fn sample_bounded(
     if count < -REPEATED_MAX {
         return Ok(false);
     }
-    // They grow, so that long items are noticed by the first few.
+    // Batches start with one element and grow, so that large elements are noticed early.
     let (mut left, mut piece) = (count, -1);
     while left < 0 {
         piece = left.max(piece);
@@ -46,7 +49,8 @@ pub(crate) fn sample_bounded(
     Ok(true)
 }
 
-/// The items that were chosen, of which there are none where the key is missing; an error where there was no room.
+/// Returns the chosen elements, or none if the key is missing. Returns an error if the sample
+/// exceeded the limits.
 pub(crate) fn sampled<T: Default>(sample: Option<Option<T>>) -> Result<T, CommandError> {
     match sample {
         None => Ok(T::default()),
@@ -58,7 +62,8 @@ pub(crate) fn sampled<T: Default>(sample: Option<Option<T>>) -> Result<T, Comman
 mod tests {
     use super::*;
 
-    /// What is asked for where each item has so many bytes, and whether it is given.
+    /// Returns the batches requested if each element has `length` bytes, and whether the sample
+    /// stayed within the limits.
     fn asked(count: i64, length: usize) -> (Vec<i64>, bool) {
         let (mut pieces, mut bytes) = (Vec::new(), 0);
         let has_room = sample_bounded(count, |piece| {
@@ -70,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_items_end_soon_behind_the_most_bytes() {
+    fn sampling_stops_soon_after_exceeding_the_byte_limit() {
         assert_eq!(asked(0, 1), (vec![0], true));
         assert_eq!(asked(i64::MAX, 1), (vec![i64::MAX], true));
         let (pieces, has_room) = asked(-5000, 1);

@@ -1,4 +1,4 @@
-//! Sets.
+//! Commands on sets.
 
 use undercroft_engine::events::KeyEvent;
 use undercroft_engine::sets::{NewMembers, Set, SetOperation};
@@ -12,7 +12,7 @@ use crate::handlers::collections::sampling::{random_count, sample_bounded, sampl
 use crate::handlers::scan::scan_collection;
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("sadd", sadd),
     ("srem", srem),
@@ -33,12 +33,12 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("sscan", sscan),
 ];
 
-/// The most that a set of integers in one piece may have, as configured.
+/// Returns the configured maximum size of a packed set of integers.
 fn integers(context: &Context<'_>) -> u64 {
     context.host.config().limits().integers
 }
 
-/// SADD.
+/// Handles SADD.
 fn sadd(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database, integers) = (context.store, context.database(), integers(context));
     let key = store.key(arguments[1]);
@@ -50,7 +50,7 @@ fn sadd(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// SREM.
+/// Handles SREM.
 fn srem(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
@@ -62,7 +62,7 @@ fn srem(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// Reads the set at a key; none where it is not there.
+/// Calls `body` on the set at a key. Returns `None` if the key is missing.
 fn read<R>(
     context: &mut Context<'_>,
     key: &[u8],
@@ -75,7 +75,7 @@ fn read<R>(
     })
 }
 
-/// SISMEMBER.
+/// Handles SISMEMBER.
 fn sismember(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let member = context.store.key(arguments[2]);
     let there = read(context, arguments[1], |reader, set| {
@@ -85,7 +85,7 @@ fn sismember(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Rep
     Ok(())
 }
 
-/// SMISMEMBER.
+/// Handles SMISMEMBER.
 fn smismember(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let members: Vec<Key<'_>> = context.keys(&arguments[2..]);
     let there = read(context, arguments[1], |reader, set| {
@@ -103,7 +103,7 @@ fn smismember(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Re
     Ok(())
 }
 
-/// SCARD.
+/// Handles SCARD.
 fn scard(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let length = read(context, arguments[1], |reader, set| {
         set.length(reader.view())
@@ -112,7 +112,7 @@ fn scard(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     Ok(())
 }
 
-/// SMEMBERS.
+/// Handles SMEMBERS.
 fn smembers(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let texts = read(context, arguments[1], |reader, set| {
         let mut texts = Ranges::new();
@@ -128,7 +128,7 @@ fn write_set(texts: &Ranges, reply: &mut dyn Reply) {
     reply.bulks(texts);
 }
 
-/// SPOP.
+/// Handles SPOP.
 fn spop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     const NEGATIVE: CommandError =
         CommandError::fixed("ERR value is out of range, must be positive");
@@ -150,7 +150,7 @@ fn spop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// SRANDMEMBER.
+/// Handles SRANDMEMBER.
 fn srandmember(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let count = match arguments {
         [_, _] => None,
@@ -176,7 +176,7 @@ fn srandmember(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn R
     Ok(())
 }
 
-/// SMOVE.
+/// Handles SMOVE.
 fn smove(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database, integers) = (context.store, context.database(), integers(context));
     let (from, to) = (store.key(arguments[1]), store.key(arguments[2]));
@@ -202,7 +202,7 @@ fn smove(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     Ok(())
 }
 
-/// What several sets become.
+/// Returns the intersection, union or difference of several sets.
 fn combined(
     context: &mut Context<'_>,
     keys: &[&[u8]],
@@ -226,7 +226,8 @@ fn combined(
     Ok(texts)
 }
 
-/// Stores what several sets become. Replies with the number of members.
+/// Stores the intersection, union or difference of several sets. Replies with the number of
+/// members.
 fn store_combined(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -236,7 +237,8 @@ fn store_combined(
     let (store, database, integers) = (context.store, context.database(), integers(context));
     let all = context.keys(&arguments[1..]);
     let (to, keys) = (&all[0], &all[1..]);
-    // What takes long is made before the locks are taken, and stored where the sets are still the same.
+    // Combine large sets before taking the locks. The result is stored if the sets have not
+    // changed.
     let gathered = store.gather(database, keys)?;
     let apart = gathered.and_then(|gathered| {
         let members = gathered.combine(store.store(), operation)?;
@@ -284,7 +286,7 @@ fn store_combined(
     Ok(())
 }
 
-/// SINTER.
+/// Handles SINTER.
 fn sinter(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let operation = SetOperation::Intersection;
     write_set(
@@ -294,12 +296,12 @@ fn sinter(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// SINTERSTORE.
+/// Handles SINTERSTORE.
 fn sinterstore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     store_combined(context, arguments, SetOperation::Intersection, reply)
 }
 
-/// SUNION.
+/// Handles SUNION.
 fn sunion(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let operation = SetOperation::Union;
     write_set(
@@ -309,12 +311,12 @@ fn sunion(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// SUNIONSTORE.
+/// Handles SUNIONSTORE.
 fn sunionstore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     store_combined(context, arguments, SetOperation::Union, reply)
 }
 
-/// SDIFF.
+/// Handles SDIFF.
 fn sdiff(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let operation = SetOperation::Difference;
     write_set(
@@ -324,12 +326,12 @@ fn sdiff(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     Ok(())
 }
 
-/// SDIFFSTORE.
+/// Handles SDIFFSTORE.
 fn sdiffstore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     store_combined(context, arguments, SetOperation::Difference, reply)
 }
 
-/// SINTERCARD.
+/// Handles SINTERCARD.
 fn sintercard(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     const NO_KEYS: CommandError = CommandError::fixed("ERR numkeys should be greater than 0");
     const TOO_MANY: CommandError =
@@ -359,7 +361,7 @@ fn sintercard(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Re
     Ok(())
 }
 
-/// SSCAN.
+/// Handles SSCAN.
 fn sscan(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let database = context.database();
     scan_collection(

@@ -1,4 +1,4 @@
-//! CLIENT: connections, this one and the others, and the processes that map the store.
+//! CLIENT: the connections of this process, and the processes that map the store.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::failure::Outcome;
 use crate::reply::Reply;
 use crate::session::{ClientInfo, ClientKind, KillFilter, ReplyMode, Session};
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("client|id", id),
     ("client|getname", getname),
@@ -27,35 +27,35 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("client|reply", reply_mode),
 ];
 
-/// CLIENT ID.
+/// Handles CLIENT ID.
 fn id(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     reply.integer(context.session.id as i64);
     Ok(())
 }
 
-/// CLIENT GETNAME.
+/// Handles CLIENT GETNAME.
 fn getname(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let name = &context.session.name;
     reply.bulk_or_null((!name.is_empty()).then_some(name));
     Ok(())
 }
 
-/// CLIENT SETNAME.
+/// Handles CLIENT SETNAME.
 fn setname(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     context.session.set_name(arguments[2])?;
     reply.ok();
     Ok(())
 }
 
-/// CLIENT SETINFO, of Redis 7.2, which clients send as they connect.
+/// Handles CLIENT SETINFO of Redis 7.2, which client libraries send when they connect.
 fn setinfo(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     context.session.set_library(arguments[2], arguments[3])?;
     reply.ok();
     Ok(())
 }
 
-/// All connections of this process as they are now: the others as their threads showed them last, and the one that sent
-/// these arguments.
+/// Returns all connections of this process. The calling connection is described with `arguments` as
+/// its command, and each other connection as its thread last reported it.
 pub(crate) fn connections(context: &Context<'_>, arguments: &[&[u8]]) -> Vec<ClientInfo> {
     let mut clients = context.host.connections.clients();
     let own = own_info(context, arguments);
@@ -70,18 +70,19 @@ fn own_info(context: &Context<'_>, arguments: &[&[u8]]) -> ClientInfo {
     let now = context.host.now_microseconds() / 1000;
     let mut info = context.session.info(now);
     info.arguments = arguments.iter().map(|argument| argument.len()).sum();
-    // Where the store cannot tell now, EXEC will.
+    // If the store cannot tell now, assume that the key is unchanged. EXEC checks again.
     let changed = |watch| !context.store.is_unchanged(watch).unwrap_or(true);
     info.dirty = context.session.transaction.watches.iter().any(changed);
     info
 }
 
-/// Numbers of processes stand behind this one, so that they are none of a connection's.
+/// The offset of client IDs that stand for processes, so that they do not collide with IDs of
+/// connections.
 const IDS: u64 = 1 << 40;
 
-/// A line for each process that has the store open but this one, whose connections are known by themselves. A process
-/// has the store's path and its own number for an address, and its program's name. Where they cannot be asked for,
-/// there is none.
+/// Returns an entry for each other process that has the store open. The connections of this process
+/// are listed separately. The address of a process is the store's path and the process ID, and its
+/// name is the program's name. Returns no entries if the store cannot list its processes now.
 fn processes(context: &Context<'_>) -> Vec<ClientInfo> {
     let now = context.host.now_microseconds() / 1000;
     let shown = |letter: char| {
@@ -110,7 +111,7 @@ fn processes(context: &Context<'_>) -> Vec<ClientInfo> {
         session.peer.address = format!("{path}:{}", user.pid);
         session.peer.local_address = format!("{path}:0");
         if let Some(name) = user.here.then(|| program(user.pid)).flatten() {
-            // A name that CLIENT LIST could not show is none.
+            // A name that CLIENT LIST cannot show is left empty.
             let _ = session.set_name(name.trim().as_bytes());
         }
         session.info(now)
@@ -118,7 +119,7 @@ fn processes(context: &Context<'_>) -> Vec<ClientInfo> {
     lines.collect()
 }
 
-/// The program's name, as the system shows it.
+/// Returns a process's program name from `/proc`.
 fn program(pid: u32) -> Option<String> {
     fs::read_to_string(format!("/proc/{pid}/comm")).ok()
 }
@@ -128,7 +129,7 @@ fn write_lines(clients: &[ClientInfo], reply: &mut dyn Reply) {
     reply.verbatim("txt", text.as_bytes());
 }
 
-/// CLIENT INFO.
+/// Handles CLIENT INFO.
 fn info(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     write_lines(&[own_info(context, arguments)], reply);
     Ok(())
@@ -146,7 +147,7 @@ fn kind(name: &[u8]) -> Result<ClientKind, CommandError> {
     })
 }
 
-/// CLIENT LIST.
+/// Handles CLIENT LIST.
 fn list(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (mut wanted_kind, mut wanted_ids) = (None, None);
     match &arguments[2..] {
@@ -170,7 +171,7 @@ fn list(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// CLIENT KILL.
+/// Handles CLIENT KILL.
 fn kill(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let own = own_info(context, arguments);
     let (filter, spares_caller) = match arguments {
@@ -207,7 +208,8 @@ fn text(argument: &[u8]) -> String {
     String::from_utf8_lossy(argument).into_owned()
 }
 
-/// The filter in pairs of option and value, and whether the caller itself is spared.
+/// Parses the option-value pairs of a CLIENT KILL filter. Also returns whether the caller is
+/// spared.
 fn kill_filter(mut rest: &[&[u8]]) -> Result<(KillFilter, bool), CommandError> {
     let (mut filter, mut spares_caller) = (KillFilter::default(), true);
     while let [option, value, behind @ ..] = rest {
@@ -239,7 +241,7 @@ fn kill_filter(mut rest: &[&[u8]]) -> Result<(KillFilter, bool), CommandError> {
     }
 }
 
-/// CLIENT REPLY. OFF and SKIP are not answered.
+/// Handles CLIENT REPLY. OFF and SKIP get no reply.
 fn reply_mode(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let mode = &mut context.session.replies.mode;
     match arguments[2].to_ascii_uppercase().as_slice() {
@@ -255,14 +257,14 @@ fn reply_mode(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Re
     Ok(())
 }
 
-/// CLIENT NO-EVICT.
+/// Handles CLIENT NO-EVICT.
 fn no_evict(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     context.session.no_evict = on_or_off(arguments[2])?;
     reply.ok();
     Ok(())
 }
 
-/// CLIENT NO-TOUCH, of Redis 7.2.
+/// Handles CLIENT NO-TOUCH of Redis 7.2.
 fn no_touch(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let untouched = on_or_off(arguments[2])?;
     context.session.no_touch = untouched;
@@ -281,7 +283,7 @@ fn on_or_off(argument: &[u8]) -> Result<bool, CommandError> {
     }
 }
 
-/// CLIENT PAUSE.
+/// Handles CLIENT PAUSE.
 fn pause(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let all = match &arguments[3..] {
         [] => true,
@@ -296,7 +298,7 @@ fn pause(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     let until = match parse_integer(arguments[2]) {
         None => Err("ERR timeout is not an integer or out of range"),
         Some(..0) => Err("ERR timeout is negative"),
-        // As in Redis, a time beyond 64 bits has passed.
+        // As in Redis, a time that overflows 64 bits wraps to the past.
         Some(time) => Ok(time.wrapping_add(now)),
     };
     let until = until.map_err(CommandError::fixed)?;
@@ -309,14 +311,14 @@ fn pause(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     Ok(())
 }
 
-/// CLIENT UNPAUSE.
+/// Handles CLIENT UNPAUSE.
 fn unpause(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     context.host.connections.unpause();
     reply.ok();
     Ok(())
 }
 
-/// CLIENT UNBLOCK.
+/// Handles CLIENT UNBLOCK.
 fn unblock(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let with_error = match &arguments[3..] {
         [] => false,

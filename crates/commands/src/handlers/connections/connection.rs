@@ -1,4 +1,4 @@
-//! The connection itself: PING, SELECT, HELLO, AUTH, MONITOR and their like.
+//! Commands about the connection itself, such as PING, SELECT, HELLO, AUTH and MONITOR.
 
 use undercroft_numbers::parse_integer;
 
@@ -13,7 +13,7 @@ use crate::scripts::busy;
 use crate::session::{Session, check_name};
 use crate::table::{Command, Flag, REDIS_VERSION};
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("ping", ping),
     ("echo", echo),
@@ -29,9 +29,9 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
 const WRONG_PASSWORD: CommandError =
     CommandError::fixed("WRONGPASS invalid username-password pair or user is disabled.");
 
-/// PING.
+/// Handles PING.
 fn ping(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    // As in Redis, clients that ask whether all is well learn that a script takes long.
+    // As in Redis, PING fails while a slow script runs, so that health checks notice the script.
     if !context.scripted
         && let Some(script) = context.store.store().running_script()
     {
@@ -52,20 +52,20 @@ fn ping(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// ECHO.
+/// Handles ECHO.
 fn echo(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     reply.bulk(arguments[1]);
     Ok(())
 }
 
-/// SELECT.
+/// Handles SELECT.
 fn select(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     context.session.database = database_number(arguments[1])? as u32;
     reply.ok();
     Ok(())
 }
 
-/// Logs a user in.
+/// Authenticates the connection as `user`.
 fn log_in(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(), CommandError> {
     if !context.host.connections.authenticate(user, password) {
         return Err(WRONG_PASSWORD);
@@ -74,7 +74,7 @@ fn log_in(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(),
     Ok(())
 }
 
-/// AUTH.
+/// Handles AUTH.
 fn auth(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (user, password) = match arguments {
         [_, password] => {
@@ -95,7 +95,7 @@ fn auth(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// HELLO.
+/// Handles HELLO.
 fn hello(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let mut protocol = context.session.protocol;
     let mut rest = &arguments[1..];
@@ -118,7 +118,8 @@ fn hello(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     while let [option, behind @ ..] = rest {
         match behind {
             [user, password, behind @ ..] if is_keyword(option, "AUTH") => {
-                // At once, whatever comes behind it, as in Redis; so is the name.
+                // As in Redis, AUTH and SETNAME take effect immediately, even if a later option is
+                // invalid.
                 log_in(context, user, password)?;
                 rest = behind;
             }
@@ -144,7 +145,7 @@ fn hello(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     context.session.protocol = protocol;
     reply.protocol(protocol);
     reply.map(7);
-    // Clients that look at the name of the server know this one only.
+    // Some clients check the server name, and expect `redis`.
     reply.bulk(b"server");
     reply.bulk(b"redis");
     reply.bulk(b"version");
@@ -162,14 +163,14 @@ fn hello(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     Ok(())
 }
 
-/// QUIT.
+/// Handles QUIT.
 fn quit(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     context.session.replies.close_after = true;
     reply.ok();
     Ok(())
 }
 
-/// RESET.
+/// Handles RESET.
 fn reset(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     unsubscribe_all(context)?;
     if std::mem::take(&mut context.session.monitors) {
@@ -184,7 +185,7 @@ fn reset(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outco
     Ok(())
 }
 
-/// TIME.
+/// Handles TIME.
 fn time(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let now = context.host.now_microseconds();
     reply.array(2);
@@ -193,14 +194,14 @@ fn time(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcom
     Ok(())
 }
 
-/// MONITOR.
+/// Handles MONITOR.
 fn monitor(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     if context.session.transaction.queue.is_some() {
         return Err(
             CommandError::fixed("ERR MONITOR isn't allowed for DENY BLOCKING client").into(),
         );
     }
-    // As in Redis, the second one is not answered.
+    // As in Redis, a second MONITOR gets no reply.
     if context.session.monitors {
         return Ok(());
     }
@@ -215,8 +216,8 @@ fn monitor(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Out
     Ok(())
 }
 
-/// Whether a command is refused to a connection that monitors: it is none of the clients that a pause holds back, so
-/// Redis keeps it from the data.
+/// Returns whether a command is rejected on a connection in MONITOR mode. Redis rejects commands
+/// that access data there, because CLIENT PAUSE does not apply to such connections.
 pub(crate) fn refuses_to_monitor(session: &Session, command: &Command) -> bool {
     let uses_data =
         |command: &Command| command.may_replicate() || command.flags.has(Flag::ReadOnly);
@@ -230,7 +231,7 @@ mod tests {
     use crate::table::find;
 
     #[test]
-    fn who_monitors_is_kept_from_the_data() {
+    fn monitoring_connection_cannot_access_data() {
         let mut session = Session::new(1, Some("default".into()), 0);
         let refused = |session: &Session, name: &str| {
             refuses_to_monitor(session, find(name.as_bytes()).expect("a command"))

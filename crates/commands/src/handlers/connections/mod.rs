@@ -1,8 +1,9 @@
 //! The commands about connections. `execute` calls them, and `server` lists connections.
 //!
-//! - `client`: CLIENT: connections, this one and the others, and the processes that map the store.
-//! - `connection`: the connection itself: PING, SELECT, HELLO, AUTH, MONITOR and their like.
-//! - `pubsub`: messages: SUBSCRIBE, PUBLISH, PUBSUB and their like.
+//! - `client`: CLIENT: the connections of this process, and the processes that map the store.
+//! - `connection`: commands about the connection itself, such as PING, SELECT, HELLO, AUTH and
+//!   MONITOR.
+//! - `pubsub`: Pub/Sub: SUBSCRIBE, PUBLISH, PUBSUB and related commands.
 //! - `transaction`: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 
 pub(crate) mod client;

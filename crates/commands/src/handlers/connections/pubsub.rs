@@ -1,4 +1,4 @@
-//! Messages: SUBSCRIBE, PUBLISH, PUBSUB and their like.
+//! Pub/Sub: SUBSCRIBE, PUBLISH, PUBSUB and related commands.
 
 use undercroft_engine::glob::{Case, matches};
 use undercroft_engine::messages::Topic;
@@ -11,7 +11,7 @@ use crate::reply::Reply;
 use crate::session::ReplyMode;
 use crate::table::Command;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("subscribe", subscribe),
     ("unsubscribe", unsubscribe),
@@ -28,7 +28,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("pubsub|shardnumsub", shard_numsub),
 ];
 
-/// What confirmations call a topic's commands: subscribed, unsubscribed.
+/// Returns the words that confirm a subscription to a kind of topic, and its end.
 fn kinds(topic: Topic) -> (&'static [u8], &'static [u8]) {
     match topic {
         Topic::Channel => (b"subscribe", b"unsubscribe"),
@@ -37,7 +37,8 @@ fn kinds(topic: Topic) -> (&'static [u8], &'static [u8]) {
     }
 }
 
-/// A connection that receives messages in RESP2 can tell replies from them only where there are few.
+/// Rejects most commands on a RESP2 connection with subscriptions, because RESP2 cannot tell
+/// replies from messages.
 pub(crate) fn check_mode(context: &Context<'_>, command: &Command) -> Result<(), CommandError> {
     let session = &context.session;
     if session.subscriptions.is_empty() || session.protocol == Protocol::Resp3 {
@@ -123,7 +124,7 @@ fn unsubscribe_from(
     Ok(())
 }
 
-/// Takes all subscriptions back, without a word to the client.
+/// Cancels all subscriptions without confirming them to the client.
 pub(crate) fn unsubscribe_all(context: &mut Context<'_>) -> Result<(), Failure> {
     for topic in Topic::ALL {
         let names: Vec<Vec<u8>> = context
@@ -147,37 +148,37 @@ pub(crate) fn unsubscribe_all(context: &mut Context<'_>) -> Result<(), Failure> 
     Ok(())
 }
 
-/// SUBSCRIBE.
+/// Handles SUBSCRIBE.
 fn subscribe(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     subscribe_to(context, Topic::Channel, &arguments[1..], reply)
 }
 
-/// PSUBSCRIBE.
+/// Handles PSUBSCRIBE.
 fn psubscribe(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     subscribe_to(context, Topic::Pattern, &arguments[1..], reply)
 }
 
-/// SSUBSCRIBE.
+/// Handles SSUBSCRIBE.
 fn ssubscribe(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     subscribe_to(context, Topic::Shard, &arguments[1..], reply)
 }
 
-/// UNSUBSCRIBE.
+/// Handles UNSUBSCRIBE.
 fn unsubscribe(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     unsubscribe_from(context, Topic::Channel, &arguments[1..], reply)
 }
 
-/// PUNSUBSCRIBE.
+/// Handles PUNSUBSCRIBE.
 fn punsubscribe(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     unsubscribe_from(context, Topic::Pattern, &arguments[1..], reply)
 }
 
-/// SUNSUBSCRIBE.
+/// Handles SUNSUBSCRIBE.
 fn sunsubscribe(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     unsubscribe_from(context, Topic::Shard, &arguments[1..], reply)
 }
 
-/// PUBLISH.
+/// Handles PUBLISH.
 fn publish(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let receivers = context
         .store
@@ -186,7 +187,7 @@ fn publish(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     Ok(())
 }
 
-/// SPUBLISH.
+/// Handles SPUBLISH.
 fn spublish(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let receivers = context
         .store
@@ -236,12 +237,12 @@ fn count_receivers(
     Ok(())
 }
 
-/// PUBSUB CHANNELS.
+/// Handles PUBSUB CHANNELS.
 fn channels(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     list_topics(context, Topic::Channel, arguments, reply)
 }
 
-/// PUBSUB SHARDCHANNELS.
+/// Handles PUBSUB SHARDCHANNELS.
 fn shard_channels(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -250,17 +251,17 @@ fn shard_channels(
     list_topics(context, Topic::Shard, arguments, reply)
 }
 
-/// PUBSUB NUMSUB.
+/// Handles PUBSUB NUMSUB.
 fn numsub(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     count_receivers(context, Topic::Channel, &arguments[2..], reply)
 }
 
-/// PUBSUB SHARDNUMSUB.
+/// Handles PUBSUB SHARDNUMSUB.
 fn shard_numsub(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     count_receivers(context, Topic::Shard, &arguments[2..], reply)
 }
 
-/// PUBSUB NUMPAT.
+/// Handles PUBSUB NUMPAT.
 fn numpat(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     reply.integer(context.store.topics(Topic::Pattern)?.len() as i64);
     Ok(())

@@ -1,4 +1,4 @@
-//! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
+//! Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::session::{CommandQueue, QueuedCommand, ReplyMode};
 use crate::statistics::Lap;
 use crate::table::Command;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("multi", multi),
     ("exec", exec),
@@ -25,7 +25,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("unwatch", unwatch),
 ];
 
-/// MULTI.
+/// Handles MULTI.
 fn multi(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     if context.session.transaction.queue.is_some() {
         return Err(CommandError::fixed("ERR MULTI calls can not be nested").into());
@@ -36,7 +36,7 @@ fn multi(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outco
     Ok(())
 }
 
-/// DISCARD.
+/// Handles DISCARD.
 fn discard(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     if context.session.transaction.queue.is_none() {
         return Err(CommandError::fixed("ERR DISCARD without MULTI").into());
@@ -46,7 +46,7 @@ fn discard(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Out
     Ok(())
 }
 
-/// WATCH.
+/// Handles WATCH.
 fn watch(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     if context.session.transaction.queue.is_some() {
         return Err(CommandError::fixed("ERR WATCH inside MULTI is not allowed").into());
@@ -61,14 +61,14 @@ fn watch(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     Ok(())
 }
 
-/// UNWATCH.
+/// Handles UNWATCH.
 fn unwatch(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     context.session.transaction.watches.clear();
     reply.ok();
     Ok(())
 }
 
-/// EXEC.
+/// Handles EXEC.
 fn exec(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let Some(queue) = context.session.transaction.queue.clone() else {
         return Err(CommandError::fixed("ERR EXEC without MULTI").into());
@@ -82,7 +82,7 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcom
     }
     let done = match CommittedTransaction::commit(context, &queue) {
         Ok(done) => done,
-        // It runs again, with the same queue and the same watched keys.
+        // EXEC runs again later, with the same queue and the same watched keys.
         Err(Failure::Blocked(blocked)) => return Err(Failure::Blocked(blocked)),
         Err(Failure::Reply(error)) => {
             context.discard();
@@ -94,7 +94,7 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcom
             .into());
         }
     };
-    // The commands behind the commit still see the transaction, and no watched keys.
+    // The commands that run after the commit still see the transaction, but no watched keys.
     context.session.transaction.watches.clear();
     match done {
         None => reply.null_array(),
@@ -104,13 +104,13 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcom
     Ok(())
 }
 
-/// A transaction that is committed.
+/// The result of a committed transaction.
 #[derive(Default)]
 struct CommittedTransaction {
     tape: Tape,
-    /// Each command; none where it is still to run.
+    /// The queued commands, with `None` for a command that runs after the commit.
     executed: Vec<Option<ExecutedCommand>>,
-    /// The database behind each command, where they are shown.
+    /// The database selected after each command. Empty if no connection monitors.
     databases: Vec<u32>,
     /// When the last command ended.
     ended: Option<Instant>,
@@ -118,20 +118,21 @@ struct CommittedTransaction {
     savepoint: Savepoint,
 }
 
-/// A command that was run within the transaction.
+/// A command that ran within the transaction.
 struct ExecutedCommand {
-    /// Where its reply is.
+    /// The positions on the tape where the reply starts and ends.
     reply: (TapePosition, TapePosition),
-    /// How long it took.
+    /// How long the command took.
     time: Duration,
-    /// The error that it answered.
+    /// The error that the command replied with, if any.
     error: Option<CommandError>,
-    /// What it has run, where it is a script.
+    /// Statistics of the commands that a script has run.
     lap: Lap,
 }
 
 impl CommittedTransaction {
-    /// Runs all commands that work on keys, as one transaction. None where a watched key was changed.
+    /// Runs all commands that access keys, in one transaction. Returns `None` if a watched key has
+    /// changed.
     fn commit(
         context: &mut Context<'_>,
         queue: &CommandQueue,
@@ -164,7 +165,7 @@ impl CommittedTransaction {
         Ok(result?.then_some(made))
     }
 
-    /// Runs one command, and undoes what it changed where it fails.
+    /// Runs a single command, and rolls back its changes if it fails.
     fn run(
         &mut self,
         context: &mut Context<'_>,
@@ -225,7 +226,8 @@ impl CommittedTransaction {
 
     /// Writes the replies, and runs the commands that are not part of the transaction.
     fn write_replies(self, context: &mut Context<'_>, queue: &CommandQueue, reply: &mut dyn Reply) {
-        // Where replies are not sent, confirmations of subscriptions are, without the array around them.
+        // CLIENT REPLY OFF does not suppress confirmations of subscriptions. They are sent without
+        // the enclosing array.
         let (silent, mut confirms) = (context.session.replies.mode != ReplyMode::On, false);
         if !silent {
             reply.array(queue.commands.len());
@@ -255,7 +257,8 @@ impl CommittedTransaction {
 }
 
 impl ExecutedCommand {
-    /// Counts it, and reports it where it took long or is to be shown, with the database that was chosen after it.
+    /// Counts the command, and reports it to SLOWLOG if it was slow and to MONITOR if `shown` gives
+    /// its database.
     fn report(
         self,
         context: &mut Context<'_>,
@@ -286,7 +289,7 @@ impl ExecutedCommand {
     }
 }
 
-/// Runs a command that is no part of the transaction.
+/// Runs a command that is not part of the transaction.
 fn run_after_commit(
     context: &mut Context<'_>,
     command: &'static Command,
@@ -299,7 +302,7 @@ fn run_after_commit(
     context.count_one(command, time, outcome.is_err());
     context.session.activity.counters.commands += 1;
     if let Err(failure) = outcome {
-        // A transaction that is committed cannot wait any more.
+        // After the commit, a command can no longer wait for a lock and retry.
         let error = failure.into_error();
         context.count_error(error.text());
         error.write(reply);

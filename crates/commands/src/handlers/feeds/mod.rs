@@ -1,9 +1,10 @@
-//! Feeds: FEED.CREATE, FEED.ADD, FEED.RANGE and their like. `execute` calls them, and clients their typed calls.
+//! The FEED commands, such as FEED.CREATE, FEED.ADD and FEED.RANGE. `execute` calls the handlers,
+//! and clients make typed calls to the public functions.
 //!
-//! - `parse`: attributes, filters and positions as clients write them.
-//! - `read`: what reads feeds.
-//! - `values`: values as clients write them.
-//! - `write`: what changes them.
+//! - `parse`: parsing of attributes, filters and positions.
+//! - `read`: commands that read feeds.
+//! - `values`: parsing and formatting of values.
+//! - `write`: commands that change feeds.
 
 mod parse;
 pub(crate) mod read;

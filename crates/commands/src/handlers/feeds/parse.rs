@@ -1,4 +1,5 @@
-//! Attributes, filters and positions as clients write them. An error says what was expected and what came.
+//! Parsing of attributes, filters and positions. An error names what was expected and what was
+//! received.
 
 use undercroft_engine::feeds::{
     ATTRIBUTES_MAX, FeedType, Filter, Order, Schema, Seen, Selection, Test,
@@ -7,7 +8,7 @@ use undercroft_numbers::parse_integer;
 
 use crate::arguments::{CommandError, is_keyword};
 
-/// An error that repeats an argument.
+/// Returns an error that quotes an argument and says what was expected.
 pub(super) fn wrong(what: &str, got: &[u8], expected: &str) -> CommandError {
     let (start, end) = (
         format!("ERR {what} is '"),
@@ -16,19 +17,19 @@ pub(super) fn wrong(what: &str, got: &[u8], expected: &str) -> CommandError {
     CommandError::from_parts(&[start.as_bytes(), got, end.as_bytes()])
 }
 
-/// A number from 0 on.
+/// Parses a nonnegative integer.
 fn number(text: &[u8]) -> Option<u64> {
     parse_integer(text).and_then(|number| u64::try_from(number).ok())
 }
 
-/// The size of values.
+/// Parses the size of a feed's values in bytes.
 fn size(argument: &[u8]) -> Result<u8, CommandError> {
     let size = number(argument).and_then(|size| u8::try_from(size).ok());
     let size = size.filter(|&size| size > 0);
     size.ok_or_else(|| wrong("SIZE", argument, "1 to 255"))
 }
 
-/// The widths of attributes.
+/// Parses the widths of a feed's attributes in bits, such as `4:3:1`.
 fn widths(argument: &[u8]) -> Result<Vec<u8>, CommandError> {
     let parts: Vec<&[u8]> = argument.split(|&byte| byte == b':').collect();
     if parts.len() > ATTRIBUTES_MAX {
@@ -46,7 +47,7 @@ fn widths(argument: &[u8]) -> Result<Vec<u8>, CommandError> {
     widths.collect()
 }
 
-/// What FEED.CREATE is given.
+/// Parses the options of FEED.CREATE.
 pub(super) fn schema(words: &[&[u8]]) -> Result<Schema, CommandError> {
     let (mut bytes, mut bits, mut of) = (None, Vec::new(), None);
     let (mut order, mut unique, mut indexed) = (Order::List, false, false);
@@ -102,7 +103,7 @@ pub(super) fn schema(words: &[&[u8]]) -> Result<Schema, CommandError> {
     ))
 }
 
-/// The order of a feed; a sorted one's type and uniqueness come by themselves.
+/// Parses the order of a feed. The type and uniqueness of a sorted feed are separate options.
 fn order(argument: &[u8]) -> Result<Order, CommandError> {
     let (of, unique) = (FeedType::Bytes, false);
     let all = [Order::List, Order::Queue, Order::Sorted { of, unique }];
@@ -111,7 +112,7 @@ fn order(argument: &[u8]) -> Result<Order, CommandError> {
     order.ok_or_else(|| wrong("ORDER", argument, "LIST, QUEUE or SORTED"))
 }
 
-/// What the values of a sorted feed are.
+/// Parses the type of the values in a sorted feed.
 fn feed_type(argument: &[u8]) -> Result<FeedType, CommandError> {
     let mut all = FeedType::ALL.into_iter();
     let of = all.find(|of| is_keyword(argument, of.name()));
@@ -121,7 +122,7 @@ fn feed_type(argument: &[u8]) -> Result<FeedType, CommandError> {
     })
 }
 
-/// Whether a word says which items are seen.
+/// Returns which items VISIBLE, HIDDEN or ALL selects, or `None` for any other word.
 pub(super) fn seen(argument: &[u8]) -> Option<Seen> {
     let words = [
         ("VISIBLE", Seen::Visible),
@@ -132,7 +133,7 @@ pub(super) fn seen(argument: &[u8]) -> Option<Seen> {
     words.find_map(|(word, seen)| is_keyword(argument, word).then_some(seen))
 }
 
-/// Parts, one for each attribute of the feed.
+/// Splits colon-separated text into one part per attribute of the feed.
 fn parts<'t>(schema: &Schema, what: &str, text: &'t [u8]) -> Result<Vec<&'t [u8]>, CommandError> {
     let expected = schema.widths().len();
     let parts: Vec<&[u8]> = match text {
@@ -146,7 +147,7 @@ fn parts<'t>(schema: &Schema, what: &str, text: &'t [u8]) -> Result<Vec<&'t [u8]
     Err(CommandError::new(text))
 }
 
-/// The value of an attribute.
+/// Parses the value of an attribute.
 fn attribute(schema: &Schema, index: usize, text: &[u8]) -> Result<u32, CommandError> {
     let greatest = schema.greatest(index);
     let value = number(text).and_then(|value| u32::try_from(value).ok());
@@ -160,7 +161,7 @@ fn attribute(schema: &Schema, index: usize, text: &[u8]) -> Result<u32, CommandE
     })
 }
 
-/// Attributes as in `1:0:2`; none where a part is blank.
+/// Parses attributes such as `1:0:2`. An empty part gives `None`.
 pub(super) fn attributes(
     schema: &Schema,
     argument: &[u8],
@@ -173,7 +174,7 @@ pub(super) fn attributes(
     attributes.collect()
 }
 
-/// A condition on an attribute: `3`, `=3`, `!=3`, `<3`, `>3`, `1|3`, `!=1|3`.
+/// Parses a condition on an attribute: `3`, `=3`, `!=3`, `<3`, `>3`, `1|3`, `!=1|3`.
 fn test(schema: &Schema, index: usize, text: &[u8]) -> Result<Test, CommandError> {
     let set = |text: &[u8]| {
         let values = text.split(|&byte| byte == b'|');
@@ -188,10 +189,11 @@ fn test(schema: &Schema, index: usize, text: &[u8]) -> Result<Test, CommandError
     })
 }
 
-/// What a query sees: by mark, and by a filter, `3::1` or `a0=3 a2=1`.
+/// Returns the selection of a query: items by visibility, and by a filter such as `3::1` or `a0=3
+/// a2=1`.
 ///
 /// # Errors
-/// Where that is no filter for feeds of this schema.
+/// Returns an error if `text` is not a valid filter for feeds of this schema.
 pub fn selection(
     schema: &Schema,
     seen: Seen,
@@ -220,7 +222,7 @@ pub fn selection(
     Ok(Selection::new(seen, filter))
 }
 
-/// The attribute that a condition such as `a2=1` names, and the rest of it.
+/// Splits a condition such as `a2=1` into the index of its attribute and the rest.
 fn named<'w>(schema: &Schema, word: &'w [u8]) -> Result<(usize, &'w [u8]), CommandError> {
     let digits = word.strip_prefix(b"a").unwrap_or(b"");
     let end = digits.iter().position(|byte| !byte.is_ascii_digit());
@@ -239,7 +241,7 @@ fn named<'w>(schema: &Schema, word: &'w [u8]) -> Result<(usize, &'w [u8]), Comma
     }
 }
 
-/// In a queue items are put at the ends only.
+/// Checks the position of an item. Queues accept items only at their ends.
 pub(super) fn check_position(
     schema: &Schema,
     position: i64,
@@ -253,7 +255,8 @@ pub(super) fn check_position(
     Err(CommandError::new(text))
 }
 
-/// Where FEED.ADD is to put items: none is `*`, where their values say.
+/// Returns where FEED.ADD inserts items. A `position` of `None` means `*`: the values determine the
+/// place.
 pub(super) fn position_of(
     schema: &Schema,
     position: Option<i64>,
@@ -289,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_filter_is_refused_by_name() {
+    fn invalid_filter_is_rejected_with_what_was_expected() {
         for (filter, expected) in [
             ("3:1", "ERR filter has 2 parts, expected 3"),
             ("16::", "ERR attribute 0 is '16', expected 0 to 15"),

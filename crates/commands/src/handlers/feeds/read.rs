@@ -1,4 +1,4 @@
-//! What reads feeds.
+//! FEED commands that read feeds.
 
 use undercroft_engine::View;
 use undercroft_engine::feeds::{
@@ -13,7 +13,7 @@ use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("feed.range", range),
     ("feed.between", between),
@@ -22,26 +22,26 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("feed.info", info),
 ];
 
-/// The words behind a range or a count.
+/// The options of a range or count query.
 struct Query<'a> {
     seen: Seen,
     filter: Option<&'a [u8]>,
     attributes: bool,
     reverse: bool,
-    /// The first item that is wanted, and how many.
+    /// LIMIT: the index of the first item and the number of items.
     limit: Option<(i64, i64)>,
-    /// The least and the greatest value, as clients write them.
+    /// The lowest and the highest value, not parsed yet.
     between: Option<(&'a [u8], &'a [u8])>,
 }
 
-/// What may stand behind a query, beside which items it sees.
+/// Which options a query may have, in addition to visibility and WHERE.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AllowedWords {
-    /// BETWEEN.
+    /// A count query may have BETWEEN.
     Count,
-    /// What a range may have.
+    /// A range query may have WITHATTRS and REV.
     Range,
-    /// That, and LIMIT.
+    /// FEED.BETWEEN may have WITHATTRS, REV and LIMIT.
     Between,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// FEED.RANGE.
+/// Handles FEED.RANGE.
 fn range(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (from, count) = (integer(arguments[2])?, parse_integer(arguments[3]));
     let count = count.and_then(|count| u64::try_from(count).ok());
@@ -104,10 +104,11 @@ fn range(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     reply_with_found(context, arguments[1], &query, look, reply)
 }
 
-/// FEED.BETWEEN.
+/// Handles FEED.BETWEEN.
 fn between(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let query = Query::parse(&arguments[4..], AllowedWords::Between)?;
-    // As in ZRANGEBYSCORE, a negative count is no limit, and nothing comes behind a negative start.
+    // As in ZRANGEBYSCORE, a negative count means no limit, and a negative start gives an empty
+    // result.
     let (from, count) = query.limit.unwrap_or((0, -1));
     let count = if from < 0 {
         Ok(0)
@@ -127,10 +128,11 @@ fn between(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     reply_with_found(context, arguments[1], &query, look, reply)
 }
 
-/// Reads the items of a sorted feed whose values lie between two limits, as clients write these.
+/// Reads the items of a sorted feed whose values lie between two limits, given in the text form
+/// that clients use.
 ///
 /// # Errors
-/// Where the feed is not sorted, or a limit is none; as those of reading.
+/// Returns an error if the feed is not sorted, a limit is invalid, or reading fails.
 pub fn append_between(
     feed: &Feed,
     view: &View<'_>,
@@ -146,10 +148,11 @@ pub fn append_between(
     Ok(())
 }
 
-/// Number of items that a query sees, of those alone whose values lie between two limits where it has some.
+/// Returns the number of items that a query selects. With `between`, counts only items whose values
+/// lie between the two limits.
 ///
 /// # Errors
-/// As those of [`append_between`].
+/// Fails for the same reasons as [`append_between`].
 pub fn count_between(
     feed: &Feed,
     view: &View<'_>,
@@ -194,12 +197,12 @@ fn reply_with_found(
         reply_with(order.unwrap_or(Order::List), texts, query.attributes, reply);
         make_tallies(context, key, items.untallied());
     }
-    // The buffer is used again.
+    // Keep the buffer for the next query.
     context.session.read_buffers.feed_items = items;
     found.map(drop)
 }
 
-/// Makes tallies where a query missed them.
+/// Creates the tallies that a query could have used but did not find.
 fn make_tallies(context: &Context<'_>, key: &[u8], untallied: &Untallied) {
     if !untallied.is_empty() {
         let key = context.store.key(key);
@@ -209,7 +212,7 @@ fn make_tallies(context: &Context<'_>, key: &[u8], untallied: &Untallied) {
     }
 }
 
-/// FEED.COUNT.
+/// Handles FEED.COUNT.
 fn count(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let query = Query::parse(&arguments[2..], AllowedWords::Count)?;
     let database = context.database();
@@ -227,7 +230,7 @@ fn count(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     Ok(())
 }
 
-/// FEED.POS.
+/// Handles FEED.POS.
 fn pos(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let seen = match &arguments[3..] {
         [] => Seen::Visible,
@@ -249,7 +252,7 @@ fn pos(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) ->
     Ok(())
 }
 
-/// FEED.INFO.
+/// Handles FEED.INFO.
 fn info(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let database = context.database();
     let found = context.look_at(arguments[1], |reader, key| {
@@ -275,7 +278,7 @@ fn info(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
         ("leaves", leaves),
         ("nodes", nodes),
         ("bytes", bytes),
-        // How much of the leaves is in use.
+        // The part of the leaves that is in use.
         (
             "fill-percent",
             items.saturating_mul(100).checked_div(places).unwrap_or(0),

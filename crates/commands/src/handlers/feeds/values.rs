@@ -1,5 +1,5 @@
-//! Values as clients write them. In feeds that numbers or texts order they are written as such, in all others they are
-//! bytes, as many as the feed says.
+//! Parsing and formatting of feed values. Feeds sorted by numbers or text take values in text form.
+//! All other feeds take raw bytes, as many as the schema says.
 
 use std::borrow::Cow;
 use std::ops::Bound;
@@ -12,10 +12,10 @@ use crate::algorithms::double::parse_double;
 use crate::arguments::{CommandError, is_keyword};
 use crate::reply::Reply;
 
-/// Ends of a range: its lower and its upper one.
+/// The lower and the upper bound of a range.
 pub(super) type Limits<'t> = (Bound<Cow<'t, [u8]>>, Bound<Cow<'t, [u8]>>);
 
-/// The value that an argument stands for.
+/// Parses an argument as a value of the feed.
 pub(super) fn value<'t>(schema: &Schema, text: &'t [u8]) -> Result<Cow<'t, [u8]>, CommandError> {
     let (size, length) = (schema.value_size(), text.len());
     match schema.order().sorted_by() {
@@ -44,7 +44,7 @@ pub(super) fn value<'t>(schema: &Schema, text: &'t [u8]) -> Result<Cow<'t, [u8]>
     }
 }
 
-/// The values that some arguments stand for.
+/// Parses arguments as values of the feed.
 pub(super) fn values<'t>(
     schema: &Schema,
     texts: &[&'t [u8]],
@@ -52,7 +52,8 @@ pub(super) fn values<'t>(
     texts.iter().map(|text| value(schema, text)).collect()
 }
 
-/// The bytes of a number in the one form that it has: no leading zeros, no sign of a zero.
+/// Parses a number and returns its bytes. Integers must be in canonical form: no leading zeros, no
+/// plus sign, no `-0`. A floating-point `-0` becomes `0`.
 fn number(of: FeedType, text: &[u8]) -> Option<Vec<u8>> {
     fn integer<T: std::str::FromStr + ToString>(text: &[u8]) -> Option<T> {
         let number = std::str::from_utf8(text).ok()?.parse::<T>().ok()?;
@@ -74,7 +75,7 @@ fn number(of: FeedType, text: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// What a number of a type is, in an error.
+/// Describes the valid numbers of a type, for an error.
 fn expected(of: FeedType) -> &'static str {
     match of {
         FeedType::Int32 => "an integer from -2147483648 to 2147483647",
@@ -86,13 +87,13 @@ fn expected(of: FeedType) -> &'static str {
     }
 }
 
-/// The bytes of a limit.
+/// Borrows the bytes of a bound.
 pub(super) fn bytes_of<'l>(limit: &'l Bound<Cow<'_, [u8]>>) -> Bound<&'l [u8]> {
     limit.as_ref().map(AsRef::as_ref)
 }
 
-/// The ends of a range of a sorted feed, as ZRANGEBYSCORE takes them for numbers, and ZRANGEBYLEX for all else. None
-/// where nothing can lie between them.
+/// Parses the bounds of a range in a sorted feed. Numbers have the syntax of ZRANGEBYSCORE, and
+/// other values that of ZRANGEBYLEX. Returns `None` if the range is always empty.
 pub(super) fn limits<'t>(
     schema: &Schema,
     low: &'t [u8],
@@ -108,14 +109,15 @@ pub(super) fn limits<'t>(
     Ok(low.zip(high))
 }
 
-/// One end; none where nothing lies on its side.
+/// Parses one bound of a range. Returns `None` if no value can satisfy the bound.
 fn limit<'t>(
     of: FeedType,
     what: &str,
     text: &'t [u8],
 ) -> Result<Option<Bound<Cow<'t, [u8]>>>, CommandError> {
     let is_number = of.size().is_some();
-    // No integer is infinite; a floating point number may be.
+    // Integers are always finite, so infinity means no bound. A floating-point value may be
+    // infinite.
     let is_integer = is_number && !matches!(of, FeedType::Float32 | FeedType::Float64);
     let is = |words: &[&str]| is_integer && words.iter().any(|word| is_keyword(text, word));
     if text == b"-" || is(&["-inf"]) {
@@ -140,10 +142,10 @@ fn limit<'t>(
     })
 }
 
-/// Appends a value as clients write it.
+/// Appends a value in the text form that clients use.
 fn append_shown(of: FeedType, value: &[u8], out: &mut Vec<u8>) {
     fn number<const N: usize, T: ToString>(value: &[u8], from: fn([u8; N]) -> T) -> String {
-        // A value of another size is none of such a feed.
+        // A feed never stores a value of another size.
         value
             .try_into()
             .map(from)
@@ -165,7 +167,7 @@ fn append_shown(of: FeedType, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// The shortest text that stands for a number and no other one of its type.
+/// Formats a number as the shortest text that parses to the same number of its type.
 fn float<T: Copy + Into<f64> + std::fmt::Display + std::fmt::LowerExp>(number: T) -> String {
     let size = number.into().abs();
     if size == 0.0 || size.is_infinite() || (1e-5..1e17).contains(&size) {
@@ -175,7 +177,7 @@ fn float<T: Copy + Into<f64> + std::fmt::Display + std::fmt::LowerExp>(number: T
     }
 }
 
-/// Replies with values, each with its attributes behind it where they were asked for.
+/// Replies with values. If `attributes` is set, the attributes of each value follow it.
 pub(super) fn reply_with(order: Order, items: &Ranges, attributes: bool, reply: &mut dyn Reply) {
     reply.array(items.len());
     let Some(of) = order.sorted_by().filter(|&of| of != FeedType::Bytes) else {
@@ -193,7 +195,7 @@ pub(super) fn reply_with(order: Order, items: &Ranges, attributes: bool, reply: 
     }
 }
 
-/// Replies with one value.
+/// Replies with a single value.
 pub(super) fn reply_with_one(order: Order, value: &[u8], reply: &mut dyn Reply) {
     match order.sorted_by() {
         None => reply.bulk(value),
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_come_back_as_they_were_written() {
+    fn values_round_trip_through_their_text_form() {
         for (of, texts) in [
             (FeedType::Int32, &["-2147483648", "0", "2147483647"][..]),
             (FeedType::Uint32, &["0", "4294967295"]),
@@ -247,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_is_refused() {
+    fn invalid_values_are_rejected() {
         for (of, text) in [
             (FeedType::Int32, "2147483648"),
             (FeedType::Int32, "007"),

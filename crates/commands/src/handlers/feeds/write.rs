@@ -1,4 +1,4 @@
-//! What changes feeds.
+//! FEED commands that change feeds.
 
 use undercroft_engine::feeds::{Feed, Order, Rows, Schema, Seen, Selection};
 use undercroft_engine::{Key, Writer};
@@ -13,7 +13,7 @@ use crate::handlers::collections::lists::end;
 use crate::reply::Reply;
 use crate::session::ReadBuffers;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("feed.create", create),
     ("feed.add", add),
@@ -27,7 +27,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("feed.compact", compact),
 ];
 
-/// FEED.CREATE.
+/// Handles FEED.CREATE.
 fn create(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let schema = schema(&arguments[2..])?;
     let (store, database) = (context.store, context.database());
@@ -43,7 +43,7 @@ fn create(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// The items that FEED.ADD is given.
+/// Parses the items in the arguments of FEED.ADD.
 fn rows(feed: &Feed, arguments: &[&[u8]]) -> Result<Rows, CommandError> {
     let schema = feed.schema();
     let mut rows = Rows::new(schema);
@@ -65,7 +65,7 @@ fn rows(feed: &Feed, arguments: &[&[u8]]) -> Result<Rows, CommandError> {
     Ok(rows)
 }
 
-/// FEED.ADD.
+/// Handles FEED.ADD.
 fn add(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let position = match arguments[2] {
         b"*" => None,
@@ -86,7 +86,7 @@ fn add(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) ->
     Ok(())
 }
 
-/// What becomes of items.
+/// A change to selected items.
 #[derive(Clone, Copy)]
 enum Change {
     Remove,
@@ -94,7 +94,7 @@ enum Change {
 }
 
 impl Change {
-    /// Makes it of what is selected. Returns of how many items that changed anything.
+    /// Applies the change to the selected items. Returns the number of items that changed.
     fn make(
         self,
         writer: &mut Writer<'_, '_>,
@@ -108,7 +108,7 @@ impl Change {
     }
 }
 
-/// Changes a feed, where there is one; replies of how many items that changed anything.
+/// Applies `body` to a feed if the feed exists, and replies with the number of items that changed.
 fn change(
     context: &mut Context<'_>,
     key: &[u8],
@@ -128,7 +128,7 @@ fn change(
     Ok(())
 }
 
-/// Removes, hides or shows the items with some values.
+/// Removes, hides or shows the items that have the given values.
 fn change_values(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -142,22 +142,22 @@ fn change_values(
     })
 }
 
-/// FEED.DEL.
+/// Handles FEED.DEL.
 fn del(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     change_values(context, arguments, reply, Change::Remove)
 }
 
-/// FEED.HIDE.
+/// Handles FEED.HIDE.
 fn hide(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     change_values(context, arguments, reply, Change::Hide(true))
 }
 
-/// FEED.SHOW.
+/// Handles FEED.SHOW.
 fn show(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     change_values(context, arguments, reply, Change::Hide(false))
 }
 
-/// FEED.DELWHERE.
+/// Handles FEED.DELWHERE.
 fn delwhere(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (mut wanted, mut between) = (Seen::All, None);
     let mut words = arguments[3..].iter();
@@ -189,7 +189,7 @@ fn delwhere(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Repl
     })
 }
 
-/// FEED.MOVE.
+/// Handles FEED.MOVE.
 fn move_item(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let position = integer(arguments[3])?;
     let (store, database) = (context.store, context.database());
@@ -211,7 +211,7 @@ fn move_item(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Rep
     Ok(())
 }
 
-/// FEED.SETATTR.
+/// Handles FEED.SETATTR.
 fn setattr(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     change(
         context,
@@ -225,7 +225,7 @@ fn setattr(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     )
 }
 
-/// FEED.POP.
+/// Handles FEED.POP.
 fn pop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let end = end(arguments[2])?;
     let count = match &arguments[3..] {
@@ -264,7 +264,7 @@ fn pop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) ->
     Ok(())
 }
 
-/// FEED.COMPACT.
+/// Handles FEED.COMPACT.
 fn compact(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);

@@ -1,11 +1,11 @@
-//! Deadlines of keys.
+//! Expiry of keys: deadlines and times to live.
 
 use crate::arguments::{CommandError, TimeBase, TimeUnit, deadline};
 use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("expire", expire),
     ("pexpire", pexpire),
@@ -18,7 +18,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("persist", persist),
 ];
 
-/// EXPIRE.
+/// Handles EXPIRE.
 fn expire(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     set_deadline(
         context,
@@ -30,7 +30,7 @@ fn expire(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     )
 }
 
-/// PEXPIRE.
+/// Handles PEXPIRE.
 fn pexpire(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     set_deadline(
         context,
@@ -42,7 +42,7 @@ fn pexpire(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     )
 }
 
-/// EXPIREAT.
+/// Handles EXPIREAT.
 fn expireat(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     set_deadline(
         context,
@@ -54,7 +54,7 @@ fn expireat(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Repl
     )
 }
 
-/// PEXPIREAT.
+/// Handles PEXPIREAT.
 fn pexpireat(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     set_deadline(
         context,
@@ -66,7 +66,7 @@ fn pexpireat(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Rep
     )
 }
 
-/// On which conditions a deadline is set.
+/// The conditions under which a deadline is set.
 #[derive(Default)]
 struct Conditions {
     if_none: bool,
@@ -114,7 +114,8 @@ impl Conditions {
         Ok(conditions)
     }
 
-    /// Whether they hold for a key with this deadline; one without lives for ever.
+    /// Returns whether the conditions allow the new deadline. A key without a deadline counts as
+    /// never expiring.
     fn hold(&self, old: Option<u64>, new: i64) -> bool {
         let old = old.map(|old| i64::try_from(old).unwrap_or(i64::MAX));
         !(self.if_none && old.is_some()
@@ -160,7 +161,7 @@ fn set_deadline(
     Ok(())
 }
 
-/// PERSIST.
+/// Handles PERSIST.
 fn persist(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
@@ -179,33 +180,33 @@ fn persist(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     Ok(())
 }
 
-/// TTL.
+/// Handles TTL.
 fn ttl(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     tell(context, arguments[1], reply, |deadline, now| {
         rounded_seconds((deadline - now).max(0))
     })
 }
 
-/// PTTL.
+/// Handles PTTL.
 fn pttl(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     tell(context, arguments[1], reply, |deadline, now| {
         (deadline - now).max(0)
     })
 }
 
-/// EXPIRETIME.
+/// Handles EXPIRETIME.
 fn expiretime(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     tell(context, arguments[1], reply, |deadline, _| {
         rounded_seconds(deadline)
     })
 }
 
-/// PEXPIRETIME.
+/// Handles PEXPIRETIME.
 fn pexpiretime(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     tell(context, arguments[1], reply, |deadline, _| deadline)
 }
 
-/// To the nearest second. Written so that no deadline overflows.
+/// Rounds to the nearest second, without overflow for any deadline.
 fn rounded_seconds(milliseconds: i64) -> i64 {
     milliseconds / 1000 + (milliseconds % 1000 + 500) / 1000
 }

@@ -1,4 +1,4 @@
-//! Keys of any type: deleting, finding, renaming, copying.
+//! Commands that delete, find, rename and copy keys of any type.
 
 use undercroft_engine::events::KeyEvent;
 use undercroft_engine::{Access, DATABASES, Key, Ranges, ValueType, chance};
@@ -9,7 +9,7 @@ use crate::failure::{Failure, Outcome};
 use crate::handlers::scan::{ScanOptions, TOO_COMPLEX, matches_all, scan_cursor};
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("del", del),
     ("unlink", del),
@@ -25,10 +25,10 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("touch", touch),
 ];
 
-/// Source and destination are one.
+/// The error if source and destination are the same.
 const SAME: CommandError = CommandError::fixed("ERR source and destination objects are the same");
 
-/// The number of a database, as SELECT, MOVE and COPY take it.
+/// Parses a database number for SELECT, MOVE and COPY.
 pub(crate) fn database_number(argument: &[u8]) -> Result<usize, CommandError> {
     let number = integer(argument)?;
     if i32::try_from(number).is_err() {
@@ -46,7 +46,7 @@ pub(crate) fn check_database(number: i64) -> Result<usize, CommandError> {
     }
 }
 
-/// DEL and UNLINK.
+/// Handles DEL and UNLINK.
 fn del(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let removed = if let [_, key] = arguments {
@@ -61,7 +61,7 @@ fn del(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) ->
     Ok(())
 }
 
-/// EXISTS.
+/// Handles EXISTS.
 fn exists(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let found = look_for(context, &arguments[1..])?;
     let found = found.iter().filter(|(_, found)| *found).count();
@@ -69,7 +69,7 @@ fn exists(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// TOUCH.
+/// Handles TOUCH.
 fn touch(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let mut touched = 0;
     for (key, found) in look_for(context, &arguments[1..])? {
@@ -82,7 +82,7 @@ fn touch(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     Ok(())
 }
 
-/// Whether each of the keys is there, all at one moment.
+/// Checks which of the keys exist, in one consistent read.
 fn look_for<'k>(
     context: &mut Context<'_>,
     names: &[&'k [u8]],
@@ -102,7 +102,7 @@ fn look_for<'k>(
     Ok(keys.into_iter().zip(found).collect())
 }
 
-/// TYPE.
+/// Handles TYPE.
 fn type_of(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
@@ -115,7 +115,7 @@ fn type_of(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     Ok(())
 }
 
-/// KEYS.
+/// Handles KEYS.
 fn keys(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let mut complex = None;
     let found = context.store.keys_where(context.database(), |key| {
@@ -132,7 +132,7 @@ fn keys(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// SCAN.
+/// Handles SCAN.
 fn scan(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let cursor = scan_cursor(arguments[1])?;
     let options = ScanOptions::parse(&arguments[2..], true)?;
@@ -163,14 +163,14 @@ fn scan(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// RANDOMKEY.
+/// Handles RANDOMKEY.
 fn randomkey(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let key = context.store.random_key(context.database(), chance())?;
     reply.bulk_or_null(key.as_deref());
     Ok(())
 }
 
-/// RENAME.
+/// Handles RENAME.
 fn rename(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let (from, to) = (store.key(arguments[1]), store.key(arguments[2]));
@@ -186,7 +186,8 @@ fn rename(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// Notes that a key is used by its new name, as often as by the old one.
+/// Records a use of the key under its new name, which inherits the access frequency of the old
+/// name.
 fn note_renamed(store: Access<'_>, from: &Key<'_>, to: &Key<'_>) {
     if store.eviction().policy.is_lfu() && from.bytes() != to.bytes() {
         store.set_frequency(to, store.frequency(from));
@@ -194,7 +195,7 @@ fn note_renamed(store: Access<'_>, from: &Key<'_>, to: &Key<'_>) {
     store.note_use(to);
 }
 
-/// RENAMENX.
+/// Handles RENAMENX.
 fn renamenx(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let (from, to) = (store.key(arguments[1]), store.key(arguments[2]));
@@ -216,7 +217,7 @@ fn renamenx(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Repl
     Ok(())
 }
 
-/// COPY.
+/// Handles COPY.
 fn copy(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let (mut target, mut replace) = (database, false);
@@ -256,7 +257,7 @@ fn copy(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// MOVE.
+/// Handles MOVE.
 fn move_key(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let target = database_number(arguments[2])?;

@@ -1,8 +1,10 @@
-//! The commands on keys of any type. `execute` calls them; `connections` and `server` read numbers of databases here.
+//! The commands on keys of any type. `execute` calls them, and `connections` and `server` use the
+//! parser for database numbers.
 //!
-//! - `expiry`: deadlines of keys.
-//! - `keyspace`: deleting, finding, renaming, copying.
-//! - `object`: DUMP and RESTORE, OBJECT, MEMORY USAGE and DEBUG OBJECT: values from outside and from inside.
+//! - `expiry`: expiry of keys: deadlines and times to live.
+//! - `keyspace`: commands that delete, find, rename and copy keys of any type.
+//! - `object`: DUMP, RESTORE, OBJECT, MEMORY USAGE and DEBUG OBJECT: serialized values and their
+//!   internals.
 //! - `sort`: SORT and SORT_RO.
 
 pub(crate) mod expiry;

@@ -1,4 +1,4 @@
-//! DUMP and RESTORE, OBJECT, MEMORY USAGE and DEBUG OBJECT: values from outside and from inside.
+//! DUMP, RESTORE, OBJECT, MEMORY USAGE and DEBUG OBJECT: serialized values and their internals.
 
 use undercroft_engine::events::KeyEvent;
 use undercroft_engine::strings::STRING_MAX;
@@ -9,7 +9,7 @@ use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("dump", dump_key),
     ("restore", restore),
@@ -20,7 +20,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("memory|usage", usage),
 ];
 
-/// What `look` finds in a key's entry; none where the key is not there.
+/// Calls `look` on a key's entry. Returns `None` if the key is missing.
 pub(crate) fn look<R>(
     context: &mut Context<'_>,
     key: &[u8],
@@ -36,7 +36,7 @@ pub(crate) fn look<R>(
     })
 }
 
-/// DUMP.
+/// Handles DUMP.
 fn dump_key(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let found = look(context, arguments[1], |entry, view| {
         let mut items = Ranges::new();
@@ -93,12 +93,13 @@ impl RestoreOptions {
     }
 }
 
-/// RESTORE.
+/// Handles RESTORE.
 fn restore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let options = RestoreOptions::parse(&arguments[4..])?;
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
-    // The time and the payload are looked at only where the key may be written, as in Redis, but parsed once.
+    // Parse the time and the payload once, but report their errors only if the key may be written,
+    // as Redis does.
     let parsed = restored(context, arguments, &options);
     let limits = context.host.config().limits();
     store.write(store.shards_of([&key]), |writer| {
@@ -113,14 +114,14 @@ fn restore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
             writer.remove(database, &key)?;
             return Ok(());
         }
-        // A key that is replaced is a new one, as in Redis.
+        // As in Redis, a replaced key counts as a new key.
         writer.remove_quietly(database, &key)?;
         writer.tell_as(KeyEvent::Restore, database, &key, |writer| {
             writer.put_items(database, &key, *value_type, items, *deadline, &limits)
         })?;
         Ok::<_, Failure>(())
     })?;
-    // Each only where it means something.
+    // Set the frequency or the idle time, whichever the eviction policy uses.
     match (is_frequency_policy(context), options.frequency) {
         (true, Some(frequency)) => store.set_frequency(&key, frequency),
         (true, None) => {}
@@ -130,7 +131,7 @@ fn restore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     Ok(())
 }
 
-/// The value and the deadline that RESTORE is to set.
+/// Parses the value and the deadline that RESTORE sets.
 fn restored(
     context: &Context<'_>,
     arguments: &[&[u8]],
@@ -141,7 +142,7 @@ fn restored(
     let deadline = match time {
         0 => None,
         time if options.absolute => Some(time),
-        // As in Redis, a deadline beyond 64 bits has passed.
+        // As in Redis, a deadline that overflows 64 bits is in the past.
         time => time
             .checked_add(context.store.now())
             .filter(|deadline| i64::try_from(*deadline).is_ok())
@@ -154,7 +155,7 @@ fn restored(
     Ok((value_type, items, deadline))
 }
 
-/// OBJECT ENCODING.
+/// Handles OBJECT ENCODING.
 fn encoding(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let name = look(context, arguments[2], |entry, _| {
         Ok(entry.encoding()?.name())
@@ -163,7 +164,8 @@ fn encoding(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Repl
     Ok(())
 }
 
-/// OBJECT REFCOUNT: a value has one owner, always.
+/// Handles OBJECT REFCOUNT. The count of an existing key is always 1, because values are never
+/// shared.
 fn refcount(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     match look(context, arguments[2], |_, _| Ok(()))? {
         Some(()) => reply.integer(1),
@@ -176,7 +178,7 @@ fn is_frequency_policy(context: &Context<'_>) -> bool {
     context.store.eviction().policy.is_lfu()
 }
 
-/// OBJECT IDLETIME.
+/// Handles OBJECT IDLETIME.
 fn idletime(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let found = look(context, arguments[2], |_, _| Ok(()))?;
     if found.is_none() {
@@ -194,7 +196,7 @@ fn idletime(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Repl
     Ok(())
 }
 
-/// OBJECT FREQ. Keys may share a counter (R6).
+/// Handles OBJECT FREQ. Keys may share a counter (R6).
 fn freq(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let found = look(context, arguments[2], |_, _| Ok(()))?;
     if found.is_none() {
@@ -212,10 +214,10 @@ fn freq(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// Elements of a collection that MEMORY USAGE looks at, as Redis.
+/// The number of elements of a collection that MEMORY USAGE samples by default, as in Redis.
 const SAMPLES: u64 = 5;
 
-/// MEMORY USAGE.
+/// Handles MEMORY USAGE.
 fn usage(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (mut rest, mut samples) = (&arguments[3..], SAMPLES);
     while let [option, count, behind @ ..] = rest {
@@ -237,7 +239,7 @@ fn usage(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     Ok(())
 }
 
-/// DEBUG OBJECT.
+/// Handles DEBUG OBJECT.
 pub(crate) fn debug(context: &mut Context<'_>, key: &[u8], reply: &mut dyn Reply) -> Outcome {
     let found = look(context, key, |entry, view| {
         let memory = entry.memory_usage(view, SAMPLES)?;

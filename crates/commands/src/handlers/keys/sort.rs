@@ -15,23 +15,24 @@ use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[("sort", sort), ("sort_ro", sort_ro)];
 
-/// The bytes before the first zero byte: where Redis takes a text for one of C's, which ends there.
+/// Returns the bytes before the first zero byte, where Redis treats a string as a C string.
 fn c_text(text: &[u8]) -> &[u8] {
     let end = text.iter().position(|&byte| byte == 0);
     &text[..end.unwrap_or(text.len())]
 }
 
-/// A pattern of BY or GET: a key, or a field of a hash, with an asterisk where the element goes.
+/// A pattern of BY or GET: a key or a hash field, with an asterisk as the placeholder for the
+/// element.
 #[derive(Clone, Copy)]
 enum Pattern<'a> {
-    /// The element itself.
+    /// The element itself, written `#`.
     Element,
-    /// No key: there is no asterisk.
+    /// No key, because the pattern has no asterisk.
     Nothing,
-    /// The texts before and behind the asterisk, and the field of the hash, where one is named.
+    /// The text before and after the asterisk, and the hash field if the pattern names one.
     Key(&'a [u8], &'a [u8], Option<&'a [u8]>),
 }
 
@@ -54,7 +55,7 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// Appends what the pattern stands for to `out`; false where there is nothing.
+    /// Appends the value that the pattern refers to. Returns `false` if there is none.
     fn look_up(
         self,
         lookup: &mut Lookup<'_, '_, '_>,
@@ -90,11 +91,11 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// Where keys are looked up.
+/// The context for looking up keys.
 struct Lookup<'l, 'r, 's> {
     reader: &'l Reader<'r, 's>,
     database: usize,
-    /// The keys that were not there, in this order, where somebody wants to know.
+    /// The missing keys in lookup order, recorded only if keyspace events report misses.
     misses: Option<Vec<Vec<u8>>>,
 }
 
@@ -106,17 +107,17 @@ impl Lookup<'_, '_, '_> {
     }
 }
 
-/// What SORT was asked for.
+/// The options of SORT.
 struct Options<'a> {
     descending: bool,
     alphabetic: bool,
     limit: Option<(i64, i64)>,
-    /// BY was given a pattern without an asterisk: nothing is sorted, whatever another BY says.
+    /// A BY pattern has no asterisk. It disables sorting, even if another BY follows.
     unsorted: bool,
     by: Option<Pattern<'a>>,
     get: Vec<Pattern<'a>>,
     store: Option<&'a [u8]>,
-    /// A script asks.
+    /// Whether a script called SORT.
     scripted: bool,
 }
 
@@ -163,7 +164,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Whether other keys are looked at than the one that is sorted.
+    /// Returns whether BY or GET reads other keys than the one that is sorted.
     fn looks_elsewhere(&self) -> bool {
         self.get
             .iter()
@@ -171,7 +172,7 @@ impl<'a> Options<'a> {
             .any(|pattern| matches!(pattern, Pattern::Key(..)))
     }
 
-    /// The positions that LIMIT chooses of so many.
+    /// Returns the positions that LIMIT selects from `length` elements.
     fn chosen(&self, length: usize) -> Range<usize> {
         let (start, count) = self.limit.unwrap_or((0, -1));
         let start = usize::try_from(start.max(0)).map_or(length, |start| start.min(length));
@@ -182,12 +183,13 @@ impl<'a> Options<'a> {
         start..end
     }
 
-    /// What is compared, and how.
+    /// Returns the criterion that elements are sorted by.
     fn order(&self, value_type: ValueType) -> Order<'a> {
         if !self.unsorted {
             Order::By(self.by, self.alphabetic)
         } else if value_type == ValueType::Set && (self.store.is_some() || self.scripted) {
-            // Neither a stored result nor a script must depend on the inner order of a set.
+            // Sort the members: a stored result or a script must not depend on the internal order
+            // of a set.
             Order::By(None, true)
         } else {
             Order::Unsorted
@@ -195,16 +197,17 @@ impl<'a> Options<'a> {
     }
 }
 
-/// What elements are compared by.
+/// The criterion that elements are sorted by.
 #[derive(Clone, Copy)]
 enum Order<'a> {
-    /// Nothing: they stay in their order.
+    /// Keep the elements in their stored order.
     Unsorted,
-    /// What a pattern stands for, or the elements themselves, as texts where the second is true, else as numbers.
+    /// Compare the values that a pattern refers to, or the elements themselves if there is no
+    /// pattern. The flag selects text comparison instead of numeric comparison.
     By(Option<Pattern<'a>>, bool),
 }
 
-/// What one element is compared by.
+/// The sort key of an element.
 enum Weight {
     Number(f64),
     Text(Option<Vec<u8>>),
@@ -235,13 +238,14 @@ impl Weight {
         match (alphabetic, there) {
             (true, there) => Ok(Weight::Text(there.then_some(found))),
             (false, true) => number(&found),
-            // An element that nothing is known of weighs nothing.
+            // An element whose key is missing sorts as zero.
             (false, false) => Ok(Weight::Number(0.0)),
         }
     }
 }
 
-/// Compares two elements. Where the result is not stored, texts end at their first zero byte.
+/// Compares two elements. If the result is not stored, texts end at their first zero byte, as in
+/// Redis.
 fn compare(
     (left, one): &(Weight, &[u8]),
     (right, other): &(Weight, &[u8]),
@@ -265,7 +269,8 @@ fn compare(
     }
 }
 
-/// The elements of the list, set or sorted set at a key, in its own order; its type.
+/// Returns the elements of the list, set or sorted set at a key in their stored order, and the
+/// type.
 fn elements(lookup: &mut Lookup<'_, '_, '_>, name: &[u8]) -> Result<(Ranges, ValueType), Failure> {
     let (reader, database) = (lookup.reader, lookup.database);
     let (view, key) = (reader.view(), reader.key(name));
@@ -288,12 +293,13 @@ fn elements(lookup: &mut Lookup<'_, '_, '_>, name: &[u8]) -> Result<(Ranges, Val
             return Err(CommandError::WRONG_TYPE.into());
         }
     }
-    // The work begins only on what is not torn (R3).
+    // Start processing only after the read is known to be consistent (R3).
     view.recheck().map_err(Error::from)?;
     Ok((items, value_type))
 }
 
-/// The elements that are asked for in their order, or what GET wants of each: none where there is nothing.
+/// Returns the sorted elements, or the values that GET looks up for each. A missing value is
+/// `None`.
 fn sorted(
     lookup: &mut Lookup<'_, '_, '_>,
     name: &[u8],
@@ -305,7 +311,8 @@ fn sorted(
     })
 }
 
-/// Elements in the order that is asked for, or what GET wants of each. `look_up` appends what a pattern stands for.
+/// Returns the elements in the requested order, or the values that GET looks up for each. `look_up`
+/// appends the value that a pattern refers to.
 fn ordered<'a>(
     items: &Ranges,
     value_type: ValueType,
@@ -323,7 +330,7 @@ fn ordered<'a>(
                 let weight = Weight::of(&mut look_up, element, (by, alphabetic))?;
                 weighed.push((weight, element));
             }
-            // Redis sorts everything where it sorts by the elements themselves.
+            // Without BY, Redis sorts all elements, even if LIMIT selects only a few.
             let wanted = if by.is_some() {
                 chosen.clone()
             } else {
@@ -355,7 +362,7 @@ fn ordered<'a>(
     Ok(results)
 }
 
-/// SORT.
+/// Handles SORT.
 fn sort(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let mut options = Options::parse(&arguments[2..], true)?;
     options.scripted = context.scripted;
@@ -365,14 +372,15 @@ fn sort(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     }
 }
 
-/// SORT_RO.
+/// Handles SORT_RO.
 fn sort_ro(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let mut options = Options::parse(&arguments[2..], false)?;
     options.scripted = context.scripted;
     answer(context, arguments[1], &options, reply)
 }
 
-/// The shards of some keys; all where the elements decide what else is looked at.
+/// Returns the shards of the given keys, or all shards if BY or GET reads keys that depend on the
+/// elements.
 fn shards(context: &Context<'_>, names: &[&[u8]], options: &Options<'_>) -> ShardSet {
     if options.looks_elsewhere() {
         context.store.all_shards()
@@ -381,10 +389,11 @@ fn shards(context: &Context<'_>, names: &[&[u8]], options: &Options<'_>) -> Shar
     }
 }
 
-/// What was read without a lock, by which it is verified under the locks, and the sorted elements.
+/// Elements that were read without a lock, to be verified under the locks, and the sorted results.
 type PreparedSort = (Gathered, Vec<Option<Vec<u8>>>);
 
-/// Many elements, read without a lock in parts and sorted, where no other key decides about them.
+/// Reads a large collection in parts without a lock, and sorts it. Returns `None` if the sort
+/// depends on other keys, or if it needs the locks.
 fn sort_without_lock(
     context: &Context<'_>,
     name: &[u8],
@@ -401,14 +410,14 @@ fn sort_without_lock(
         return Ok(None);
     };
     if matches!(options.order(*value_type), Order::Unsorted) && *value_type == ValueType::Set {
-        // Its inner order is asked for.
+        // The request depends on the internal order of the set.
         return Ok(None);
     }
     let results = sort_elements(items, *value_type, options)?;
     Ok(Some((gathered, results)))
 }
 
-/// [`ordered`] where no other key is looked at.
+/// Calls [`ordered`] for a sort that reads no other keys.
 fn sort_elements(
     items: &Ranges,
     value_type: ValueType,
@@ -422,11 +431,11 @@ fn sort_elements(
     })
 }
 
-/// What was read.
+/// The data that SORT has read.
 enum SortInput {
-    /// Elements, which are sorted when nothing is to be read any more.
+    /// Elements that are sorted after all reads are done.
     Elements((Ranges, ValueType)),
-    /// What was asked for: other keys decided about it.
+    /// Final results, because BY or GET read other keys.
     Results(Vec<Option<Vec<u8>>>),
 }
 
@@ -471,7 +480,7 @@ fn write_results(results: &[Option<Vec<u8>>], reply: &mut dyn Reply) {
     }
 }
 
-/// What is stored of results: nothing is an empty text.
+/// Converts results to the list that STORE writes. A missing result becomes an empty string.
 fn items_of(results: &[Option<Vec<u8>>]) -> Ranges {
     let mut items = Ranges::new();
     for result in results {
@@ -491,7 +500,8 @@ fn sort_into(
     let limits = context.host.config().limits();
     let shards = shards(context, &[name, target], options);
     let (target, tells) = (store.key(target), store.tells_of_misses());
-    // What takes long is sorted before the locks are taken, and stored where the key is still the same.
+    // Sort a large collection before taking the locks. The result is stored if the key has not
+    // changed.
     let prepared = sort_without_lock(context, name, options)?;
     let prepared = prepared.map(|(gathered, results)| (gathered, items_of(&results)));
     let length = store.write(shards, |writer| {
@@ -543,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_end_where_redis_sees_their_end() {
+    fn pattern_search_stops_at_the_first_zero_byte() {
         assert_eq!(shape("#"), (vec![], true));
         assert_eq!(shape("#\0*"), (vec![], true));
         assert_eq!(shape("nosort"), (vec![], false));
@@ -557,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_cut_to_what_is_there() {
+    fn limit_is_clamped_to_the_elements() {
         let chosen = |start: i64, count: i64| {
             let (start, count) = (start.to_string(), count.to_string());
             let words = [b"LIMIT", start.as_bytes(), count.as_bytes()];

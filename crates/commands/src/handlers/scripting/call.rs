@@ -1,9 +1,9 @@
-//! The keys and arguments that a script is called with.
+//! The keys and arguments of a script call.
 
 use crate::arguments::{CommandError, integer};
 use crate::scripts::ScriptArguments;
 
-/// What a script is called with.
+/// The keys and arguments that a script is called with.
 pub(super) struct Call<'a> {
     keys: &'a [&'a [u8]],
     arguments: &'a [&'a [u8]],
@@ -32,12 +32,12 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// One of KEYS, counted from 1 as the texts do.
+    /// Returns `KEYS[number]`. As in Lua, the first key has number 1.
     pub(super) fn key(&self, number: usize) -> Option<&'a [u8]> {
         self.keys.get(number - 1).copied()
     }
 
-    /// One of ARGV, counted from 1.
+    /// Returns `ARGV[number]`. As in Lua, the first argument has number 1.
     pub(super) fn argument(&self, number: usize) -> Option<&'a [u8]> {
         self.arguments.get(number - 1).copied()
     }

@@ -1,8 +1,9 @@
-//! The commands that a script runs, and when it has to end.
+//! The commands that a script runs, and the conditions that end the script.
 //!
-//! All of them work in one transaction. As in Redis a script that fails keeps what it changed before: its error is a
-//! reply like any other, and the transaction is committed. A command that fails changes nothing. A script that is
-//! stopped, because the transaction has to start again or because it runs too long, is undone.
+//! All commands of a script run in one transaction. As in Redis, a script that fails keeps its
+//! earlier changes: its error is a normal reply, and the transaction commits. A command that fails
+//! changes nothing. A script is stopped if the transaction has to restart or the script runs too
+//! long. Its changes are then rolled back.
 
 use std::time::{Duration, Instant};
 
@@ -19,13 +20,13 @@ use crate::reply::Reply;
 use crate::scripts::{CallError, Permissions, RunClock, ScriptArguments, ScriptLimits, ScriptRun};
 use crate::table::{Command, Flag, find, resolve_name};
 
-/// A script that may run only so many times as long as this says that it runs after it.
+/// A script with a time limit is first reported as running after `1 / PARTS` of the limit.
 const PARTS: u32 = 5;
-/// Between two words that a script still runs.
+/// The interval between two reports that a script is still running.
 const SAYS: Duration = Duration::from_millis(200);
 
 impl<'c, 'a> Calls<'c, 'a> {
-    /// The context is that of a transaction.
+    /// Starts a script run in `context`, which must belong to a transaction.
     pub(crate) fn new(
         context: &'c mut Context<'a>,
         limits: ScriptLimits,
@@ -40,7 +41,8 @@ impl<'c, 'a> Calls<'c, 'a> {
             Ok(0) | Err(_) => Duration::MAX,
             Ok(milliseconds) => Duration::from_millis(milliseconds),
         };
-        // Others are told, and may end it, before it ends by itself.
+        // Report the script to other processes early enough that they can kill it before its time
+        // limit does.
         let next_report = limits
             .time
             .map_or(threshold, |time| threshold.min(time / PARTS));
@@ -72,10 +74,10 @@ impl<'c, 'a> Calls<'c, 'a> {
         Calls { context, run }
     }
 
-    /// Runs a command and writes its reply. What it changed before an error is undone.
+    /// Runs a command and writes its reply. A command that fails is rolled back.
     ///
     /// # Errors
-    /// Why it was not run, and the error that it answers.
+    /// Returns the reason why the command was rejected, or the error that it replied with.
     pub fn call(&mut self, arguments: &[&[u8]], reply: &mut dyn Reply) -> Result<(), CallError> {
         const UNKNOWN: CommandError =
             CommandError::fixed("ERR Unknown Redis command called from script");
@@ -93,7 +95,8 @@ impl<'c, 'a> Calls<'c, 'a> {
         let is_timed = self.context.timed || !is_quick(command, arguments);
         let start = is_timed.then(Instant::now);
         let outcome = if writes {
-            // A change that cannot be undone spoils the transaction, whatever the script makes of the error.
+            // If the changes of a failed command cannot be rolled back, the whole transaction
+            // fails, even if the script catches the error.
             let _removing = command.removes().then(removing);
             match store.attempt(|| handler(self.context, arguments, reply)) {
                 Ok(outcome) => outcome,
@@ -126,7 +129,7 @@ impl<'c, 'a> Calls<'c, 'a> {
         Ok(())
     }
 
-    /// Keeps a command for those who want to see it, and has LATENCY take note of it.
+    /// Records a command for MONITOR and SLOWLOG, and its duration for LATENCY.
     #[cold]
     fn show(&mut self, command: &'static Command, arguments: &[&[u8]], start: Option<Instant>) {
         let context = &mut *self.context;
@@ -141,7 +144,7 @@ impl<'c, 'a> Calls<'c, 'a> {
         }
     }
 
-    /// An error that a command answers, which is counted.
+    /// Counts an error that a command replied with, and returns it for the script.
     #[cold]
     fn refuse(&mut self, error: CommandError) -> CallError {
         self.context.lap.add_error(error.text());
@@ -166,7 +169,8 @@ impl<'c, 'a> Calls<'c, 'a> {
                 "ERR Write commands are not allowed from read-only scripts.",
             ));
         }
-        // A script that has written may go on, as in Redis: there is no way back.
+        // As in Redis, a script that has already written may keep writing, because it cannot be
+        // undone.
         if self.run.permissions.lacks_replicas && !self.run.has_written && writes {
             return Err(CommandError::NO_REPLICAS);
         }
@@ -177,46 +181,48 @@ impl<'c, 'a> Calls<'c, 'a> {
         Ok(())
     }
 
-    /// The error that ends the script is one that a command answered.
+    /// Records that the error that ends the script came from a command, and so is already counted.
     pub fn set_counted(&mut self) {
         self.run.is_counted = true;
     }
 
-    /// Whether the user may run a command: none where there is no such command.
+    /// Returns whether the user may run a command, or `None` if the command does not exist.
     pub fn allows(&self, arguments: &[&[u8]]) -> Option<bool> {
         command_of(arguments).map(|_| true)
     }
 
-    /// The protocol in which commands answer from now on.
+    /// Sets the protocol of replies to later commands.
     pub fn set_protocol(&mut self, protocol: Protocol) {
         self.context.session.protocol = protocol;
     }
 
-    /// The protocol in which commands answer: RESP2 at first, whatever the client speaks.
+    /// Returns the protocol of replies to commands. Scripts start with RESP2, whatever the client
+    /// speaks.
     pub fn protocol(&self) -> Protocol {
         self.context.session.protocol
     }
 
-    /// Unix time in milliseconds, which stands still while the script runs.
+    /// Returns the Unix time in milliseconds, which does not advance while the script runs.
     pub fn now(&self) -> u64 {
         self.context.store.now()
     }
 
-    /// Writes a line to the log of the process; levels are 0, debug, to 3, warning.
+    /// Writes a line to the log of the process. Levels range from 0 (debug) to 3 (warning).
     pub fn log(&self, level: u8, text: &[u8]) {
         self.context.host.control.log(level, text);
     }
 
-    /// The limits on this script.
+    /// Returns the limits that apply to this script.
     pub fn limits(&self) -> ScriptLimits {
         self.run.limits
     }
 
-    /// To be asked every few thousand instructions: whether the script may go on.
+    /// Checks whether the script may continue, and returns how long it has run. The interpreter
+    /// calls this every few thousand instructions.
     ///
     /// # Errors
-    /// The error for the script's caller where it was told to end; [`CallError::Stopped`] where it ran too long, and is
-    /// undone.
+    /// Returns the error for the script's caller if the script was killed. Returns
+    /// [`CallError::Stopped`] if the script ran too long and is rolled back.
     pub fn tick(&mut self) -> Result<Duration, CallError> {
         let started = self.started();
         let elapsed = self.run.clock.until(started, Instant::now());
@@ -231,7 +237,8 @@ impl<'c, 'a> Calls<'c, 'a> {
             return Err(self.stop(Failure::Blocked(Blocked::Long)));
         }
         let store = self.context.store.store();
-        // What it has changed so far would be lost, for a handler that may not even want that.
+        // A script that has written is not interrupted: its changes would be lost, although the
+        // signal handler may not want to end it.
         if !self.run.has_written && store.is_signalled() {
             return Err(self.stop(Failure::Blocked(Blocked::Long)));
         }
@@ -246,7 +253,7 @@ impl<'c, 'a> Calls<'c, 'a> {
             let running = &self.context.host.process.running;
             self.run.running = Some(running.add(name, self.run.called.words, started));
         }
-        // Where this cannot be said, others only wait longer.
+        // Ignore the error: without the report, other processes only wait longer.
         let _ = store.see_script(RunningScript {
             has_written: self.run.has_written,
             is_function: self.run.permissions.is_function,
@@ -262,10 +269,11 @@ impl<'c, 'a> Calls<'c, 'a> {
         Ok(elapsed)
     }
 
-    /// When the script started: the first time that this is asked, or before where that is long ago already by a clock
-    /// which costs a script that ends soon next to nothing.
+    /// Returns when the script started. The first call reads the precise clock, and moves the
+    /// result back if the coarse clock shows that the script began earlier. The coarse clock costs
+    /// a short script almost nothing.
     fn started(&mut self) -> Instant {
-        /// Milliseconds that the clock may be behind.
+        /// The maximum lag of the coarse clock, in milliseconds.
         const GRAIN: u64 = 10;
         let began = self.run.began;
         *self.run.started.get_or_insert_with(|| {
@@ -281,12 +289,13 @@ impl<'c, 'a> Calls<'c, 'a> {
         CallError::Stopped
     }
 
-    /// Whether the error that ends it has been counted.
+    /// Returns whether the error that ends the script is already counted.
     pub(crate) fn is_counted(&self) -> bool {
         self.run.is_counted
     }
 
-    /// Ends the script. Returns why it was stopped, where it was.
+    /// Ends the script and returns the failure that stopped it, or an out-of-memory error if none
+    /// was recorded.
     pub(crate) fn end(mut self) -> Failure {
         let stopped = self.run.stopped.take();
         stopped.unwrap_or_else(|| CommandError::OUT_OF_MEMORY.into())
@@ -304,13 +313,14 @@ impl Drop for Calls<'_, '_> {
             self.context.host.process.running.end(number);
         }
         if self.run.is_reported {
-            // It is forgotten by itself within a second.
+            // Ignore the error: the report expires within a second.
             let _ = self.context.store.store().end_script();
         }
     }
 }
 
-/// The command that these arguments call. Most have no subcommands, and no error is made for them.
+/// Returns the command that `arguments` call. Most commands have no subcommands, and need no name
+/// resolution, which builds an error for an unknown name.
 #[inline]
 fn command_of(arguments: &[&[u8]]) -> Option<&'static Command> {
     let command = find(arguments.first()?)?;

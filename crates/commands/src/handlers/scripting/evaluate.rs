@@ -1,4 +1,4 @@
-//! EVAL and its like, and SCRIPT.
+//! EVAL, EVALSHA, their read-only variants, and SCRIPT.
 
 use super::call::Call;
 use super::flags::UNKNOWN;
@@ -9,7 +9,7 @@ use crate::context::{Context, HandlerEntry};
 use crate::failure::Outcome;
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("eval", eval),
     ("evalsha", evalsha),
@@ -22,12 +22,12 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("script|debug", debug),
 ];
 
-/// EVAL.
+/// Handles EVAL.
 fn eval(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     evaluate(context, arguments, false, reply)
 }
 
-/// EVAL_RO.
+/// Handles EVAL_RO.
 fn eval_ro(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     evaluate(context, arguments, true, reply)
 }
@@ -49,7 +49,8 @@ fn evaluate(
     )
 }
 
-/// Runs a script that is known, or by the interpreter; an error where there is none.
+/// Runs a known lock script natively, or any other script in the interpreter. Returns `unknown` if
+/// the process has no interpreter.
 fn run_any(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -72,12 +73,12 @@ fn run_any(
     )
 }
 
-/// EVALSHA.
+/// Handles EVALSHA.
 fn evalsha(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     evaluate_sha(context, arguments, false, reply)
 }
 
-/// EVALSHA_RO.
+/// Handles EVALSHA_RO.
 fn evalsha_ro(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     evaluate_sha(context, arguments, true, reply)
 }
@@ -103,7 +104,7 @@ fn evaluate_sha(
     )
 }
 
-/// SCRIPT EXISTS.
+/// Handles SCRIPT EXISTS.
 fn exists(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let mut found = Vec::with_capacity(arguments.len() - 2);
     for sha in &arguments[2..] {
@@ -116,7 +117,7 @@ fn exists(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// SCRIPT LOAD.
+/// Handles SCRIPT LOAD.
 fn load(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     if let Some(interpreter) = context.host.process.interpreter {
         return run::load(context, interpreter, arguments[2], reply);
@@ -127,17 +128,18 @@ fn load(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// SCRIPT FLUSH.
+/// Handles SCRIPT FLUSH.
 fn flush(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     run::flush(context, arguments, reply)
 }
 
-/// SCRIPT KILL.
+/// Handles SCRIPT KILL.
 fn kill(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     run::kill(context, false, reply)
 }
 
-/// SCRIPT DEBUG. A client that asked for the debugger would run its script next, for real: its connection is closed.
+/// Handles SCRIPT DEBUG. Enabling the debugger closes the connection, because the client's next
+/// script would otherwise run for real.
 fn debug(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     match arguments {
         [_, _, mode] if is_keyword(mode, "NO") => {

@@ -1,4 +1,4 @@
-//! Which scripts may be run or queued, and what they say of themselves.
+//! Admission checks for scripts, and the flags that scripts and functions declare.
 
 use super::locks::LockScript;
 use super::{functions, run};
@@ -7,12 +7,14 @@ use crate::context::Context;
 use crate::scripts::ScriptFlags;
 use crate::table::{Command, Group};
 
-/// For a script that is none of those, where the process has no interpreter: EVAL as a command being known.
+/// The error for an unknown script in a process without an interpreter. EVAL itself is a known
+/// command.
 pub(super) const UNKNOWN: CommandError = CommandError::fixed(
     "ERR unknown script: this build has no Lua, and of Lua scripts knows those of redis-py's locks only",
 );
 
-/// Where there is no interpreter, scripts that are not known are refused, also where they would only be queued.
+/// Rejects unknown scripts in a process without an interpreter, even if MULTI would only queue
+/// them.
 pub(crate) fn admit(
     context: &Context<'_>,
     command: &Command,
@@ -28,8 +30,9 @@ pub(crate) fn admit(
     }
 }
 
-/// Returns the flags of the script or function that a command runs. None are given by a command that runs none, and by a
-/// script that is not there or whose first line is wrong: running it gives the error.
+/// Returns the flags of the script or function that a command runs. The default flags stand for a
+/// command that runs no script, and for a script that is missing or has an invalid first line.
+/// Running such a script reports the error.
 pub(crate) fn flags(context: &Context<'_>, command: &Command, arguments: &[&[u8]]) -> ScriptFlags {
     if command.group != Group::Scripting {
         return ScriptFlags::default();

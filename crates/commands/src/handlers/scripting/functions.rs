@@ -1,5 +1,5 @@
-//! FUNCTION, FCALL and FCALL_RO: libraries of functions, which lie in the store, and calls of these, each as one
-//! transaction.
+//! FUNCTION, FCALL and FCALL_RO: libraries of functions in the store, and function calls, each in
+//! one transaction.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::scripts::{
     name_and_start, new_mark,
 };
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("fcall", fcall),
     ("fcall_ro", fcall_ro),
@@ -31,7 +31,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("function|kill", kill),
 ];
 
-/// Text of a library that is restored, at most.
+/// The maximum length of a library text that FUNCTION RESTORE accepts, in bytes.
 const LONGEST: usize = 512 << 20;
 
 fn interpreter(context: &Context<'_>) -> Result<&'static dyn Interpreter, CommandError> {
@@ -41,7 +41,7 @@ fn interpreter(context: &Context<'_>) -> Result<&'static dyn Interpreter, Comman
     ))
 }
 
-/// Runs the program of a library.
+/// Returns a closure that runs a library's code and returns the functions that it registers.
 fn loading(
     context: &Context<'_>,
 ) -> Result<impl Fn(&Script) -> Result<Vec<LibraryFunction>, CommandError>, CommandError> {
@@ -54,7 +54,7 @@ fn libraries(context: &Context<'_>) -> Result<Arc<Libraries>, Failure> {
     known.now(context.store, loading(context)?)
 }
 
-/// Number of functions in all libraries; 0 in a build that cannot run any.
+/// Returns the number of functions in all libraries, or 0 in a process without an interpreter.
 pub(crate) fn count(context: &Context<'_>) -> Result<usize, Failure> {
     if context.host.process.interpreter.is_none() {
         return Ok(0);
@@ -62,19 +62,19 @@ pub(crate) fn count(context: &Context<'_>) -> Result<usize, Failure> {
     Ok(libraries(context)?.function_count())
 }
 
-/// Returns the flags of a function; none where there is no such function.
+/// Returns the flags of a function, or `None` if the function does not exist.
 pub(super) fn flags(context: &Context<'_>, name: &[u8]) -> Option<ScriptFlags> {
     let libraries = libraries(context).ok()?;
     let (_, function) = libraries.function(name)?;
     Some(function.flags.of_script())
 }
 
-/// FCALL.
+/// Handles FCALL.
 fn fcall(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     call(context, arguments, false, reply)
 }
 
-/// FCALL_RO.
+/// Handles FCALL_RO.
 fn fcall_ro(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     call(context, arguments, true, reply)
 }
@@ -115,8 +115,8 @@ fn call(
     run::run_with(context, interpreter, script, &called, is_read_only, reply)
 }
 
-/// Changes libraries, and begins anew where another process has changed some meanwhile. `decide` says what is forgotten,
-/// and what is kept.
+/// Changes libraries, and retries if another process has changed libraries in the meantime.
+/// `decide` chooses which libraries to delete and which to store.
 fn change<'t>(
     context: &Context<'_>,
     decide: impl Fn(&Libraries) -> Result<LibraryChange<'t>, CommandError>,
@@ -136,13 +136,14 @@ fn change<'t>(
     }
 }
 
-/// A change of libraries.
+/// Libraries to delete, and libraries to store.
 struct LibraryChange<'t> {
     forgotten: Vec<Vec<u8>>,
     kept: &'t [Arc<Library>],
 }
 
-/// The error where new libraries do not go with those that stay: each function has one library.
+/// Returns an error if a new library conflicts with an existing one. A function may belong to one
+/// library only.
 fn join(libraries: &Libraries, added: &[Arc<Library>], replaces: bool) -> Result<(), CommandError> {
     let mut joined = Libraries::default();
     for library in &libraries.all {
@@ -163,7 +164,7 @@ fn join(libraries: &Libraries, added: &[Arc<Library>], replaces: bool) -> Result
         .try_for_each(|library| joined.add(Arc::clone(library)))
 }
 
-/// FUNCTION LOAD.
+/// Handles FUNCTION LOAD.
 fn load(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let program = loading(context)?;
     let (text, options) = match arguments {
@@ -198,7 +199,7 @@ fn load(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// FUNCTION DELETE.
+/// Handles FUNCTION DELETE.
 fn delete(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     change(context, |libraries| {
         if libraries.named(arguments[2]).is_none() {
@@ -218,7 +219,7 @@ fn all_names(libraries: &Libraries) -> Vec<Vec<u8>> {
     all.map(|library| library.name.clone()).collect()
 }
 
-/// FUNCTION FLUSH.
+/// Handles FUNCTION FLUSH.
 fn flush(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     match arguments {
         [_, _] => {}
@@ -240,7 +241,7 @@ fn flush(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     Ok(())
 }
 
-/// FUNCTION DUMP.
+/// Handles FUNCTION DUMP.
 fn dump(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let libraries = libraries(context)?;
     let texts = libraries.all.iter().map(|library| library.script.text());
@@ -248,7 +249,7 @@ fn dump(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcom
     Ok(())
 }
 
-/// FUNCTION RESTORE.
+/// Handles FUNCTION RESTORE.
 fn restore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let program = loading(context)?;
     let (empties, replaces) = match arguments {
@@ -292,7 +293,7 @@ fn restore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     Ok(())
 }
 
-/// FUNCTION LIST.
+/// Handles FUNCTION LIST.
 fn list(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (mut with_code, mut pattern) = (false, None);
     let mut options = arguments[2..].iter();
@@ -341,7 +342,8 @@ fn list(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// FUNCTION STATS. Which function runs in another process is not known, so that none is named.
+/// Handles FUNCTION STATS. Functions that run in other processes are not named, because their names
+/// are unknown here.
 fn stats(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     if let Some(script) = context.store.store().running_script()
         && !script.is_function
@@ -376,7 +378,7 @@ fn stats(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outco
     Ok(())
 }
 
-/// FUNCTION KILL.
+/// Handles FUNCTION KILL.
 fn kill(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     run::kill(context, true, reply)
 }

@@ -1,7 +1,8 @@
-//! The scripts of redis-py's locks, of which redis-py 5.0 to the newest send the same texts.
+//! The scripts of redis-py's locks. Their texts are the same from redis-py 5.0 to the newest
+//! version.
 //!
-//! They are known by their SHA-1 and written here in Rust: they answer and fail as the texts do in Redis 7.0, and take a
-//! part of the time (`make bench TABLE=scripts`).
+//! They are recognized by their SHA-1 and implemented in Rust. Their replies and errors are those
+//! of the Lua texts in Redis 7.0, in a fraction of the time (`make bench TABLE=scripts`).
 
 use std::borrow::Cow;
 
@@ -19,15 +20,16 @@ use crate::reply::Reply;
 /// A script of redis-py's locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LockScript {
-    /// Deletes the key where it holds the token.
+    /// Deletes the key if it holds the token.
     Release,
-    /// Adds to the time to live of such a key, which has one, or sets it.
+    /// Extends or replaces the time to live of a key that holds the token. A key without a time to
+    /// live is unchanged.
     Extend,
-    /// Sets the time to live of such a key.
+    /// Sets the time to live of a key that holds the token.
     Reacquire,
 }
 
-/// Each with its SHA-1 and the length of its text.
+/// Each lock script with its SHA-1 and the length of its text in bytes.
 const SCRIPTS: [(LockScript, &str, usize); 3] = [
     (
         LockScript::Release,
@@ -48,7 +50,8 @@ const SCRIPTS: [(LockScript, &str, usize); 3] = [
 
 impl LockScript {
     pub(super) fn by_sha(sha: &[u8]) -> Option<LockScript> {
-        // Of most scripts the first digit tells; the digits' case bit is set.
+        // Most scripts differ in the first digit. The case bit maps A-F to a-f and leaves 0-9
+        // unchanged.
         let first = sha.first()? | 0x20;
         let mut known = SCRIPTS.iter();
         let found =
@@ -57,7 +60,7 @@ impl LockScript {
     }
 
     pub(super) fn by_text(text: &[u8]) -> Option<LockScript> {
-        // Most texts need not be hashed.
+        // Comparing lengths first avoids hashing most texts.
         let mut known = SCRIPTS.iter();
         known.find(|(.., length)| *length == text.len())?;
         LockScript::by_sha(Sha1::from(text).digest().to_string().as_bytes())
@@ -67,13 +70,13 @@ impl LockScript {
         SCRIPTS[self as usize].1
     }
 
-    /// What Redis makes of a command's error within a script.
+    /// Formats a command's error as Redis reports it from within a script.
     pub(super) fn error(self, text: &str, line: u32) -> CommandError {
         let sha = self.sha();
         CommandError::new(format!("{text} script: {sha}, on @user_script:{line}."))
     }
 
-    /// What Redis makes of an error of the script itself.
+    /// Formats an error of the script itself as Redis reports it.
     pub(super) fn own_error(self, text: &str, line: u32) -> CommandError {
         self.error(&format!("ERR user_script:{line}: {text}"), line)
     }
@@ -86,18 +89,19 @@ impl LockScript {
     }
 }
 
-/// The line of each text that reads the token, and of the one that adds to the time to live.
+/// The line that reads the token in each script, and the line of Extend that adds to the time to
+/// live.
 const READS: u32 = 2;
 const ADDS: u32 = 16;
-/// From here on Lua writes a number with an exponent, which is no integer to PEXPIRE.
+/// From this number on, Lua writes numbers with an exponent, which PEXPIRE rejects.
 const EXPONENT_FROM: u64 = 100_000_000_000_000_000;
 
-/// The line of a text that sets the time to live.
+/// Returns the line of a script's text that sets the time to live.
 fn expires(script: LockScript) -> u32 {
     if script == LockScript::Extend { 18 } else { 6 }
 }
 
-/// Runs one of them.
+/// Runs a lock script.
 pub(super) fn run(
     script: LockScript,
     call: &Call<'_>,
@@ -114,7 +118,7 @@ pub(super) fn run(
     lock.run(context, reply)
 }
 
-/// What a script is called with.
+/// A lock script with its keys and arguments.
 struct LockCall<'a> {
     script: LockScript,
     key: Option<&'a [u8]>,
@@ -130,7 +134,7 @@ impl<'a> LockCall<'a> {
         let key = self.key.ok_or_else(|| script.no_argument(READS))?;
         let key = store.key(key);
         let found = store.write(store.shards_of([&key]), |writer| {
-            // A token that was not given is like none that a key could hold.
+            // A missing token never equals the value of a key.
             let held = match writer.holds(database, &key, self.token.unwrap_or_default()) {
                 Err(Error::WrongType) => {
                     let text = CommandError::WRONG_TYPE;
@@ -151,7 +155,7 @@ impl<'a> LockCall<'a> {
         Ok(())
     }
 
-    /// What the script does where the key holds the token. Returns whether it did it.
+    /// Runs the script on a key that holds the token. Returns whether the script succeeded.
     fn change(
         &self,
         writer: &mut Writer<'_, '_>,
@@ -187,7 +191,7 @@ impl<'a> LockCall<'a> {
         Ok(true)
     }
 
-    /// The time to live that Extend sets, as it gives it to PEXPIRE.
+    /// Returns the time to live that Extend passes to PEXPIRE.
     fn extended(&self, left: u64) -> Result<Option<Cow<'a, [u8]>>, CommandError> {
         let (Some(time), false) = (self.time, self.replaces) else {
             return Ok(self.time.map(Cow::Borrowed));
@@ -208,7 +212,7 @@ impl<'a> LockCall<'a> {
             let whole = sum.parse::<i64>();
             whole.is_ok_and(|whole| whole.unsigned_abs() < EXPONENT_FROM)
         });
-        // Anything else is no integer to PEXPIRE, however Lua writes it.
+        // PEXPIRE rejects any other value, whatever its Lua format.
         Ok(Some(Cow::Owned(sum.unwrap_or_default().into_bytes())))
     }
 }
@@ -218,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_are_in_the_order_of_their_table() {
+    fn every_lock_script_is_found_by_its_sha() {
         for (script, sha, _) in SCRIPTS {
             assert_eq!(script.sha(), sha);
             assert_eq!(

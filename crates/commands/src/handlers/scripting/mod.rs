@@ -1,13 +1,14 @@
-//! Scripts and functions. The interpreter that the process brings along runs them; a build without it knows the scripts
-//! of redis-py's locks only. `execute` calls them, and `server` counts functions.
+//! Scripts and functions. The interpreter of the process runs them. A build without an interpreter
+//! knows only the scripts of redis-py's locks. `execute` calls these handlers, and `server` counts
+//! functions.
 //!
-//! - `call`: the keys and arguments that a script is called with.
-//! - `calls`: the commands that a script runs, and when it has to end.
-//! - `evaluate`: EVAL and its like, and SCRIPT.
-//! - `flags`: which scripts may be run or queued, and what they say of themselves.
-//! - `functions`: libraries of functions, and calls of these.
+//! - `call`: the keys and arguments of a script call.
+//! - `calls`: the commands that a script runs, and the conditions that end the script.
+//! - `evaluate`: EVAL, EVALSHA, their read-only variants, and SCRIPT.
+//! - `flags`: admission checks for scripts, and the flags that scripts and functions declare.
+//! - `functions`: libraries of functions, and function calls.
 //! - `locks`: the scripts of redis-py's locks.
-//! - `run`: scripts of any text, which the interpreter of the process runs.
+//! - `run`: scripts that the interpreter runs, each in one transaction.
 
 mod call;
 mod calls;

@@ -1,7 +1,8 @@
-//! Scripts of any text, which the interpreter of the process runs: each one as one transaction.
+//! Scripts that the interpreter of the process runs, each in one transaction.
 //!
-//! It locks the shards of the script's KEYS. A key that is not among them has the transaction start again with all
-//! locks, and so the script, whose first run has then not been. Its reply is kept until it is committed.
+//! A script locks the shards of its KEYS. If it uses any other key, the first run is rolled back
+//! and the transaction restarts with all shards locked. The reply is buffered until the transaction
+//! commits.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::reply::{Reply, Tape};
 use crate::scripts::{Permissions, Script, ScriptArguments, ScriptError, ScriptFlags, Sha, busy};
 use crate::statistics::Lap;
 
-/// What a client names a script by.
+/// How a client names a script.
 #[derive(Clone, Copy)]
 pub(super) enum ScriptName<'a> {
     Text(&'a [u8]),
@@ -23,7 +24,7 @@ pub(super) enum ScriptName<'a> {
 const NO_SCRIPT: CommandError =
     CommandError::fixed("NOSCRIPT No matching script. Please use EVAL.");
 
-/// EVAL and its like.
+/// Runs a script for EVAL, EVALSHA and their read-only variants.
 pub(super) fn run(
     context: &mut Context<'_>,
     interpreter: &'static dyn Interpreter,
@@ -44,7 +45,7 @@ pub(super) fn run(
     )
 }
 
-/// Runs a script, or a function of a library.
+/// Runs a script or a function of a library.
 pub(super) fn run_with(
     context: &mut Context<'_>,
     interpreter: &'static dyn Interpreter,
@@ -67,7 +68,8 @@ pub(super) fn run_with(
     evaluation.transact(context, reply)
 }
 
-/// What a script may do, by its flags and by the command that calls it; an error where it may not even start.
+/// Returns the permissions of a script, according to its flags and the command that calls it.
+/// Returns an error if the script may not start.
 fn permit(
     context: &Context<'_>,
     flags: ScriptFlags,
@@ -98,7 +100,7 @@ fn permit(
     })
 }
 
-/// One run of a script.
+/// A single run of a script.
 struct Evaluation<'a> {
     interpreter: &'static dyn Interpreter,
     script: &'a Arc<Script>,
@@ -107,12 +109,13 @@ struct Evaluation<'a> {
 }
 
 impl Evaluation<'_> {
-    /// Runs it within MULTI and EXEC: the transaction is theirs.
+    /// Runs the script within the transaction of an enclosing MULTI and EXEC.
     fn join_transaction(&self, context: &mut Context<'_>, reply: &mut dyn Reply) -> Outcome {
         let mut tape = Tape::default();
         match self.run_in_transaction(context, &mut tape)? {
             None => tape.play_all(reply),
-            // What the script did before it stays, which an error of a command would undo.
+            // Write the error instead of returning it: a returned error would undo the script's
+            // earlier changes.
             Some(error) => {
                 context.lap.add_error(error.text());
                 error.write(reply);
@@ -121,7 +124,7 @@ impl Evaluation<'_> {
         Ok(())
     }
 
-    /// Runs it as a transaction of its own.
+    /// Runs the script in a separate transaction.
     fn transact(&self, context: &mut Context<'_>, reply: &mut dyn Reply) -> Outcome {
         let store = context.store;
         let killed = store.store().killed_scripts();
@@ -154,10 +157,10 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Runs it within a transaction: the error that ended it, if one did.
+    /// Runs the script within a transaction. Returns the error that ended the script, if any.
     ///
     /// # Errors
-    /// Why the transaction is to be rolled back.
+    /// Returns a failure if the transaction must be rolled back.
     fn run_in_transaction(
         &self,
         context: &mut Context<'_>,
@@ -187,7 +190,7 @@ impl Evaluation<'_> {
             }
             Err(ScriptError::Stopped) => Err(stopped),
         };
-        // What a script selects is its own.
+        // SELECT and the protocol within a script do not affect the client.
         context.session.database = database;
         context.session.protocol = protocol;
         failure
@@ -214,14 +217,14 @@ fn find(
     }
 }
 
-/// Returns the flags of the script of this SHA-1; none where it is not known.
+/// Returns the flags of the script with this SHA-1, or `None` if the script is unknown.
 pub(super) fn flags(context: &Context<'_>, sha: &[u8]) -> Option<ScriptFlags> {
     let scripts = &context.host.process.scripts;
     let script = scripts.find(context.store, &Sha::parse(sha)?).ok()??;
     Some(script.flags())
 }
 
-/// SCRIPT LOAD.
+/// Handles SCRIPT LOAD.
 pub(super) fn load(
     context: &mut Context<'_>,
     interpreter: &'static dyn Interpreter,
@@ -233,7 +236,7 @@ pub(super) fn load(
     Ok(())
 }
 
-/// Whether there is a script of this SHA-1, which this process can run.
+/// Returns whether a script with this SHA-1 exists and this process can run it.
 pub(super) fn exists(context: &Context<'_>, name: &[u8]) -> Result<bool, Failure> {
     let process = context.host.process;
     match Sha::parse(name).filter(|_| process.interpreter.is_some()) {
@@ -242,7 +245,7 @@ pub(super) fn exists(context: &Context<'_>, name: &[u8]) -> Result<bool, Failure
     }
 }
 
-/// SCRIPT FLUSH.
+/// Handles SCRIPT FLUSH.
 pub(super) fn flush(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -263,7 +266,7 @@ pub(super) fn flush(
     Ok(())
 }
 
-/// SCRIPT KILL, or FUNCTION KILL.
+/// Handles SCRIPT KILL and FUNCTION KILL.
 pub(super) fn kill(context: &mut Context<'_>, is_function: bool, reply: &mut dyn Reply) -> Outcome {
     let store = context.store.store();
     match store.running_script() {

@@ -1,4 +1,5 @@
-//! The server and its databases: FLUSHALL, INFO, CONFIG, SLOWLOG, DEBUG, SHUTDOWN.
+//! Administration of the server and its databases: FLUSHALL, INFO, CONFIG, SLOWLOG, DEBUG,
+//! SHUTDOWN.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::handlers::keys::object;
 use crate::handlers::server::info;
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("client|help", help),
     ("object|help", help),
@@ -46,14 +47,14 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("module|help", help),
 ];
 
-/// DBSIZE.
+/// Handles DBSIZE.
 fn dbsize(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let keys = context.store.count_keys(context.database())?;
     reply.integer(keys as i64);
     Ok(())
 }
 
-/// FLUSHDB.
+/// Handles FLUSHDB.
 fn flushdb(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let wait = flush_waits(context, arguments)?;
     context.store.flush(&[context.database()], wait)?;
@@ -61,7 +62,7 @@ fn flushdb(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     Ok(())
 }
 
-/// FLUSHALL.
+/// Handles FLUSHALL.
 fn flushall(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let wait = flush_waits(context, arguments)?;
     context.store.flush_all(wait)?;
@@ -69,7 +70,7 @@ fn flushall(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Repl
     Ok(())
 }
 
-/// Whether a flush returns only when all memory is free again.
+/// Returns whether a flush replies only after all memory is freed.
 fn flush_waits(context: &Context<'_>, arguments: &[&[u8]]) -> Result<bool, CommandError> {
     match &arguments[1..] {
         [] => Ok(!context.host.config().boolean("lazyfree-lazy-user-flush")),
@@ -79,7 +80,7 @@ fn flush_waits(context: &Context<'_>, arguments: &[&[u8]]) -> Result<bool, Comma
     }
 }
 
-/// SWAPDB.
+/// Handles SWAPDB.
 fn swapdb(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let number = |argument: &[u8], error: &'static str| {
         let number = parse_integer(argument).filter(|number| i32::try_from(*number).is_ok());
@@ -96,7 +97,7 @@ fn swapdb(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// SAVE and BGSAVE, until there is durability.
+/// Rejects SAVE and BGSAVE: the server does not write snapshots.
 fn no_snapshots(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     Err(CommandError::fixed(
         "ERR snapshots are not there yet: the store lives in its file; 'undercroft export' writes a consistent copy",
@@ -104,18 +105,19 @@ fn no_snapshots(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome 
     .into())
 }
 
-/// INFO.
+/// Handles INFO.
 fn info(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let text = info::text(context, &arguments[1..])?;
     reply.verbatim("txt", text.as_bytes());
     Ok(())
 }
 
-/// CONFIG GET.
+/// Handles CONFIG GET.
 fn config_get(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let mut found = context.host.config().get(&arguments[2..]);
     for (name, value) in &mut found {
-        // These are the store's: another process may have changed them.
+        // Read parameters that belong to the store from the store: another process may have changed
+        // them.
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
         if let Some(stored) = stored_value(&context.store, &name) {
             *value = stored.into_bytes();
@@ -129,7 +131,7 @@ fn config_get(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Re
     Ok(())
 }
 
-/// CONFIG SET.
+/// Handles CONFIG SET.
 fn config_set(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let pairs = &arguments[2..];
     if !pairs.len().is_multiple_of(2) {
@@ -152,7 +154,7 @@ fn config_set(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Re
     Ok(())
 }
 
-/// CONFIG RESETSTAT.
+/// Handles CONFIG RESETSTAT.
 fn config_resetstat(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     context.session.activity.counters = Default::default();
     context.store.reset_counted_keys();
@@ -162,7 +164,7 @@ fn config_resetstat(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Repl
     Ok(())
 }
 
-/// CONFIG REWRITE.
+/// Handles CONFIG REWRITE.
 fn config_rewrite(context: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     let file = context.host.control.facts().config_file;
     Err(if file.is_empty() {
@@ -175,7 +177,7 @@ fn config_rewrite(context: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> 
     .into())
 }
 
-/// SLOWLOG GET.
+/// Handles SLOWLOG GET.
 fn slowlog_get(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let count =
         match &arguments[2..] {
@@ -205,21 +207,21 @@ fn slowlog_get(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn R
     Ok(())
 }
 
-/// SLOWLOG LEN.
+/// Handles SLOWLOG LEN.
 fn slowlog_len(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     reply.integer(context.host.slowlog().len() as i64);
     Ok(())
 }
 
-/// SLOWLOG RESET.
+/// Handles SLOWLOG RESET.
 fn slowlog_reset(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     context.host.slowlog().reset();
     reply.ok();
     Ok(())
 }
 
-/// Refuses DEBUG where `enable-debug-command` does not allow it for this connection, as Redis does. A process that embeds the
-/// store only asks itself.
+/// Rejects DEBUG unless `enable-debug-command` allows it for this connection, as in Redis. A
+/// process that embeds the store may always run DEBUG.
 pub(crate) fn admit_debug(context: &Context<'_>) -> Result<(), CommandError> {
     let allowed = match context.host.config().value("enable-debug-command") {
         Value::Choice("yes") => true,
@@ -235,11 +237,11 @@ pub(crate) fn admit_debug(context: &Context<'_>) -> Result<(), CommandError> {
     ))
 }
 
-/// DEBUG SLEEP, OBJECT and HELP.
+/// Handles DEBUG SLEEP, OBJECT and HELP.
 fn debug(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     match &arguments[1..] {
         [what, seconds] if is_keyword(what, "SLEEP") => {
-            // A text that is no number is zero, as C reads it.
+            // Text that is not a number counts as zero, as with C's `strtod`.
             let seconds = std::str::from_utf8(seconds).ok();
             let seconds = seconds.and_then(|text| text.parse().ok()).unwrap_or(0.0);
             let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
@@ -266,7 +268,7 @@ fn debug(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     }
 }
 
-/// SHUTDOWN. Where it succeeds, the end of the connection is the answer.
+/// Handles SHUTDOWN. On success, closing the connection is the only reply.
 fn shutdown(context: &mut Context<'_>, arguments: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     let mut options = ShutdownOptions::default();
     for option in &arguments[1..] {
@@ -289,7 +291,8 @@ fn shutdown(context: &mut Context<'_>, arguments: &[&[u8]], _: &mut dyn Reply) -
         .map_err(CommandError::new)?)
 }
 
-/// HELP of a command with subcommands, told from the table.
+/// Handles the HELP subcommand of any container command, with text generated from the command
+/// table.
 fn help(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let Some(container) = crate::table::find(arguments[0]) else {
         return Err(CommandError::unknown_command(arguments).into());

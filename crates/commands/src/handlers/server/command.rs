@@ -1,4 +1,4 @@
-//! COMMAND: the table, told to clients.
+//! COMMAND and its subcommands, which describe the command table to clients.
 
 use undercroft_engine::glob::{Case, matches};
 
@@ -11,7 +11,7 @@ use crate::table::{
     resolve_name, with_subcommands,
 };
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("command", command),
     ("command|count", count),
@@ -22,20 +22,20 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("command|getkeysandflags", get_keys_and_flags),
 ];
 
-/// COMMAND.
+/// Handles COMMAND.
 fn command(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Result<(), Failure> {
     reply.array(all().len());
     all().iter().for_each(|command| write_info(command, reply));
     Ok(())
 }
 
-/// COMMAND COUNT.
+/// Handles COMMAND COUNT.
 fn count(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Result<(), Failure> {
     reply.integer(all().len() as i64);
     Ok(())
 }
 
-/// COMMAND INFO [name ...].
+/// Handles `COMMAND INFO [name ...]`.
 fn info(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -55,24 +55,24 @@ fn info(
     Ok(())
 }
 
-/// COMMAND DOCS [name ...].
+/// Handles `COMMAND DOCS [name ...]`.
 fn docs(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Result<(), Failure> {
     let names = arguments.get(2..).unwrap_or_default();
     let found: Vec<&Command> = if names.is_empty() {
         all().iter().collect()
     } else {
-        // A name without a command is left out.
+        // Unknown command names are omitted from the reply.
         names.iter().filter_map(|name| find_full(name)).collect()
     };
     write_docs(&found, reply);
     Ok(())
 }
 
-/// COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern].
+/// Handles `COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]`.
 fn list(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Result<(), Failure> {
     let filter: Box<dyn Fn(&Command) -> bool> = match arguments.get(2..).unwrap_or_default() {
         [] => Box::new(|_| true),
-        // There are no modules.
+        // Modules are not supported, so this filter matches no command.
         [by, what, _] if is_keyword(by, "FILTERBY") && is_keyword(what, "MODULE") => {
             Box::new(|_| false)
         }
@@ -103,7 +103,7 @@ fn list(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Resu
     Ok(())
 }
 
-/// COMMAND GETKEYS command argument ...
+/// Handles `COMMAND GETKEYS command argument ...`.
 fn get_keys(
     _: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -115,7 +115,7 @@ fn get_keys(
     Ok(())
 }
 
-/// COMMAND GETKEYSANDFLAGS command argument ...
+/// Handles `COMMAND GETKEYSANDFLAGS command argument ...`.
 fn get_keys_and_flags(
     _: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -134,7 +134,7 @@ fn get_keys_and_flags(
 fn keys_of<'a>(arguments: &'a [&'a [u8]]) -> Result<Vec<(&'a [u8], KeyFlags)>, CommandError> {
     let unknown = CommandError::fixed("ERR Invalid command specified");
     let command = resolve_name(arguments).map_err(|_| unknown)?;
-    // Shard channels decide where a command runs, as keys do, and are none.
+    // Shard channels route a command as keys do, but they are not keys.
     if command
         .keys
         .iter()
@@ -159,7 +159,7 @@ fn keys_of<'a>(arguments: &'a [&'a [u8]]) -> Result<Vec<(&'a [u8], KeyFlags)>, C
     Ok(keys)
 }
 
-/// A set of words, as COMMAND INFO writes flags.
+/// Writes words as a set of simple strings, the form that COMMAND INFO uses for flags.
 fn write_words(words: &[&str], reply: &mut dyn Reply) {
     reply.set(words.len());
     words.iter().for_each(|word| reply.simple(word));

@@ -1,4 +1,4 @@
-//! LATENCY: what took long, and how long commands take.
+//! LATENCY: slow events, and the distribution of command latencies.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::statistics::Distribution;
 use crate::statistics::latency::{Event, Samples};
 use crate::table::find_full;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("latency|doctor", doctor),
     ("latency|graph", graph),
@@ -20,11 +20,11 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("latency|reset", reset),
 ];
 
-/// Lines and columns of a graph at most.
+/// The maximum size of a latency graph, in lines and columns.
 const HEIGHT: i64 = 4;
 const WIDTH: usize = 80;
 
-/// LATENCY LATEST.
+/// Handles LATENCY LATEST.
 fn latest(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let events = context.host.latency().all();
     reply.array(events.len());
@@ -39,7 +39,7 @@ fn latest(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outc
     Ok(())
 }
 
-/// LATENCY HISTORY.
+/// Handles LATENCY HISTORY.
 fn history(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let samples = samples_of(context, arguments[2]).unwrap_or_default();
     reply.array(samples.kept.len());
@@ -51,7 +51,7 @@ fn history(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     Ok(())
 }
 
-/// LATENCY RESET.
+/// Handles LATENCY RESET.
 fn reset(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let latency = context.host.latency();
     let named = arguments.get(2..).unwrap_or_default();
@@ -65,7 +65,7 @@ fn reset(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     Ok(())
 }
 
-/// LATENCY GRAPH.
+/// Handles LATENCY GRAPH.
 fn graph(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let name = arguments[2];
     let Some(samples) = samples_of(context, name) else {
@@ -77,7 +77,7 @@ fn graph(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     Ok(())
 }
 
-/// LATENCY DOCTOR.
+/// Handles LATENCY DOCTOR.
 fn doctor(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let latency = context.host.latency();
     let events = latency.all();
@@ -94,7 +94,7 @@ fn doctor(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outc
     Ok(())
 }
 
-/// LATENCY HISTOGRAM.
+/// Handles LATENCY HISTOGRAM.
 fn histogram(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let all = context.host.statistics().distributions();
     let named = arguments.get(2..).unwrap_or_default();
@@ -102,7 +102,7 @@ fn histogram(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Rep
     let shown: Vec<&(&str, Distribution)> = if named.is_empty() {
         all.iter().collect()
     } else {
-        // A container's own name stands for its subcommands, too.
+        // The name of a container command also selects its subcommands.
         let commands = named.iter().filter_map(|name| find_full(name));
         let names = commands.flat_map(|command| {
             let below = command.subcommands.iter().map(|below| below.name);
@@ -130,7 +130,7 @@ fn samples_of(context: &Context<'_>, name: &[u8]) -> Option<Samples> {
     context.host.latency().samples(Event::from_name(name)?)
 }
 
-/// How long an event took, a column for each sample, and below each how long ago that was.
+/// Draws a graph of an event's latency: one column per sample, with the age of the sample below.
 fn drawing(name: &str, samples: &Samples, now: i64) -> String {
     let first = samples.kept.len().saturating_sub(WIDTH);
     let shown: Vec<_> = samples.kept.iter().skip(first).collect();
@@ -141,7 +141,7 @@ fn drawing(name: &str, samples: &Samples, now: i64) -> String {
         samples.longest,
         "-".repeat(WIDTH)
     );
-    // The lowest is one line high, the highest all of them.
+    // The lowest sample is one line high, and the highest fills the graph.
     let height = |time: i64| {
         let part = i128::from(time - low) * i128::from(HEIGHT - 1);
         1 + (part / i128::from((high - low).max(1))) as i64
@@ -170,7 +170,7 @@ fn drawing(name: &str, samples: &Samples, now: i64) -> String {
     text
 }
 
-/// Seconds in the largest unit of which there is one.
+/// Formats a duration in the largest unit of which it contains at least one.
 fn age(seconds: i64) -> String {
     let units = [(86_400, 'd'), (3600, 'h'), (60, 'm')];
     let unit = units.into_iter().find(|(length, _)| seconds >= *length);
@@ -178,7 +178,7 @@ fn age(seconds: i64) -> String {
     format!("{}{letter}", seconds.max(0) / length)
 }
 
-/// What took long, and what may be done about it.
+/// Describes the slow events, and suggests how to avoid them.
 fn report(events: &[(Event, Samples)]) -> String {
     let mut text = "What took long in this process:\n\n".to_owned();
     for (event, samples) in events {
@@ -229,7 +229,7 @@ mod tests {
     use crate::statistics::latency::Sample;
 
     #[test]
-    fn a_graph_has_a_column_for_each_sample() {
+    fn latency_graph_has_one_column_per_sample() {
         let sample = |time, milliseconds| Sample { time, milliseconds };
         let samples = Samples {
             kept: [sample(40, 10), sample(100, 100), sample(159, 40)].into(),

@@ -1,4 +1,4 @@
-//! LOLWUT: a picture and the version.
+//! LOLWUT: draws a picture and reports the version.
 
 use crate::arguments::{integer, is_keyword};
 use crate::context::{Context, HandlerEntry};
@@ -6,10 +6,10 @@ use crate::failure::Outcome;
 use crate::reply::Reply;
 use crate::table::REDIS_VERSION;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[("lolwut", lolwut)];
 
-/// Bays of the vault that is drawn, and the most that may be asked for.
+/// The default and the maximum number of bays in the picture of a vault.
 const BAYS: usize = 5;
 const BAYS_MAX: usize = 40;
 /// One bay of an undercroft, and the pillar that ends the row.
@@ -22,13 +22,14 @@ const BAY: [(&str, &str); 6] = [
     ("##__________", "#"),
 ];
 
-/// `LOLWUT [VERSION version] [bays]`.
+/// Handles `LOLWUT [VERSION version] [bays]`.
 fn lolwut(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (version, sizes) = match &arguments[1..] {
         [word, version, rest @ ..] if is_keyword(word, "VERSION") => (integer(version)?, rest),
         rest => (7, rest),
     };
-    // Only these of Redis' versions look at what is behind, and take numbers only.
+    // As in Redis, only versions 5 and 6 of LOLWUT accept further arguments, which must be
+    // integers.
     let mut bays = BAYS;
     if matches!(version, 5 | 6) {
         let mut numbers = Vec::new();
@@ -44,7 +45,7 @@ fn lolwut(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Ou
     Ok(())
 }
 
-/// The picture, and below it the version.
+/// Returns the picture, followed by the version.
 fn picture(bays: usize) -> String {
     let mut text = String::new();
     for (bay, end) in BAY {
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lines_of_the_picture_are_equally_long() {
+    fn all_lines_of_the_picture_have_the_same_length() {
         for bays in [1, BAYS, BAYS_MAX] {
             let text = picture(bays);
             let lengths: Vec<usize> = text.lines().take(BAY.len()).map(str::len).collect();

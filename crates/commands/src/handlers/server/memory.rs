@@ -1,4 +1,4 @@
-//! MEMORY DOCTOR, STATS, PURGE and MALLOC-STATS: the memory of the store.
+//! MEMORY DOCTOR, STATS, PURGE and MALLOC-STATS: memory use of the store.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::handlers::connections::client::connections;
 use crate::handlers::server::info::memory::{Figures, Texts, client_memory, human};
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("memory|doctor", doctor),
     ("memory|malloc-stats", sizes),
@@ -18,11 +18,11 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("memory|stats", stats),
 ];
 
-/// Below so many bytes nothing can be said of a store.
+/// The number of bytes below which MEMORY DOCTOR does not analyze a store.
 const LITTLE: u64 = 5 << 20;
-/// Differences below so many bytes are not worth a word.
+/// The number of bytes below which MEMORY DOCTOR ignores a difference.
 const WORTH_SAYING: u64 = 10 << 20;
-/// A value that is read in place for longer than so many milliseconds is forgotten, likely.
+/// The time in milliseconds after which a pinned value has probably been forgotten by its reader.
 const LONG_PINNED: u64 = 60_000;
 
 fn share(part: u64, whole: u64) -> f64 {
@@ -39,7 +39,7 @@ fn double(name: &str, value: f64, reply: &mut dyn Reply) {
     reply.double(value);
 }
 
-/// MEMORY STATS.
+/// Handles MEMORY STATS.
 fn stats(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let figures = Figures::of(context);
     let mut keys = 0;
@@ -63,7 +63,7 @@ fn stats(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outco
         reply.bulk(format!("db.{database}").as_bytes());
         reply.map(3);
         integer("overhead.hashtable.main", *bytes, reply);
-        // A deadline lies beside its key.
+        // Deadlines are stored with their keys, so there is no separate table of expiring keys.
         integer("overhead.hashtable.expires", 0, reply);
         integer("overhead.hashtable.slot-to-keys", 0, reply);
     }
@@ -93,7 +93,7 @@ fn stats(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outco
     Ok(())
 }
 
-/// MEMORY DOCTOR.
+/// Handles MEMORY DOCTOR.
 fn doctor(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     reply.verbatim("txt", findings(context).as_bytes());
     Ok(())
@@ -170,14 +170,14 @@ fn findings(context: &Context<'_>) -> String {
     format!("What is unusual about the memory of the store:\n\n{text}")
 }
 
-/// MEMORY PURGE.
+/// Handles MEMORY PURGE.
 fn purge(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     context.store.purge()?;
     reply.ok();
     Ok(())
 }
 
-/// MEMORY MALLOC-STATS.
+/// Handles MEMORY MALLOC-STATS.
 fn sizes(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let figures = Figures::of(context);
     let statistics = &figures.statistics;

@@ -1,12 +1,14 @@
 //! The commands about the server. Only `execute` calls them.
 //!
-//! - `administration`: the server and its databases: FLUSHALL, INFO, CONFIG, SLOWLOG, DEBUG, SHUTDOWN.
-//! - `command`: COMMAND: the table, told to clients.
-//! - `info`: INFO: figures about the server and the store, in Redis' form.
-//! - `latency`: LATENCY: what took long, and how long commands take.
-//! - `lolwut`: LOLWUT: a picture and the version.
-//! - `memory`: MEMORY DOCTOR, STATS, PURGE and MALLOC-STATS: the memory of the store.
-//! - `unsupported`: what other servers have and this one has not: a cluster, replicas, a master to follow, modules.
+//! - `administration`: administration of the server and its databases: FLUSHALL, INFO, CONFIG,
+//!   SLOWLOG, DEBUG, SHUTDOWN.
+//! - `command`: COMMAND and its subcommands, which describe the command table to clients.
+//! - `info`: INFO: statistics about the server and the store, in Redis' format.
+//! - `latency`: LATENCY: slow events, and the distribution of command latencies.
+//! - `lolwut`: LOLWUT: draws a picture and reports the version.
+//! - `memory`: MEMORY DOCTOR, STATS, PURGE and MALLOC-STATS: memory use of the store.
+//! - `unsupported`: replies for features that this server lacks: clustering, replication and
+//!   modules.
 
 pub(crate) mod administration;
 pub(crate) mod command;

@@ -1,4 +1,4 @@
-//! What other servers have and this one has not: a cluster, replicas, a master to follow, modules.
+//! Replies for features that this server lacks: clustering, replication and modules.
 
 use undercroft_numbers::parse_integer;
 
@@ -8,7 +8,7 @@ use crate::failure::Outcome;
 use crate::handlers::server::info;
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("cluster", cluster),
     ("module", change_modules),
@@ -27,12 +27,12 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("role", role),
 ];
 
-/// CLUSTER, READONLY and their like.
+/// Handles CLUSTER, ASKING, READONLY and READWRITE.
 fn cluster(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     Err(CommandError::fixed("ERR This instance has cluster support disabled").into())
 }
 
-/// REPLICAOF and SLAVEOF: NO ONE is what is so already.
+/// Handles REPLICAOF and SLAVEOF. NO ONE succeeds, because the server is never a replica.
 fn follow(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     if is_keyword(arguments[1], "NO") && is_keyword(arguments[2], "ONE") {
         reply.ok();
@@ -49,8 +49,9 @@ fn follow(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Ou
     .into())
 }
 
-/// PSYNC and SYNC. A replica of Redis or Valkey that receives this error code to PSYNC connects again with its next
-/// cron, once a second; any other error makes it connect again at once, hundreds of times a second.
+/// Handles PSYNC and SYNC. A Redis or Valkey replica that receives this error code for PSYNC
+/// reconnects in its next cron run, once per second. After any other error it reconnects
+/// immediately, hundreds of times per second.
 fn copy(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     Err(CommandError::fixed(
         "NOMASTERLINK this server sends its data to no replica: 'undercroft export' and 'undercroft import' copy it to \
@@ -59,7 +60,7 @@ fn copy(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     .into())
 }
 
-/// REPLCONF: pairs of an option and its value, which mean nothing here.
+/// Handles REPLCONF. Its option-value pairs have no effect.
 fn replica_configuration(
     _: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -72,13 +73,14 @@ fn replica_configuration(
     Ok(())
 }
 
-/// MODULE LIST.
+/// Handles MODULE LIST.
 fn modules(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     reply.array(0);
     Ok(())
 }
 
-/// MODULE LOAD and its like: what a Redis answers that was not configured to load modules.
+/// Handles MODULE LOAD and the other commands that change modules. The error is that of a Redis
+/// server that is not configured to load modules.
 fn change_modules(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     Err(CommandError::fixed(
         "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from \
@@ -88,7 +90,7 @@ fn change_modules(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcom
     .into())
 }
 
-/// ROLE: a master that nobody follows.
+/// Handles ROLE. The server reports itself as a master without replicas.
 fn role(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     reply.array(3);
     reply.bulk(b"master");
@@ -97,7 +99,7 @@ fn role(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     Ok(())
 }
 
-/// WAIT. Nobody will ever have acknowledged anything, so there is nothing to wait for.
+/// Handles WAIT. It returns zero at once, because there are no replicas to acknowledge writes.
 fn wait(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     integer(arguments[1])?;
     match parse_integer(arguments[2]) {
@@ -110,13 +112,13 @@ fn wait(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outc
     }
 }
 
-/// LASTSAVE: as in a Redis that has saved nothing since it was started.
+/// Handles LASTSAVE. The reply is that of a Redis server that has not saved since it started.
 fn lastsave(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     reply.integer(info::last_save(context));
     Ok(())
 }
 
-/// MIGRATE, of which only the answer for keys that are not there is done.
+/// Handles MIGRATE. Only the reply for missing keys is implemented.
 fn migrate(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let keys = migrated_keys(arguments)?;
     integer(arguments[5])?;
@@ -131,7 +133,7 @@ fn migrate(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     .into())
 }
 
-/// The keys that MIGRATE names.
+/// Returns the keys that MIGRATE names.
 fn migrated_keys<'a, 'k>(arguments: &'a [&'k [u8]]) -> Result<&'a [&'k [u8]], CommandError> {
     let mut options = &arguments[6..];
     loop {

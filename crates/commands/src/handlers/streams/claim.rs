@@ -1,4 +1,4 @@
-//! What is pending: asking for it, acknowledging it, giving it to another consumer.
+//! Pending entries: XPENDING, XACK, XCLAIM, XAUTOCLAIM.
 
 use smallvec::SmallVec;
 use undercroft_engine::streams::{Claim, Claimed, IdRange, StreamId};
@@ -13,7 +13,7 @@ use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 use crate::reply::streams::{write_entries, write_id};
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("xack", xack),
     ("xpending", xpending),
@@ -21,11 +21,11 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("xautoclaim", xautoclaim),
 ];
 
-/// XACK.
+/// Handles XACK.
 fn xack(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let (key, group) = (store.key(arguments[1]), arguments[2]);
-    // Where there is no such group, nobody asks whether they are ids.
+    // As in Redis, invalid IDs are an error only if the group exists.
     let (ids, error) = match ids(&arguments[3..]) {
         Ok(ids) => (ids, None),
         Err(error) => (SmallVec::new(), Some(error)),
@@ -41,7 +41,7 @@ fn xack(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// XPENDING.
+/// Handles XPENDING.
 fn xpending(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let group = arguments[2];
     let database = context.database();
@@ -98,7 +98,7 @@ fn pending_range(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn
     let consumer = arguments.get(place + 3).copied();
     let (group, database) = (arguments[2], context.database());
     let now = context.store.now();
-    // What was delivered in the future has been idle for a negative time.
+    // An entry with a delivery time in the future has a negative idle time.
     let before = match idle {
         0 => u64::MAX,
         idle => u64::try_from((now as i64).saturating_sub(idle)).unwrap_or(0),
@@ -123,7 +123,7 @@ fn pending_range(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn
     Ok(())
 }
 
-/// An integer with an error of its own.
+/// Parses an integer, or returns `error`.
 fn number(argument: &[u8], error: &'static str) -> Result<i64, CommandError> {
     parse_integer(argument).ok_or(CommandError::fixed(error))
 }
@@ -137,7 +137,7 @@ fn write_claimed(claimed: &Claimed, only_ids: bool, reply: &mut dyn Reply) {
     ids.iter().for_each(|id| write_id(*id, reply));
 }
 
-/// XCLAIM.
+/// Handles XCLAIM.
 fn xclaim(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
@@ -159,7 +159,7 @@ fn xclaim(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// What XCLAIM is to do, and with which ids.
+/// Parses the options and the IDs of XCLAIM.
 fn claim_request<'a>(
     arguments: &'a [&'a [u8]],
     now: i64,
@@ -215,7 +215,7 @@ fn claim_request<'a>(
     Ok((claim, ids))
 }
 
-/// XAUTOCLAIM.
+/// Handles XAUTOCLAIM.
 fn xautoclaim(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     const COUNT_MAX: i64 = i64::MAX / 16;
     let idle = number(

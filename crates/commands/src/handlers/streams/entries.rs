@@ -1,4 +1,4 @@
-//! Adding, reading and deleting entries.
+//! Stream entries: commands that add, read and delete them.
 
 use smallvec::SmallVec;
 use undercroft_engine::streams::{AddedEntry, EntryId, IdRange, SetId, StreamEntries, StreamId};
@@ -10,7 +10,7 @@ use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 use crate::reply::streams::{write_entries, write_id};
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("xadd", xadd),
     ("xlen", xlen),
@@ -21,13 +21,13 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("xsetid", xsetid),
 ];
 
-/// Bytes that an entry may have, as in Redis.
+/// The maximum size of an entry in bytes, as in Redis.
 const ENTRY_MAX: usize = 1 << 30;
 
-/// So many ids are parsed without an allocation.
+/// The number of IDs that are parsed without a heap allocation.
 const FEW: usize = 4;
 
-/// XADD.
+/// Handles XADD.
 fn xadd(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let limits = context.host.config().stream_limits();
     let options = Options::parse(arguments, true, &limits)?;
@@ -75,7 +75,7 @@ fn xadd(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// XLEN.
+/// Handles XLEN.
 fn xlen(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let database = context.database();
     let length = context.look_at(arguments[1], |reader, key| {
@@ -86,12 +86,12 @@ fn xlen(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// XRANGE.
+/// Handles XRANGE.
 fn xrange(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     range(context, arguments, false, reply)
 }
 
-/// XREVRANGE.
+/// Handles XREVRANGE.
 fn xrevrange(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     range(context, arguments, true, reply)
 }
@@ -140,7 +140,7 @@ fn range(
     Ok(())
 }
 
-/// The ids that some arguments are.
+/// Parses arguments as entry IDs.
 pub(super) fn ids(arguments: &[&[u8]]) -> Result<SmallVec<[StreamId; FEW]>, CommandError> {
     let mut ids = SmallVec::new();
     for text in arguments {
@@ -149,7 +149,7 @@ pub(super) fn ids(arguments: &[&[u8]]) -> Result<SmallVec<[StreamId; FEW]>, Comm
     Ok(ids)
 }
 
-/// XDEL.
+/// Handles XDEL.
 fn xdel(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
@@ -165,7 +165,7 @@ fn xdel(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// XTRIM.
+/// Handles XTRIM.
 fn xtrim(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let limits = context.host.config().stream_limits();
     let options = Options::parse(arguments, false, &limits)?;
@@ -181,7 +181,7 @@ fn xtrim(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     Ok(())
 }
 
-/// XSETID.
+/// Handles XSETID.
 fn xsetid(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let id = strict_id(arguments[2])?;
     let (mut added, mut deleted) = (None, None);

@@ -1,4 +1,4 @@
-//! XGROUP: groups and consumers.
+//! XGROUP: consumer groups and their consumers.
 
 use undercroft_engine::Writer;
 use undercroft_engine::streams::StreamId;
@@ -9,7 +9,7 @@ use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("xgroup|create", xgroup_create),
     ("xgroup|setid", xgroup_setid),
@@ -23,7 +23,7 @@ const NO_KEY: CommandError = CommandError::fixed(
      option to create an empty stream automatically.",
 );
 
-/// The error where a stream has no such group.
+/// Returns the error for a missing group in a stream.
 fn no_group(arguments: &[&[u8]]) -> Failure {
     let [_, _, key, group, ..] = arguments else {
         return CommandError::SYNTAX.into();
@@ -45,7 +45,8 @@ fn no_group(arguments: &[&[u8]]) -> Failure {
     CommandError::from_parts(&parts).into()
 }
 
-/// The options behind the id: whether a stream is made, and how many entries were read.
+/// Parses the options after the ID. Returns whether MKSTREAM is set, and the value of ENTRIESREAD
+/// or -1.
 fn options(arguments: &[&[u8]], creates: bool) -> Result<(bool, i64), CommandError> {
     let (mut create, mut read) = (false, -1);
     let mut options = arguments[5..].iter();
@@ -68,7 +69,7 @@ fn options(arguments: &[&[u8]], creates: bool) -> Result<(bool, i64), CommandErr
     Ok((create, read))
 }
 
-/// Changes the stream at the key; the name of the group is behind it.
+/// Runs `body` in a write transaction on the stream's key.
 fn change<R>(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -81,7 +82,7 @@ fn change<R>(
     })
 }
 
-/// XGROUP CREATE.
+/// Handles XGROUP CREATE.
 fn xgroup_create(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (create, read) = options(arguments, true)?;
     let made = change(context, arguments, |writer, database, key| {
@@ -109,7 +110,7 @@ fn xgroup_create(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn
     Ok(())
 }
 
-/// XGROUP SETID.
+/// Handles XGROUP SETID.
 fn xgroup_setid(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (_, read) = options(arguments, false)?;
     change(context, arguments, |writer, database, key| {
@@ -133,7 +134,7 @@ fn xgroup_setid(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn 
     Ok(())
 }
 
-/// XGROUP DESTROY.
+/// Handles XGROUP DESTROY.
 fn xgroup_destroy(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -146,7 +147,8 @@ fn xgroup_destroy(
     Ok(())
 }
 
-/// Does something with a consumer; none where there is no such group.
+/// Runs `body` on a consumer. Returns an error if the stream is missing, or if `body` returns
+/// `None` because the group is missing.
 fn of_consumer<R>(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -161,7 +163,7 @@ fn of_consumer<R>(
     })
 }
 
-/// XGROUP CREATECONSUMER.
+/// Handles XGROUP CREATECONSUMER.
 fn xgroup_createconsumer(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -175,7 +177,7 @@ fn xgroup_createconsumer(
     Ok(())
 }
 
-/// XGROUP DELCONSUMER.
+/// Handles XGROUP DELCONSUMER.
 fn xgroup_delconsumer(
     context: &mut Context<'_>,
     arguments: &[&[u8]],

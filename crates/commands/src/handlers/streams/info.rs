@@ -1,4 +1,4 @@
-//! XINFO.
+//! XINFO: information about streams, groups and consumers.
 
 use undercroft_engine::View;
 use undercroft_engine::streams::{
@@ -11,14 +11,14 @@ use crate::failure::Outcome;
 use crate::reply::Reply;
 use crate::reply::streams::{write_entries, write_entry, write_id};
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("xinfo|stream", xinfo_stream),
     ("xinfo|groups", xinfo_groups),
     ("xinfo|consumers", xinfo_consumers),
 ];
 
-/// What is told of a stream in any case.
+/// The part of XINFO STREAM that both forms of the reply share.
 struct StreamSummary {
     length: u64,
     leaves: u64,
@@ -29,15 +29,15 @@ struct StreamSummary {
     groups: u64,
 }
 
-/// The rest of it.
+/// The part of XINFO STREAM that depends on FULL.
 enum Detail {
-    /// Its first and its last entry.
+    /// The first and the last entry.
     Edges(StreamEntries, StreamEntries),
-    /// Entries, and all groups.
+    /// Entries and all consumer groups.
     Full(StreamEntries, Vec<GroupDetail>),
 }
 
-/// A group with its consumers and what is pending.
+/// A group with its consumers and its pending entries.
 struct GroupDetail {
     info: GroupInfo,
     pending: Vec<PendingEntry>,
@@ -45,12 +45,12 @@ struct GroupDetail {
 }
 
 const NO_KEY: CommandError = CommandError::fixed("ERR no such key");
-/// Entries, and pending ones, that FULL shows.
+/// The default number of entries and of pending entries that FULL shows.
 const SHOWN: u64 = 10;
 
-/// XINFO STREAM.
+/// Handles XINFO STREAM.
 fn xinfo_stream(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    // A key that is not there is told before a wrong option, as in Redis.
+    // As in Redis, a missing key takes precedence over an invalid option.
     let wanted = wanted(arguments);
     let count = wanted.as_ref().ok().copied().flatten();
     let database = context.database();
@@ -129,7 +129,7 @@ fn xinfo_stream(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn 
     Ok(())
 }
 
-/// How many entries XINFO STREAM FULL is to show; none without FULL.
+/// Returns how many entries XINFO STREAM FULL shows, or `None` without FULL.
 fn wanted(arguments: &[&[u8]]) -> Result<Option<u64>, CommandError> {
     match &arguments[3..] {
         [] => Ok(None),
@@ -170,7 +170,7 @@ fn full_group(
     })
 }
 
-/// A number where it is known.
+/// Writes a number, or null if it is unknown.
 fn write_known(number: Option<i64>, reply: &mut dyn Reply) {
     match number {
         Some(number) => reply.integer(number),
@@ -220,7 +220,7 @@ fn write_full(group: &GroupDetail, reply: &mut dyn Reply) {
     }
 }
 
-/// XINFO GROUPS.
+/// Handles XINFO GROUPS.
 fn xinfo_groups(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let database = context.database();
     let groups = context.look_at(arguments[2], |reader, key| {
@@ -249,7 +249,7 @@ fn xinfo_groups(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn 
     Ok(())
 }
 
-/// XINFO CONSUMERS.
+/// Handles XINFO CONSUMERS.
 fn xinfo_consumers(
     context: &mut Context<'_>,
     arguments: &[&[u8]],

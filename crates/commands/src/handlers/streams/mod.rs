@@ -1,10 +1,10 @@
 //! The commands on streams. Only `execute` calls them.
 //!
-//! - `claim`: XPENDING, XACK, XCLAIM, XAUTOCLAIM.
-//! - `entries`: XADD, XLEN, XRANGE, XREVRANGE, XDEL, XTRIM, XSETID.
-//! - `groups`: XGROUP.
-//! - `info`: XINFO.
-//! - `parse`: ids, ranges and how streams are trimmed.
+//! - `claim`: pending entries: XPENDING, XACK, XCLAIM, XAUTOCLAIM.
+//! - `entries`: stream entries: XADD, XLEN, XRANGE, XREVRANGE, XDEL, XTRIM, XSETID.
+//! - `groups`: XGROUP: consumer groups and their consumers.
+//! - `info`: XINFO: information about streams, groups and consumers.
+//! - `parse`: parsing of entry IDs, ranges and trimming options.
 //! - `read`: XREAD and XREADGROUP.
 
 pub(crate) mod claim;
@@ -16,7 +16,7 @@ pub(crate) mod read;
 
 use crate::arguments::CommandError;
 
-/// The error where there is no such key or group.
+/// Returns the error for a missing key or group.
 fn no_group(key: &[u8], group: &[u8], behind: &str) -> CommandError {
     let text = |bytes: &[u8]| {
         bytes

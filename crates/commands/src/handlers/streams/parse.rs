@@ -1,4 +1,4 @@
-//! Ids, ranges and how streams are trimmed, as clients write them.
+//! Parsing of entry IDs, ranges and trimming options.
 
 use undercroft_engine::streams::{EntryId, StreamId, StreamLimits, Trim, TrimTo};
 use undercroft_numbers::parse_integer;
@@ -7,10 +7,10 @@ use crate::arguments::{CommandError, integer, is_keyword};
 
 const INVALID: CommandError =
     CommandError::fixed("ERR Invalid stream ID specified as stream command argument");
-/// Longest text of an id.
+/// The maximum length of an ID in bytes.
 const LONGEST: usize = 127;
 
-/// What C's `strtoull` makes of a whole text.
+/// Parses a whole text like C's `strtoull`.
 fn number(text: &[u8]) -> Option<u64> {
     if let Some(value) = parse_integer(text) {
         return u64::try_from(value).ok();
@@ -40,7 +40,7 @@ fn number(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// An id, and whether its second half is to be chosen.
+/// Parses an ID. Also returns whether its sequence number is to be chosen (`*`).
 fn parse(
     text: &[u8],
     missing: u64,
@@ -72,17 +72,17 @@ fn parse(
     }
 }
 
-/// An id that is one: not `-` or `+`.
+/// Parses an ID, without accepting `-` or `+`.
 pub(super) fn strict_id(text: &[u8]) -> Result<StreamId, CommandError> {
     parse(text, 0, true, false).map(|(id, _)| id)
 }
 
-/// An id, or `-` or `+` for the least and the greatest one.
+/// Parses an ID, or `-` and `+` for the lowest and the highest ID.
 pub(super) fn any_id(text: &[u8]) -> Result<StreamId, CommandError> {
     parse(text, 0, false, false).map(|(id, _)| id)
 }
 
-/// The first id of a range.
+/// Parses the first ID of a range.
 pub(super) fn start(text: &[u8]) -> Result<StreamId, CommandError> {
     match text {
         [b'(', text @ ..] if !text.is_empty() => strict_id(text)?
@@ -92,7 +92,7 @@ pub(super) fn start(text: &[u8]) -> Result<StreamId, CommandError> {
     }
 }
 
-/// The last id of a range.
+/// Parses the last ID of a range.
 pub(super) fn end(text: &[u8]) -> Result<StreamId, CommandError> {
     let last = |text, strict| parse(text, u64::MAX, strict, false).map(|(id, _)| id);
     match text {
@@ -103,7 +103,7 @@ pub(super) fn end(text: &[u8]) -> Result<StreamId, CommandError> {
     }
 }
 
-/// The id `$`, none, or an id.
+/// Parses an ID, or returns `None` for `$`.
 pub(super) fn last_or_id(text: &[u8]) -> Result<Option<StreamId>, CommandError> {
     match text {
         b"$" => Ok(None),
@@ -114,18 +114,19 @@ pub(super) fn last_or_id(text: &[u8]) -> Result<Option<StreamId>, CommandError> 
 /// The options of XADD and XTRIM.
 #[derive(Debug, Default)]
 pub(super) struct Options {
-    /// How the stream is trimmed.
+    /// How to trim the stream, if at all.
     pub(super) trim: Option<Trim>,
-    /// XADD makes no stream.
+    /// Whether XADD must not create a stream (NOMKSTREAM).
     pub(super) keep_missing: bool,
-    /// Where the id stands, in XADD.
+    /// The index of XADD's ID in the arguments.
     pub(super) id_at: usize,
-    /// The id that is given in XADD.
+    /// The ID given to XADD.
     pub(super) id: Option<EntryId>,
 }
 
 impl Options {
-    /// Reads them. By the limits of leaves is measured how much is trimmed at once.
+    /// Parses the options. Without LIMIT, `limits` determines how many entries an approximate trim
+    /// may remove.
     pub(super) fn parse(
         arguments: &[&[u8]],
         adds: bool,
@@ -165,18 +166,18 @@ impl Options {
     }
 }
 
-/// How a stream is to be trimmed, as far as it was read.
+/// The trimming options parsed so far.
 #[derive(Default)]
 struct Trimming {
     to: Option<TrimTo>,
-    /// Whole leaves only.
+    /// Whether to remove only whole leaves.
     is_approximate: bool,
-    /// Entries removed at most.
+    /// The maximum number of entries to remove.
     limit: Option<u64>,
 }
 
 impl Trimming {
-    /// Reads what follows MAXLEN or MINID. Returns how many words that is.
+    /// Parses the arguments of MAXLEN or MINID. Returns how many words they take.
     fn read_strategy(&mut self, option: &[u8], words: &[&[u8]]) -> Result<usize, CommandError> {
         if self.to.is_some() {
             return Err(CommandError::fixed(
@@ -240,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_those_of_redis() {
+    fn ids_are_parsed_as_in_redis() {
         let id = |ms, seq| StreamId { ms, seq };
         for (text, expected) in [
             ("5", Some(id(5, 0))),

@@ -1,4 +1,4 @@
-//! XREAD and XREADGROUP.
+//! XREAD and XREADGROUP: reads of stream entries.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::reply::Reply;
 use crate::reply::streams::write_streams;
 use crate::session::wait::{self, Shape, Wait};
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[("xread", xread), ("xreadgroup", xreadgroup)];
 
 const LAST_ID: CommandError = CommandError::fixed(
@@ -25,14 +25,14 @@ const LAST_ID: CommandError = CommandError::fixed(
      specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.",
 );
 
-/// What is asked for.
+/// The parsed arguments of XREAD or XREADGROUP.
 struct Request<'a> {
     keys: &'a [&'a [u8]],
     ids: &'a [&'a [u8]],
     group: Option<(&'a [u8], &'a [u8])>,
-    /// 0 is all.
+    /// The maximum number of entries per stream. 0 means no limit.
     count: u64,
-    /// How long to wait, where that is wanted; for ever without a time.
+    /// How long to block, if at all. `Some(None)` blocks without a timeout.
     block: Option<Option<Duration>>,
     acknowledged: bool,
 }
@@ -70,7 +70,7 @@ impl<'a> Request<'a> {
             } else if is_keyword(option, "STREAMS") && more > 0 {
                 let streams = &arguments[place + 1..];
                 if !streams.len().is_multiple_of(2) {
-                    // Redis says so whichever of both was called.
+                    // As in Redis, the error names XREAD even if XREADGROUP was called.
                     return Err(CommandError::fixed(
                         "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.",
                     ));
@@ -125,7 +125,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A timeout in milliseconds: None is for ever.
+/// Parses a timeout in milliseconds. `None` means no timeout.
 fn timeout(argument: &[u8]) -> Result<Option<Duration>, CommandError> {
     let milliseconds = parse_integer(argument).ok_or(CommandError::fixed(
         "ERR timeout is not an integer or out of range",
@@ -135,11 +135,12 @@ fn timeout(argument: &[u8]) -> Result<Option<Duration>, CommandError> {
     Ok((milliseconds > 0).then(|| Duration::from_millis(milliseconds)))
 }
 
-/// The streams that have something, each with its entries.
+/// The streams that have entries to return, each with its entries.
 type FoundStreams<'a> = Vec<(&'a [u8], StreamEntries)>;
 
-/// Writes what was found, or has the host wait for it. Within a transaction nobody waits. `texts` are the keys that are
-/// waited for, and what is told of them.
+/// Writes the entries that were found, or blocks until there are some. A command never blocks
+/// within a transaction. `texts` holds the keys to wait for, followed by the IDs or the group and
+/// consumer.
 fn finish(
     context: &mut Context<'_>,
     request: &Request<'_>,
@@ -176,7 +177,7 @@ fn finish(
     Ok(())
 }
 
-/// XREAD.
+/// Handles XREAD.
 fn xread(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let request = Request::parse(arguments, false, context.scripted)?;
     let (store, database) = (context.store, context.database());
@@ -227,7 +228,7 @@ fn xread(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     )
 }
 
-/// XREADGROUP.
+/// Handles XREADGROUP.
 fn xreadgroup(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let request = Request::parse(arguments, true, context.scripted)?;
     let (group, consumer) = request.group.unwrap_or_default();
@@ -269,7 +270,7 @@ fn xreadgroup(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Re
                 continue;
             }
             let how = (most, request.acknowledged);
-            // What was delivered of the keys before is undone with it.
+            // The error also rolls back the deliveries from earlier keys.
             if !writer.stream_deliver(database, key, names, how, &mut entries)? {
                 return Err(missing(name).into());
             }

@@ -1,4 +1,4 @@
-//! BITFIELD: integers of any width at any bit of a string.
+//! BITFIELD and BITFIELD_RO: integers of any width at any bit offset in a string.
 
 use undercroft_engine::events::KeyEvent;
 use undercroft_engine::strings::Text;
@@ -10,25 +10,25 @@ use crate::failure::{Failure, Outcome};
 use crate::handlers::strings::bits::{check_offset, look_at_text};
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] =
     &[("bitfield", bitfield), ("bitfield_ro", bitfield_ro)];
 
-/// An integer's sign and width in bits: `i1` to `i64`, `u1` to `u63`.
+/// The sign and width in bits of an integer: `i1` to `i64`, `u1` to `u63`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FieldType {
     signed: bool,
     bits: u32,
 }
 
-/// What becomes of a value that does not fit.
+/// How to handle a value that does not fit its field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Overflow {
-    /// Its low bits count.
+    /// Keep the low bits.
     Wrap,
-    /// The nearest value that fits counts.
+    /// Store the nearest value that fits.
     Saturate,
-    /// Nothing is changed.
+    /// Leave the field unchanged.
     Fail,
 }
 
@@ -39,7 +39,7 @@ enum Action {
     Increment(i64),
 }
 
-/// One subcommand.
+/// A single BITFIELD subcommand.
 #[derive(Clone, Copy, Debug)]
 struct Operation {
     action: Action,
@@ -53,7 +53,7 @@ impl FieldType {
         const INVALID: CommandError = CommandError::fixed(
             "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.",
         );
-        // As C reads it, up to a zero byte.
+        // As in Redis, the type ends at a zero byte.
         let end = argument.iter().position(|&byte| byte == 0);
         let (signed, digits) = match &argument[..end.unwrap_or(argument.len())] {
             [b'i', digits @ ..] => (true, digits),
@@ -66,7 +66,7 @@ impl FieldType {
         Ok(FieldType { signed, bits })
     }
 
-    /// The value that a field's bits stand for.
+    /// Decodes the bits of a field as an integer.
     fn value(self, bits: u64) -> i64 {
         let unused = 64 - self.bits;
         if self.signed {
@@ -76,12 +76,14 @@ impl FieldType {
         }
     }
 
-    /// `value + change` cut to the field, and whether it had to be. The value of an unsigned field counts as unsigned.
+    /// Returns `value + change` limited to the field, and whether it overflowed. For an unsigned
+    /// field, `value` is interpreted as unsigned.
     fn add(self, value: i64, change: i64, overflow: Overflow) -> (i64, bool) {
         let (above, below, most, least) = if self.signed {
             let most = i64::MAX >> (64 - self.bits);
             let least = -most - 1;
-            // The rest may not fit 64 bits; it wraps here as it does in Redis, whose order of checks then counts.
+            // These differences may exceed 64 bits. They wrap as in Redis, and so the order of the
+            // checks below must match Redis.
             let (up, down) = (most.wrapping_sub(value), least.wrapping_sub(value));
             let narrow = self.bits != 64;
             let above =
@@ -113,7 +115,7 @@ impl FieldType {
     }
 }
 
-/// The subcommands in the arguments, all of which are checked before any is run.
+/// Parses and checks all subcommands before any of them runs.
 fn parse(context: &Context<'_>, mut rest: &[&[u8]]) -> Result<Vec<Operation>, CommandError> {
     let mut operations = Vec::new();
     let mut overflow = Overflow::Wrap;
@@ -160,7 +162,7 @@ fn parse(context: &Context<'_>, mut rest: &[&[u8]]) -> Result<Vec<Operation>, Co
     }
 }
 
-/// A field's place: a bit, or with `#` in front a number of fields of the same width.
+/// Parses the offset of a field: a bit offset, or `#` and a multiple of the field's width.
 fn field_offset(context: &Context<'_>, argument: &[u8], bits: u32) -> Result<u64, CommandError> {
     let offset = match argument {
         [b'#', number @ ..] => {
@@ -171,7 +173,7 @@ fn field_offset(context: &Context<'_>, argument: &[u8], bits: u32) -> Result<u64
     check_offset(context, offset)
 }
 
-/// BITFIELD.
+/// Handles BITFIELD.
 fn bitfield(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let operations = parse(context, &arguments[2..])?;
     let end = |operation: &Operation| operation.offset + u64::from(operation.field.bits);
@@ -226,7 +228,7 @@ fn bitfield(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Repl
     Ok(())
 }
 
-/// BITFIELD_RO.
+/// Handles BITFIELD_RO.
 fn bitfield_ro(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let operations = parse(context, &arguments[2..])?;
     let only_gets = operations
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_a_sign_and_a_width() {
+    fn field_type_is_a_sign_and_a_width() {
         assert_eq!((field("i64").signed, field("i64").bits), (true, 64));
         assert_eq!((field("u1").signed, field("u1").bits), (false, 1));
         for text in ["", "i", "i0", "i65", "u64", "I8", "u08", "x8", "i-1", "8"] {
@@ -279,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_added_and_the_rest_is_cut() {
+    fn sums_that_overflow_the_field_are_limited() {
         let wide = |value: i128, field: FieldType| {
             let (least, most) = if field.signed {
                 (

@@ -1,4 +1,4 @@
-//! Strings as arrays of bits: single bits, counts, searches, combinations.
+//! Strings as bit arrays: single bits, counts, searches, combinations.
 
 use undercroft_engine::View;
 use undercroft_engine::events::KeyEvent;
@@ -10,7 +10,7 @@ use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("setbit", setbit),
     ("getbit", getbit),
@@ -19,13 +19,13 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("bitop", bitop),
 ];
 
-/// A bit's place from an argument; it must lie inside the longest string there may be.
+/// Parses a bit offset, which must lie within the longest allowed string.
 pub(crate) fn bit_offset(context: &Context<'_>, argument: &[u8]) -> Result<u64, CommandError> {
     let offset = parse_integer(argument);
     check_offset(context, offset)
 }
 
-/// A bit's place, or the error where there is none.
+/// Returns `offset` if it is a valid bit offset, or an error.
 pub(crate) fn check_offset(
     context: &Context<'_>,
     offset: Option<i64>,
@@ -39,7 +39,7 @@ pub(crate) fn check_offset(
         ))
 }
 
-/// SETBIT.
+/// Handles SETBIT.
 fn setbit(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let offset = bit_offset(context, arguments[2])?;
     let bit = parse_integer(arguments[3]).filter(|bit| matches!(bit, 0 | 1));
@@ -62,7 +62,7 @@ fn setbit(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// What `look` finds in the string that a key holds; none where the key is not there.
+/// Calls `look` on the string stored at `key`. Returns `None` if the key is missing.
 pub(crate) fn look_at_text<R>(
     context: &mut Context<'_>,
     key: &[u8],
@@ -78,7 +78,7 @@ pub(crate) fn look_at_text<R>(
     })
 }
 
-/// GETBIT.
+/// Handles GETBIT.
 fn getbit(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let offset = bit_offset(context, arguments[2])?;
     let bit = look_at_text(context, arguments[1], |text, view| {
@@ -88,7 +88,7 @@ fn getbit(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// The unit in which a range is given.
+/// Returns whether the unit of a range is BIT rather than BYTE.
 fn in_bits(unit: &[u8]) -> Result<bool, CommandError> {
     if is_keyword(unit, "BIT") {
         Ok(true)
@@ -99,8 +99,8 @@ fn in_bits(unit: &[u8]) -> Result<bool, CommandError> {
     }
 }
 
-/// The bits from the first up to and without the second that a range of bytes or bits means in a string of so many
-/// bytes; nothing where the range is empty.
+/// Converts a range of bytes or bits in a string of `bytes` bytes to its first bit and the bit
+/// after its last. Returns `None` if the range is empty.
 fn bit_range(start: i64, end: Option<i64>, bits: bool, bytes: u64) -> Option<(u64, u64)> {
     let units = i64::try_from(if bits { bytes * 8 } else { bytes }).ok()?;
     let from_end = |place: i64| {
@@ -118,7 +118,7 @@ fn bit_range(start: i64, end: Option<i64>, bits: bool, bytes: u64) -> Option<(u6
     Some((start.unsigned_abs() * size, (end.unsigned_abs() + 1) * size))
 }
 
-/// BITCOUNT. As in Redis, wrong arguments are no error where the key is missing.
+/// Handles BITCOUNT. As in Redis, invalid arguments are not an error if the key is missing.
 fn bitcount(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let range = match &arguments[2..] {
         [] => Ok(Some((0, -1, false))),
@@ -141,7 +141,8 @@ fn bitcount(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Repl
     Ok(())
 }
 
-/// The range of BITCOUNT; none where it is empty in any string, and then the unit does not matter.
+/// Parses the range of BITCOUNT. Returns `None` if the range is empty in any string, without
+/// checking the unit.
 fn count_range(
     start: &[u8],
     end: &[u8],
@@ -155,7 +156,8 @@ fn count_range(
     Ok(Some((start, end, bits)))
 }
 
-/// BITPOS. As in Redis, wrong arguments behind the bit are no error where the key is missing.
+/// Handles BITPOS. As in Redis, invalid arguments after the bit are not an error if the key is
+/// missing.
 fn bitpos(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let bit = match integer(arguments[2])? {
         0 => false,
@@ -172,7 +174,7 @@ fn bitpos(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
             return Ok(None);
         };
         let found = text.find_bit(view, bit, first, last)?;
-        // A string without a given end goes on with zeros.
+        // Without an explicit end, the string counts as padded with zeros.
         Ok(found.or((!bit && end.is_none()).then_some(last)))
     })?;
     reply.integer(match found {
@@ -183,7 +185,7 @@ fn bitpos(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// Start, end and unit of BITPOS: bytes unless it says otherwise.
+/// Parses the start, end and unit of BITPOS. The default unit is the byte.
 fn position_range(rest: &[&[u8]]) -> Result<(i64, Option<i64>, bool), CommandError> {
     match rest {
         [] => Ok((0, None, false)),
@@ -198,7 +200,7 @@ fn position_range(rest: &[&[u8]]) -> Result<(i64, Option<i64>, bool), CommandErr
     }
 }
 
-/// BITOP.
+/// Handles BITOP.
 fn bitop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let operation = match arguments[1].to_ascii_uppercase().as_slice() {
         b"AND" => BitOperation::And,
@@ -233,7 +235,7 @@ mod tests {
     use super::bit_range;
 
     #[test]
-    fn ranges_are_cut_to_the_string() {
+    fn bit_ranges_are_clamped_to_the_string() {
         for (start, end, bits, bytes, expected) in [
             (0, None, false, 3, Some((0, 24))),
             (1, Some(1), false, 3, Some((8, 16))),

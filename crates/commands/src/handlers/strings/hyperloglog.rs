@@ -1,4 +1,4 @@
-//! Counting different elements approximately: PFADD, PFCOUNT, PFMERGE.
+//! Approximate counts of distinct elements: PFADD, PFCOUNT, PFMERGE.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("pfadd", pfadd),
     ("pfcount", pfcount),
@@ -30,13 +30,14 @@ impl From<Corrupt> for Failure {
     }
 }
 
-/// Longest sparse value.
+/// Returns the maximum size of a sparse value in bytes.
 fn sparse_max(context: &Context<'_>) -> usize {
     let bytes = context.host.config().integer("hll-sparse-max-bytes");
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// A key's HyperLogLog; none where the key is not there. What is none by its header is not read any further.
+/// Loads the HyperLogLog stored in `entry`, or returns `None` if there is no entry. A value whose
+/// header is invalid is rejected before its body is read.
 fn load(entry: Option<&Entry>, view: &View<'_>) -> Result<Option<Vec<u8>>, Failure> {
     let Some(entry) = entry else {
         return Ok(None);
@@ -49,14 +50,14 @@ fn load(entry: Option<&Entry>, view: &View<'_>) -> Result<Option<Vec<u8>>, Failu
     }
     value.clear();
     text.append_to(view, &mut value)?;
-    // The copy that is used counts: without a lock it may be another one than the one that was looked at before.
+    // Check the header of the copy: a read without a lock may have seen a different value above.
     if hll::encoding(&value).is_none() {
         return Err(INVALID.into());
     }
     Ok(Some(value))
 }
 
-/// PFADD.
+/// Handles PFADD.
 fn pfadd(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
@@ -74,7 +75,7 @@ fn pfadd(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
             writer.set_raw(database, &key, &value)?;
             writer.tell(KeyEvent::PfAdd, database, &key);
         } else {
-            // As in Redis it becomes a raw string in any case.
+            // As in Redis, PFADD converts the value to a raw string even if nothing changes.
             writer.bit_string(database, &key, 0)?;
         }
         Ok::<_, Failure>(changed)
@@ -84,7 +85,7 @@ fn pfadd(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     Ok(())
 }
 
-/// PFCOUNT.
+/// Handles PFCOUNT.
 fn pfcount(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let keys = context.keys(&arguments[1..]);
@@ -100,7 +101,7 @@ fn pfcount(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
             None => 0,
             Some((value, encoding)) => {
                 match hll::cached_count(&value) {
-                    // Redis makes it a raw string in any case.
+                    // As in Redis, PFCOUNT converts any other encoding to a raw string.
                     Some(count) if encoding == TextEncoding::Raw => count,
                     cached => count_and_cache(context, arguments[1], &value, cached)?,
                 }
@@ -129,8 +130,9 @@ fn pfcount(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     Ok(())
 }
 
-/// Counts, and keeps the result in the value for the next time where the store can be written to at once: no reader waits
-/// for a writer (R9), or fails because the store is full.
+/// Counts the elements and caches the result in the value if the store can be written immediately.
+/// Otherwise the result is not cached: a reader must neither wait for a writer (R9) nor fail
+/// because the store is full.
 fn count_and_cache(
     context: &Context<'_>,
     key: &[u8],
@@ -152,7 +154,7 @@ fn count_and_cache(
                 .text(writer.view())?
                 .append_to(writer.view(), &mut value)?;
         }
-        // Somebody may have changed it meanwhile.
+        // The value may have changed since it was counted.
         if value == seen {
             if cached.is_none() {
                 hll::cache_count(&mut value, count);
@@ -171,7 +173,7 @@ fn count_and_cache(
     }
 }
 
-/// PFMERGE.
+/// Handles PFMERGE.
 fn pfmerge(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let keys = context.keys(&arguments[1..]);
@@ -210,7 +212,7 @@ fn pfmerge(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     Ok(())
 }
 
-/// PFDEBUG.
+/// Handles PFDEBUG.
 fn pfdebug(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (what, store, database) = (arguments[1], context.store, context.database());
     let key = store.key(arguments[2]);
@@ -252,7 +254,8 @@ fn pfdebug(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     Ok(())
 }
 
-/// PFSELFTEST: that sparse and dense values hold the same registers and estimate well, with elements made here.
+/// Handles PFSELFTEST. Checks on generated elements that sparse and dense values hold the same
+/// registers and give a good estimate.
 fn pfselftest(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     const ELEMENTS: u32 = 10_000;
     let (mut sparse, mut dense) = (hll::new(), hll::new());

@@ -1,10 +1,10 @@
 //! The commands on strings. Only `execute` calls them.
 //!
-//! - `bitfield`: BITFIELD: integers of any width at any bit of a string.
-//! - `bits`: strings as arrays of bits: single bits, counts, searches, combinations.
-//! - `hyperloglog`: counting different elements approximately: PFADD, PFCOUNT, PFMERGE.
-//! - `substrings`: parts of strings, floating point counters, and LCS.
-//! - `values`: reading and writing whole strings.
+//! - `bitfield`: BITFIELD and BITFIELD_RO: integers of any width at any bit offset in a string.
+//! - `bits`: strings as bit arrays: single bits, counts, searches, combinations.
+//! - `hyperloglog`: approximate counts of distinct elements: PFADD, PFCOUNT, PFMERGE.
+//! - `substrings`: substrings, floating-point counters, and LCS.
+//! - `values`: reads and writes of whole strings.
 
 pub(crate) mod bitfield;
 pub(crate) mod bits;

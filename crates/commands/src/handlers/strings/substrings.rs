@@ -1,4 +1,4 @@
-//! Parts of strings, floating point counters, and LCS.
+//! Substrings, floating-point counters, and LCS.
 
 use undercroft_engine::events::KeyEvent;
 use undercroft_engine::strings::STRING_MAX;
@@ -11,7 +11,7 @@ use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("append", append),
     ("strlen", strlen),
@@ -22,10 +22,10 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("lcs", lcs),
 ];
 
-/// The least that proto-max-bulk-len can be: shorter strings need no look at the configuration.
+/// The minimum of `proto-max-bulk-len` in bytes. Shorter strings need no look at the configuration.
 const ALWAYS_ALLOWED: u64 = 1 << 20;
 
-/// APPEND.
+/// Handles APPEND.
 fn append(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
@@ -42,7 +42,7 @@ fn append(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// How long a string may become.
+/// Limits on the length of strings, read from the configuration.
 struct Limits<'a>(&'a crate::config::Config);
 
 impl<'a> Limits<'a> {
@@ -75,7 +75,7 @@ fn text_length(
     }
 }
 
-/// STRLEN.
+/// Handles STRLEN.
 fn strlen(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
@@ -90,7 +90,7 @@ fn strlen(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// GETRANGE and SUBSTR.
+/// Handles GETRANGE and SUBSTR.
 fn getrange(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (start, end) = (integer(arguments[2])?, integer(arguments[3])?);
     let (store, database) = (context.store, context.database());
@@ -111,7 +111,8 @@ fn getrange(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Repl
     Ok(())
 }
 
-/// The bytes from `start` up to and without `end` that GETRANGE means in a string of this length, if any.
+/// Converts the range of a GETRANGE command to the byte range `start..end` in a string of this
+/// length. Returns `None` if the range is empty.
 fn range(start: i64, end: i64, length: u64) -> Option<(u64, u64)> {
     let length = i64::try_from(length).ok()?;
     if start < 0 && end < 0 && start > end {
@@ -128,7 +129,7 @@ fn range(start: i64, end: i64, length: u64) -> Option<(u64, u64)> {
     (start <= end).then(|| (start.unsigned_abs(), end.unsigned_abs() + 1))
 }
 
-/// SETRANGE.
+/// Handles SETRANGE.
 fn setrange(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let position = integer(arguments[2])?;
     let position =
@@ -150,7 +151,7 @@ fn setrange(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Repl
     Ok(())
 }
 
-/// INCRBYFLOAT.
+/// Handles INCRBYFLOAT.
 fn incrbyfloat(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
@@ -175,7 +176,7 @@ fn incrbyfloat(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn R
     Ok(())
 }
 
-/// LCS.
+/// Handles LCS.
 fn lcs(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let keys = context.keys(&arguments[1..3]);
@@ -202,7 +203,7 @@ fn lcs(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) ->
     for (key, found) in keys.iter().zip(found) {
         context.looked_up(key, found);
     }
-    // Long work on copies: no lock is held, and no reader tries again.
+    // LCS is slow, so it works on copies: it holds no lock, and no reader has to retry.
     let options = LcsOptions::parse(&arguments[3..])?;
     let [first, second] = &texts;
     lcs::check_size(first.len(), second.len(), Limits::of(context).longest())
@@ -281,7 +282,7 @@ mod tests {
     use super::range;
 
     #[test]
-    fn ranges_are_cut_to_the_string() {
+    fn byte_ranges_are_clamped_to_the_string() {
         for (start, end, length, expected) in [
             (0, -1, 5, Some((0, 5))),
             (-100, 100, 5, Some((0, 5))),

@@ -1,4 +1,4 @@
-//! Reading and writing whole strings.
+//! Reads and writes of whole strings.
 
 use undercroft_engine::events::KeyEvent;
 use undercroft_engine::strings::{Held, Values};
@@ -10,7 +10,7 @@ use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("get", get),
     ("set", set),
@@ -29,7 +29,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("decrby", decrby),
 ];
 
-/// GET key.
+/// Handles `GET key`.
 #[inline]
 pub(crate) fn plain_get<R: Reply + ?Sized>(
     context: &mut Context<'_>,
@@ -54,7 +54,7 @@ pub(crate) fn plain_get<R: Reply + ?Sized>(
     Ok(())
 }
 
-/// SET key value, without options.
+/// Handles `SET key value` without options.
 #[inline]
 pub(crate) fn plain_set<R: Reply + ?Sized>(
     context: &mut Context<'_>,
@@ -67,12 +67,12 @@ pub(crate) fn plain_set<R: Reply + ?Sized>(
     Ok(())
 }
 
-/// GET.
+/// Handles GET.
 fn get(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     plain_get(context, arguments[1], reply)
 }
 
-/// The options of SET, or those of GETEX, which share their syntax.
+/// Options of SET and GETEX, which share their syntax.
 #[derive(Default)]
 struct Options<'a> {
     if_missing: bool,
@@ -84,7 +84,8 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// As Redis parses them: an option may be repeated, the last one counts; what excludes each other is an error.
+    /// Parses options as Redis does. An option may be repeated, and its last value wins.
+    /// Conflicting options are an error.
     fn parse(mut rest: &[&'a [u8]], getex: bool) -> Result<Options<'a>, CommandError> {
         let mut options = Options::default();
         while let [option, behind @ ..] = rest {
@@ -115,7 +116,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// The deadline in Unix milliseconds, where one is asked for.
+    /// Returns the deadline in Unix milliseconds, if the options contain one.
     fn deadline(&self, now: u64, name: &str) -> Result<Option<u64>, CommandError> {
         let Some((unit, base, text)) = self.time else {
             return Ok(None);
@@ -135,7 +136,7 @@ fn time_option(option: &[u8]) -> Option<(TimeUnit, TimeBase)> {
     })
 }
 
-/// Appends an entry's string to `out`, where there is one.
+/// Replaces the contents of `out` with the entry's string. Returns whether there is an entry.
 fn copy_text(
     writer: &Writer<'_, '_>,
     entry: Option<&Entry>,
@@ -152,7 +153,7 @@ fn write_scratch(context: &Context<'_>, found: bool, reply: &mut dyn Reply) {
     reply.bulk_or_null(found.then_some(&context.session.read_buffers.text));
 }
 
-/// SET.
+/// Handles SET.
 fn set(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let options = Options::parse(&arguments[3..], false)?;
     let deadline = options.deadline(context.store.now(), "set")?;
@@ -191,7 +192,7 @@ fn set(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) ->
     Ok(())
 }
 
-/// SETNX.
+/// Handles SETNX.
 fn setnx(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
@@ -207,12 +208,12 @@ fn setnx(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     Ok(())
 }
 
-/// SETEX.
+/// Handles SETEX.
 fn setex(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     set_for(context, arguments, TimeUnit::Seconds, "setex", reply)
 }
 
-/// PSETEX.
+/// Handles PSETEX.
 fn psetex(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     set_for(context, arguments, TimeUnit::Milliseconds, "psetex", reply)
 }
@@ -237,7 +238,7 @@ fn set_for(
     Ok(())
 }
 
-/// GETSET.
+/// Handles GETSET.
 fn getset(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let scratch = &mut context.session.read_buffers.text;
@@ -247,7 +248,7 @@ fn getset(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// GETDEL.
+/// Handles GETDEL.
 fn getdel(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let found = store.take_string(
@@ -260,7 +261,7 @@ fn getdel(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// GETEX.
+/// Handles GETEX.
 fn getex(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let options = Options::parse(&arguments[2..], true)?;
     if options.time.is_none() && !options.persist {
@@ -274,7 +275,7 @@ fn getex(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
             if !found {
                 return Ok(());
             }
-            // A bad time is no error where there is no key.
+            // An invalid time is not an error if the key is missing.
             match options.deadline(writer.now(), "getex")? {
                 Some(deadline) if deadline <= writer.now() => {
                     writer.remove(database, key)?;
@@ -288,7 +289,7 @@ fn getex(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     )
 }
 
-/// Reads a string, changes its key in the same transaction, and replies with what was read.
+/// Reads a string, changes its key in the same transaction, and replies with the old value.
 fn get_and(
     context: &mut Context<'_>,
     key: &[u8],
@@ -313,7 +314,7 @@ fn get_and(
     Ok(())
 }
 
-/// MGET.
+/// Handles MGET.
 fn mget(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let keys = context.keys(&arguments[1..]);
@@ -331,14 +332,14 @@ fn mget(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// MSET.
+/// Handles MSET.
 fn mset(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     set_many(context, arguments, "mset", false)?;
     reply.ok();
     Ok(())
 }
 
-/// MSETNX.
+/// Handles MSETNX.
 fn msetnx(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let set = set_many(context, arguments, "msetnx", true)?;
     reply.integer(set.into());
@@ -376,23 +377,23 @@ fn set_many(
     Ok(set)
 }
 
-/// INCR.
+/// Handles INCR.
 fn incr(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     increment(context, arguments[1], 1, reply)
 }
 
-/// DECR.
+/// Handles DECR.
 fn decr(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     increment(context, arguments[1], -1, reply)
 }
 
-/// INCRBY.
+/// Handles INCRBY.
 fn incrby(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let change = parse_integer(arguments[2]).ok_or(CommandError::NOT_AN_INTEGER)?;
     increment(context, arguments[1], change, reply)
 }
 
-/// DECRBY.
+/// Handles DECRBY.
 fn decrby(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let change = parse_integer(arguments[2]).ok_or(CommandError::NOT_AN_INTEGER)?;
     let negated = change

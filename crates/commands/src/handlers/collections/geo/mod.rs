@@ -1,7 +1,8 @@
-//! Positions: sorted sets whose scores stand for places on the earth. Only `execute` calls them.
+//! Geospatial indexes: sorted sets whose scores encode positions on the earth. Only `execute` calls
+//! them.
 //!
-//! - `request`: what GEOSEARCH and its like are asked for.
-//! - `search`: GEOSEARCH, GEORADIUS and their like.
+//! - `request`: parsing of GEOSEARCH, GEORADIUS and their variants.
+//! - `search`: GEOSEARCH, GEORADIUS and their variants.
 
 mod request;
 pub(crate) mod search;
@@ -17,7 +18,7 @@ use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("geoadd", geoadd),
     ("geopos", geopos),
@@ -25,14 +26,14 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("geohash", geohash),
 ];
 
-/// Writes a distance: four decimals, whatever the protocol. They are those of the product rounded, as Redis has it, which
-/// are now and then others than those of the exact number.
+/// Writes a distance with four decimals in any protocol. As in Redis, the product with 10,000 is
+/// rounded, which occasionally differs from rounding the exact number.
 fn write_distance(distance: f64, reply: &mut dyn Reply) {
     let scaled = (distance * 1e4).round_ties_even() as u64;
     reply.bulk(format!("{}.{:04}", scaled / 10_000, scaled % 10_000).as_bytes());
 }
 
-/// Writes a position: up to 17 decimals, no exponent.
+/// Writes a position with up to 17 decimals and no exponent.
 fn write_position((longitude, latitude): Position, reply: &mut dyn Reply) {
     reply.array(2);
     for degrees in [longitude, latitude] {
@@ -42,7 +43,7 @@ fn write_position((longitude, latitude): Position, reply: &mut dyn Reply) {
     }
 }
 
-/// GEOADD.
+/// Handles GEOADD.
 fn geoadd(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (mut rule, mut count_changed) = (AddRule::default(), false);
     let mut rest = &arguments[2..];
@@ -83,7 +84,7 @@ fn geoadd(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// The scores of members, none for those that are not there; none at all where the key is not.
+/// Returns the scores of members. The score is `None` if the member or the key is missing.
 fn scores(
     context: &mut Context<'_>,
     key: &[u8],
@@ -97,7 +98,7 @@ fn scores(
     Ok(scores.unwrap_or_else(|| vec![None; members.len()]))
 }
 
-/// GEOPOS.
+/// Handles GEOPOS.
 fn geopos(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let scores = scores(context, arguments[1], &arguments[2..])?;
     reply.array(scores.len());
@@ -110,7 +111,7 @@ fn geopos(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// GEOHASH.
+/// Handles GEOHASH.
 fn geohash(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let scores = scores(context, arguments[1], &arguments[2..])?;
     reply.array(scores.len());
@@ -120,7 +121,7 @@ fn geohash(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     Ok(())
 }
 
-/// GEODIST.
+/// Handles GEODIST.
 fn geodist(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let meters = match &arguments[4..] {
         [] => 1.0,

@@ -1,26 +1,26 @@
-//! What GEOSEARCH and its like are asked for.
+//! Parsing of GEOSEARCH, GEORADIUS and their variants.
 
 use crate::algorithms::double::parse_double;
 use crate::algorithms::geohash::{Position, Shape, is_valid};
 use crate::arguments::{CommandError, integer, is_keyword};
 
-/// How the results are ordered.
+/// The order of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// As they are found.
+    /// The order in which the search finds them.
     None,
-    /// The nearest first.
+    /// Nearest first.
     Nearest,
-    /// The farthest first.
+    /// Farthest first.
     Farthest,
 }
 
-/// Which command it is.
+/// The command that is parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GeoCommand {
-    /// GEORADIUS, which may store; not where it is GEORADIUS_RO.
+    /// GEORADIUS, which may store its results, or GEORADIUS_RO.
     Radius { stores: bool },
-    /// GEORADIUSBYMEMBER and GEORADIUSBYMEMBER_RO.
+    /// GEORADIUSBYMEMBER, which may store its results, or GEORADIUSBYMEMBER_RO.
     Member { stores: bool },
     /// GEOSEARCH.
     Search,
@@ -41,25 +41,26 @@ impl GeoCommand {
     }
 }
 
-/// Where the results go.
+/// The key that receives the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Target<'a> {
     pub(super) key: &'a [u8],
-    /// Whether the scores are distances.
+    /// Whether the stored scores are distances (STOREDIST).
     pub(super) distances: bool,
 }
 
-/// What is asked for. The center and the shape are there unless the key is not.
+/// The parsed arguments of a search. The center and the shape may be `None` only if the key is
+/// missing.
 #[derive(Clone, Debug)]
 pub(super) struct Request<'a> {
     pub(super) center: Option<Position>,
     pub(super) shape: Option<Shape>,
-    /// Meters in a unit of the distances.
+    /// The length of the distance unit in meters.
     pub(super) meters: f64,
     pub(super) order: Order,
-    /// Results at most; 0 is all.
+    /// The maximum number of results. 0 means no limit.
     pub(super) count: u64,
-    /// Whether any results will do, not only the nearest.
+    /// Whether any matches suffice, not only the nearest (ANY).
     pub(super) any: bool,
     pub(super) with_distance: bool,
     pub(super) with_score: bool,
@@ -67,7 +68,7 @@ pub(super) struct Request<'a> {
     pub(super) target: Option<Target<'a>>,
 }
 
-/// A position from two arguments.
+/// Parses a longitude and a latitude.
 pub(super) fn position(longitude: &[u8], latitude: &[u8]) -> Result<Position, CommandError> {
     let degrees = |argument| parse_double(argument).ok_or(CommandError::NOT_A_FLOAT);
     let position = (degrees(longitude)?, degrees(latitude)?);
@@ -80,7 +81,7 @@ pub(super) fn position(longitude: &[u8], latitude: &[u8]) -> Result<Position, Co
     )))
 }
 
-/// Meters in a unit.
+/// Returns the length of a unit in meters.
 pub(super) fn unit(name: &[u8]) -> Result<f64, CommandError> {
     match name.to_ascii_lowercase().as_slice() {
         b"m" => Ok(1.0),
@@ -93,7 +94,7 @@ pub(super) fn unit(name: &[u8]) -> Result<f64, CommandError> {
     }
 }
 
-/// A circle with the unit it is given in.
+/// Parses a circle and its unit.
 fn circle(radius: &[u8], name: &[u8]) -> Result<(Shape, f64), CommandError> {
     let radius = parse_double(radius).ok_or(CommandError::fixed("ERR need numeric radius"))?;
     if radius < 0.0 {
@@ -104,7 +105,7 @@ fn circle(radius: &[u8], name: &[u8]) -> Result<(Shape, f64), CommandError> {
     Ok((Shape::Circle { radius }, meters))
 }
 
-/// A box with the unit it is given in.
+/// Parses a box and its unit.
 fn rectangle(width: &[u8], height: &[u8], name: &[u8]) -> Result<(Shape, f64), CommandError> {
     let width = parse_double(width).ok_or(CommandError::fixed("ERR need numeric width"))?;
     let height = parse_double(height).ok_or(CommandError::fixed("ERR need numeric height"))?;
@@ -119,8 +120,8 @@ fn rectangle(width: &[u8], height: &[u8], name: &[u8]) -> Result<(Shape, f64), C
 }
 
 impl<'a> Request<'a> {
-    /// Parses a command, its name first. `find` looks a member's position up; there is none to be found where the key
-    /// is not there, which is not an error then. Errors come in Redis' order, those of `find` among them.
+    /// Parses a command, including its name. `find` looks up the position of a member, and is
+    /// called only if the key exists. Errors have Redis' precedence, including those of `find`.
     pub(super) fn parse<E: From<CommandError>>(
         arguments: &[&'a [u8]],
         command: GeoCommand,
@@ -156,13 +157,13 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A request as far as it was read.
+/// The state of the parser.
 struct Parser<'a, F> {
     request: Request<'a>,
     command: GeoCommand,
-    /// Whether the key is there.
+    /// Whether the key exists.
     is_there: bool,
-    /// Looks a member's position up.
+    /// The function that looks up the position of a member.
     find: F,
     from_member: bool,
     from_position: bool,
@@ -175,7 +176,7 @@ where
     F: FnMut(&[u8]) -> Result<Option<Position>, E>,
     E: From<CommandError>,
 {
-    /// Reads what stands at fixed places. Returns the options.
+    /// Parses the positional arguments. Returns the options that follow.
     fn read_fixed<'r>(&mut self, arguments: &'r [&'a [u8]]) -> Result<&'r [&'a [u8]], E> {
         Ok(match self.command {
             GeoCommand::Radius { .. } => {
@@ -199,7 +200,7 @@ where
         })
     }
 
-    /// Reads an option with the words that belong to it. Returns those that follow.
+    /// Parses an option with its arguments. Returns the remaining options.
     fn read_option<'r>(
         &mut self,
         option: &[u8],
@@ -238,7 +239,7 @@ where
         Ok(behind)
     }
 
-    /// Reads an option that only GEOSEARCH and GEOSEARCHSTORE have: where they search.
+    /// Parses an option for the center or the shape, which only GEOSEARCH and GEOSEARCHSTORE have.
     fn read_search_option<'r>(
         &mut self,
         option: &[u8],
@@ -271,7 +272,7 @@ where
         }
     }
 
-    /// Has the search begin at a member.
+    /// Centers the search on a member.
     fn set_center(&mut self, member: &[u8]) -> Result<(), E> {
         const NO_MEMBER: CommandError =
             CommandError::fixed("ERR could not decode requested zset member");
@@ -283,7 +284,7 @@ where
         (self.request.shape, self.request.meters) = (Some(shape), meters);
     }
 
-    /// Checks that the options go together. `name` is the command's.
+    /// Checks that the options are compatible. `name` is the name of the command.
     fn finish(self, name: &[u8]) -> Result<Request<'a>, E> {
         let mut request = self.request;
         let shows = request.with_distance || request.with_score || request.with_position;

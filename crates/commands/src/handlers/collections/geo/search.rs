@@ -1,4 +1,4 @@
-//! GEOSEARCH, GEORADIUS and their like.
+//! GEOSEARCH, GEORADIUS and their variants.
 
 use std::cmp::Ordering;
 
@@ -16,7 +16,7 @@ use crate::failure::{Failure, Outcome};
 use crate::handlers::collections::sorted::limits;
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("geosearch", geosearch),
     ("geosearchstore", geosearchstore),
@@ -26,12 +26,12 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("georadiusbymember_ro", georadiusbymember_ro),
 ];
 
-/// What was found.
+/// A member that the search found.
 struct Hit {
     member: Vec<u8>,
     score: f64,
     position: Position,
-    /// Meters from the center.
+    /// The distance from the center in meters.
     distance: f64,
 }
 
@@ -39,7 +39,7 @@ fn by_distance(one: &Hit, other: &Hit) -> Ordering {
     one.distance.total_cmp(&other.distance)
 }
 
-/// What lies inside the shape, in the order that is asked for.
+/// Returns the members inside the shape, in the requested order.
 fn search(view: &View<'_>, set: &SortedSet, request: &Request<'_>) -> Result<Vec<Hit>, Error> {
     let (Some(center), Some(shape)) = (request.center, request.shape) else {
         return Ok(Vec::new());
@@ -89,7 +89,7 @@ fn search(view: &View<'_>, set: &SortedSet, request: &Request<'_>) -> Result<Vec
     Ok(hits)
 }
 
-/// The position of a member of a sorted set.
+/// Returns the position of a member in a sorted set.
 fn find(
     view: &View<'_>,
     set: Option<&SortedSet>,
@@ -101,7 +101,7 @@ fn find(
     }
 }
 
-/// What a command without STORE finds, or the command that it is where it has one.
+/// The result of a command without STORE, or the fact that it has STORE.
 enum SearchResult<'a> {
     Hits(Request<'a>, Vec<Hit>, bool),
     Stores,
@@ -219,7 +219,8 @@ fn store_hits(
     Ok(())
 }
 
-/// The keys that the results may go to: which it is, is known only once everything is parsed.
+/// Returns all keys that may receive the results. The one that does is known only after all options
+/// are parsed.
 fn possible_targets<'a>(arguments: &'a [&'a [u8]], command: GeoCommand) -> Vec<&'a &'a [u8]> {
     if command == GeoCommand::SearchStore {
         return vec![&arguments[1]];
@@ -229,12 +230,12 @@ fn possible_targets<'a>(arguments: &'a [&'a [u8]], command: GeoCommand) -> Vec<&
     pairs.map(|pair| &pair[1]).collect()
 }
 
-/// GEOSEARCH.
+/// Handles GEOSEARCH.
 fn geosearch(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     run(context, arguments, GeoCommand::Search, reply)
 }
 
-/// GEOSEARCHSTORE.
+/// Handles GEOSEARCHSTORE.
 fn geosearchstore(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -243,7 +244,7 @@ fn geosearchstore(
     run(context, arguments, GeoCommand::SearchStore, reply)
 }
 
-/// GEORADIUS.
+/// Handles GEORADIUS.
 fn georadius(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     run(
         context,
@@ -253,7 +254,7 @@ fn georadius(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Rep
     )
 }
 
-/// GEORADIUS_RO.
+/// Handles GEORADIUS_RO.
 fn georadius_ro(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     run(
         context,
@@ -263,7 +264,7 @@ fn georadius_ro(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn 
     )
 }
 
-/// GEORADIUSBYMEMBER.
+/// Handles GEORADIUSBYMEMBER.
 fn georadiusbymember(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -277,7 +278,7 @@ fn georadiusbymember(
     )
 }
 
-/// GEORADIUSBYMEMBER_RO.
+/// Handles GEORADIUSBYMEMBER_RO.
 fn georadiusbymember_ro(
     context: &mut Context<'_>,
     arguments: &[&[u8]],

@@ -1,4 +1,4 @@
-//! ZADD, ZINCRBY, ZREM.
+//! ZADD, ZINCRBY, ZREM: commands that add and remove members.
 
 use undercroft_engine::sorted_sets::AddRule;
 
@@ -9,21 +9,21 @@ use crate::context::{Context, HandlerEntry};
 use crate::failure::Outcome;
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] =
     &[("zadd", zadd), ("zrem", zrem), ("zincrby", zincrby)];
 
-/// A score from an argument.
+/// Parses a score.
 pub(crate) fn score(argument: &[u8]) -> Result<f64, CommandError> {
     parse_double(argument).ok_or(CommandError::NOT_A_FLOAT)
 }
 
-/// ZADD.
+/// Handles ZADD.
 fn zadd(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     add(context, arguments, AddRule::default(), reply)
 }
 
-/// ZINCRBY: a ZADD with INCR, whose options it takes as well.
+/// Handles ZINCRBY. It is ZADD with INCR, and accepts ZADD's options too.
 fn zincrby(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let rule = AddRule {
         increment: true,
@@ -43,7 +43,7 @@ fn add(
     while let [option, behind @ ..] = rest {
         let is = |name: &str| is_keyword(option, name);
         match option {
-            // Most often the first score.
+            // Usually, this is the first score.
             [b'0'..=b'9', ..] => break,
             _ if is("NX") => rule.only_new = true,
             _ if is("XX") => rule.only_existing = true,
@@ -73,7 +73,7 @@ fn add(
     Ok(())
 }
 
-/// The members with their scores, once the options are known to go together.
+/// Checks that the options are compatible, and parses the members with their scores.
 fn parse_members<'a>(
     rest: &[&'a [u8]],
     rule: AddRule,
@@ -105,7 +105,7 @@ fn parse_members<'a>(
         .collect()
 }
 
-/// ZREM.
+/// Handles ZREM.
 fn zrem(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
@@ -117,7 +117,8 @@ fn zrem(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// Whether an option of this name is there, which nothing may follow.
+/// Returns whether the only remaining argument is the option `name`. Anything else is a syntax
+/// error.
 pub(super) fn only_option(rest: &[&[u8]], name: &str) -> Result<bool, CommandError> {
     match rest {
         [] => Ok(false),

@@ -1,4 +1,4 @@
-//! The ends of ranges by score and by text.
+//! Parsing of ranges by rank, score and text.
 
 use undercroft_engine::sorted_sets::{Bounds, ScoreBound, TextBound};
 
@@ -30,12 +30,12 @@ fn text_bound(argument: &[u8]) -> Option<TextBound<'_>> {
     }
 }
 
-/// A range of ranks.
+/// Parses a range of ranks.
 pub(super) fn ranks<'a>(start: &[u8], stop: &[u8]) -> Result<Bounds<'a>, CommandError> {
     Ok(Bounds::Ranks(integer(start)?, integer(stop)?))
 }
 
-/// A range of scores, the lower end first.
+/// Parses a range of scores, lower bound first.
 pub(super) fn scores<'a>(low: &[u8], high: &[u8]) -> Result<Bounds<'a>, CommandError> {
     match (score_bound(low), score_bound(high)) {
         (Some(low), Some(high)) => Ok(Bounds::Scores(low, high)),
@@ -43,7 +43,7 @@ pub(super) fn scores<'a>(low: &[u8], high: &[u8]) -> Result<Bounds<'a>, CommandE
     }
 }
 
-/// A range of texts, the lower end first.
+/// Parses a range of texts, lower bound first.
 pub(super) fn texts<'a>(low: &'a [u8], high: &'a [u8]) -> Result<Bounds<'a>, CommandError> {
     match (text_bound(low), text_bound(high)) {
         (Some(low), Some(high)) => Ok(Bounds::Texts(low, high)),

@@ -13,7 +13,7 @@ use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("zunion", zunion),
     ("zunionstore", zunionstore),
@@ -24,7 +24,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("zdiffstore", zdiffstore),
 ];
 
-/// What a command is to do, by its name.
+/// The properties of a command that its name implies.
 #[derive(Clone, Copy, Debug)]
 struct Form {
     operation: SetOperation,
@@ -32,20 +32,20 @@ struct Form {
     counts: bool,
 }
 
-/// What the options behind the keys say.
+/// The options that follow the keys.
 #[derive(Clone, Debug)]
 struct Options {
     weights: Vec<f64>,
     aggregate: Aggregate,
     with_scores: bool,
-    /// The most members to count.
+    /// The maximum number of members to count.
     limit: usize,
 }
 
-/// Arguments as they came.
+/// Unparsed arguments.
 type Arguments<'a> = &'a [&'a [u8]];
 
-/// The keys behind their number, and what follows them.
+/// Splits the arguments after `numkeys` into the keys and the options.
 fn split_keys<'a>(
     arguments: Arguments<'a>,
     name: &str,
@@ -112,7 +112,8 @@ fn parse_options(rest: &[&[u8]], keys: usize, form: Form) -> Result<Options, Com
     Ok(options)
 }
 
-/// Looks all sources up. Wrong options are an error only where all keys have the right type, as in Redis.
+/// Looks up all sources. As in Redis, invalid options are an error only if all keys have the right
+/// type.
 fn gather<'a>(
     keys: &[Key<'_>],
     options: &'a Result<Options, CommandError>,
@@ -129,7 +130,7 @@ fn gather<'a>(
     Ok((sources, options))
 }
 
-/// Which of the sources are there.
+/// Returns which of the sources exist.
 fn those_found(sources: &[Weighted]) -> Vec<bool> {
     sources.iter().map(|(source, _)| source.is_some()).collect()
 }
@@ -215,25 +216,25 @@ const fn form(operation: SetOperation) -> Form {
     }
 }
 
-/// ZUNION.
+/// Handles ZUNION.
 fn zunion(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let form = form(SetOperation::Union);
     answer(context, arguments, (form, "zunion"), reply)
 }
 
-/// ZINTER.
+/// Handles ZINTER.
 fn zinter(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let form = form(SetOperation::Intersection);
     answer(context, arguments, (form, "zinter"), reply)
 }
 
-/// ZDIFF.
+/// Handles ZDIFF.
 fn zdiff(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let form = form(SetOperation::Difference);
     answer(context, arguments, (form, "zdiff"), reply)
 }
 
-/// ZINTERCARD.
+/// Handles ZINTERCARD.
 fn zintercard(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let form = Form {
         operation: SetOperation::Intersection,
@@ -243,19 +244,19 @@ fn zintercard(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Re
     answer(context, arguments, (form, "zintercard"), reply)
 }
 
-/// ZUNIONSTORE.
+/// Handles ZUNIONSTORE.
 fn zunionstore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let what = (SetOperation::Union, "zunionstore");
     store_result(context, arguments, what, reply)
 }
 
-/// ZINTERSTORE.
+/// Handles ZINTERSTORE.
 fn zinterstore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let what = (SetOperation::Intersection, "zinterstore");
     store_result(context, arguments, what, reply)
 }
 
-/// ZDIFFSTORE.
+/// Handles ZDIFFSTORE.
 fn zdiffstore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let what = (SetOperation::Difference, "zdiffstore");
     store_result(context, arguments, what, reply)

@@ -1,11 +1,11 @@
-//! Sorted sets. `execute` calls them, and `geo` what it shares with them.
+//! The commands on sorted sets. `execute` calls them, and `geo` shares code with them.
 //!
-//! - `add`: ZADD, ZINCRBY, ZREM.
-//! - `bounds`: the ends of ranges by score and by text.
+//! - `add`: ZADD, ZINCRBY, ZREM: commands that add and remove members.
+//! - `bounds`: parsing of ranges by rank, score and text.
 //! - `combine`: unions, intersections and differences of sorted sets and sets.
 //! - `pop`: ZPOPMIN, ZPOPMAX, ZMPOP.
-//! - `range`: ZRANGE in all its forms: what it reads, stores and removes.
-//! - `read`: reading single members, and counting them.
+//! - `range`: ZRANGE and its variants: commands that read, store or remove a range.
+//! - `read`: commands that read and count members.
 
 pub(crate) mod add;
 mod bounds;
@@ -21,12 +21,13 @@ use crate::context::Context;
 use crate::protocol::Protocol;
 use crate::reply::Reply;
 
-/// The configured limits of sorted sets in one piece.
+/// Returns the configured limits of packed sorted sets.
 pub(crate) fn limits(context: &Context<'_>) -> PackedLimits {
     context.host.config().limits().sorted
 }
 
-/// Writes members: with their scores as a flat list, or, in RESP3, as a list of pairs.
+/// Writes members, optionally with scores. Scores make the reply a flat list in RESP2 and a list of
+/// pairs in RESP3.
 fn write_scored(context: &Context<'_>, scored: &Scored, with_scores: bool, reply: &mut dyn Reply) {
     let pairs = with_scores && context.session.protocol == Protocol::Resp3;
     let flat = with_scores && !pairs;

@@ -11,16 +11,16 @@ use crate::failure::{Failure, Outcome};
 use crate::protocol::Protocol;
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] =
     &[("zpopmin", zpopmin), ("zpopmax", zpopmax), ("zmpop", zmpop)];
 
-/// ZPOPMIN.
+/// Handles ZPOPMIN.
 fn zpopmin(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     pop(context, arguments, false, reply)
 }
 
-/// ZPOPMAX.
+/// Handles ZPOPMAX.
 fn zpopmax(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     pop(context, arguments, true, reply)
 }
@@ -51,7 +51,7 @@ fn pop(
         count.unwrap_or(1),
         &mut popped,
     )?;
-    // A single member is no list of pairs, not even in RESP3.
+    // Without a count, the reply is not a list of pairs, even in RESP3.
     if context.session.protocol == Protocol::Resp3 && count.is_some() {
         write_scored(context, &popped, true, reply);
         return Ok(());
@@ -64,7 +64,7 @@ fn pop(
     Ok(())
 }
 
-/// What ZMPOP and its blocking relative are asked for.
+/// The parsed arguments of ZMPOP or BZMPOP.
 pub(in crate::handlers) struct Request<'a> {
     pub(in crate::handlers) keys: &'a [&'a [u8]],
     pub(in crate::handlers) highest: bool,
@@ -72,7 +72,7 @@ pub(in crate::handlers) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// From the number of keys on.
+    /// Parses the arguments from `numkeys` on.
     pub(in crate::handlers) fn parse(
         arguments: &'a [&'a [u8]],
     ) -> Result<Request<'a>, CommandError> {
@@ -113,7 +113,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// ZMPOP.
+/// Handles ZMPOP.
 fn zmpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let request = Request::parse(&arguments[1..])?;
     let (store, database) = (context.store, context.database());

@@ -1,4 +1,4 @@
-//! ZRANGE in all its forms: what it reads, stores and removes.
+//! ZRANGE and its variants: commands that read, store or remove a range.
 
 use undercroft_engine::events::KeyEvent;
 use undercroft_engine::sorted_sets::{Bounds, Limit, Scored};
@@ -10,7 +10,7 @@ use crate::context::{Context, HandlerEntry};
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("zrange", zrange),
     ("zrevrange", zrevrange),
@@ -24,7 +24,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("zremrangebylex", zremrangebylex),
 ];
 
-/// What the ends of a range are.
+/// The unit of the bounds of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Rank,
@@ -32,7 +32,8 @@ enum By {
     Text,
 }
 
-/// What the command's name says already; the options say the rest.
+/// The properties of a range command that its name implies. `None` leaves the choice to the
+/// options.
 #[derive(Clone, Copy, Debug)]
 struct Form {
     by: Option<By>,
@@ -49,7 +50,7 @@ struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Parses what follows the key.
+    /// Parses the arguments after the key.
     fn parse(arguments: &[&'a [u8]], form: Form) -> Result<Request<'a>, CommandError> {
         let (mut by, mut reverse, mut with_scores) = (form.by, form.reverse, false);
         let mut limit = Limit::ALL;
@@ -97,7 +98,7 @@ impl<'a> Request<'a> {
                 By::Score => bounds::scores(low, high)?,
                 By::Text => bounds::texts(low, high)?,
             },
-            // Without BYSCORE and BYLEX an offset alone means nothing.
+            // As in Redis, an offset without a count is ignored unless BYSCORE or BYLEX is given.
             limit: if by == By::Rank { Limit::ALL } else { limit },
             reverse,
             with_scores,
@@ -141,27 +142,27 @@ fn answer(
         reply.array(members.len());
         reply.bulks(&members);
     }
-    // Its memory is used again.
+    // Keep the buffer for the next command.
     context.session.read_buffers.items = members;
     found.map(drop)
 }
 
-/// ZRANGE.
+/// Handles ZRANGE.
 fn zrange(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     answer(context, arguments, None, None, reply)
 }
 
-/// ZREVRANGE.
+/// Handles ZREVRANGE.
 fn zrevrange(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     answer(context, arguments, Some(By::Rank), Some(true), reply)
 }
 
-/// ZRANGEBYSCORE.
+/// Handles ZRANGEBYSCORE.
 fn zrangebyscore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     answer(context, arguments, Some(By::Score), Some(false), reply)
 }
 
-/// ZREVRANGEBYSCORE.
+/// Handles ZREVRANGEBYSCORE.
 fn zrevrangebyscore(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -170,12 +171,12 @@ fn zrevrangebyscore(
     answer(context, arguments, Some(By::Score), Some(true), reply)
 }
 
-/// ZRANGEBYLEX.
+/// Handles ZRANGEBYLEX.
 fn zrangebylex(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     answer(context, arguments, Some(By::Text), Some(false), reply)
 }
 
-/// ZREVRANGEBYLEX.
+/// Handles ZREVRANGEBYLEX.
 fn zrevrangebylex(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -184,7 +185,7 @@ fn zrevrangebylex(
     answer(context, arguments, Some(By::Text), Some(true), reply)
 }
 
-/// ZRANGESTORE.
+/// Handles ZRANGESTORE.
 fn zrangestore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let form = Form {
         by: None,
@@ -201,7 +202,9 @@ fn zrangestore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn R
         if let Some(set) = &set {
             let (bounds, limit) = (&request.bounds, request.limit);
             set.append_range(writer.view(), bounds, limit, request.reverse, scored)?;
-            // Redis makes a large set at once only where it knows how many will come.
+            // Redis builds a large sorted set directly only if it knows the number of members in
+            // advance. Otherwise the members are added to a packed set first, which loses the sign
+            // of zero.
             let is_counted = matches!(bounds, Bounds::Ranks(..));
             if !is_counted || scored.len() as u64 <= limits.entries {
                 scored.drop_signs(&limits);
@@ -240,7 +243,7 @@ fn remove(
     Ok(())
 }
 
-/// ZREMRANGEBYRANK.
+/// Handles ZREMRANGEBYRANK.
 fn zremrangebyrank(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -250,7 +253,7 @@ fn zremrangebyrank(
     remove(context, arguments[1], &bounds, reply)
 }
 
-/// ZREMRANGEBYSCORE.
+/// Handles ZREMRANGEBYSCORE.
 fn zremrangebyscore(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -260,7 +263,7 @@ fn zremrangebyscore(
     remove(context, arguments[1], &bounds, reply)
 }
 
-/// ZREMRANGEBYLEX.
+/// Handles ZREMRANGEBYLEX.
 fn zremrangebylex(
     context: &mut Context<'_>,
     arguments: &[&[u8]],

@@ -1,4 +1,4 @@
-//! Reading single members, and counting them.
+//! Commands that read and count members of sorted sets.
 
 use undercroft_engine::sorted_sets::{Bounds, Scored, SortedSet};
 use undercroft_engine::{Error, Key, Random, Reader, chance};
@@ -13,7 +13,7 @@ use crate::handlers::collections::sampling::{random_count, sample_bounded, sampl
 use crate::handlers::scan::scan_collection;
 use crate::reply::Reply;
 
-/// The commands of this file.
+/// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("zcard", zcard),
     ("zscore", zscore),
@@ -26,7 +26,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("zscan", zscan),
 ];
 
-/// Reads the sorted set at a key; none where it is not there.
+/// Calls `body` on the sorted set at a key. Returns `None` if the key is missing.
 pub(crate) fn read<R>(
     context: &mut Context<'_>,
     key: &[u8],
@@ -41,7 +41,7 @@ pub(crate) fn read<R>(
     })
 }
 
-/// ZCARD.
+/// Handles ZCARD.
 fn zcard(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let length = read(context, arguments[1], |reader, set| {
         set.length(reader.view())
@@ -57,7 +57,7 @@ fn write_score(score: Option<f64>, reply: &mut dyn Reply) {
     }
 }
 
-/// ZSCORE.
+/// Handles ZSCORE.
 fn zscore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let member = context.store.key(arguments[2]);
     let score = read(context, arguments[1], |reader, set| {
@@ -67,7 +67,7 @@ fn zscore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// ZMSCORE.
+/// Handles ZMSCORE.
 fn zmscore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let members: Vec<Key<'_>> = context.keys(&arguments[2..]);
     let scores = read(context, arguments[1], |reader, set| {
@@ -85,12 +85,12 @@ fn zmscore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     Ok(())
 }
 
-/// ZRANK.
+/// Handles ZRANK.
 fn zrank(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     rank(context, arguments, false, reply)
 }
 
-/// ZREVRANK.
+/// Handles ZREVRANK.
 fn zrevrank(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     rank(context, arguments, true, reply)
 }
@@ -120,13 +120,13 @@ fn rank(
     Ok(())
 }
 
-/// ZCOUNT.
+/// Handles ZCOUNT.
 fn zcount(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let bounds = bounds::scores(arguments[2], arguments[3])?;
     count(context, arguments[1], &bounds, reply)
 }
 
-/// ZLEXCOUNT.
+/// Handles ZLEXCOUNT.
 fn zlexcount(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let bounds = bounds::texts(arguments[2], arguments[3])?;
     count(context, arguments[1], &bounds, reply)
@@ -146,7 +146,7 @@ fn count(
     Ok(())
 }
 
-/// ZRANDMEMBER.
+/// Handles ZRANDMEMBER.
 fn zrandmember(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (count, with_scores) = match &arguments[2..] {
         [] => (None, false),
@@ -176,7 +176,7 @@ fn zrandmember(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn R
     Ok(())
 }
 
-/// ZSCAN.
+/// Handles ZSCAN.
 fn zscan(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let database = context.database();
     scan_collection(
@@ -199,7 +199,7 @@ fn zscan(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     )
 }
 
-/// A score as ZSCAN shows it: integers of small sets have all their digits.
+/// Formats a score for ZSCAN. Integral scores of small sets are written with all digits.
 fn scanned_score(score: f64, small: bool) -> String {
     const DIGITS_MAX: f64 = (1_u64 << 62) as f64;
     if small && score.abs() <= DIGITS_MAX && score.trunc() == score {

@@ -1,10 +1,10 @@
-//! What is counted of each command and of each kind of error.
+//! INFO sections with statistics per command and per error code.
 
 use super::fields::{line, title};
 use crate::config::percentile_text;
 use crate::context::Context;
 
-/// Calls of each command.
+/// Writes the section with the number and duration of calls per command.
 pub(super) fn commands(context: &Context<'_>, out: &mut String) {
     title("Commandstats", out);
     for (name, totals) in context.host.statistics().commands() {
@@ -18,7 +18,7 @@ pub(super) fn commands(context: &Context<'_>, out: &mut String) {
     }
 }
 
-/// Errors by their codes.
+/// Writes the section with the number of errors per error code.
 pub(super) fn errors(context: &Context<'_>, out: &mut String) {
     title("Errorstats", out);
     for (code, count) in context.host.statistics().errors() {
@@ -30,7 +30,7 @@ pub(super) fn errors(context: &Context<'_>, out: &mut String) {
     }
 }
 
-/// How long the calls of each command took, at the percentiles that are configured.
+/// Writes the section with the latency of each command at the configured percentiles.
 pub(super) fn latencies(context: &Context<'_>, out: &mut String) {
     title("Latencystats", out);
     let config = context.host.config();

@@ -1,4 +1,4 @@
-//! The form of INFO: titles of sections, and fields.
+//! Formatting of INFO: section titles and fields.
 
 use std::fmt::{Display, Write as _};
 
@@ -13,7 +13,7 @@ pub(super) fn line(name: &str, value: impl Display, out: &mut String) {
     let _ = write!(out, "{name}:{value}\r\n");
 }
 
-/// Fields of what is never done here.
+/// Writes fields that are always zero, because this server lacks the feature.
 pub(super) fn zeros(names: &[&str], out: &mut String) {
     names.iter().for_each(|name| line(name, 0, out));
 }

@@ -1,4 +1,4 @@
-//! The memory of the store, as INFO tells it.
+//! The memory section of INFO.
 
 use undercroft_engine::scripts::{SharedMemory, SharedTexts};
 use undercroft_engine::{DATABASES, Statistics};
@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::handlers::scripting;
 use crate::session::ClientInfo;
 
-/// A size as people read it: `1.46M`.
+/// Formats a size in bytes for people, such as `1.46M`.
 pub(crate) fn human(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
     if bytes < 1024 {
@@ -20,13 +20,13 @@ pub(crate) fn human(bytes: u64) -> String {
     format!("{value:.2}{}", UNITS[power as usize - 1])
 }
 
-/// A size, and the same as people read it.
+/// Writes a size in bytes and the same size formatted for people.
 fn size(name: &str, bytes: u64, out: &mut String) {
     line(name, bytes, out);
     line(&format!("{name}_human"), human(bytes), out);
 }
 
-/// One size as a part of another.
+/// Formats `part` as a percentage of `whole`.
 fn percentage(part: u64, whole: u64) -> String {
     format!("{:.2}%", part as f64 * 100.0 / whole.max(1) as f64)
 }
@@ -37,7 +37,7 @@ fn ratio(more: u64, less: u64, out: &mut String, names: [&str; 2]) {
     line(names[1], more.saturating_sub(less), out);
 }
 
-/// The memory of the machine; 0 where it cannot be told.
+/// Returns the memory of the machine in bytes, or 0 if it is unknown.
 fn system_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
@@ -45,28 +45,29 @@ fn system_memory() -> u64 {
     kilobytes.unwrap_or(0) * 1024
 }
 
-/// What the memory of a store comes to, in bytes.
+/// Memory use of a store, in bytes.
 pub(crate) struct Figures {
-    /// Keys, values and tables: what the limit is for.
+    /// Memory used by keys, values and tables, which `maxmemory` limits.
     pub(crate) used: u64,
-    /// The most of it that this process saw.
+    /// The highest value of `used` that this process has seen.
     pub(crate) peak: u64,
-    /// Logs and messages on their way, which take memory whether or not there is a key.
+    /// Memory for undo logs and the message ring, which an empty store needs too.
     pub(crate) fixed: u64,
-    /// Memory of the system behind the store.
+    /// System memory that backs the store.
     pub(crate) backed: u64,
-    /// What of it is granted to shards.
+    /// Backed memory that is granted to shards.
     pub(crate) granted: u64,
-    /// What clients that wait and subscribers take.
+    /// Memory used by blocked clients and subscribers.
     pub(crate) waiting: u64,
-    /// Tables of each database that has any.
+    /// Each nonempty database with the size of its tables.
     pub(crate) tables: Vec<(usize, u64)>,
-    /// Sizes of the store's parts.
+    /// Sizes of the parts of the store.
     pub(crate) statistics: Statistics,
 }
 
 impl Figures {
-    /// The present ones. What a lock keeps from being measured now is told the next time.
+    /// Collects the current figures. A figure that needs a locked shard is left out, until a later
+    /// call can measure it.
     pub(crate) fn of(context: &Context<'_>) -> Figures {
         let store = &context.store;
         let statistics = store.statistics();
@@ -90,24 +91,24 @@ impl Figures {
         }
     }
 
-    /// What is used for something else than keys and values.
+    /// Returns the memory used for anything except keys and values.
     pub(crate) fn overhead(&self) -> u64 {
         let tables: u64 = self.tables.iter().map(|(_, bytes)| bytes).sum();
         self.waiting + tables
     }
 
-    /// What keys and values take.
+    /// Returns the memory used by keys and values.
     pub(crate) fn dataset(&self) -> u64 {
         self.used.saturating_sub(self.overhead())
     }
 }
 
-/// Bytes of memory that connections take.
+/// Returns the number of bytes that connections use.
 pub(crate) fn client_memory(clients: &[ClientInfo]) -> u64 {
     clients.iter().map(|client| client.memory() as u64).sum()
 }
 
-/// Texts of scripts and libraries in the store.
+/// Memory used by the source texts of scripts and libraries in the store.
 pub(crate) struct Texts {
     pub(crate) scripts: SharedMemory,
     pub(crate) libraries: SharedMemory,
@@ -122,7 +123,8 @@ impl Texts {
     }
 }
 
-/// Fields about scripts. Functions run in the same interpreters as scripts, one for each thread, and are counted there.
+/// Writes the fields about scripts. Functions run in the same interpreters as scripts, one per
+/// thread, and are counted there.
 fn scripts(context: &Context<'_>, out: &mut String) -> Result<(), Failure> {
     let Texts { scripts, libraries } = Texts::of(context)?;
     let interpreter = context.host.process.interpreter;
@@ -144,7 +146,7 @@ fn scripts(context: &Context<'_>, out: &mut String) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The section.
+/// Writes the memory section of INFO.
 pub(super) fn section(
     context: &Context<'_>,
     clients: &[ClientInfo],
@@ -168,7 +170,7 @@ pub(super) fn section(
     size("used_memory_peak", peak, out);
     line("used_memory_peak_perc", percentage(used, peak), out);
     line("used_memory_overhead", overhead, out);
-    // An empty store takes this much beside its data.
+    // Memory that an empty store uses.
     line("used_memory_startup", fixed, out);
     line("used_memory_dataset", dataset, out);
     line("used_memory_dataset_perc", percentage(dataset, used), out);
@@ -188,7 +190,7 @@ pub(super) fn section(
         out,
         ["allocator_frag_ratio", "allocator_frag_bytes"],
     );
-    // Free memory that is kept warm.
+    // The difference is free memory that is kept for reuse.
     ratio(
         backed,
         granted,
@@ -229,7 +231,7 @@ mod tests {
     use super::human;
 
     #[test]
-    fn sizes_are_readable() {
+    fn sizes_are_formatted_for_people() {
         for (bytes, text) in [
             (0, "0B"),
             (1023, "1023B"),

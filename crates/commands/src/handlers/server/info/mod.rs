@@ -1,12 +1,13 @@
-//! INFO: figures about the server and the store, in Redis' form. Its siblings in `server` call it.
+//! INFO: statistics about the server and the store, in Redis' format. Other files in `server` call
+//! it.
 //!
-//! All fields of Redis 7.0 are there, as what reads them expects them. Where nothing in a store is like what a field
-//! tells, its value is the one it has in a Redis that does not do it.
+//! All fields of Redis 7.0 are present, because monitoring tools expect them. A field about a
+//! feature that the store lacks has the value of a Redis server that does not use the feature.
 //!
-//! - `counted`: what is counted of each command and of each kind of error.
-//! - `fields`: the form of INFO: titles of sections, and fields.
-//! - `memory`: the memory of the store, as INFO tells it.
-//! - `pins`: long values that are read in place.
+//! - `counted`: INFO sections with statistics per command and per error code.
+//! - `fields`: formatting of INFO: section titles and fields.
+//! - `memory`: the memory section of INFO.
+//! - `pins`: the INFO section about long values that are read in place.
 
 mod counted;
 mod fields;
@@ -24,7 +25,7 @@ use crate::handlers::connections::client::connections;
 use crate::session::ClientInfo;
 use crate::table::REDIS_VERSION;
 
-/// Every section, in order, and whether INFO answers it when none is named.
+/// Every section in output order, and whether INFO without arguments includes it.
 const SECTIONS: [(&str, bool); 13] = [
     ("server", true),
     ("clients", true),
@@ -41,7 +42,7 @@ const SECTIONS: [(&str, bool); 13] = [
     ("keyspace", true),
 ];
 
-/// INFO's text for these sections: the default ones where none is named.
+/// Returns INFO's text for the given sections, or for the default sections if there are none.
 pub(crate) fn text(context: &Context<'_>, wanted: &[&[u8]]) -> Result<String, Failure> {
     let named = |name: &str| wanted.iter().any(|section| is_keyword(section, name));
     let default = wanted.is_empty() || named("default");
@@ -76,7 +77,7 @@ pub(crate) fn text(context: &Context<'_>, wanted: &[&[u8]]) -> Result<String, Fa
             _ => keyspace(context, &mut out)?,
         }
     }
-    // Redis has no such section: who does not ask for it is not told.
+    // Redis has no such section, so it is written only if the client asks for it.
     if named("pins") {
         if !out.is_empty() {
             out.push_str("\r\n");
@@ -124,7 +125,7 @@ fn server(context: &Context<'_>, facts: &Facts, out: &mut String) {
     line("store_shards", context.store.shards(), out);
 }
 
-/// The system as `uname` names it: its release tells which kernel's faults a report is about.
+/// Returns the system name as `uname` prints it. The kernel release helps to interpret bug reports.
 fn system() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!("Linux {} {}", release.trim(), std::env::consts::ARCH)
@@ -177,7 +178,8 @@ fn persistence(context: &Context<'_>, out: &mut String) {
         ],
         out,
     );
-    // As in a Redis that has saved nothing since it was started; 0 raises the alarm for saves that are overdue.
+    // Report the start time, as a Redis that has not saved does. Monitoring tools take 0 for an
+    // overdue save.
     line("rdb_last_save_time", last_save(context), out);
     line("rdb_last_bgsave_status", "ok", out);
     line("rdb_last_bgsave_time_sec", -1, out);
@@ -209,18 +211,18 @@ fn persistence(context: &Context<'_>, out: &mut String) {
     );
 }
 
-/// The time that LASTSAVE answers: the start of the process, Unix seconds.
+/// Returns the reply to LASTSAVE: the start of the process in Unix seconds.
 pub(crate) fn last_save(context: &Context<'_>) -> i64 {
     context.host.process.started / 1000
 }
 
-/// Bytes a second in the unit of Redis' fields.
+/// Converts bytes per second to KiB per second, the unit of Redis' fields.
 fn kilobytes(bytes: u64) -> String {
     format!("{:.2}", bytes as f64 / 1024.0)
 }
 
 fn statistics(context: &Context<'_>, facts: &Facts, out: &mut String) {
-    // What this connection did since its figures were last collected.
+    // Counts of this connection that have not been collected yet.
     let own = &context.session.activity.counters;
     title("Stats", out);
     line("total_connections_received", facts.connections, out);
@@ -274,7 +276,7 @@ fn statistics(context: &Context<'_>, facts: &Facts, out: &mut String) {
     );
 }
 
-/// Bytes read and written.
+/// Writes the fields about bytes read and written.
 fn traffic(facts: &Facts, out: &mut String) {
     line("total_net_input_bytes", facts.input_bytes, out);
     line("total_net_output_bytes", facts.output_bytes, out);
@@ -292,7 +294,7 @@ fn traffic(facts: &Facts, out: &mut String) {
     }
 }
 
-/// Keys that the store removed by itself.
+/// Writes the fields about expired and evicted keys.
 fn removals(context: &Context<'_>, out: &mut String) {
     line("expired_keys", context.store.expired_keys(), out);
     line("expired_stale_perc", "0.00", out);
@@ -334,7 +336,7 @@ fn replication(context: &Context<'_>, out: &mut String) {
     );
 }
 
-/// Processor time as the kernel counts it, in hundredths of a second.
+/// Writes the CPU section. The kernel counts processor time in hundredths of a second.
 fn cpu(out: &mut String) {
     title("CPU", out);
     let process = Times::read("/proc/self/stat");
@@ -348,18 +350,20 @@ fn cpu(out: &mut String) {
     line("used_cpu_user_main_thread", main.seconds(11), out);
 }
 
-/// What the kernel tells of a process or a thread in one line.
+/// The fields of a process or thread in a `stat` file of `/proc`.
 struct Times(Vec<String>);
 
 impl Times {
     fn read(path: &str) -> Times {
         let text = std::fs::read_to_string(path).unwrap_or_default();
-        // The second field is the program's name, which may hold anything but ends with the last parenthesis.
+        // Skip the second field, the program's name: it may contain anything, but ends with the
+        // last parenthesis.
         let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
         Times(rest.split_whitespace().map(str::to_owned).collect())
     }
 
-    /// A field behind the name, in ticks.
+    /// Returns the field at `index`, counted from the program's name, in seconds. The kernel counts
+    /// in ticks of 10 ms.
     fn seconds(&self, index: usize) -> String {
         let field = self.0.get(index);
         let ticks = field.and_then(|text| text.parse::<f64>().ok());
@@ -381,10 +385,12 @@ fn keyspace(context: &Context<'_>, out: &mut String) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The mean time to live of a database's expiring keys in milliseconds, of a sample: keys lie in the order of their
-/// hashes, so that the first ones are as good as any. 0 where none is among the keys that are looked at. O(1).
+/// Returns the mean time to live of a database's expiring keys in milliseconds, estimated from a
+/// sample. Keys are stored in hash order, so the first keys are a random sample. Returns 0 if the
+/// sample contains no expiring key. O(1).
 fn average_ttl(context: &Context<'_>, database: usize) -> Result<u64, Failure> {
-    /// Keys looked at in one go, goes at most, and expiring keys that are enough.
+    /// The number of keys per scan, the maximum number of scans, and the number of expiring keys
+    /// that suffices.
     const AT_ONCE: u64 = 64;
     const GOES: usize = 32;
     const ENOUGH: u64 = 64;

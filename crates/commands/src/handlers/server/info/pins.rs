@@ -1,4 +1,5 @@
-//! Long values that are read in place (R7): by whom, since when, and what they keep from being freed.
+//! The INFO section about long values that are read in place (R7): which process reads them, how
+//! long, and how much memory they pin.
 
 use super::fields::{line, title};
 use crate::context::Context;
