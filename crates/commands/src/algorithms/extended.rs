@@ -32,8 +32,8 @@ impl Extended {
     /// Parses a number with the rules of `strtold`, as far as Redis allows: decimal, hexadecimal or
     /// infinite. Rejects white space, trailing text, NaN, overflow and underflow.
     ///
-    /// Texts have at most 5,119 bytes, so the time is bounded: about 10 µs in the worst case, and
-    /// usually well below 1 µs.
+    /// Texts have at most 5,119 bytes, so the time is bounded: about 10 us in the worst case, and
+    /// usually well below 1 us.
     pub fn parse(text: &[u8]) -> Option<Extended> {
         if text.len() > LONGEST_TEXT {
             return None;
