@@ -1,5 +1,5 @@
-//! Blocks taken many at a time: the same blocks as one by one, with a fraction of
-//! the steps, in a shard's slabs and in an arena.
+//! Tests of blocks allocated in batches, in a shard's slabs and in an arena: the same blocks result
+//! as from single allocations, in a fraction of the steps.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ fn store() -> (tempfile::TempDir, Segment) {
     (directory, segment)
 }
 
-/// The blocks that a transaction made, by where they lie, and their pool.
+/// The pool of the blocks that a transaction made, and the blocks' sizes by offset.
 type Made = (Pool, BTreeMap<Offset, u64>);
 
-/// Makes blocks of these sizes and marks each with its number.
+/// Makes blocks of the given sizes and marks each with its number.
 fn make(
     segment: &Segment,
     in_arena: bool,
@@ -43,7 +43,7 @@ fn make(
                 assert!(transaction.block_size(pool, at)? >= size);
                 assert!(made.insert(at, size).is_none(), "twice the same block");
             }
-            // No block reaches into the next one.
+            // No block overlaps the next one.
             let ends = made.iter().map(|(at, size)| at + size);
             assert!(
                 ends.zip(made.keys().skip(1))
@@ -75,7 +75,7 @@ fn one_by_one(
     sizes.iter().map(allocate).collect()
 }
 
-/// Slabs of the shard that are partly in use.
+/// Creates partly used slabs in the shard.
 fn begun(segment: &Segment) -> Made {
     let sizes: Vec<u64> = [16, 24, 64, 200]
         .into_iter()
@@ -90,14 +90,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
-    fn blocks_taken_together_are_those_taken_one_by_one(
+    fn blocks_allocated_in_a_batch_match_single_allocations(
         in_arena: bool,
         sizes in prop_oneof![
             proptest::collection::vec(1_u64..40, 1..2000),
             proptest::collection::vec(1_u64..300, 1..500),
             proptest::collection::vec(1_u64..20_000, 1..60),
         ],
-        // Some that nobody counted on, and some that are not taken after all.
+        // Some blocks were not expected, and some expected ones are not taken.
         unexpected in 0..2000_usize,
         extra in 0..100_u64,
     ) {
@@ -142,7 +142,7 @@ fn many_blocks_take_few_steps() {
         let (_directory, segment) = store();
         let mut steps = [0; 2];
         let mut count = |index: usize, started: u64| steps[index] = fault::steps_taken() - started;
-        // The last run counts, which is short of nothing.
+        // Only the last run counts, which did not run short.
         make(&segment, in_arena, &[], |transaction, pool| {
             let started = fault::steps_taken();
             let mut stock = Stock::new(pool);

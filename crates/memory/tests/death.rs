@@ -1,6 +1,6 @@
-//! Death at every step: a thread dies after the N-th store that matters, for
-//! N = 0, 1, 2, ... until the operation completes, and another handle finds the
-//! store whole, with either all of the operation or nothing of it.
+//! Death at every step: a thread dies after the N-th significant store, for N = 0, 1, 2, ... until
+//! the operation completes. Another handle must then find a sound store, with either all of the
+//! operation or nothing of it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,8 +8,8 @@ use std::path::Path;
 use undercroft_memory::fault::die_after;
 use undercroft_memory::{Error, Need, Offset, Options, Segment, ShardSet, removing};
 
-/// Roots 0..8 of both shards hold the offsets of blocks; a block's first word
-/// is its length and all its other words are equal.
+/// Number of roots in each of the two shards that hold the offset of a block. A block's first word
+/// is its length, and all its other words are equal.
 const ROOTS: usize = 8;
 
 fn both() -> ShardSet {
@@ -48,7 +48,7 @@ fn clear(segment: &Segment, shard: usize, root: usize) -> Result<(), Error> {
 
 type Content = BTreeMap<(usize, usize), (u64, u64)>;
 
-/// What the roots say, with every block checked, and the structure too.
+/// Returns the content reachable from the roots, after checking every block and the structure.
 fn content(segment: &Segment) -> Content {
     let mut content = Content::new();
     let report = segment
@@ -74,7 +74,7 @@ fn content(segment: &Segment) -> Content {
     content
 }
 
-/// Runs the operation dying at every step. Returns the number of steps.
+/// Runs the operation, dying at every step. Returns the number of steps.
 fn die_everywhere(
     prepare: impl Fn(&Segment),
     operation: impl Fn(&Segment) -> Result<(), Error>,
@@ -92,7 +92,7 @@ fn die_everywhere(
         }
         segment.abandon();
         let heir = Segment::open(&path, true).expect("the same store");
-        // Readers come first, then writers, as they do in life.
+        // Readers come first, before any writer recovers the store.
         let read_only = Segment::open(&path, false).expect("the same store");
         read_only.set_patience(std::time::Duration::ZERO);
         let glimpse = read_only.read(both(), |view| {
@@ -113,7 +113,7 @@ fn die_everywhere(
             after == before || after == done,
             "after {steps} steps: {after:?}\nbefore: {before:?}\ndone: {done:?}"
         );
-        // The store works on, and nothing that was freed is lost.
+        // The store keeps working, and no freed memory is lost.
         for (shard, root) in after.keys() {
             clear(&heir, *shard, *root).expect("a free");
         }
@@ -126,13 +126,13 @@ fn die_everywhere(
 }
 
 #[test]
-fn a_new_block_in_a_new_slab() {
+fn allocating_a_block_in_a_new_slab_is_all_or_nothing() {
     let steps = die_everywhere(|_| (), |segment| put(segment, 0, 0, 64, 7));
     assert!(steps > 50, "{steps} steps: a slab and a grant");
 }
 
 #[test]
-fn a_replaced_block() {
+fn replacing_a_block_is_all_or_nothing() {
     die_everywhere(
         |segment| put(segment, 0, 0, 64, 1).expect("room"),
         |segment| put(segment, 0, 0, 640, 2),
@@ -140,7 +140,7 @@ fn a_replaced_block() {
 }
 
 #[test]
-fn a_large_block_comes_and_goes() {
+fn allocating_and_freeing_a_large_block_are_all_or_nothing() {
     die_everywhere(|_| (), |segment| put(segment, 1, 2, 300_000, 3));
     die_everywhere(
         |segment| put(segment, 1, 2, 300_000, 3).expect("room"),
@@ -153,7 +153,7 @@ fn a_large_block_comes_and_goes() {
 }
 
 #[test]
-fn the_last_block_of_a_slab_goes() {
+fn freeing_the_last_block_of_a_slab_is_all_or_nothing() {
     die_everywhere(
         |segment| put(segment, 0, 0, 3000, 1).expect("room"),
         |segment| clear(segment, 0, 0),
@@ -199,7 +199,7 @@ fn a_large_block_moves_to_another_shard() {
 }
 
 #[test]
-fn a_log_that_must_grow() {
+fn a_change_whose_log_must_grow_is_all_or_nothing() {
     die_everywhere(
         |segment| put(segment, 0, 0, 40_000, 1).expect("room"),
         |segment| {
@@ -211,9 +211,8 @@ fn a_log_that_must_grow() {
     );
 }
 
-/// A death between naming the run that goes back to the heap and taking it off
-/// the graveyard must not leave it there once it is back: it would be freed
-/// again under its next user.
+/// A process may die after naming the run to be returned, but before taking it off the graveyard.
+/// The run must not stay there once it is returned, or it would be freed again under its next user.
 #[test]
 fn an_interrupted_return_is_finished_before_more_are_buried() {
     const BLOCK: u64 = 30_000;
@@ -246,8 +245,8 @@ fn an_interrupted_return_is_finished_before_more_are_buried() {
     }
 }
 
-/// A run whose return was interrupted after it was final may belong to another
-/// shard by now, which may give it to this one: it must not be returned again.
+/// If a return is interrupted after it became final, another shard may own the run by now and may
+/// transfer it to this shard. The run must not be returned again.
 #[test]
 fn an_interrupted_return_is_finished_before_its_run_comes_back() {
     const BLOCK: u64 = 100_000;
@@ -275,10 +274,10 @@ fn an_interrupted_return_is_finished_before_its_run_comes_back() {
     }
 }
 
-/// What a dead process noted of a run that is free again may be read after the
-/// run was given back to the system: there is nothing left to return.
+/// A dead process's note of a run that is free again may be read after the run was returned to the
+/// system. There is then nothing left to return.
 #[test]
-fn notes_of_runs_that_were_given_back_to_the_system_do_no_harm() {
+fn stale_notes_of_runs_returned_to_the_system_are_harmless() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let large = |segment: &Segment| put(segment, 0, 0, 300_000, 1).expect("room");
     let freed = |segment: &Segment| clear(segment, 0, 0).expect("a free");
@@ -294,8 +293,8 @@ fn notes_of_runs_that_were_given_back_to_the_system_do_no_harm() {
             let path = directory.path().join("store");
             let segment = create(&path);
             prepare(&segment);
-            // It has a slot of its own: nobody reclaims the dead process' one,
-            // which would recover the shard.
+            // The witness has a slot already. Claiming the dead process's slot would recover the
+            // shard.
             let witness = Segment::open(&path, true).expect("the same store");
             witness.recover().expect("a whole store");
             if die_after(steps, || operation(&segment)).is_some() {
@@ -321,7 +320,7 @@ fn notes_of_runs_that_were_given_back_to_the_system_do_no_harm() {
 }
 
 #[test]
-fn a_second_death_during_recovery() {
+fn a_second_death_during_recovery_is_survived() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let operation = |segment: &Segment| put(segment, 0, 0, 300_000, 2);
     let mut second_deaths = 0;
@@ -335,7 +334,7 @@ fn a_second_death_during_recovery() {
         first.abandon();
         for again in 0.. {
             let second = Segment::open(&path, true).expect("the same store");
-            // The heir dies at every step of its recovery, one after the other.
+            // The heir dies at every step of its recovery in turn.
             let done = die_after(again, || second.recover().expect("a recovery")).is_some();
             second.abandon();
             if done {
@@ -354,14 +353,14 @@ fn a_second_death_during_recovery() {
 }
 
 #[test]
-fn a_long_transaction_goes_back_to_a_savepoint() {
+fn a_long_transaction_rolls_back_to_a_savepoint() {
     let change = |segment: &Segment| {
         segment.write(ShardSet::one(0), |transaction| {
             let at = transaction.view().root(0, 0);
             let words = |mark: u64| mark.to_le_bytes().repeat(999);
             transaction.write(0, at + 8, &words(2))?;
             let savepoint = transaction.savepoint();
-            // What the log holds already, and what it does not.
+            // Words that the log already holds, and words that it does not.
             transaction.write(0, at + 8, &words(3)[..160])?;
             let other = transaction.allocate(0, 64)?;
             transaction.fill(other, &4_u64.to_le_bytes().repeat(8))?;
@@ -393,16 +392,17 @@ fn long_log() -> Need {
     }
 }
 
-/// A removal that finds no room for its log is carried out in parts: a death leaves some of them, each whole.
+/// A removal that finds no room for its log runs in parts. A death leaves some parts committed,
+/// each of them whole.
 #[test]
-fn whoever_dies_in_a_removal_in_parts_leaves_whole_parts() {
+fn death_in_a_removal_in_parts_leaves_whole_parts() {
     const BLOCK: u64 = 5000;
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let remove = |segment: &Segment| {
         let _removing = removing();
         segment.write(both(), |transaction| {
             if !transaction.is_in_parts() {
-                // More than any log of this store has room for.
+                // More than any log of this store can hold.
                 transaction.preserve(0, transaction.view().root(0, 7), 700_000)?;
             }
             let mut removed = 0;
@@ -455,9 +455,9 @@ fn whoever_dies_in_a_removal_in_parts_leaves_whole_parts() {
     assert!(seen.len() >= 6, "{seen:?}");
 }
 
-/// Growing a log and giving its memory back: whoever dies at it leaves a log that works, and no memory is lost.
+/// A death while a log grows or returns its memory leaves a working log and loses no memory.
 #[test]
-fn whoever_dies_while_a_log_grows_or_shrinks_loses_nothing() {
+fn death_while_a_log_grows_or_shrinks_loses_nothing() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     for steps in 0.. {
         let path = directory.path().join(format!("store-{steps}"));
@@ -475,7 +475,7 @@ fn whoever_dies_while_a_log_grows_or_shrinks_loses_nothing() {
         }
         segment.abandon();
         let heir = Segment::open(&path, true).expect("the same store");
-        // A long log at once, as if nobody had died.
+        // A long log is possible immediately, as if no process had died.
         heir.write(ShardSet::one(0), |transaction| {
             let at = transaction.view().root(0, 0);
             transaction.write(0, at + 8, &2_u64.to_le_bytes().repeat(4999))

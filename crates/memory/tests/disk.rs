@@ -1,8 +1,8 @@
-//! Stores on a disk after a power cut (D1 to D3): the pages that were not synced
-//! are of any moment.
+//! Tests of stores on a disk after a power failure (D1 to D3): pages that were not synced may be
+//! from any moment.
 //!
-//! The disk is played by an image that gets what the store syncs, and at a cut
-//! any of the pages that were changed since.
+//! An image simulates the disk. It receives what the store syncs and, at a power failure, an
+//! arbitrary selection of the pages that changed since.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use undercroft_memory::{Error, Initially, Options, Segment, ShardSet, fault};
 
 const SHARDS: usize = 2;
 
-/// Nonzero pages by their number.
+/// Nonzero pages, by page number.
 type Pages = BTreeMap<u64, Vec<u8>>;
 
 struct Store {
@@ -51,7 +51,7 @@ impl Store {
         }
     }
 
-    /// What another machine finds that has the same file.
+    /// Creates the file as another machine would find it, and returns its path.
     fn elsewhere(&self, pages: &Pages) -> PathBuf {
         let path = self.directory.path().join("elsewhere");
         let length = fs::metadata(&self.path).expect("a file").len();
@@ -82,13 +82,13 @@ fn word(file: &File, at: u64) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// The pages of a file that are not zeros, from `start` on for `length` bytes.
+/// Returns the nonzero pages in `length` bytes of a file, starting at `start`.
 fn pages(path: &Path, start: u64, length: u64) -> Pages {
     let file = File::open(path).expect("a file");
     let (mut pages, end) = (Pages::new(), start + length);
     let mut at = start;
     loop {
-        // SAFETY: the descriptor is open; no memory.
+        // SAFETY: the descriptor is open, and the call touches no memory.
         let data = unsafe { libc::lseek(file.as_raw_fd(), at as i64, libc::SEEK_DATA) };
         if data < 0 || data as u64 >= end {
             return pages;
@@ -103,12 +103,12 @@ fn pages(path: &Path, start: u64, length: u64) -> Pages {
     }
 }
 
-/// The pages of a whole file.
+/// Returns the nonzero pages of a whole file.
 fn all_pages(path: &Path) -> Pages {
     pages(path, 0, fs::metadata(path).expect("a file").len())
 }
 
-/// Counts up in both shards at once.
+/// Increments the counts of both shards in one transaction.
 fn increment(segment: &Segment) -> Result<(), Error> {
     segment.write(ShardSet::first(SHARDS), |transaction| {
         for shard in 0..SHARDS {
@@ -122,7 +122,7 @@ fn increment(segment: &Segment) -> Result<(), Error> {
     })
 }
 
-/// The counts, of a store that must hold together.
+/// Returns the counts of a store, which must be sound.
 fn counts(segment: &Segment) -> [u64; SHARDS] {
     let mut counts = [0; SHARDS];
     let report = segment.check(|shard, view, reach, _| {
@@ -163,7 +163,7 @@ fn a_store_of_another_boot_is_used_only_if_it_was_synced() {
     for word in ["not synced", "check --unclean", "export --unclean"] {
         assert!(said.contains(word), "{said}");
     }
-    // It can be looked at, and stays as it is.
+    // An unclean store can be inspected, and its file does not change.
     let unclean = Segment::open_unclean(&there).expect("a store");
     assert_eq!(counts(&unclean), [1, 1]);
     increment(&unclean).expect("a change of its own");
@@ -177,7 +177,7 @@ fn a_store_of_another_boot_is_used_only_if_it_was_synced() {
     let there = store.elsewhere(&all_pages(&store.path));
     let other = Segment::open(&there, true).expect("a synced store");
     assert_eq!(counts(&other), [1, 1]);
-    // Looking at it left it synced; changing it does not.
+    // Reading leaves the store synced, but changing it does not.
     assert!(other.is_synced());
     increment(&other).expect("a change");
     assert!(!other.is_synced());
@@ -185,7 +185,7 @@ fn a_store_of_another_boot_is_used_only_if_it_was_synced() {
 }
 
 #[test]
-fn who_writes_in_the_midst_of_a_sync_spoils_it() {
+fn a_write_during_a_sync_spoils_the_sync() {
     let store = Store::new();
     let other = Segment::open(&store.path, true).expect("the same store");
     let mut left = 1;
@@ -218,7 +218,7 @@ fn who_writes_in_the_midst_of_a_sync_spoils_it() {
     )));
 }
 
-/// A sequence of numbers that look random, and are the same each time.
+/// A reproducible sequence of pseudo-random numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -230,7 +230,7 @@ impl Chance {
     }
 }
 
-/// A change of each kind: of shards, of the ring, of the heap.
+/// Changes of each kind: of shards, of the ring, of the heap.
 const CHANGES: [fn(&Segment); 3] = [
     |segment| increment(segment).expect("a change"),
     |segment| segment.append(1, 7, b"name", b"body").expect("a message"),
@@ -239,7 +239,7 @@ const CHANGES: [fn(&Segment); 3] = [
     },
 ];
 
-/// Has an image follow what this thread writes to the disk.
+/// Returns an image that follows what this thread writes to disk.
 fn play_the_disk(path: &Path) -> Rc<RefCell<Pages>> {
     let disk = Rc::new(RefCell::new(all_pages(path)));
     let (written, path) = (disk.clone(), path.to_owned());
@@ -252,9 +252,9 @@ fn play_the_disk(path: &Path) -> Rc<RefCell<Pages>> {
     disk
 }
 
-/// The power goes at every step of a first change after a sync, of the sync
-/// behind it, and of what follows. Whatever pages were written back: the store is
-/// refused, or it is that of a sync.
+/// The power fails at every step of the first change after a sync, of the next sync, and of what
+/// follows. Whichever pages were written back, the store is either refused or in the state of a
+/// sync.
 #[test]
 fn a_power_cut_at_any_step_leaves_a_synced_store_or_a_refused_one() {
     let mut chance = Chance(0x9e37_79b9_7f4a_7c15);
@@ -279,7 +279,7 @@ fn a_power_cut_at_any_step_leaves_a_synced_store_or_a_refused_one() {
             for mixed in 0..6 {
                 let mut found = disk.clone();
                 for (page, bytes) in &now {
-                    // All of it, none of it, or any of it.
+                    // All changed pages, none of them, or a random selection.
                     if mixed == 0 || mixed > 1 && chance.next() {
                         found.insert(*page, bytes.clone());
                     }

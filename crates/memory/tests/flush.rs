@@ -1,4 +1,4 @@
-//! What a shard leaves behind is freed wholesale, however often it is emptied,
+//! Tests that memory left behind by a shard is freed wholesale, however often the shard is emptied
 //! and whatever else is in the store.
 
 use std::os::unix::fs::FileExt;
@@ -52,7 +52,7 @@ fn word(segment: &Segment, at: u64) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Changes a word of a store behind its back.
+/// Changes a word of a store directly in its file.
 fn set_word(segment: &Segment, at: u64, value: u64) {
     let written = file(segment).write_all_at(&value.to_le_bytes(), at);
     written.expect("a word");
@@ -63,10 +63,10 @@ fn layout(segment: &Segment) -> Layout {
 }
 
 #[test]
-fn a_shard_that_is_emptied_again_and_again_is_freed_all_the_same() {
+fn memory_is_freed_even_if_a_shard_is_emptied_repeatedly() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let segment = create(&directory.path().join("store"));
-    // A step does not come past these at once.
+    // One step cannot get past all of these blocks.
     let others: Vec<Offset> = (0..320).map(|_| allocate(&segment, 1, 15 * 4096)).collect();
     let mut most = 0;
     for _ in 0..200 {
@@ -90,7 +90,7 @@ fn a_shard_that_is_emptied_again_and_again_is_freed_all_the_same() {
 }
 
 #[test]
-fn no_run_gets_the_age_of_one_that_is_still_left() {
+fn an_age_is_not_reused_while_runs_of_that_age_are_left() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let segment = create(&directory.path().join("store"));
     allocate(&segment, 0, 100);
@@ -98,7 +98,7 @@ fn no_run_gets_the_age_of_one_that_is_still_left() {
     allocate(&segment, 0, 100);
     assert!(leave_behind(&segment, 0));
     allocate(&segment, 0, 100);
-    // As if it had been emptied as often as there are ages, but for one.
+    // Pretend that the shard was emptied one time less than there are ages.
     let at = layout(&segment).shard(0) + shard::LEFT_SINCE;
     set_word(&segment, at, 3);
     assert!(!leave_behind(&segment, 0));
@@ -113,7 +113,7 @@ fn a_damaged_run_is_not_freed() {
     for pages in [0, 3, 1 << 20, u64::from(u32::MAX)] {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
         let segment = create(&directory.path().join("store"));
-        // In the midst of an extent, and its first pages.
+        // A run in the middle of an extent, and one that takes a whole extent.
         for bytes in [3 << 12, 16 << 12] {
             let block = allocate(&segment, 0, bytes);
             let layout = layout(&segment);
@@ -126,7 +126,7 @@ fn a_damaged_run_is_not_freed() {
         assert_ne!(problems(&segment), Vec::<String>::new());
         let freed = segment.free_remains(0, PATIENCE);
         match pages {
-            // That could be.
+            // A run of this length is plausible.
             3 => assert!(!freed.expect("a step")),
             _ => assert!(matches!(freed, Err(Error::Damaged(_))), "{freed:?}"),
         }

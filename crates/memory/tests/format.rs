@@ -1,5 +1,5 @@
-//! `docs/file-format.md` against the constants of `layout.rs`: each is there
-//! once, with its value, and the page tells of no others.
+//! Checks `docs/file-format.md` against the constants of `layout.rs`: the page lists each constant
+//! once, with its value, and no others.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ macro_rules! constants {
     };
 }
 
-/// Every constant and its value; a field's is its offset in its structure.
+/// Returns every constant and its value. The value of a field is its offset in its structure.
 fn constants() -> BTreeMap<String, u64> {
     let in_modules = constants! {
         header: MAGIC VERSION BYTE_ORDER FINGERPRINT SHARDS EXTENTS FILE_LENGTH CREATED HASH_KEY
@@ -60,7 +60,7 @@ fn constants() -> BTreeMap<String, u64> {
     all.map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// The constants that the source declares.
+/// Returns the constants that the source declares.
 fn declared() -> Vec<String> {
     let mut module = "";
     let mut names = Vec::new();
@@ -78,7 +78,8 @@ fn declared() -> Vec<String> {
     names
 }
 
-/// Rows of the page's tables whose second cell names a constant: number, name.
+/// Returns the number and name from those table rows of the page whose second cell names a
+/// constant.
 fn rows() -> Vec<(u64, String)> {
     let row = |line: &str| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
@@ -92,7 +93,7 @@ fn rows() -> Vec<(u64, String)> {
 }
 
 #[test]
-fn the_page_and_the_source_agree() {
+fn documented_constants_match_the_source() {
     let constants = constants();
     let mut missing = declared();
     assert!(missing.len() > 60, "constants in the source: {missing:?}");
@@ -112,7 +113,7 @@ fn the_page_and_the_source_agree() {
 }
 
 #[test]
-fn the_places_on_the_page_are_those_of_a_store() {
+fn documented_offsets_match_those_of_a_store() {
     let small = layout::Layout::new(2, 8 << 20, 1 << 20);
     let number = |bytes: u64| {
         let digits = bytes.to_string();

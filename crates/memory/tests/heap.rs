@@ -1,6 +1,5 @@
-//! The heap against a naive model: random transactions over several shards,
-//! some rolled back, with every block's content checked and the structural
-//! check after each few steps.
+//! Tests of the heap against a naive model: random transactions over several shards, some of them
+//! rolled back. Every block's content and the structure are checked after every few steps.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,7 +21,7 @@ fn store(capacity: u64) -> (tempfile::TempDir, PathBuf, Segment) {
     (directory, path, segment)
 }
 
-/// Content that tells which block and which version it is.
+/// Returns content that identifies a block and its version.
 fn pattern(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed | 1;
     (0..length)
@@ -63,7 +62,7 @@ fn pick(model: &Model, pick: usize) -> Option<(Offset, usize, usize)> {
     Some((at, *shard, content.len()))
 }
 
-/// Applies the steps as one transaction; the model that results if it commits.
+/// Applies the steps as one transaction. Returns the resulting model if the transaction commits.
 fn apply(segment: &Segment, model: &Model, steps: &[Step], seed: u64, fail: bool) -> Option<Model> {
     let mut after = Model::new();
     let result = segment.write(ShardSet::first(SHARDS), |transaction| {
@@ -164,7 +163,7 @@ proptest! {
         drop(segment);
         let again = Segment::open(&path, true).expect("the same store");
         verify(&again, &model);
-        // Everything is given back in the end.
+        // In the end, all memory is returned.
         let all: Vec<Step> = model.keys().map(|_| Step::Free { pick: 0 }).collect();
         model = apply(&again, &model, &all, 0, false).expect("frees need little memory");
         prop_assert!(model.is_empty());
@@ -174,7 +173,7 @@ proptest! {
 }
 
 #[test]
-fn a_full_store_says_so_and_works_on_after_a_free() {
+fn a_full_store_is_an_error_and_works_again_after_a_free() {
     let (_directory, _path, segment) = store(2 << 20);
     let mut blocks = Vec::new();
     loop {
@@ -191,7 +190,7 @@ fn a_full_store_says_so_and_works_on_after_a_free() {
         "{}",
         blocks.len()
     );
-    // H3: what one shard gives back, another can have.
+    // H3: another shard can use the pages that a shard returns.
     segment
         .write(ShardSet::one(0), |transaction| {
             blocks.iter().for_each(|&at| transaction.free(0, at));
@@ -229,11 +228,10 @@ fn a_transaction_too_large_for_its_log_changes_nothing() {
     assert_eq!(first.expect("readable"), 0);
 }
 
-/// Found by the model: the block's changes before its move were in one log and
-/// those after it in the other, and undoing the two in the wrong order left a
-/// mixture.
+/// Found by the model: the block's changes before its move were in one log and those after it in
+/// the other. Undoing the two logs in the wrong order left a mixture.
 #[test]
-fn a_block_changed_before_and_after_its_move_is_undone() {
+fn changes_of_a_block_before_and_after_its_move_are_undone() {
     let (_directory, _path, segment) = store(8 << 20);
     let at = segment
         .write(ShardSet::one(0), |transaction| {
@@ -288,11 +286,12 @@ fn any_part_of_a_block_is_read_as_it_was_written() {
     read.expect("readable");
 }
 
-/// An empty value behind a key that fills its block starts where the block ends,
-/// which may be where the last extent with memory ends.
+/// An empty value after a key that fills its block starts where the block ends. That may be the end
+/// of the last extent backed by memory.
 #[test]
-fn no_bytes_at_all_may_lie_behind_the_last_block() {
-    // Up to the very last page, part of which is kept for removals.
+fn an_empty_range_may_start_at_the_end_of_the_last_block() {
+    // Fill the store up to the very last page. Some pages are kept for removals, so the thread
+    // declares one.
     let _removing = undercroft_memory::removing();
     let (_directory, _path, segment) = store(2 << 20);
     let last = loop {

@@ -1,5 +1,5 @@
-//! The mark of a shard (L5): who comes to read or change it is told to look
-//! after it first, and the mark is all or nothing as any change is.
+//! Tests of the mark of a shard (L5): a process that reads or changes the shard is told to clean it
+//! up first. Setting the mark is all or nothing, like any change.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ fn create(path: &Path) -> Segment {
     Segment::create(path, &options).expect("a new store")
 }
 
-/// Changes the mark, and root 0 with it.
+/// Sets the mark and root 0 to `bits`.
 fn mark(segment: &Segment, bits: u64) -> Result<(), Error> {
     segment.write_where(ShardSet::one(ONE), Marks::Ignored, |transaction| {
         transaction.set_root(ONE, 0, bits)?;
@@ -25,7 +25,7 @@ fn mark(segment: &Segment, bits: u64) -> Result<(), Error> {
     })
 }
 
-/// What root and mark say, to who ignores the mark.
+/// Returns root 0 and the mark, read by a caller that ignores marks.
 fn state(segment: &Segment) -> (u64, u64) {
     let state = segment.read_marked(ShardSet::one(ONE), |view| {
         Ok::<_, Error>((view.root(ONE, 0), view.mark(ONE)))
@@ -33,7 +33,7 @@ fn state(segment: &Segment) -> (u64, u64) {
     state.expect("nobody holds the lock")
 }
 
-/// Whether each way in is refused, and all are of one mind.
+/// Returns true if every kind of access is refused. All kinds must agree.
 fn is_refused(segment: &Segment) -> bool {
     let one = ShardSet::one(ONE);
     let both = segment.all_shards();
@@ -69,7 +69,7 @@ fn a_marked_shard_is_neither_read_nor_changed() {
     assert!(is_refused(&segment));
     let read = read_only.read(ShardSet::one(ONE), |_| Ok::<_, Error>(()));
     assert!(matches!(read, Err(Error::Marked)), "{read:?}");
-    // Who has looked after it is let in, until the clock goes on.
+    // A process that has cleaned up the shard may use it until the clock advances.
     let let_in = (0..1_000_000).any(|_| {
         segment.looked_after(ONE, coarse_milliseconds());
         segment
@@ -82,7 +82,7 @@ fn a_marked_shard_is_neither_read_nor_changed() {
         .is_ok()
     {}
     assert!(is_refused(&segment));
-    // The other shard is as it was.
+    // The other shard is not affected.
     let other = segment.write(ShardSet::one(0), |transaction| {
         transaction.set_root(0, 0, 1)
     });
@@ -91,9 +91,9 @@ fn a_marked_shard_is_neither_read_nor_changed() {
     assert!(!is_refused(&segment));
 }
 
-/// A process that is slow, or has much to look at, came to nothing but looks.
+/// Without this rule, a process that is slow, or has much to clean up, would do nothing else.
 #[test]
-fn a_long_look_lets_its_process_in_for_as_long_again() {
+fn a_long_cleanup_admits_its_process_for_as_long_again() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let segment = create(&directory.path().join("store"));
     mark(&segment, 5).expect("room");
@@ -103,12 +103,12 @@ fn a_long_look_lets_its_process_in_for_as_long_again() {
     let looked = coarse_milliseconds();
     while coarse_milliseconds() == looked {}
     let result = segment.read(ShardSet::one(ONE), |_| Ok::<_, Error>(()));
-    // A machine that stood still meanwhile shows nothing.
+    // If the machine was suspended meanwhile, the test proves nothing.
     assert!(result.is_ok() || coarse_milliseconds() > looked + 100);
 }
 
 #[test]
-fn a_mark_that_is_undone_was_never_there() {
+fn a_rolled_back_mark_leaves_no_trace() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let segment = create(&directory.path().join("store"));
     for before in [0, 3] {
@@ -133,7 +133,7 @@ fn a_mark_that_is_undone_was_never_there() {
 }
 
 #[test]
-fn who_dies_at_any_step_of_marking_leaves_a_mark_or_none() {
+fn death_at_any_step_of_marking_leaves_a_mark_or_none() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     for (before, after) in [(0, 6), (6, 0)] {
         for steps in 0.. {

@@ -1,4 +1,5 @@
-//! The documentation of `Segment` against the sources: each exported method is listed, with the file that has it.
+//! Checks the documentation of `Segment` against the sources: each exported method is listed with
+//! the file that defines it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +8,7 @@ use std::path::Path;
 /// The methods of each file.
 type Methods = BTreeMap<String, Vec<String>>;
 
-/// The names of the public methods in the blocks `impl Segment` of a source.
+/// Returns the names of the public methods in the `impl Segment` blocks of a source.
 fn methods(source: &str) -> Vec<String> {
     let mut found = Vec::new();
     let (mut inside, mut is_conditional) = (false, false);
@@ -46,7 +47,7 @@ fn read(root: &Path, folder: &Path, all: &mut Methods) {
     }
 }
 
-/// The list in the documentation: ``- `file`: `method`, `method`.``
+/// Parses the list in the documentation: ``- `file`: `method`, `method`.``
 fn listed(source: &str) -> Methods {
     let documentation: Vec<&str> = source
         .lines()

@@ -1,4 +1,5 @@
-//! Blocks that are read in place (R7), and blocks that are taken over (W8): whoever dies when.
+//! Tests of blocks that are read in place (R7) and blocks that are taken over (W8), with deaths at
+//! every step.
 
 use std::path::Path;
 
@@ -16,7 +17,7 @@ fn create(path: &Path) -> Segment {
     Segment::create(path, &options).expect("a new store")
 }
 
-/// Lets root 0 refer to a block of this byte; what it referred to is freed.
+/// Points root 0 to a new block filled with `byte` and frees the previous block.
 fn publish(segment: &Segment, byte: u8) {
     let mut staged = segment.stage(1, LENGTH).expect("room");
     staged.fill(0, &[byte; LENGTH as usize]);
@@ -32,13 +33,13 @@ fn publish(segment: &Segment, byte: u8) {
     staged.adopted();
 }
 
-/// What root 0 refers to.
+/// Returns the block that root 0 refers to.
 fn referred(segment: &Segment) -> Offset {
     let found = segment.read(ShardSet::one(1), |view| Ok::<_, Error>(view.root(1, 0)));
     found.expect("a root")
 }
 
-/// Pins what root 0 refers to, as a reader does.
+/// Pins the block that root 0 refers to, like a reader.
 fn pin(segment: &Segment) -> Pinned {
     loop {
         let pinned = segment.pin(referred(segment), LENGTH).expect("an entry");
@@ -71,16 +72,16 @@ fn take_over(segment: &Segment) -> PutDown {
     taken.expect("room for the log").expect("a large block")
 }
 
-/// The bytes that are read in place, each of which must be the same.
+/// Reads the pinned bytes, which must all be equal, and returns their value.
 fn read_pinned(segment: &Segment, pinned: &Pinned) -> u8 {
     let at = segment.address_of_pinned(pinned);
-    // SAFETY: the block is pinned, and as long as its pin says.
+    // SAFETY: the block is pinned and has the length that its pin states.
     let bytes = unsafe { std::slice::from_raw_parts(at, LENGTH as usize) };
     assert!(bytes.iter().all(|&byte| byte == bytes[0]));
     bytes[0]
 }
 
-/// The store must be sound; what root 0 refers to, too.
+/// Checks that the store and the block that root 0 refers to are sound.
 fn check(segment: &Segment) -> bool {
     let mut found = false;
     let report = segment
@@ -107,7 +108,7 @@ fn a_block_that_is_freed_while_it_is_read_in_place_stays_until_the_last_pin_goes
     publish(&writer, 2);
     free(&writer);
     publish(&writer, 3);
-    // Nobody who comes by frees it.
+    // Neither recovery nor upkeep frees the pinned block.
     writer.recover().expect("a recovery");
     assert!(!writer.free_dead_staged().expect("a step of upkeep"));
     assert_eq!(read_pinned(&reader, &first), 1);
@@ -136,7 +137,7 @@ fn a_block_that_is_freed_while_it_is_read_in_place_stays_until_the_last_pin_goes
 }
 
 #[test]
-fn a_process_has_so_many_pins_and_gets_them_back() {
+fn a_process_has_a_fixed_number_of_pins_and_reuses_them() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let segment = create(&directory.path().join("store"));
     publish(&segment, 1);
@@ -147,17 +148,17 @@ fn a_process_has_so_many_pins_and_gets_them_back() {
         segment.unpin(pinned);
     }
     segment.unpin(pin(&segment));
-    // Neither the middle of a block nor what lies nowhere.
+    // Neither the middle of a block nor an offset outside the heap can be pinned.
     for at in [referred(&segment) + 8, 0, u64::MAX - 4095] {
         assert!(segment.pin(at, LENGTH).expect("an entry").is_none());
     }
 }
 
-/// One thing that a process does with a block that may be pinned.
+/// An action of a process on a block that may be pinned.
 type Act = fn(&Segment, &Segment);
 
 #[test]
-fn whoever_dies_while_pinning_unpinning_or_freeing_leaves_nothing() {
+fn death_while_pinning_unpinning_or_freeing_leaves_nothing_behind() {
     let acts: [(&str, Act); 4] = [
         ("pins and unpins", |segment, _| segment.unpin(pin(segment))),
         ("frees what another pins", |segment, other| {
@@ -189,7 +190,7 @@ fn whoever_dies_while_pinning_unpinning_or_freeing_leaves_nothing() {
             let other = Segment::open(&path, true).expect("the same store");
             other.recover().expect("it joins");
             let done = die_after(steps, || act(&segment, &other)).is_some();
-            // Both are dead: one died, and the other with all that it pins.
+            // Now both are dead: one died during the action, and the other with all its pins.
             segment.abandon();
             other.abandon();
             let heir = Segment::open(&path, true).expect("the same store");
@@ -215,7 +216,7 @@ fn whoever_dies_while_pinning_unpinning_or_freeing_leaves_nothing() {
 }
 
 #[test]
-fn what_a_dead_reader_pinned_is_freed_and_what_a_living_one_pins_is_not() {
+fn blocks_pinned_by_a_dead_reader_are_freed_but_not_those_of_a_living_one() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let path = directory.path().join("store");
     let (dead, lives) = (create(&path), Segment::open(&path, true).expect("it"));
@@ -234,7 +235,7 @@ fn what_a_dead_reader_pinned_is_freed_and_what_a_living_one_pins_is_not() {
 }
 
 #[test]
-fn a_shard_with_a_block_that_is_read_in_place_is_not_left_behind() {
+fn a_shard_with_a_pinned_block_is_not_left_behind() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let segment = create(&directory.path().join("store"));
     publish(&segment, 1);

@@ -1,5 +1,5 @@
-//! A long run comes together in bounded steps, behind changes that do not wait
-//! for it, whoever dies meanwhile.
+//! Tests that a long run is prepared in bounded steps, after changes that do not wait for it, even
+//! if processes die meanwhile.
 
 use std::path::Path;
 
@@ -7,9 +7,9 @@ use undercroft_memory::fault::die_after;
 use undercroft_memory::layout::EXTENT;
 use undercroft_memory::{Error, Options, Segment, ShardSet};
 
-/// Bytes of the run.
+/// Length of the run in bytes.
 const LONG: u64 = 1 << 20;
-/// Extents that one step may back with memory.
+/// Maximum number of extents that one step may back with memory.
 const A_STEP: u64 = 4;
 
 fn create(path: &Path) -> Segment {
@@ -21,8 +21,7 @@ fn create(path: &Path) -> Segment {
     Segment::create(path, &options).expect("a new store")
 }
 
-/// Allocates the run if it is ready, and a small block in any case. The roots
-/// are where they are.
+/// Allocates the run if it is ready, and a small block in any case. The roots hold their offsets.
 fn change(segment: &Segment) {
     let changed = segment.write(ShardSet::one(0), |transaction| {
         if transaction.view().root(0, 0) == 0
@@ -54,7 +53,7 @@ fn sound(segment: &Segment) {
 }
 
 #[test]
-fn no_change_waits_for_much_of_a_long_run() {
+fn each_change_prepares_only_a_part_of_a_long_run() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let segment = create(&directory.path().join("store"));
     change(&segment);
@@ -84,7 +83,7 @@ fn upkeep_makes_a_long_run_ready() {
 }
 
 #[test]
-fn whoever_dies_while_a_run_comes_together_loses_nothing() {
+fn death_while_a_run_is_prepared_loses_nothing() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let path = directory.path().join("store");
     for steps in 0.. {

@@ -1,4 +1,4 @@
-//! Readers without a lock: what they see together (R4), and what they leave (R6).
+//! Tests of readers without a lock: what they see together (R4), and what they write (R6).
 
 use std::fs;
 use std::ops::Range;
@@ -26,7 +26,7 @@ fn create() -> (tempfile::TempDir, PathBuf, Segment) {
     (directory, path, segment)
 }
 
-/// Sets root 0 of some shards.
+/// Sets root 0 of the given shards.
 fn set(segment: &Segment, shards: impl Iterator<Item = usize> + Clone, value: u64) {
     segment
         .write(shards.clone().collect(), |transaction| {
@@ -36,12 +36,12 @@ fn set(segment: &Segment, shards: impl Iterator<Item = usize> + Clone, value: u6
 }
 
 #[test]
-fn a_change_of_any_of_several_shards_is_seen_at_the_end() {
+fn reading_several_shards_detects_a_change_of_any_of_them() {
     let (_directory, path, writer) = create();
     let reader = Segment::open(&path, false).expect("the same store");
     let mut value = 0;
     for changed in 0..SHARDS {
-        // When some shards were read already, and when all were.
+        // After some shards were read, and after all were.
         for after in 0..SHARDS {
             value += 1;
             let runs = AtomicUsize::new(0);
@@ -60,7 +60,7 @@ fn a_change_of_any_of_several_shards_is_seen_at_the_end() {
             assert_eq!(read.expect("a read"), [value; SHARDS]);
             assert_eq!(runs.into_inner(), 2);
         }
-        // Nothing but the one shard changes.
+        // Only this shard changes.
         let runs = AtomicUsize::new(0);
         let read = reader.read(ShardSet::first(SHARDS), |view| {
             let before = view.root(changed, 0);
@@ -75,11 +75,11 @@ fn a_change_of_any_of_several_shards_is_seen_at_the_end() {
     }
 }
 
-/// How many tries a read makes before it takes the lock.
+/// Number of attempts of a read before it takes the lock.
 const TRIES: u64 = 64;
 
-/// Reads root 0 of some shards, while a hook sets it to 1, 2, 3, ... at one kind of moment. Returns what was read, and
-/// how often the hook ran.
+/// Reads root 0 of some shards while a hook sets it to 1, 2, 3, ... at one kind of moment. Returns
+/// the value read and the number of times that the hook ran.
 fn read_interrupted(write: bool, shards: usize, moment: Moment, changes: u64) -> (u64, u64) {
     let (_directory, path, writer) = create();
     let reader = Segment::open(&path, write).expect("the same store");
@@ -98,17 +98,17 @@ fn read_interrupted(write: bool, shards: usize, moment: Moment, changes: u64) ->
 }
 
 #[test]
-fn a_read_is_interrupted_where_a_test_says() {
+fn race_hook_interrupts_reads_at_the_chosen_moment() {
     for shards in [1, SHARDS] {
         for moment in [Moment::Looking, Moment::Tried] {
             for changes in [0, 1, 3, TRIES - 1] {
                 let (read, runs) = read_interrupted(true, shards, moment, changes);
                 assert_eq!((read, runs), (changes, changes + 1), "{shards} {moment:?}");
             }
-            // Under the lock nobody interrupts it.
+            // A read under the lock is not interrupted.
             let (read, runs) = read_interrupted(true, shards, moment, u64::MAX);
             assert_eq!((read, runs), (TRIES, TRIES), "{shards} {moment:?}");
-            // A handle that only reads goes on trying.
+            // A read-only handle keeps trying.
             let (read, runs) = read_interrupted(false, shards, moment, TRIES + 3);
             assert_eq!((read, runs), (TRIES + 3, TRIES + 4), "{shards} {moment:?}");
         }
@@ -116,11 +116,11 @@ fn a_read_is_interrupted_where_a_test_says() {
 }
 
 #[test]
-fn what_a_try_filled_before_a_change_is_gone() {
+fn scratch_filled_before_a_change_is_discarded() {
     let (_directory, path, writer) = create();
     let reader = Segment::open(&path, true).expect("the same store");
     for shards in [ShardSet::one(0), ShardSet::first(SHARDS)] {
-        // Two tries without a lock; and all of them, and one with it.
+        // First two attempts without a lock, then all of them and one with the lock.
         for changes in [1, 64] {
             let mut scratch = (b"before the read".to_vec(), Vec::new());
             let runs = AtomicUsize::new(0);
@@ -141,7 +141,7 @@ fn what_a_try_filled_before_a_change_is_gone() {
 }
 
 #[test]
-fn what_a_read_that_fails_filled_is_gone() {
+fn scratch_is_empty_after_a_failed_read() {
     let (_directory, path, _writer) = create();
     let reader = Segment::open(&path, true).expect("the same store");
     let mut scratch = b"before the read".to_vec();
@@ -153,7 +153,7 @@ fn what_a_read_that_fails_filled_is_gone() {
     assert!(scratch.is_empty());
 }
 
-/// The file's content, with the hint tables left out.
+/// Returns the content of the file, with the hint tables zeroed.
 fn bytes(path: &Path) -> Vec<u8> {
     let mut bytes = fs::read(path).expect("the store");
     for hints in hint_tables() {
@@ -216,7 +216,7 @@ fn readers_write_nothing_but_hints() {
 }
 
 #[test]
-fn a_longer_hint_table_knows_what_the_shorter_one_knew() {
+fn a_grown_hint_table_keeps_its_hints() {
     let (_directory, path, segment) = create();
     let first = segment.hints(1);
     let hash = |key: u64| key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -245,7 +245,7 @@ fn a_longer_hint_table_knows_what_the_shorter_one_knew() {
 }
 
 #[test]
-fn a_transaction_that_expects_keys_leaves_longer_hints_and_runs_once() {
+fn a_transaction_that_expects_keys_grows_the_hint_table_and_runs_once() {
     let (_directory, _path, segment) = create();
     let mut runs = 0;
     let mut expect = |keys: u64| {
@@ -263,7 +263,7 @@ fn a_transaction_that_expects_keys_leaves_longer_hints_and_runs_once() {
     assert_eq!(expect(1024), (1, 1024));
     assert_eq!(expect(2048), (1, 2048));
     assert_eq!(expect(2048), (1, 2048));
-    // A bounded part each time: to 2^15 entries at once, then 128 KiB of them.
+    // The table grows by a bounded amount each time: to 2^15 entries in one step, then by 128 KiB.
     for bits in 12..=16 {
         assert_eq!(expect(1 << 30), (1, 1 << bits));
     }

@@ -1,4 +1,4 @@
-//! Room for transactions of any size (W10): how often they run.
+//! Tests of making room for transactions of any size (W10): how often they run.
 
 use std::cell::Cell;
 
@@ -19,8 +19,7 @@ fn create(capacity: u64) -> (tempfile::TempDir, Segment) {
     (directory, segment)
 }
 
-/// Allocates blocks in all shards, one after the other, each after the last one
-/// of its shard.
+/// Allocates blocks in all shards in turn. Each block is linked to the previous one of its shard.
 fn blocks(transaction: &mut Transaction<'_>, count: usize, bytes: u64) -> Result<(), Error> {
     for block in 0..count {
         let shard = block % SHARDS;
@@ -32,7 +31,7 @@ fn blocks(transaction: &mut Transaction<'_>, count: usize, bytes: u64) -> Result
     Ok(())
 }
 
-/// Finds each block where the roots lead, and nothing else.
+/// Checks that exactly the blocks reachable from the roots are allocated.
 fn check(segment: &Segment) {
     let checked = segment.check(|shard, view, reach, _| {
         let mut at = view.root(shard, 0);
@@ -44,7 +43,8 @@ fn check(segment: &Segment) {
     assert_eq!(checked.expect("a check").problems, Vec::<String>::new());
 }
 
-/// How often the body of a transaction runs that allocates so many blocks.
+/// Runs a transaction that allocates `count` blocks, and returns its result and how often its body
+/// ran.
 fn runs(segment: &Segment, count: usize, bytes: u64) -> (Result<(), Error>, u32) {
     let runs = Cell::new(0);
     let result = segment.write(ShardSet::first(SHARDS), |transaction| {
@@ -71,7 +71,7 @@ fn a_large_transaction_runs_a_few_times() {
 }
 
 #[test]
-fn one_that_was_expected_runs_once() {
+fn an_expected_transaction_runs_once() {
     for (count, bytes) in [(10_000, 64), (100_000, 64), (300, 100_000)] {
         let (_directory, segment) = create(256 << 20);
         let need = Need {
@@ -82,7 +82,7 @@ fn one_that_was_expected_runs_once() {
         let (result, runs) = runs(&segment, count, bytes);
         result.expect("room");
         assert_eq!(runs, 1, "{count} blocks of {bytes} bytes");
-        // What is there is not reserved again.
+        // Memory that is already there is not reserved again.
         segment.expect(ShardSet::first(SHARDS), &Need { memory: 0, ..need });
         let before = segment.statistics();
         segment.expect(ShardSet::first(SHARDS), &Need { memory: 0, ..need });
@@ -92,8 +92,8 @@ fn one_that_was_expected_runs_once() {
 }
 
 #[test]
-fn one_that_says_what_it_is_about_to_take_runs_twice() {
-    // Blocks with pages of their own want runs of free ones.
+fn a_transaction_that_declares_its_demand_runs_two_or_three_times() {
+    // Blocks that take whole pages need free runs, which may cause another retry.
     for (count, bytes, most) in [(100_000, 40, 2), (50_000, 500, 2), (400, 100_000, 3)] {
         let (_directory, segment) = create(1 << 30);
         let runs = Cell::new(0);
@@ -161,7 +161,7 @@ fn words_are_logged_once_whatever_the_savepoints() {
             transaction.renew(&mut savepoint);
             transaction.set_root(0, 7, round)?;
             if round % 3 == 0 {
-                // A command that fails, and another one inside of it that does.
+                // A command that fails, with a nested command that fails as well.
                 let inner = transaction.savepoint();
                 transaction.set_root(0, 7, u64::MAX)?;
                 transaction.set_root(0, 8, round)?;
@@ -185,7 +185,7 @@ fn words_are_logged_once_whatever_the_savepoints() {
 }
 
 #[test]
-fn a_long_log_goes_back_to_the_system() {
+fn memory_of_a_long_log_is_returned_to_the_system() {
     let (_directory, segment) = create(64 << 20);
     let least = segment.statistics().logs;
     let (result, _) = runs(&segment, 100_000, 64);
@@ -195,7 +195,7 @@ fn a_long_log_goes_back_to_the_system() {
         least,
         "the end of a long transaction gives it back"
     );
-    // What was only expected, and shorter ones, by upkeep.
+    // Upkeep shrinks logs that were only expected to be long, and shorter ones.
     let need = Need {
         log: 1 << 20,
         memory: 0,
@@ -226,7 +226,7 @@ fn a_long_log_goes_back_to_the_system() {
 }
 
 #[test]
-fn what_is_kept_for_removals_only_removals_take() {
+fn memory_kept_for_removals_is_used_only_by_removals() {
     let (_directory, segment) = create(4 << 20);
     let block = |bytes: u64| {
         segment.write(ShardSet::one(0), |transaction| {
@@ -252,9 +252,9 @@ fn what_is_kept_for_removals_only_removals_take() {
     check(&segment);
 }
 
-/// Random changes, savepoints and returns to them, beside a copy.
+/// Random changes, savepoints and rollbacks to them, while a copy is made.
 #[test]
-fn a_long_log_goes_back_to_any_savepoint() {
+fn a_long_log_rolls_back_to_any_savepoint() {
     for seed in 1..200_u64 {
         let (_directory, segment) = create(16 << 20);
         let mut random = seed;
@@ -318,7 +318,7 @@ fn a_long_log_goes_back_to_any_savepoint() {
 }
 
 #[test]
-fn one_that_cannot_be_is_out_of_memory_soon_and_changes_nothing() {
+fn an_impossible_transaction_soon_runs_out_of_memory_and_changes_nothing() {
     let (_directory, segment) = create(4 << 20);
     let used = segment.statistics().used;
     let (result, runs) = runs(&segment, 10_000, 4000);
@@ -326,7 +326,7 @@ fn one_that_cannot_be_is_out_of_memory_soon_and_changes_nothing() {
     assert!(runs <= 10, "{runs} runs");
     assert_eq!(segment.statistics().used, used);
     check(&segment);
-    // A guess that is far too high fails nothing.
+    // An estimate that is far too high does not cause a failure.
     let need = Need {
         log: u64::MAX / 8,
         memory: u64::MAX / 8,

@@ -1,20 +1,21 @@
-//! Memory that was freed is used again, however much of it at once and by whichever shard: the heap does not grow.
+//! Tests that freed memory is reused, however much is allocated at once and in whichever shard, so
+//! that the heap does not grow.
 
 use std::cell::Cell;
 
 use undercroft_memory::{Error, Offset, Options, Pool, Segment, ShardSet, Transaction};
 
 const SHARDS: usize = 2;
-/// Blocks that lie in slabs of five pages, of which three go into an extent.
+/// Size in bytes of blocks in slabs of five pages, three of which fit in an extent.
 const BYTES: u64 = 10_000;
 const IN_SLAB: usize = 2;
 const SLABS_IN_EXTENT: usize = 3;
 const PAGES_IN_SLAB: usize = 5;
 const PAGES_IN_EXTENT: usize = 16;
 const PAGE: usize = 4096;
-/// Free pages that only removals may take (H6).
+/// Number of free pages that only removals may take (H6).
 const PAGES_KEPT: usize = 2 * PAGES_IN_EXTENT;
-/// How often something is done.
+/// Numbers of repetitions.
 const SOME: u32 = 100;
 const MANY: u32 = 400;
 
@@ -38,7 +39,7 @@ fn write<R>(
         .expect("room")
 }
 
-/// An arena in a shard, with so many blocks.
+/// Creates an arena in shard 0 with `blocks` blocks.
 fn arena(transaction: &mut Transaction<'_>, blocks: usize) -> Result<Pool, Error> {
     let pool = transaction.create_arena(0)?;
     for _ in 0..blocks {
@@ -47,7 +48,8 @@ fn arena(transaction: &mut Transaction<'_>, blocks: usize) -> Result<Pool, Error
     Ok(pool)
 }
 
-/// Does something a few times, and many more times: the heap is not to grow then, but for a few extents.
+/// Runs `body` a few times and then many more times. Checks that the heap grows by at most a few
+/// extents after the first runs.
 fn assert_heap_stays(segment: &Segment, mut body: impl FnMut()) {
     (0..SOME).for_each(|_| body());
     let before = segment.statistics().reserved;
@@ -57,7 +59,7 @@ fn assert_heap_stays(segment: &Segment, mut body: impl FnMut()) {
 }
 
 #[test]
-fn what_an_arena_held_is_there_for_the_next_one() {
+fn memory_of_an_arena_is_reused_by_the_next_one() {
     let (_directory, segment) = store();
     let (last, runs) = (Cell::new(None), Cell::new(0));
     assert_heap_stays(&segment, || {
@@ -75,7 +77,7 @@ fn what_an_arena_held_is_there_for_the_next_one() {
 }
 
 #[test]
-fn what_many_blocks_held_is_there_for_the_next_ones() {
+fn memory_of_many_blocks_is_reused_by_the_next_ones() {
     let (_directory, segment) = store();
     let (mut last, runs): (Vec<Offset>, _) = (Vec::new(), Cell::new(0));
     assert_heap_stays(&segment, || {
@@ -89,7 +91,7 @@ fn what_many_blocks_held_is_there_for_the_next_ones() {
 }
 
 #[test]
-fn what_was_freed_in_another_shard_is_there_as_well() {
+fn memory_freed_in_another_shard_is_reused() {
     let (_directory, segment) = store();
     assert_heap_stays(&segment, || {
         let made = segment.write(ShardSet::one(0), |transaction| arena(transaction, 100));
@@ -102,13 +104,13 @@ fn what_was_freed_in_another_shard_is_there_as_well() {
             done.expect("room");
         };
         let moved = write(&segment, |transaction| transaction.transfer_arena(made, 1));
-        // Nothing is granted there any more: only who needs memory can give this back.
+        // Nothing is granted to that shard anymore, so only a writer that needs memory returns it.
         one(1, &|transaction| transaction.bury_arena(moved));
     });
 }
 
 #[test]
-fn a_run_is_found_wherever_an_extent_has_one() {
+fn a_free_run_is_found_in_any_extent() {
     const EXTENTS: usize = 400;
     let (_directory, segment) = store();
     let allocate = |blocks: usize| {
@@ -119,7 +121,8 @@ fn a_run_is_found_wherever_an_extent_has_one() {
     };
     let mut blocks = allocate(EXTENTS * SLABS_IN_EXTENT * IN_SLAB);
     blocks.sort_unstable();
-    // One slab of each extent, but in the lower half, each of which still has a page.
+    // One slab of each extent is freed, except in the lower half, where each extent still has one
+    // free page.
     let slabs = blocks.chunks(IN_SLAB).skip(blocks.len() / IN_SLAB / 2);
     let freed: Vec<&[Offset]> = slabs.step_by(SLABS_IN_EXTENT).collect();
     write(&segment, |transaction| {
@@ -134,7 +137,7 @@ fn a_run_is_found_wherever_an_extent_has_one() {
     let pages = before.free as usize / PAGE;
     let pages = pages - EXTENTS - freed.len() * PAGES_IN_SLAB - PAGES_KEPT;
     let slabs = freed.len() + pages / PAGES_IN_EXTENT * SLABS_IN_EXTENT;
-    // One after the other, so that nothing is reserved ahead.
+    // Allocated one after another, so that nothing is reserved ahead.
     (0..slabs).for_each(|_| drop(allocate(IN_SLAB)));
     assert_eq!(segment.statistics().reserved, before.reserved);
 }

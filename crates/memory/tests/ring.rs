@@ -1,5 +1,5 @@
-//! The ring of messages against a naive list: what readers get, what they are
-//! told when they were lapped, and what a writer's death leaves.
+//! Tests of the message ring against a naive list: what readers receive, what they learn when they
+//! were lapped, and what a writer's death leaves.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -37,7 +37,7 @@ fn seed() -> u64 {
     seed
 }
 
-/// A xorshift generator: runs with one seed are alike.
+/// A xorshift generator. Runs with the same seed are identical.
 struct Random(u64);
 
 impl Random {
@@ -52,16 +52,16 @@ impl Random {
 /// A message as it was appended: kind, hash, name, body.
 type Message = (u8, u64, Vec<u8>, Vec<u8>);
 
-/// A reader beside the list of everything that was appended.
+/// A reader, with its position in the list of everything that was appended.
 #[derive(Default)]
 struct Reader {
     ring: RingReader,
-    /// Messages behind it, and of these those of each counter.
+    /// Number of messages before the reader's position, in total and for each counter.
     behind: u64,
     counts: HashMap<usize, u64>,
 }
 
-/// What one step of a reader came to.
+/// The result of one step of a reader.
 enum Met {
     End,
     Message(Message),
@@ -87,7 +87,7 @@ impl Reader {
         Met::Message((found.kind, found.hash, name, body))
     }
 
-    /// Goes on with the newest; returns how many messages were missed.
+    /// Continues with the newest message. Returns the number of messages missed.
     fn skip(&mut self, segment: &Segment, hashes: &[u64]) -> u64 {
         let counts = segment.ring_counts(|counts| {
             let each: Vec<u64> = hashes.iter().map(|&hash| counts.count(hash)).collect();
@@ -110,7 +110,7 @@ fn sound(segment: &Segment) {
 }
 
 #[test]
-fn readers_get_what_a_list_holds_or_are_told_what_they_missed() {
+fn readers_get_every_message_or_learn_how_many_they_missed() {
     let mut random = Random(seed() | 1);
     let directory = directory();
     let segment = segment(&directory.path().join("store"));
@@ -198,9 +198,9 @@ fn the_longest_message_fits_and_a_longer_one_is_refused() {
     sound(&segment);
 }
 
-/// A writer dies at each step of an append, of one message or of three at once,
-/// in a ring that is new, half full or going round; they are there or not, and so
-/// is their count.
+/// A writer dies at each step of appending one message or three at once, in a ring that is new,
+/// half full or wrapping around. Afterwards the messages are either all there and counted, or all
+/// missing.
 #[test]
 fn a_writer_that_dies_leaves_a_message_or_none() {
     let mut deaths = 0;
@@ -229,7 +229,7 @@ fn a_writer_that_dies_leaves_a_message_or_none() {
             }
             let there = if heir.ring_tail() > start { batch } else { 0 };
             assert!(died || there == batch);
-            // The next message overwrites what was not finished.
+            // The next message overwrites an unfinished one.
             append(&heir, before + there, 1);
             let total = before + there + 1;
             let counted = heir.ring_counts(|counts| {
@@ -268,8 +268,7 @@ fn a_writer_that_dies_leaves_a_message_or_none() {
     assert!(steps_taken() > 0);
 }
 
-/// Writers as fast as they can, readers that check every byte: a copy that was
-/// torn would show.
+/// Writers run at full speed while readers check every byte. A torn copy would be detected.
 #[test]
 fn no_reader_sees_a_torn_message() {
     let directory = directory();
@@ -300,7 +299,8 @@ fn no_reader_sees_a_torn_message() {
                         }
                         rounds += 1;
                         if rounds.is_multiple_of(5000) {
-                            // So that the readers are lapped at times.
+                            // Sometimes yield to the readers: they should be lapped only
+                            // occasionally.
                             std::thread::yield_now();
                         }
                     }
@@ -380,7 +380,7 @@ fn a_waiter_is_woken_by_thread_and_by_descriptor() {
     waker.wake_seat(seat.name());
     assert!(readable(&bell), "woken");
     bell.clear();
-    // The timer stands in for a wake that is lost.
+    // The timer compensates for a lost wake-up.
     assert!(readable(&bell), "by time");
     bell.remove();
     waiter.leave_seat(&seat);
@@ -388,14 +388,14 @@ fn a_waiter_is_woken_by_thread_and_by_descriptor() {
     assert_eq!(again.name(), seat.name(), "the seat is free again");
     waiter.abandon();
     assert!(!waiter.is_seated(&again));
-    // What was found out lately is believed for a moment.
+    // A recent liveness check is trusted for a moment.
     while waker.seat_lives(again.name()) {
         std::thread::yield_now();
     }
 }
 
 #[test]
-fn a_store_with_a_long_path_has_sockets_too() {
+fn bells_work_for_a_store_with_a_long_path() {
     let directory = directory();
     let deep = directory.path().join("d".repeat(120));
     std::fs::create_dir(&deep).expect("a directory");
@@ -408,18 +408,18 @@ fn a_store_with_a_long_path_has_sockets_too() {
     assert!(poll::readable(&bell));
 }
 
-/// Waiting for a descriptor by poll(2).
+/// Waiting for a descriptor with poll(2).
 mod poll {
     use std::os::fd::{AsFd, AsRawFd};
 
-    /// Waits until it is readable, for a minute at most.
+    /// Waits up to a minute until the descriptor is readable.
     pub(super) fn readable(descriptor: &impl AsFd) -> bool {
         let mut request = libc::pollfd {
             fd: descriptor.as_fd().as_raw_fd(),
             events: libc::POLLIN,
             revents: 0,
         };
-        // SAFETY: one request, which is writable.
+        // SAFETY: the argument is one writable request.
         unsafe { libc::poll(&mut request, 1, 60_000) == 1 }
     }
 }

@@ -1,4 +1,5 @@
-//! What shards keep for their next blocks is given back where a long run is wanted, whoever dies meanwhile.
+//! Tests that pages kept by shards for their next blocks are returned when a long run is needed,
+//! even if processes die meanwhile.
 
 use std::path::Path;
 
@@ -6,14 +7,15 @@ use undercroft_memory::fault::die_after;
 use undercroft_memory::{Error, Offset, Options, Segment, ShardSet};
 
 const CAPACITY: u64 = 2 << 20;
-/// Bytes of a block that takes a page, of one of which two lie in a slab of five, and of a run that most of the heap is for.
+/// Sizes in bytes: a block that takes a page, a block of which two fit in a slab of five pages, and
+/// a run that takes most of the heap.
 const PAGE: u64 = 4096;
 const IN_SLAB: u64 = 10_000;
 const LONG: u64 = CAPACITY / 4 * 3;
-/// Free pages that a shard keeps.
+/// Number of free pages that a shard keeps.
 const KEPT: usize = 16;
 
-/// A store whose second shard keeps pages here and there, and a slab.
+/// Creates a store whose second shard keeps scattered pages and a slab.
 fn create(path: &Path) -> Segment {
     let options = Options {
         capacity: Some(CAPACITY),
@@ -29,7 +31,7 @@ fn create(path: &Path) -> Segment {
         pages.push(at);
     }
     pages.sort_unstable();
-    // The first ones that are freed are kept.
+    // The shard keeps the first pages that are freed.
     let step = pages.len() / KEPT;
     let order = (0..step).flat_map(|first| (first..pages.len()).step_by(step));
     for index in order {
@@ -65,7 +67,7 @@ fn sound(segment: &Segment) {
 }
 
 #[test]
-fn a_long_run_is_found_where_only_kept_pages_are_in_its_way() {
+fn a_long_run_is_found_even_if_kept_pages_block_it() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let path = directory.path().join("store");
     for steps in 0.. {

@@ -1,5 +1,5 @@
-//! Blocks that are filled outside the lock: published in one step, or freed,
-//! whoever dies when.
+//! Tests of blocks that are filled outside the lock: they are published in one step or freed,
+//! wherever a process dies.
 
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -23,7 +23,7 @@ fn create(path: &Path) -> Segment {
     Segment::create(path, &options).expect("a new store")
 }
 
-/// Stages a block in shard 1, fills it, and lets root 0 refer to it.
+/// Stages a block in shard 1, fills it, and points root 0 to it.
 fn publish(segment: &Segment) -> Result<(), Error> {
     let mut staged = segment.stage(1, LENGTH)?;
     for position in (0..LENGTH).step_by(25_000) {
@@ -41,7 +41,7 @@ fn publish(segment: &Segment) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether root 0 refers to a whole block; the store must be sound.
+/// Returns true if root 0 refers to a complete block. The store must be sound.
 fn published(segment: &Segment) -> bool {
     let mut found = false;
     let report = segment
@@ -61,7 +61,7 @@ fn published(segment: &Segment) -> bool {
 }
 
 #[test]
-fn a_staged_block_is_published_or_freed_whoever_dies_when() {
+fn a_staged_block_is_published_or_freed_after_a_death_at_any_step() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let mut deaths = 0;
     for steps in 0.. {
@@ -74,7 +74,7 @@ fn a_staged_block_is_published_or_freed_whoever_dies_when() {
         }
         deaths += 1;
         segment.abandon();
-        // The heir takes the dead process' slot, and with it what it staged.
+        // The heir takes the dead process's slot, and frees the blocks it staged.
         let heir = Segment::open(&path, true).expect("the same store");
         let there = published(&heir);
         assert_eq!(heir.statistics().used > 0, there, "after {steps} steps");
@@ -99,7 +99,7 @@ fn a_staged_block_that_is_dropped_is_freed() {
 }
 
 #[test]
-fn what_another_living_process_stages_is_left_alone() {
+fn blocks_staged_by_another_living_process_are_left_alone() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let path = directory.path().join("store");
     let first = create(&path);
@@ -114,14 +114,14 @@ fn what_another_living_process_stages_is_left_alone() {
 }
 
 #[test]
-fn a_block_is_received_in_pieces_and_what_comes_behind_it_goes_elsewhere() {
+fn a_block_is_received_in_pieces_and_excess_bytes_go_elsewhere() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let segment = create(&directory.path().join("store"));
     let (ours, mut theirs) = UnixStream::pair().expect("sockets");
     let sent: Vec<u8> = (0..LENGTH as usize + 53).map(|at| (at / 3) as u8).collect();
     for length in [LENGTH, LENGTH + 1, LENGTH + 7] {
         let mut staged = segment.stage(1, length).expect("room");
-        // Memory that was used before, but for the part that came first.
+        // The block reuses memory, so all but its first part holds old content.
         staged.fill(0, &vec![0xee; length as usize]);
         staged.fill(0, &sent[..1003]);
         let mut block = staged.put_down();
@@ -139,7 +139,7 @@ fn a_block_is_received_in_pieces_and_what_comes_behind_it_goes_elsewhere() {
         staged.append_to(&mut found);
         found.extend_from_slice(&more);
         assert!(found == sent);
-        // The last word ends in zeros.
+        // The last word is padded with zeros.
         let word = segment.write(ShardSet::one(1), |transaction| {
             let at = transaction.adopt(&staged)?;
             let word = transaction.view().word(at + length / 8 * 8)?;
@@ -152,14 +152,14 @@ fn a_block_is_received_in_pieces_and_what_comes_behind_it_goes_elsewhere() {
         }
         assert_eq!(segment.statistics().used, 0);
     }
-    // One that is taken up again is freed like any other.
+    // A block that is taken up again is freed like any other.
     let block = segment.stage(0, LENGTH).expect("room").put_down();
     assert!(segment.statistics().used >= LENGTH);
     drop(segment.take_up(block));
     assert_eq!(segment.statistics().used, 0);
 }
 
-/// A runtime with a signal to handle, which it must not be asked for.
+/// A runtime with a pending signal, which must not be asked to handle it.
 struct Signalled(Arc<AtomicUsize>);
 
 impl WaitHook for Signalled {
@@ -174,7 +174,7 @@ impl WaitHook for Signalled {
 }
 
 #[test]
-fn a_block_that_cannot_be_freed_now_is_freed_by_anybody_and_swallows_no_signal() {
+fn a_block_that_cannot_be_freed_now_is_freed_later_and_loses_no_signal() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let path = directory.path().join("store");
     let mut segment = create(&path);
@@ -194,7 +194,7 @@ fn a_block_that_cannot_be_freed_now_is_freed_by_anybody_and_swallows_no_signal()
         segment.statistics().used >= LENGTH,
         "it was behind the lock"
     );
-    // Whose block it was lives, and does nothing more.
+    // The block's former owner is alive and does nothing more.
     assert!(other.free_dead_staged().expect("a step of upkeep"));
     assert_eq!(segment.statistics().used, 0);
     assert!(!published(&segment));

@@ -1,5 +1,6 @@
-//! Reading shards in the midst of changes, through their undo logs (R9): whatever the writer was stopped, slow or dead
-//! with, a reader finds the state before the change, and behind the commit the one after it.
+//! Tests of reading shards in the middle of changes, through their undo logs (R9). Whether the
+//! writer is stopped, slow or dead, a reader finds the state before the change until the commit,
+//! and the new state afterwards.
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use undercroft_memory::fault::{die_after, on_step};
 use undercroft_memory::race::Moment;
 use undercroft_memory::{Error, Offset, Options, Segment, ShardSet, Transaction};
 
-/// Words of the block that root 0 of each shard refers to.
+/// Number of words in the block that root 0 of each shard refers to.
 const WORDS: u64 = 40;
 const SHARDS: usize = 3;
 
@@ -41,14 +42,14 @@ fn all() -> ShardSet {
     ShardSet::first(SHARDS)
 }
 
-/// A handle that waits for nobody: one that read under a lock would say that it is held.
+/// Opens a handle that never waits. A read under a lock would fail because the lock is held.
 fn impatient(path: &std::path::Path, write: bool) -> Segment {
     let segment = Segment::open(path, write).expect("the same store");
     segment.set_patience(Duration::ZERO);
     segment
 }
 
-/// What a shard holds, read by every accessor of a view; they must agree.
+/// Returns the content of a shard, read by every accessor of a view. The results must agree.
 fn words(view: &undercroft_memory::View<'_>, shard: usize) -> Result<Vec<u64>, Error> {
     let at = view.root(shard, 0);
     let by_word: Result<Vec<u64>, _> = (0..WORDS).map(|word| view.word(at + word * 8)).collect();
@@ -78,7 +79,8 @@ fn words(view: &undercroft_memory::View<'_>, shard: usize) -> Result<Vec<u64>, E
 
 type Content = Vec<Vec<u64>>;
 
-/// All shards at one moment; each by itself is read as well, and may only be as new or newer.
+/// Returns the content of all shards at one moment. Each shard is also read separately, and must
+/// then be as new or newer.
 fn content(segment: &Segment) -> Result<Content, Error> {
     segment.read(all(), |view| {
         (0..SHARDS)
@@ -97,8 +99,8 @@ fn at(transaction: &Transaction<'_>, shard: usize) -> Offset {
     transaction.view().root(shard, 0)
 }
 
-/// Kinds of changes: of words in place, of a block for another one, with savepoints, of a log that gets long, and one
-/// that fails.
+/// Kinds of changes: of words in place, replacing a block, with savepoints, with a log that gets
+/// long, and a failing change.
 type Change = fn(&mut Transaction<'_>) -> Result<(), Error>;
 
 const CHANGES: &[(&str, Change)] = &[
@@ -193,7 +195,7 @@ fn a_reader_finds_the_old_state_until_the_commit_and_the_new_one_from_then_on() 
 }
 
 #[test]
-fn a_change_that_fails_is_never_seen_nor_is_its_undoing() {
+fn a_failed_change_and_its_rollback_are_never_seen() {
     for &(name, body) in CHANGES {
         let (_directory, path, writer) = create();
         let readers = Rc::new([impatient(&path, false), impatient(&path, true)]);
@@ -218,9 +220,9 @@ fn a_change_that_fails_is_never_seen_nor_is_its_undoing() {
     }
 }
 
-/// A reader needs no recovery, and none keeps it from reading: neither the first nor a second death.
+/// A reader needs no recovery, and a recovery does not block readers, not even if it dies as well.
 #[test]
-fn what_the_dead_left_is_read_before_and_while_it_is_recovered() {
+fn shards_of_a_dead_writer_are_readable_before_and_during_recovery() {
     for &(name, body) in CHANGES {
         for steps in (0..).step_by(3) {
             let (_directory, path, writer) = create();
@@ -247,9 +249,10 @@ fn what_the_dead_left_is_read_before_and_while_it_is_recovered() {
     }
 }
 
-/// A reader that is told to look after a shard first finds which one it is: also where the dead were taking the mark away.
+/// A reader that is refused because of a mark can find the marked shard, even if a process died
+/// while removing the mark.
 #[test]
-fn a_mark_that_keeps_readers_out_is_found_at_every_step_of_its_end() {
+fn a_mark_that_blocks_readers_is_found_at_every_step_of_its_removal() {
     let mut kept_out = 0;
     for steps in 0.. {
         let (_directory, path, writer) = create();
@@ -259,7 +262,7 @@ fn a_mark_that_keeps_readers_out_is_found_at_every_step_of_its_end() {
             })
         };
         mark(1).expect("room");
-        // For ever, so that it may write.
+        // The process may ignore the mark forever, so that it can write.
         writer.looked_after(1, 0);
         if die_after(steps, || mark(0).expect("room")).is_some() {
             break;
@@ -332,8 +335,8 @@ impl Stepper {
     }
 }
 
-/// Reads the block's words of shard 0 while the writer makes steps before a look of the first try. Returns what was read
-/// and how many tries it took.
+/// Reads the block's words in shard 0 while the writer makes steps before the given look of the
+/// first attempt. Returns what was read and the number of attempts.
 fn read_meanwhile(look: u64, first: &[Step], then: &'static [Step]) -> (Vec<u64>, u64) {
     let (_directory, path, writer) = create();
     let reader = impatient(&path, false);
@@ -370,11 +373,11 @@ fn read_meanwhile(look: u64, first: &[Step], then: &'static [Step]) -> (Vec<u64>
 }
 
 #[test]
-fn a_word_that_changes_before_it_is_read_is_read_anew_and_others_are_not() {
+fn only_a_change_of_words_that_are_read_causes_a_retry() {
     use Step::{Back, Commit, Savepoint, Set};
-    // The root is the first look of all, the words of the block come next.
+    // The first look is at the root, and the next ones are at the words of the block.
     for look in 1..5 {
-        // Words that were changed already, or are never read.
+        // Words that were changed before, or that are never read.
         for quiet in [
             &[Set(0, 8)] as &'static [Step],
             &[Set(20, 8), Set(21, 9)],
@@ -383,10 +386,10 @@ fn a_word_that_changes_before_it_is_read_is_read_anew_and_others_are_not() {
             let (found, tries) = read_meanwhile(look, &[Set(0, 7)], quiet);
             assert_eq!((found, tries), (vec![0; 4], 1), "{look} {quiet:?}");
         }
-        // A word that is read, before that or after it.
+        // A word that is read, either earlier or later.
         let (found, tries) = read_meanwhile(look, &[Set(0, 7)], &[Set(2, 8)]);
         assert_eq!((found, tries), (vec![0; 4], 2), "{look}");
-        // The log is as long afterwards, and holds something else.
+        // The log has the same length afterwards, but different content.
         let before = [Set(0, 7), Savepoint, Set(1, 7)];
         let (found, tries) = read_meanwhile(look, &before, &[Back, Set(2, 8)]);
         assert_eq!((found, tries), (vec![0; 4], 2), "{look}");
@@ -398,9 +401,10 @@ fn a_word_that_changes_before_it_is_read_is_read_anew_and_others_are_not() {
     }
 }
 
-/// The log of a dead or a stopped writer may be damaged: its readers say that they cannot read, and nothing worse happens.
+/// The log of a dead or stopped writer may be damaged. Its readers then get an error, and nothing
+/// worse happens.
 #[test]
-fn a_log_that_is_damaged_is_no_entry_to_anywhere() {
+fn reading_through_a_damaged_log_is_safe() {
     use std::os::unix::fs::FileExt;
     use undercroft_memory::layout::{Layout, shard};
     let seed = std::env::var("UNDERCROFT_SEED").ok();
@@ -433,7 +437,7 @@ fn a_log_that_is_damaged_is_no_entry_to_anywhere() {
         }
         for write in [false, true] {
             let reader = impatient(&path, write);
-            // Right, wrong or an error: the file is damaged.
+            // The result may be right, wrong or an error, because the file is damaged.
             let _ = (content_if_sound(&reader), each_if_sound(&reader));
         }
     }

@@ -1,5 +1,5 @@
-//! Giving memory back to the system: what is free shrinks the file, comes back
-//! when it is needed, and no death in between loses an extent.
+//! Tests of returning memory to the system: free memory shrinks the file and comes back when
+//! needed, and a death in between loses no extent.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -45,7 +45,7 @@ fn sound(segment: &Segment, blocks: &[Offset]) {
     assert_eq!(report.problems, Vec::<String>::new());
 }
 
-/// Gives everything back above `keep`, slice by slice. Returns the bytes.
+/// Returns all memory above `keep` to the system, slice by slice. Returns the number of bytes.
 fn give_all_back(segment: &Segment, keep: u64) -> u64 {
     let mut bytes = 0;
     loop {
@@ -62,7 +62,7 @@ fn file_bytes(segment: &Segment) -> u64 {
 }
 
 #[test]
-fn free_memory_goes_back_and_comes_again() {
+fn free_memory_is_returned_to_the_system_and_used_again() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let segment = create(&directory.path().join("store"));
     let small = allocate(&segment, 100);
@@ -75,7 +75,7 @@ fn free_memory_goes_back_and_comes_again() {
     assert_eq!(give_all_back(&segment, 1 << 20) >> 20, 19);
     sound(&segment, &[small]);
     assert!(full - file_bytes(&segment) > 18 << 20);
-    // More than the rest of the capacity: the extents given back serve again.
+    // More than the rest of the capacity, so that returned extents must be used again.
     let blocks = [
         allocate(&segment, 30 << 20),
         allocate(&segment, 15 << 20),
@@ -85,7 +85,7 @@ fn free_memory_goes_back_and_comes_again() {
 }
 
 #[test]
-fn what_is_retired_is_there_for_who_finds_no_other_memory() {
+fn retired_extents_are_used_when_no_other_memory_is_left() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     for steps in 0.. {
         let path = directory.path().join(format!("store-{steps}"));
@@ -101,7 +101,7 @@ fn what_is_retired_is_there_for_who_finds_no_other_memory() {
             assert!(steps > 20, "{steps} steps");
             break;
         }
-        // Whoever died behind the commit has the block.
+        // A process that died after the commit left the block allocated.
         if heir.statistics().used == 0 {
             let again = allocate(&heir, 3 << 20);
             sound(&heir, &[again]);
@@ -114,7 +114,7 @@ fn what_is_retired_is_there_for_who_finds_no_other_memory() {
 }
 
 #[test]
-fn whoever_dies_while_giving_back_loses_nothing() {
+fn death_while_returning_memory_loses_nothing() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     for steps in 0.. {
         let path = directory.path().join(format!("store-{steps}"));
@@ -141,7 +141,7 @@ fn whoever_dies_while_giving_back_loses_nothing() {
 }
 
 #[test]
-fn free_extents_go_back_wherever_they_lie() {
+fn free_extents_anywhere_in_the_heap_are_returned() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let segment = create(&directory.path().join("store"));
     let blocks: Vec<Offset> = (0..300).map(|_| allocate(&segment, 64 << 10)).collect();
@@ -154,7 +154,7 @@ fn free_extents_go_back_wherever_they_lie() {
         }
     }
     while segment.give_back(0).expect("a return") {}
-    // Of an extent in three, none of them beside another, in one go.
+    // One extent of every three is free, no two of them adjacent. All are returned in one go.
     segment.trim(0).expect("extents are retired");
     sound(&segment, &kept);
     assert!(give_all_back(&segment, 0) >= 200 * (64 << 10));

@@ -1,26 +1,30 @@
-//! Copies of words, most of them by blocks of 64 bytes.
+//! Copies of words, mostly in blocks of 64 bytes.
 //!
-//! The memory model lets a word that somebody else may be writing be read only by atomic loads of eight bytes, which no
-//! compiler joins to wider ones. Instructions that are written down are the machine's own and read what is there: they
-//! take half the time. A block is not one atomic read, nor are two words; nobody relies on that, as bytes that were read
-//! count only after the shard was found unchanged (R1), and what is written is behind a lock or not yet seen by anybody.
+//! Under the Rust memory model, a word that another process may be writing can only be read by
+//! atomic loads of up to eight bytes, which no compiler merges into wider loads. Inline assembly is
+//! not bound by that and takes half the time. A block is not read atomically, and neither are two
+//! words. No caller relies on atomicity: bytes that were read count only once the shard is known to
+//! be unchanged (R1), and bytes that are written are protected by a lock or not yet visible to any
+//! reader.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::probes::work;
 
-/// Words of a block.
+/// Number of words in a block.
 const BLOCK: usize = 8;
-/// Fewer words are copied one by one.
+/// Below this number, words are copied one by one.
 const WORTH_IT: usize = 2 * BLOCK;
 
 /// Copies words out of a mapping, from lower to higher addresses.
 ///
 /// # Safety
-/// So many words lie at `source`, aligned and mapped, and as many bytes as they have may be written at `target`.
+/// `source` must be aligned and mapped for `count` words, and `target` must be valid for writes of
+/// `count * 8` bytes.
 #[inline(always)]
 pub(super) unsafe fn copy_out(source: *const u64, target: *mut u64, count: usize) {
-    // SAFETY: the caller's promise; words are read as others may be writing them.
+    // SAFETY: the caller guarantees that both ranges are valid; source words are read atomically
+    // because other processes may be writing them.
     unsafe {
         copy(source, target, count, |index| {
             let word = AtomicU64::from_ptr(source.add(index).cast_mut()).load(Ordering::Relaxed);
@@ -32,11 +36,12 @@ pub(super) unsafe fn copy_out(source: *const u64, target: *mut u64, count: usize
 /// Copies words into a mapping, from lower to higher addresses.
 ///
 /// # Safety
-/// As many bytes as so many words have may be read at `source`, and so many words lie at `target`, aligned and mapped to
-/// be written.
+/// `source` must be valid for reads of `count * 8` bytes, and `target` must be aligned, mapped and
+/// writable for `count` words.
 #[inline(always)]
 pub(super) unsafe fn copy_in(source: *const u64, target: *mut u64, count: usize) {
-    // SAFETY: the caller's promise; words are written as others may be reading them.
+    // SAFETY: the caller guarantees that both ranges are valid; target words are written atomically
+    // because other processes may be reading them.
     unsafe {
         copy(source, target, count, |index| {
             let word = source.add(index).read_unaligned();
@@ -45,13 +50,15 @@ pub(super) unsafe fn copy_in(source: *const u64, target: *mut u64, count: usize)
     }
 }
 
-/// Copies words of mappings, from lower to higher addresses. The two ranges do not overlap.
+/// Copies words between mappings, from lower to higher addresses. The two ranges must not overlap.
 ///
 /// # Safety
-/// So many words lie at `source` and at `target`, aligned and mapped, these to be written.
+/// `source` and `target` must be aligned and mapped for `count` words, and `target` must be
+/// writable.
 #[inline(always)]
 pub(super) unsafe fn copy_across(source: *const u64, target: *mut u64, count: usize) {
-    // SAFETY: the caller's promise; words are read and written as others may be doing the same.
+    // SAFETY: the caller guarantees that both ranges are valid; all accesses are atomic because
+    // other processes may access the same words.
     unsafe {
         copy(source, target, count, |index| {
             let word = AtomicU64::from_ptr(source.add(index).cast_mut()).load(Ordering::Relaxed);
@@ -60,19 +67,19 @@ pub(super) unsafe fn copy_across(source: *const u64, target: *mut u64, count: us
     }
 }
 
-/// Copies blocks as long as there are some, and what is left by `each` word, which is given its place.
+/// Copies whole blocks first, then calls `each` with the index of every remaining word.
 ///
 /// # Safety
-/// `source` may be read and `target` written for so many words.
+/// `source` must be valid for reads and `target` for writes of `count` words.
 #[inline(always)]
 unsafe fn copy(source: *const u64, target: *mut u64, count: usize, mut each: impl FnMut(usize)) {
     work::touched(count as u64);
     let mut index = 0;
     if count >= WORTH_IT {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that both ranges are valid for `count` words.
         index = unsafe { copy_blocks(source.cast(), target.cast(), count / BLOCK) } * BLOCK;
     }
-    // Four to a turn of the loop: the compiler unrolls no loop over atomics.
+    // Unrolled by hand: the compiler does not unroll loops over atomics.
     while index + 4 <= count {
         each(index);
         each(index + 1);
@@ -86,15 +93,15 @@ unsafe fn copy(source: *const u64, target: *mut u64, count: usize, mut each: imp
     }
 }
 
-/// Copies blocks, at least one. Returns how many of them it did.
+/// Copies one or more blocks and returns the number copied.
 ///
 /// # Safety
-/// `source` may be read and `target` written for so many blocks.
+/// `source` must be valid for reads and `target` for writes of `blocks` blocks.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn copy_blocks(source: *const u8, target: *mut u8, blocks: usize) -> usize {
-    // SAFETY: it reads and writes what the caller says it may, and no other memory. Every processor of this architecture
-    // has these instructions.
+    // SAFETY: the assembly accesses only memory that the caller declares valid, and every x86-64
+    // processor has these instructions.
     unsafe {
         std::arch::asm!(
             "2:",
@@ -133,22 +140,22 @@ unsafe fn copy_blocks(_: *const u8, _: *mut u8, _: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// A byte that is to stay as it is.
+    /// Fills bytes that the copy must leave unchanged.
     const STAYS: u8 = 0xa5;
 
     #[test]
-    fn every_length_is_copied_and_nothing_beside_it() {
+    fn every_length_is_copied_without_touching_adjacent_bytes() {
         for count in (0..70).chain([511, 4096]) {
             let source: Vec<u64> = (1..=count as u64).map(|word| word * 0x0101_0203).collect();
             let bytes: Vec<u8> = source.iter().flat_map(|word| word.to_ne_bytes()).collect();
-            // Aligned by the word, and a byte behind that.
+            // Once aligned to a word, and once a byte further.
             for (shift, copy) in [
                 (0, copy_in as unsafe fn(*const u64, *mut u64, usize)),
                 (0, copy_across),
                 (1, copy_out),
             ] {
                 let mut target = vec![u64::from_ne_bytes([STAYS; 8]); count + 2];
-                // SAFETY: there are so many words at the source, and one more at the target.
+                // SAFETY: the source has `count` words, and the target has at least one more.
                 unsafe {
                     let target = target.as_mut_ptr().cast::<u8>().add(shift).cast();
                     copy(source.as_ptr(), target, count);

@@ -1,4 +1,4 @@
-//! A place in the heap that is checked once and read many times (S3).
+//! A heap offset that is checked once and then read many times (S3).
 
 use std::sync::atomic::Ordering;
 
@@ -7,19 +7,19 @@ use crate::mapped::layout::EXTENT;
 use crate::mapped::mapping::{Mapping, unreserved};
 use crate::probes::work;
 
-/// A place in the heap that was checked once: aligned, in an extent backed by
-/// memory. Up to the end of that extent, reads need no further look at the map.
+/// A heap offset that has been checked: it is aligned and lies in an extent backed by memory. Reads
+/// up to the end of that extent do not consult the map of reserved extents again.
 #[derive(Clone, Copy)]
 pub(crate) struct CheckedPlace<'m> {
     mapping: &'m Mapping,
     at: u64,
-    /// Bytes from `at` to the end of the extent.
+    /// Number of bytes from `at` to the end of the extent.
     valid: u64,
 }
 
 impl<'m> CheckedPlace<'m> {
-    /// Asks for the next cache line, so that it is on its way while the first
-    /// one is looked at.
+    /// Prefetches the following cache line, so that it arrives while the first line is being
+    /// examined.
     #[inline(always)]
     pub(crate) fn prefetch_next_line(self) {
         if self.valid > 64 {
@@ -27,7 +27,7 @@ impl<'m> CheckedPlace<'m> {
         }
     }
 
-    /// The word so many bytes behind the place, a multiple of 8.
+    /// Returns the word `behind` bytes after this place; `behind` must be a multiple of 8.
     #[inline(always)]
     pub(crate) fn word(self, behind: u64) -> Result<u64, Fault> {
         debug_assert!(behind.is_multiple_of(8));
@@ -36,18 +36,18 @@ impl<'m> CheckedPlace<'m> {
             self.mapping.check(at, 8)?;
             return Ok(self.mapping.load(at));
         }
-        // SAFETY: both offsets are multiples of 8, and the word lies in the
-        // extent that was checked.
+        // SAFETY: both offsets are multiples of 8, and the word lies in the extent that was
+        // checked.
         Ok(unsafe { self.mapping.word_unchecked(self.at + (behind & !7)) }.load(Ordering::Relaxed))
     }
 
-    /// Whether the bytes behind the place are the given ones.
+    /// Returns true if the content `behind` bytes after this place equals `bytes`.
     #[inline(always)]
     pub(crate) fn equals(self, behind: u64, bytes: &[u8]) -> Result<bool, Fault> {
         debug_assert!(behind.is_multiple_of(8));
         let length = bytes.len() as u64;
-        // Sums cannot overflow: lengths of slices are below 2^63, and what
-        // stands in a header is below 2^40.
+        // The sums cannot overflow: slice lengths are below 2^63, and lengths taken from a header
+        // are below 2^40.
         if behind.saturating_add(length) > self.valid {
             self.mapping.check(self.at.wrapping_add(behind), length)?;
         }
@@ -56,7 +56,7 @@ impl<'m> CheckedPlace<'m> {
 }
 
 impl Mapping {
-    /// Checks a heap offset that was read from the store, for reads behind it.
+    /// Checks a heap offset that was read from the store, so that the bytes after it can be read.
     #[inline(always)]
     pub(crate) fn place_at(&self, at: u64) -> Result<CheckedPlace<'_>, Fault> {
         work::touched(work::LINE);
@@ -72,7 +72,7 @@ impl Mapping {
         }
     }
 
-    /// Where an overlay lies over the file: a place of which nothing is valid to be read directly.
+    /// Returns a place with no directly readable bytes, for a mapping that has an overlay.
     #[cold]
     fn place_under_overlay(&self, at: u64) -> Result<CheckedPlace<'_>, Fault> {
         self.overlay.as_ref().ok_or_else(|| unreserved(at))?;

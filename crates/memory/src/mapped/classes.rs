@@ -1,13 +1,13 @@
-//! Size classes: by 8 bytes to 128, then four to a doubling (H3).
+//! Size classes of blocks: in steps of 8 bytes up to 128 bytes, then four per doubling (H3).
 
-/// Block size of each class in bytes. Class 0 is 16 bytes.
+/// Block size of each class in bytes. Class 0 has 16 bytes.
 pub(crate) const SIZES: [u32; COUNT] = sizes();
-/// Pages in a slab of each class, chosen so that at most an eighth is lost at
-/// its end.
+/// Number of pages in a slab of each class, chosen so that at most an eighth of the slab is wasted
+/// at its end.
 pub(crate) const SLAB_PAGES: [u8; COUNT] = slab_pages();
 /// Number of classes.
 pub(crate) const COUNT: usize = 15 + 28;
-/// The largest block that comes from a slab; larger ones are runs of pages.
+/// Size in bytes of the largest block in a slab. Larger blocks are runs of pages.
 pub(crate) const LARGEST: u32 = 16 * 1024;
 
 const fn sizes() -> [u32; COUNT] {
@@ -49,7 +49,7 @@ const fn slab_pages() -> [u8; COUNT] {
     pages
 }
 
-/// The class of blocks that hold `bytes`, or none where they need a run.
+/// Returns the class of blocks that hold `bytes`, or `None` if they need a run of pages.
 #[inline]
 pub(crate) fn class_of(bytes: u64) -> Option<usize> {
     if bytes <= 128 {
@@ -58,13 +58,13 @@ pub(crate) fn class_of(bytes: u64) -> Option<usize> {
     if bytes > u64::from(LARGEST) {
         return None;
     }
-    // (base, 2 * base] is split in four; base is the power of two below bytes.
+    // The range (base, 2 * base] has four classes; base is the largest power of two below `bytes`.
     let base_log = 63 - (bytes - 1).leading_zeros() as u64;
     let quarter = ((bytes - 1) >> (base_log - 2)) & 3;
     Some((15 + (base_log - 7) * 4 + quarter) as usize)
 }
 
-/// Bytes of the block that holds `bytes`: its class, or whole pages.
+/// Returns the size of the block that holds `bytes`: that of its class, or whole pages.
 #[inline]
 pub fn block_size(bytes: u64) -> u64 {
     match class_of(bytes) {
@@ -75,7 +75,7 @@ pub fn block_size(bytes: u64) -> u64 {
     }
 }
 
-/// Blocks in a slab of the class.
+/// Returns the number of blocks in a slab of the class.
 #[inline]
 pub(crate) fn blocks(class: usize) -> u32 {
     u32::from(SLAB_PAGES[class]) * 4096 / SIZES[class]
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_class_is_the_smallest_that_fits() {
+    fn class_is_the_smallest_that_fits() {
         for bytes in 1..=u64::from(LARGEST) {
             let naive = SIZES.iter().position(|&size| u64::from(size) >= bytes);
             assert_eq!(class_of(bytes), naive, "{bytes} bytes");
@@ -95,10 +95,10 @@ mod tests {
     }
 
     #[test]
-    fn every_slab_fits_its_bitmap_and_wastes_little() {
+    fn every_slab_fits_its_bitmap_and_wastes_at_most_an_eighth() {
         for class in 0..COUNT {
             assert!((1..=256).contains(&blocks(class)), "class {class}");
-            // In an arena the bit map is three words (`descriptor::SIBLINGS`).
+            // Slabs in arenas have only three bitmap words (`descriptor::SIBLINGS`).
             assert!(class == 0 || blocks(class) <= 192, "class {class}");
             let bytes = u32::from(SLAB_PAGES[class]) * 4096;
             assert!((bytes % SIZES[class]) * 8 <= bytes, "class {class}");

@@ -1,27 +1,31 @@
-//! The writers' half of a copy: a page of the heap is saved before it changes (C1).
+//! The writers' half of making a copy: saving each heap page before it changes (C1).
 //!
-//! While a copy is made, a table has a word for each page that the heap had at the copy's moment:
+//! A copy shows the store as it was at one moment. While it is made, a table has a word for each
+//! page that the heap had at that moment:
 //!
 //! ```text
-//!  0        as it was at the moment, where it lies
-//!  1        the copier has it, or needs nothing of it
+//!  0        unchanged since that moment
+//!  1        the copier has it, or does not need it
 //!  other    saved: where in the file its old content is
 //! ```
 //!
-//! Both sides change such a word from 0 by a compare-and-swap, so that one of them is first. A writer that finds 0 copies
-//! the page into one of the stock, publishes that, and only then changes the page. The copier copies the page first and
-//! then claims the word: where it cannot, the page may have changed under its hands, and it takes the saved one.
+//! Writers and the copier change such a word from 0 by compare-and-swap, so exactly one of them
+//! comes first. A writer that finds 0 copies the page into a page of the stock, publishes the saved
+//! page in the table, and only then changes the page. The copier copies the page first and then
+//! claims the word. If the claim fails, the page may have changed during the copy, and the copier
+//! uses the saved page.
 //!
-//! Whether a copy is on is looked at under a lock, a shard's or the heap's: a copy begins under all of them, and what it
-//! had taken is given back when each has been free once. So it is one look for a transaction, and what it finds is true
-//! until its end (C2).
+//! A writer checks whether a copy is on under a lock, either a shard's or the heap's. A copy begins
+//! under all locks, and its memory is returned only after each lock has been free once. So one
+//! check per transaction is enough, and its result holds until the transaction ends (C2).
 //!
-//! All stores into the heap pass [`Mapping::save_for_copy`]: those that are logged and those into fresh memory, which may
-//! have been in use at the moment (`Transaction`), those that undo (`Log::roll_back`), and the list of a dying arena
-//! (`Heap::finish_return`). Debug builds look at every store into the heap whether it did. Exempt is what the copier
-//! does not read as of the moment: all that does not lie in the heap. Of that it copies the shards' roots and the map of
-//! reserved extents under all locks; it reads no counters, locks, logs, descriptors, hints, rings and process table.
-//! Staged blocks are filled without a lock; their pages are saved before (`staged.rs`).
+//! All stores into the heap call [`Mapping::save_for_copy`]: logged stores, stores into fresh
+//! memory that may have been in use at that moment (`Transaction`), stores that undo a change
+//! (`Log::roll_back`), and the list of a dying arena (`Heap::finish_return`). Debug builds check
+//! this at every store into the heap. Everything outside the heap is exempt: the copier copies the
+//! shards' roots and the map of reserved extents under all locks, and does not read counters,
+//! locks, logs, descriptors, hints, rings or the process table. Staged blocks are filled without a
+//! lock, but their pages are saved before that (`staged.rs`).
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -29,37 +33,37 @@ use crate::mapped::layout::{EXTENT_PAGES, PAGE, control};
 use crate::mapped::mapping::Mapping;
 use crate::probes::fault;
 
-/// No copy is made.
+/// No copy is being made.
 pub(crate) const NONE: u64 = 0;
-/// Changes save pages.
+/// A copy is being made, and writers save pages before changing them.
 pub(crate) const ON: u64 = 1;
-/// The stock ran out: pages changed that were not saved.
+/// The copy is lost: the stock ran out, and pages changed without being saved.
 pub(crate) const LOST: u64 = 2;
-/// In the table: the copier has the page, or needs nothing of it.
+/// Table entry of a page that the copier has or does not need.
 pub(crate) const DONE: u64 = 1;
 
-/// The table of a copy, in the heap: a word for each page, the masks of pages that were free at the moment, and the
-/// extents of the stock.
+/// The table of a copy, in the heap: a word for each page, the masks of pages that were free when
+/// the copy began, and the extents of the stock.
 #[derive(Clone, Copy)]
 pub(crate) struct CopyTable<'m> {
     mapping: &'m Mapping,
     at: u64,
-    /// Extents that it has pages of.
+    /// Number of extents whose pages the table covers.
     pub(crate) extents: u64,
 }
 
 impl<'m> CopyTable<'m> {
-    /// Bytes of a table for so many extents.
+    /// Returns the size in bytes of a table for `extents` extents.
     pub(crate) fn bytes(extents: u64) -> u64 {
         extents * EXTENT_PAGES * 8 + extents.div_ceil(4) * 8 + Self::stock_most(extents) * 8
     }
 
-    /// Extents that a stock can have at most: as many as there are to be saved.
+    /// Returns the maximum number of extents in a stock, which is enough to save every page.
     pub(crate) fn stock_most(extents: u64) -> u64 {
         extents + 1
     }
 
-    /// The table that the control page names, where it lies in the heap (S3).
+    /// Returns the table that the control page names, if it lies in the heap (S3).
     pub(crate) fn of(mapping: &'m Mapping) -> Option<CopyTable<'m>> {
         let at = mapping.load(control::COPY_TABLE);
         let extents = mapping.load(control::COPY_EXTENTS);
@@ -76,32 +80,33 @@ impl<'m> CopyTable<'m> {
         self.mapping.word(self.at + page * 8)
     }
 
-    /// Where the mask of an extent's free pages at the moment lies: the word, and the bits to shift it by.
+    /// Locates the mask of an extent's free pages: the offset of its word, and the number of bits
+    /// to shift by.
     fn mask(&self, extent: u64) -> (u64, u64) {
         let masks = self.at + self.extents * EXTENT_PAGES * 8;
         (masks + extent / 4 * 8, extent % 4 * 16)
     }
 
-    /// The pages of an extent that were free at the moment, a bit each.
+    /// Returns the mask of an extent's pages that were free when the copy began.
     pub(crate) fn free_pages(&self, extent: u64) -> u64 {
         let (at, shift) = self.mask(extent);
         self.mapping.load(at) >> shift & 0xffff
     }
 
-    /// Notes the masks of four extents, from one on that is a multiple of four.
+    /// Stores the masks of four extents, the first of which is a multiple of four.
     pub(crate) fn set_masks(&self, extent: u64, masks: u64) {
         let (at, _) = self.mask(extent);
         self.mapping.word(at).store(masks, Ordering::Relaxed);
     }
 
-    /// The word that says where an extent of the stock lies.
+    /// Returns the word that holds the location of an extent of the stock.
     pub(crate) fn stock(&self, index: u64) -> &'m AtomicU64 {
         assert!(index < Self::stock_most(self.extents));
         let (masks, _) = self.mask(self.extents.next_multiple_of(4));
         self.mapping.word(masks + index * 8)
     }
 
-    /// A page out of the stock, if there is one left.
+    /// Takes a page from the stock, or returns `None` if the stock has run out.
     fn take(&self) -> Option<u64> {
         let taken = self.mapping.word(control::COPY_TAKEN);
         let index = taken.fetch_add(1, Ordering::Relaxed);
@@ -115,14 +120,14 @@ impl<'m> CopyTable<'m> {
         (at.is_multiple_of(PAGE) && self.mapping.check(at, PAGE).is_ok()).then_some(at)
     }
 
-    /// Whether the copy has no need of a page as it is now.
+    /// Returns true if the copy does not need the page's current content.
     fn is_kept(&self, page: u64) -> bool {
         page >= self.extents * EXTENT_PAGES
             || self.entry(page).load(Ordering::Acquire) != 0
             || self.free_pages(page / EXTENT_PAGES) >> (page % EXTENT_PAGES) & 1 == 1
     }
 
-    /// Saves a page; false where the stock has run out.
+    /// Saves a page. Returns false if the stock has run out.
     fn save(&self, page: u64) -> bool {
         if self.is_kept(page) {
             return true;
@@ -134,10 +139,11 @@ impl<'m> CopyTable<'m> {
         let from = self.mapping.layout().page(page);
         self.mapping.copy_page_to(self.mapping, from, place);
         fault::step();
-        // Where the copier was faster, the page in the stock is not needed.
+        // If this fails, the copier claimed the page first, and the saved page is not needed.
         let entry = self.entry(page);
         let _ = entry.compare_exchange(0, place, Ordering::AcqRel, Ordering::Acquire);
-        // Who sees what this thread changes next sees the word (C1).
+        // Pairs with the copier's reads: a copier that sees this thread's next change also sees the
+        // table word (C1).
         fence(Ordering::Release);
         fault::step();
         true
@@ -145,14 +151,18 @@ impl<'m> CopyTable<'m> {
 }
 
 impl Mapping {
-    /// Whether changes have to save pages first. Holds as long as the lock that was held when it was asked (C2).
+    /// Returns true if pages must be saved before they change. The answer holds while the caller
+    /// keeps the lock under which it asked (C2).
     #[inline(always)]
     pub(crate) fn copy_is_on(&self) -> bool {
         self.load_control::<{ control::COPY_STATE }>() != NONE
     }
 
-    /// To be called before anything in a range of the heap is changed, with the lock held that it is changed under;
-    /// ranges elsewhere are of no interest. Never fails and never waits: where the stock has run out, the copy is lost.
+    /// Saves the pages of a range for the copy. Call it before changing anything in the heap, with
+    /// the lock held that protects the change.
+    ///
+    /// Ranges outside the heap are ignored. Never fails and never waits: if the stock has run out,
+    /// the copy is lost.
     #[cold]
     #[inline(never)]
     pub(crate) fn save_for_copy(&self, at: u64, length: u64) {
@@ -164,12 +174,12 @@ impl Mapping {
         }
     }
 
-    /// The table of a copy that nothing was lost of.
+    /// Returns the table of the current copy, unless the copy is lost.
     fn saving(&self) -> Option<CopyTable<'_>> {
         match self.word(control::COPY_STATE).load(Ordering::Acquire) {
             ON => CopyTable::of(self),
             LOST => {
-                // Who sees what this thread changes next sees that the copy is lost.
+                // A copier that sees this thread's next change also sees that the copy is lost.
                 fence(Ordering::Release);
                 None
             }
@@ -192,13 +202,14 @@ impl Mapping {
         fault::step();
     }
 
-    /// Whether no copy needs what lies in a range: looked at in debug builds before each store into the heap.
+    /// Returns true if no copy needs the current content of a range. Debug builds assert this
+    /// before each store into the heap.
     pub(crate) fn is_kept(&self, at: u64, length: u64) -> bool {
         if at < self.layout().heap || self.load(control::COPY_STATE) != ON {
             return true;
         }
         let kept = |table: CopyTable<'_>| self.pages_of(at, length).all(|page| table.is_kept(page));
-        // Others may have lost it since.
+        // Another process may have marked the copy as lost meanwhile.
         self.saving().is_none_or(kept) || self.load(control::COPY_STATE) != ON
     }
 }

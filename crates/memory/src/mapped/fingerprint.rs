@@ -1,12 +1,12 @@
-//! The layout's fingerprint: whether two builds agree on where everything lies.
+//! The layout's fingerprint: shows whether two builds agree on where everything lies.
 
 use crate::mapped::classes::SIZES;
 use crate::mapped::layout::{
     EXTENT, Layout, PAGE, SLOTS, arena, control, descriptor, header, record, ring, shard, slot,
 };
 
-/// A hash over what two builds must agree on to share a file (FNV-1a over the
-/// constants; the size classes are part of it).
+/// Returns an FNV-1a hash over the constants, including the size classes, on which two builds must
+/// agree to share a file.
 pub(crate) fn fingerprint() -> u64 {
     let sample = Layout::new(4, 1 << 30, 1 << 20);
     let constants = [

@@ -1,8 +1,9 @@
-//! The mutex of everything that a process keeps for itself (L3).
+//! The mutex for all process-private state (L3).
 //!
-//! `fork` copies locks as they are, and of the threads only the one that calls it: a lock that another thread holds at that
-//! moment stays locked in the child for ever. The one here notes by which process it is locked. A child that finds it locked
-//! by the process that it was forked from takes it over, and puts a new value into it: the old one may be half changed.
+//! `fork` copies locks as they are, but only the calling thread survives in the child. An ordinary
+//! mutex that another thread holds at that moment stays locked in the child forever. A `ForkMutex`
+//! records which process locked it. A child that finds the mutex locked by its parent takes the
+//! lock over and replaces the value, which may be half changed.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -15,44 +16,47 @@ use std::time::Duration;
 use crate::mapped::futex;
 use crate::mapped::map::Map;
 
-/// In a lock's word: it is locked,
+/// Bit of the lock word: the mutex is locked.
 const LOCKED: u32 = 1;
-/// and some thread waits for it.
+/// Bit of the lock word: a thread is waiting.
 const AWAITED: u32 = 2;
-/// Above them: the generation that locked it.
+/// The bits above hold the generation of the process that locked it.
 const GENERATION_SHIFT: u32 = 2;
-/// Generations are counted round, without 0.
+/// Generations wrap around after this number and skip 0.
 const GENERATIONS: u32 = (1 << 30) - 1;
-/// Looks at a lock before its thread sleeps.
+/// Number of spins before a waiting thread sleeps.
 const LOOKS: u32 = 100;
-/// A sleep ends after this time at the latest, to look again.
+/// Maximum length of a sleep before the lock is checked again.
 const SLEEP: Duration = Duration::from_secs(1);
 
-/// A mutex that a forked child finds open.
+/// A mutex that a forked child never finds locked.
 ///
-/// A panic while it is locked opens it: what it guards must be whole between any two statements, or not matter.
+/// A panic while the mutex is held unlocks it without poisoning. The guarded value must therefore
+/// be consistent between any two statements, or its consistency must not matter.
 pub struct ForkMutex<T> {
     word: AtomicU32,
-    /// What a child gets in place of a value that may be half changed. The old one is not dropped, for the same reason.
+    /// Creates the value that replaces a possibly half-changed one in a child. The old value is not
+    /// dropped, for the same reason.
     fresh: fn() -> T,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: one thread at a time has the value, by the word.
+// SAFETY: the lock word gives at most one thread access to the value at a time.
 unsafe impl<T: Send> Sync for ForkMutex<T> {}
-// SAFETY: it is a value and plain words.
+// SAFETY: the mutex consists of the value and plain words.
 unsafe impl<T: Send> Send for ForkMutex<T> {}
 
-/// The value of a [`ForkMutex`], which is locked as long as this lives.
+/// Access to the value of a [`ForkMutex`], which stays locked until the guard is dropped.
 #[must_use]
 pub struct ForkGuard<'a, T> {
     mutex: &'a ForkMutex<T>,
-    /// It belongs to its thread.
+    /// Keeps the guard on its thread by making it `!Send`.
     thread: PhantomData<*const ()>,
 }
 
 impl<T> ForkMutex<T> {
-    /// An open lock of a value, and what makes another one for a child that finds it locked.
+    /// Creates an unlocked mutex. `fresh` creates the replacement value for a child that finds the
+    /// mutex locked.
     pub const fn new(value: T, fresh: fn() -> T) -> ForkMutex<T> {
         ForkMutex {
             word: AtomicU32::new(0),
@@ -61,7 +65,7 @@ impl<T> ForkMutex<T> {
         }
     }
 
-    /// Waits for the lock.
+    /// Waits for the lock and takes it.
     #[inline]
     pub fn lock(&self) -> ForkGuard<'_, T> {
         let mine = generation() << GENERATION_SHIFT | LOCKED;
@@ -71,7 +75,7 @@ impl<T> ForkMutex<T> {
         self.guard()
     }
 
-    /// The lock, unless a thread of this process has it.
+    /// Takes the lock, or returns `None` if a thread of this process holds it.
     #[inline]
     pub fn try_lock(&self) -> Option<ForkGuard<'_, T>> {
         let mine = generation() << GENERATION_SHIFT | LOCKED;
@@ -81,7 +85,7 @@ impl<T> ForkMutex<T> {
         }
     }
 
-    /// The value, where no other thread can have it.
+    /// Returns the value without locking, because `&mut self` rules out other threads.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -99,15 +103,16 @@ impl<T> ForkMutex<T> {
         word.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)
     }
 
-    /// Locks what a process has locked that this one was forked from. Returns whether it was that.
+    /// Takes over a lock held by a process that this one was forked from. Returns false if the lock
+    /// is not held by such a process.
     #[cold]
     fn take_over(&self, found: u32, mine: u32) -> bool {
         let is_foreign = found != 0 && found >> GENERATION_SHIFT != mine >> GENERATION_SHIFT;
         if !is_foreign || self.change(found, mine).is_err() {
             return false;
         }
-        // SAFETY: this thread has the lock. The old value is overwritten as it is: of a half changed one nothing may be
-        // looked at.
+        // SAFETY: this thread holds the lock. The old value may be half changed, so it is
+        // overwritten without being dropped.
         unsafe { ptr::write(self.value.get(), (self.fresh)()) };
         true
     }
@@ -118,7 +123,7 @@ impl<T> ForkMutex<T> {
         loop {
             let found = self.word.load(Ordering::Relaxed);
             if found == 0 {
-                // Whether others wait as well is not known after a sleep.
+                // After a sleep, other threads may be waiting too, so the bit stays set.
                 let awaited = if looks > LOOKS { AWAITED } else { 0 };
                 if self.change(0, mine | awaited).is_ok() {
                     return;
@@ -159,7 +164,7 @@ impl<T> Deref for ForkGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: this thread has the lock as long as this lives.
+        // SAFETY: this thread holds the lock while the guard lives.
         unsafe { &*self.mutex.value.get() }
     }
 }
@@ -167,7 +172,8 @@ impl<T> Deref for ForkGuard<'_, T> {
 impl<T> DerefMut for ForkGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and this is borrowed for it alone.
+        // SAFETY: this thread holds the lock while the guard lives, and `&mut self` makes the
+        // access exclusive.
         unsafe { &mut *self.mutex.value.get() }
     }
 }
@@ -181,14 +187,16 @@ impl<T> Drop for ForkGuard<'_, T> {
     }
 }
 
-/// What tells a process from those that it was forked from and forks: a number that is 0 in a child at first, as the kernel
-/// wipes its page there. No handler of `fork` has to be registered for that, and nothing be initialised once, which other
-/// threads would wait for.
+/// Returns a number that distinguishes this process from its parent and its children.
+///
+/// The number is stored in a page that the kernel zeroes in a forked child, so 0 means that the
+/// child needs a new one. This needs neither a `fork` handler nor one-time initialization that
+/// other threads would wait for.
 #[inline]
 fn generation() -> u32 {
     let page = PAGE.load(Ordering::Acquire);
     if !page.is_null() {
-        // SAFETY: it is the first word of a page that stays mapped.
+        // SAFETY: the pointer refers to the first word of a page that is never unmapped.
         let generation = unsafe { &*page }.load(Ordering::Relaxed);
         if generation != 0 {
             return generation;
@@ -198,7 +206,7 @@ fn generation() -> u32 {
 }
 
 static PAGE: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
-/// The generation of this process, or of the one that it was forked from.
+/// Generation of this process or, in a new child, of its parent.
 static LAST: AtomicU32 = AtomicU32::new(0);
 
 #[cold]
@@ -215,12 +223,12 @@ fn new_generation() -> u32 {
             Err(other) => page = other,
         }
     }
-    // SAFETY: as in `generation`.
+    // SAFETY: the pointer refers to the first word of a page that is never unmapped.
     let word = unsafe { &*page };
     let next = LAST.load(Ordering::Relaxed) % GENERATIONS + 1;
-    // Before the word: a child that is forked in between must not count it again.
+    // Store this before the word: a child forked in between must not reuse the number.
     LAST.store(next, Ordering::SeqCst);
     let changed = word.compare_exchange(0, next, Ordering::SeqCst, Ordering::Acquire);
-    // Otherwise another thread of this process was faster.
+    // On failure, another thread of this process has set the generation.
     changed.map_or_else(|known| known, |_| next)
 }

@@ -1,17 +1,17 @@
-//! Futexes: sleeping until a word of the store changes, and waking who does.
+//! Futexes: sleeping until a word of the store changes, and waking the sleepers.
 
 use std::io;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-/// Waits until woken, for at most `timeout`, while the word holds `value`.
-/// Returns true where a signal ended the wait.
+/// Sleeps until woken, for at most `timeout`, while the word holds `value`. Returns true if a
+/// signal ended the wait.
 pub(crate) fn wait(word: &AtomicU32, value: u32, timeout: Duration) -> bool {
     let timeout = libc::timespec {
         tv_sec: timeout.as_secs() as libc::time_t,
         tv_nsec: timeout.subsec_nanos().into(),
     };
-    // SAFETY: the word is mapped and aligned; the kernel reads it and `timeout`.
+    // SAFETY: the word is mapped and aligned; the kernel only reads the word and `timeout`.
     let result = unsafe {
         libc::syscall(
             libc::SYS_futex,
@@ -26,13 +26,13 @@ pub(crate) fn wait(word: &AtomicU32, value: u32, timeout: Duration) -> bool {
 
 /// Wakes one waiter.
 pub(crate) fn wake_one(word: &AtomicU32) {
-    // SAFETY: the word is mapped and aligned; the kernel uses its address only.
+    // SAFETY: the word is mapped and aligned; the kernel uses only its address.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) };
 }
 
 /// Wakes all waiters.
 pub(crate) fn wake_all(word: &AtomicU32) {
-    // SAFETY: the word is mapped and aligned; the kernel uses its address only.
+    // SAFETY: the word is mapped and aligned; the kernel uses only its address.
     unsafe {
         libc::syscall(
             libc::SYS_futex,
@@ -43,10 +43,10 @@ pub(crate) fn wake_all(word: &AtomicU32) {
     };
 }
 
-/// Has all waiters of a word wait at another one, which has waiters or had some a moment ago; wakes them where the system
-/// has no such call.
+/// Moves all waiters of `word` to `other`, a word that has or recently had waiters. Where the
+/// system does not support requeueing, wakes them instead.
 pub(crate) fn move_all(word: &AtomicU32, other: &AtomicU32) {
-    // SAFETY: the words are mapped and aligned; the kernel uses their addresses only.
+    // SAFETY: the words are mapped and aligned; the kernel uses only their addresses.
     let result = unsafe {
         libc::syscall(
             libc::SYS_futex,
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_was_moved_to_another_word_is_woken_there() {
+    fn moved_waiter_is_woken_through_the_new_word() {
         let words = [const { AtomicU32::new(0) }; 3];
         let awake = [const { AtomicBool::new(false) }; 3];
         let long = Duration::from_secs(60);
@@ -90,7 +90,7 @@ mod tests {
                 wake_all(&words[0]);
             }
         });
-        // A thread that nobody wakes sleeps until its time is up.
+        // A thread that is not woken sleeps until its timeout ends.
         assert!(start.elapsed() < long);
     }
 }

@@ -1,36 +1,34 @@
-//! Where everything lies in the store file. `docs/file-format.md` draws it, and
-//! a test holds that page against these constants.
+//! The layout of the store file. `docs/file-format.md` describes it, and a test checks that page
+//! against these constants.
 //!
-//! The file is sparse. It starts with what has a fixed place (header, control
-//! page, process table, shards, heap tables) and ends with the extents.
+//! The file is sparse. It starts with the parts at fixed places (header, control page, process
+//! table, shards, heap tables) and ends with the extents.
 
-/// Offset of a block in the heap, in bytes from the start of the file; 0 is
-/// none.
+/// Offset of a block in the heap, in bytes from the start of the file. 0 means none.
 pub type Offset = u64;
 
-/// Bytes in a page: the unit of slabs and of the page descriptors.
+/// Number of bytes in a page, the unit of slabs and page descriptors.
 pub const PAGE: u64 = 4096;
-/// Bytes in an extent: the unit in which heap memory is reserved.
+/// Number of bytes in an extent, the unit in which heap memory is reserved.
 pub const EXTENT: u64 = 64 * 1024;
-/// Pages in an extent.
+/// Number of pages in an extent.
 pub const EXTENT_PAGES: u64 = EXTENT / PAGE;
-/// The most extents a store can have: the number of a page, plus 1, fits four
-/// bytes.
+/// Maximum number of extents in a store, chosen so that a page number plus 1 fits in four bytes.
 pub const EXTENTS_MAX: u64 = 1 << 27;
-/// The most shards a store can have.
+/// Maximum number of shards in a store.
 pub const SHARDS_MAX: usize = 64;
-/// Entries in the process table.
+/// Number of entries in the process table.
 pub const SLOTS: u64 = 4096;
 
-/// The header page: written once, at creation, but for its last word.
+/// The header page, written once at creation except for its last word.
 pub mod header {
-    /// Eight bytes that name the format.
+    /// Eight bytes that identify the format.
     pub const MAGIC: u64 = 0;
-    /// The format's version.
+    /// Version of the format.
     pub const VERSION: u64 = 8;
-    /// A word whose bytes show the byte order.
+    /// A word whose bytes reveal the byte order.
     pub const BYTE_ORDER: u64 = 16;
-    /// A hash over every constant of the layout.
+    /// Hash over all constants of the layout.
     pub const FINGERPRINT: u64 = 24;
     /// Number of shards.
     pub const SHARDS: u64 = 32;
@@ -38,327 +36,326 @@ pub mod header {
     pub const EXTENTS: u64 = 40;
     /// Length of the file in bytes.
     pub const FILE_LENGTH: u64 = 48;
-    /// Creation time, Unix milliseconds.
+    /// Creation time in Unix milliseconds.
     pub const CREATED: u64 = 56;
-    /// The key of the key space's hash, two words.
+    /// Key of the hash function for the key space, two words.
     pub const HASH_KEY: u64 = 64;
-    /// Bytes in the ring of messages.
+    /// Number of data bytes in the message ring.
     pub const RING: u64 = 80;
-    /// CRC-32 of the bytes before it.
+    /// CRC-32 of the header bytes before this word.
     pub const CHECKSUM: u64 = 88;
-    /// The boot in which the store was changed since it was last synced; 0 is
-    /// that all of it is on the disk. Not under the checksum, as it changes.
+    /// The boot during which the store was changed since its last sync. 0 means that the disk is up
+    /// to date. Not covered by the checksum, because it changes.
     pub const UNSYNCED: u64 = 96;
     /// The first eight bytes of every store.
     pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"UNDRCRFT");
-    /// Changes with every change of the format.
+    /// Incremented with every change of the format.
     pub const VERSION_VALUE: u64 = 1;
-    /// Reads differently in the other byte order.
+    /// Reads as a different number in the opposite byte order.
     pub const BYTE_ORDER_VALUE: u64 = 0x0102_0304_0506_0708;
 }
 
-/// The control page: the heap's lock and counts, and how far the process table
-/// has been used.
+/// The control page: the heap's lock and counts, how much of the process table is in use, and
+/// settings of the whole store.
 pub mod control {
     use super::PAGE;
-    /// Start of the page.
+    /// Start of the control page.
     pub const START: u64 = PAGE;
-    /// The heap's lock word (the low half is used).
+    /// The heap's lock word (only the low half is used).
     pub const HEAP_LOCK: u64 = START;
-    /// Bytes in use in the heap's undo log.
+    /// Number of bytes in use in the heap's undo log.
     pub const HEAP_LOG_TAIL: u64 = START + 64;
-    /// Extents that were ever reserved, from the first on.
+    /// Number of extents ever reserved, counted from the first.
     pub const HEAP_HIGH: u64 = START + 128;
-    /// Free pages in the reserved extents.
+    /// Number of free pages in the reserved extents.
     pub const HEAP_FREE_PAGES: u64 = START + 136;
-    /// Extents that are being given back to the system.
+    /// Number of retired extents, whose memory is being returned to the system.
     pub const RETIRED_COUNT: u64 = START + 152;
-    /// When the last of them was retired, Unix milliseconds.
+    /// When an extent was last retired, in Unix milliseconds.
     pub const RETIRED_SINCE: u64 = START + 160;
-    /// Who punches a slice of them out of the file, as in a lock word; 0 is nobody yet.
+    /// The process that is punching a slice of the retired extents out of the file, encoded as in a
+    /// lock word. 0 means none.
     pub const RETIRED_OWNER: u64 = START + 168;
-    /// Extents backed by memory: those reserved less those given back.
+    /// Number of extents backed by memory: those ever reserved minus those returned to the system.
     pub const HEAP_RESERVED: u64 = START + 176;
-    /// Entries of the process table that were ever claimed.
+    /// Number of process table entries ever claimed.
     pub const SLOTS_USED: u64 = START + 192;
-    /// `maxmemory` in bytes; 0 is none.
+    /// `maxmemory` in bytes. 0 means no limit.
     pub const MAX_MEMORY: u64 = START + 256;
-    /// When a key was last watched, milliseconds since boot; 0 is not lately,
-    /// and then changes are not counted.
+    /// When a key was last watched, in milliseconds since boot. 0 means not recently, and key
+    /// changes are not counted.
     pub const WATCHED: u64 = START + 264;
-    /// How often the counting of changes began.
+    /// Number of times that counting of key changes was switched on.
     pub const WATCH_EPOCH: u64 = START + 272;
-    /// Which keys make room for others, as the engine numbers the policies; 0
-    /// is none.
+    /// Eviction policy, in the engine's numbering. 0 means none.
     pub const EVICTION_POLICY: u64 = START + 280;
-    /// Keys looked at for each that is evicted, plus 1; 0 is the default.
+    /// Number of keys sampled per eviction, plus 1. 0 means the default.
     pub const EVICTION_SAMPLES: u64 = START + 288;
-    /// `lfu-log-factor` plus 1; 0 is the default.
+    /// `lfu-log-factor` plus 1. 0 means the default.
     pub const LFU_LOG_FACTOR: u64 = START + 296;
-    /// `lfu-decay-time` in minutes plus 1; 0 is the default.
+    /// `lfu-decay-time` in minutes, plus 1. 0 means the default.
     pub const LFU_DECAY_TIME: u64 = START + 304;
-    /// Which classes of keyspace events are told, as the engine numbers them; 0
-    /// is none.
+    /// Classes of keyspace events that are published, in the engine's numbering. 0 means none.
     pub const TOLD_EVENTS: u64 = START + 312;
-    /// Other than 0 where the header says, on the disk, that the store is being
-    /// changed.
+    /// Nonzero if the header on disk says that the store is being changed.
     pub const WRITING: u64 = START + 320;
-    /// Whether a copy of the store is being made: 0 none, 1 one is, 2 one was, and what it was to show is lost.
+    /// State of the copy of the store: 0 means none is being made, 1 means one is being made, 2
+    /// means that the one being made is lost.
     pub const COPY_STATE: u64 = START + 328;
-    /// Where the copy's table lies, in bytes.
+    /// Offset of the copy's table, in bytes.
     pub const COPY_TABLE: u64 = START + 336;
-    /// Extents that the table has pages of.
+    /// Number of extents whose pages the copy's table covers.
     pub const COPY_EXTENTS: u64 = START + 344;
-    /// Pages that were put into the copy's stock.
+    /// Number of pages that were put into the copy's stock.
     pub const COPY_STOCKED: u64 = START + 352;
-    /// Whether a block was ever pinned in this store; 0 is never.
+    /// Nonzero if a block was ever pinned in this store.
     pub const PINNED: u64 = START + 360;
-    /// When the next step of upkeep is due, milliseconds since boot.
+    /// When the next step of upkeep is due, in milliseconds since boot.
     pub const UPKEEP: u64 = START + 384;
-    /// Where upkeep goes on looking for expired keys, as the engine counts.
+    /// Where upkeep continues its search for expired keys, in the engine's encoding.
     pub const UPKEEP_PLACE: u64 = START + 392;
-    /// How often the texts of scripts were forgotten.
+    /// Number of times that the cached scripts were flushed.
     pub const SCRIPTS_FORGOTTEN: u64 = START + 400;
-    /// How often the libraries of functions were changed.
+    /// Number of times that the function libraries changed.
     pub const LIBRARIES_CHANGED: u64 = START + 408;
-    /// How often scripts that ran were told to end.
+    /// Number of times that running scripts were told to stop.
     pub const SCRIPTS_KILLED: u64 = START + 416;
-    /// When a script that takes long was last seen running, as the engine notes it; 0 is never.
+    /// When a long-running script was last seen, in the engine's encoding. 0 means never.
     pub const SCRIPT_SEEN: u64 = START + 424;
-    /// Who makes a copy, as in a lock word; 0 is nobody.
+    /// The process that makes a copy, encoded as in a lock word. 0 means none.
     pub const COPY_OWNER: u64 = START + 448;
-    /// First run of the list of runs that the copy has taken, plus 1.
+    /// First run in the list of runs that the copy has taken, plus 1.
     pub const COPY_RUNS: u64 = START + 456;
-    /// Pages in them.
+    /// Number of pages in the runs that the copy has taken.
     pub const COPY_PAGES: u64 = START + 464;
-    /// Pages that writers took out of the copy's stock.
+    /// Number of pages that writers took out of the copy's stock.
     pub const COPY_TAKEN: u64 = START + 512;
 }
 
-/// One entry of the process table.
+/// An entry of the process table.
 pub mod slot {
     use super::PAGE;
-    /// Start of the table.
+    /// Start of the process table.
     pub const TABLE: u64 = 2 * PAGE;
-    /// Bytes from one entry to the next.
+    /// Distance in bytes from one process table entry to the next.
     pub const STRIDE: u64 = 3 * PAGE;
-    /// Counts the claims of this entry.
+    /// Number of times this entry was claimed.
     pub const GENERATION: u64 = 0;
-    /// Process id, for people.
+    /// Process ID, for display only.
     pub const PID: u64 = 8;
-    /// When it was claimed, Unix milliseconds.
+    /// When the entry was claimed, in Unix milliseconds.
     pub const CLAIMED: u64 = 40;
-    /// Who holds the entry, and how, in one word; 0 is nobody yet.
+    /// The entry's holder and how it was claimed, in one word. 0 means that the entry was never
+    /// claimed.
     pub const TENANT: u64 = 48;
-    /// How many of the entry's pins were ever used by its holder: those behind them are 0.
+    /// Number of leading pins that the holder has ever used. All later pins are 0.
     pub const PINS_USED: u64 = 56;
-    /// Pins of blocks that are read in place (R7).
+    /// Pins of blocks that are being read in place (R7).
     pub const PINS: u64 = 64;
-    /// Number of pins.
+    /// Number of pins in an entry.
     pub const PIN_COUNT: u64 = 126;
-    /// Bytes from one pin to the next.
+    /// Distance in bytes from one pin to the next.
     pub const PIN_STRIDE: u64 = 32;
-    /// In a pin: the block's first page, plus 1, in the low half, and the entry's generation in the high half; 0 is none.
+    /// In a pin: the block's first page plus 1 in the low half, and the entry's generation in the
+    /// high half. 0 means none.
     pub const PIN: u64 = 0;
-    /// In a pin: when it was taken, Unix milliseconds.
+    /// In a pin: when the pin was set, in Unix milliseconds.
     pub const PIN_SINCE: u64 = 8;
-    /// In a pin: bytes of the block that are read.
+    /// In a pin: number of bytes of the block that are being read.
     pub const PIN_BYTES: u64 = 16;
-    /// Transaction records, one a writing thread.
+    /// Transaction records, one for each writing thread.
     pub const RECORDS: u64 = PAGE;
-    /// Number of records.
+    /// Number of records in an entry.
     pub const RECORD_COUNT: u64 = 64;
-    /// Bytes from one record to the next.
+    /// Distance in bytes from one record to the next.
     pub const RECORD_STRIDE: u64 = 64;
-    /// In a record: number of the transaction begun last.
+    /// In a record: number of the transaction begun most recently.
     pub const NUMBER: u64 = 0;
-    /// In a record: number of the transaction committed last.
+    /// In a record: number of the transaction committed most recently.
     pub const COMMITTED: u64 = 8;
-    /// In a record: bit set of the shards the transaction may lock.
+    /// In a record: bit set of the shards that the transaction may lock.
     pub const SHARDS: u64 = 16;
-    /// Seats, one for each waiter of the process: the word it waits on, in the
-    /// low half.
+    /// Seats, one for each waiter of the process. A seat's low half is the word that its waiter
+    /// sleeps on.
     pub const SEATS: u64 = 2 * PAGE;
-    /// Number of seats.
+    /// Number of seats in an entry.
     pub const SEAT_COUNT: u64 = 512;
-    /// Bytes from one seat to the next.
+    /// Distance in bytes from one seat to the next.
     pub const SEAT_STRIDE: u64 = 8;
-    /// Beyond every file: each process that has the store open for writing, and
-    /// those it forked, have a shared lock on the byte that is the number of its
-    /// pid namespace behind this one.
+    /// First lock byte for pid namespaces, beyond the end of any file. A process that opens the
+    /// store for writing takes a shared lock on the byte at this offset plus its namespace number.
+    /// Its forked children share the lock.
     pub const NAMESPACES: u64 = 1 << 62;
-    /// Beyond every file: each process that has the store mapped, and those it
-    /// forked, have a shared lock on the byte so far behind this one as its pid
-    /// namespace's number times 2^22 and its own number say.
+    /// First lock byte for users of the store, beyond the end of any file. A process that maps the
+    /// store takes a shared lock on the byte at this offset plus its namespace number times 2^22
+    /// plus its pid. Its forked children share the lock.
     pub const USERS: u64 = 1 << 61;
 }
 
-/// One shard: a control page, a page of roots, access hints, modification
-/// counters and the undo log.
+/// One shard: a control page, a page of roots, access hints, modification counters and the undo
+/// log.
 pub mod shard {
     use super::PAGE;
-    /// The lock word (the low half is used).
+    /// The lock word (only the low half is used).
     pub const LOCK: u64 = 0;
-    /// The version counter: odd while a transaction changes the shard. Its
-    /// second bit is the mark: set where the next word is not 0.
+    /// The version counter, odd while a transaction changes the shard. Its second bit is the mark,
+    /// set while the word [`MARK`] is not 0.
     pub const COUNTER: u64 = 64;
-    /// What has to be looked after before the shard is read or changed, as the
-    /// engine numbers it in bits; 0 is nothing.
+    /// Cleanup required before the shard is read or changed, as bits that the engine defines. 0
+    /// means none.
     pub const MARK: u64 = 72;
-    /// Undo log: slot, generation and record of the transaction.
+    /// Undo log: the entry, generation and record of the transaction.
     pub const LOG_OWNER: u64 = 128;
-    /// Undo log: the transaction's number.
+    /// Undo log: number of the transaction.
     pub const LOG_NUMBER: u64 = 136;
-    /// Undo log: bytes in use; 0 is empty.
+    /// Undo log: number of bytes in use. 0 means empty.
     pub const LOG_TAIL: u64 = 144;
-    /// Undo log: bytes that are backed by memory.
+    /// Undo log: number of bytes that may be used, all of them backed by memory.
     pub const LOG_RESERVED: u64 = 152;
-    /// Undo log: bytes that may have memory, no fewer than those.
+    /// Undo log: number of bytes that may be backed by memory, at least [`LOG_RESERVED`].
     pub const LOG_BACKED: u64 = 160;
-    /// Undo log: when it was last long, milliseconds since boot.
+    /// Undo log: when it was last long, in milliseconds since boot.
     pub const LOG_LONG: u64 = 168;
-    /// Undo log: when it was last cut down to the least, milliseconds since boot.
+    /// Undo log: when it was last shrunk to its minimum, in milliseconds since boot.
     pub const LOG_RETIRED: u64 = 176;
-    /// Undo log: who gives memory of it back, or has it grow, as in a lock word; 0 is nobody.
+    /// Undo log: the process that is returning its memory or growing it, encoded as in a lock word.
+    /// 0 means none.
     pub const LOG_PUNCHER: u64 = 184;
-    /// Bytes in allocated blocks.
+    /// Number of bytes in allocated blocks.
     pub const USED_BYTES: u64 = 192;
-    /// Pages granted by the heap.
+    /// Number of pages granted by the heap.
     pub const PAGES: u64 = 200;
-    /// First page of the list of free single pages.
+    /// First page in the list of free single pages.
     pub const FREE_LIST: u64 = 208;
-    /// Length of that list.
+    /// Length of the list of free single pages.
     pub const FREE_COUNT: u64 = 216;
-    /// First run of the list of runs that go back to the heap.
+    /// First run in the graveyard, the list of runs to be returned to the heap.
     pub const GRAVEYARD: u64 = 224;
-    /// The run that is on its way to the heap now.
+    /// The run that is being returned to the heap.
     pub const RETURNING: u64 = 232;
-    /// First run of the list of blocks being filled outside the lock.
+    /// First run in the list of staged blocks, which are filled outside the lock.
     pub const STAGING: u64 = 240;
     /// Binary logarithm of the hint table's length.
     pub const HINT_BITS: u64 = 248;
-    /// Per size class: first slab with a free block.
+    /// For each size class: the first slab with a free block.
     pub const CLASSES: u64 = 256;
-    /// How often all of the shard's memory was left behind: which runs are its
-    /// own.
+    /// The shard's age, which changes each time a flush leaves all of its memory behind. A run
+    /// belongs to the shard only if the ages match.
     pub const AGE: u64 = 1024;
-    /// The age of the oldest runs that may be left.
+    /// Age of the oldest runs that a flush may have left behind.
     pub const LEFT_SINCE: u64 = 1032;
-    /// Bytes in blocks that were left behind.
+    /// Number of bytes in blocks that flushes left behind.
     pub const LEFT_BYTES: u64 = 1040;
-    /// The extent where freeing them goes on, plus 1; 0 is none are left.
+    /// Extent where freeing the runs left behind continues, plus 1. 0 means that no runs are left.
     pub const LEFT_PLACE: u64 = 1048;
-    /// The extent where freeing them ends: behind the last one and from the first
-    /// on, unless it is still ahead.
+    /// Extent where freeing the runs left behind ends. If it is not after the current extent, the
+    /// search wraps around at the last extent first.
     pub const LEFT_UNTIL: u64 = 1056;
-    /// Objects left behind, as the engine counts them.
+    /// Number of objects left behind, as counted by the engine.
     pub const LEFT_OBJECTS: u64 = 1064;
-    /// End of these words.
+    /// End of the words about memory left behind.
     pub const LEFT_END: u64 = 1072;
-    /// The engine's roots: one page.
+    /// Roots of the engine's data structures, one page.
     pub const ROOTS: u64 = PAGE;
-    /// Words in the roots.
+    /// Number of words in the roots.
     pub const ROOT_WORDS: u64 = PAGE / 8;
-    /// The hint table: 32-bit entries.
+    /// The hint table, with 32-bit entries.
     pub const HINTS: u64 = 2 * PAGE;
-    /// Binary logarithm of the longest hint table.
+    /// Binary logarithm of the maximum length of the hint table.
     pub const HINT_BITS_MAX: u64 = 20;
-    /// Binary logarithm of a new store's hint table.
+    /// Binary logarithm of the hint table's length in a new store.
     pub const HINT_BITS_MIN: u64 = 10;
-    /// The modification counters (M2): 32-bit entries.
+    /// The modification counters (M2), with 32-bit entries.
     pub const CHANGES: u64 = HINTS + (4 << HINT_BITS_MAX);
     /// Number of modification counters.
     pub const CHANGE_COUNT: u64 = 4096;
-    /// How many of them a change of a key adds to.
+    /// Number of modification counters that a change of one key increments.
     pub const CHANGES_A_KEY: u64 = 2;
     /// The undo log.
     pub const LOG: u64 = CHANGES + 4 * CHANGE_COUNT;
-    /// Bytes of the undo log backed by memory in a new store.
+    /// Number of bytes of the undo log that are backed by memory in a new store.
     pub const LOG_RESERVED_MIN: u64 = 4 * PAGE;
 }
 
-/// The ring of messages: a control page, counters, and the data.
+/// The message ring: a control page, counters and data.
 pub mod ring {
     use super::PAGE;
-    /// The lock word (the low half is used).
+    /// The lock word (only the low half is used).
     pub const LOCK: u64 = 0;
-    /// Position behind the last whole record; grows for ever.
+    /// Position after the last complete record. It only grows.
     pub const TAIL: u64 = 64;
-    /// No record above this position was ever begun: what lies a ring's length
-    /// below it may be overwritten.
+    /// No record beyond this position was ever begun. Data more than a ring's length below it may
+    /// have been overwritten.
     pub const ANNOUNCED: u64 = 72;
-    /// Bytes of the data that are backed by memory.
+    /// Number of data bytes that are backed by memory.
     pub const RESERVED: u64 = 128;
-    /// Records ever appended.
+    /// Number of records ever appended.
     pub const RECORDS: u64 = 136;
-    /// Position, plus 1, of the first of the records that may not be counted
-    /// yet; 0 is none.
+    /// Position, plus 1, of the first record that the counters may not include yet. 0 means none.
     pub const UNCOUNTED: u64 = 144;
-    /// Records ever appended, by the low bits of their names' hashes.
+    /// Number of records ever appended, indexed by the low bits of the hash of the record's name.
     pub const COUNTERS: u64 = PAGE;
-    /// Number of these counters.
+    /// Number of per-name counters.
     pub const COUNTER_COUNT: u64 = 4096;
-    /// The data, a power of two in length.
+    /// The data, whose length is a power of two.
     pub const DATA: u64 = COUNTERS + COUNTER_COUNT * 8;
-    /// Shortest data.
+    /// Minimum length of the data in bytes.
     pub const DATA_MIN: u64 = 64 * 1024;
-    /// Longest data.
+    /// Maximum length of the data in bytes.
     pub const DATA_MAX: u64 = 1 << 32;
 }
 
-/// One record in the ring, followed by its name and its body, each padded to
-/// whole words.
+/// One record in the ring, followed by its name and its body, each padded to whole words.
 pub mod record {
-    /// Bytes of the whole record in the low half, its kind above.
+    /// Length of the whole record in bytes in the low half, and its kind in the high half.
     pub const LENGTH: u64 = 0;
-    /// Hash of the name.
+    /// Hash of the record's name.
     pub const HASH: u64 = 8;
-    /// Number of the record in the ring, from 1 on.
+    /// Sequence number of the record in the ring, starting at 1.
     pub const NUMBER: u64 = 16;
-    /// Its number among the records of its counter, from 1 on.
+    /// Sequence number of the record among those with the same counter, starting at 1.
     pub const COUNT: u64 = 24;
-    /// Bytes of the name in the low half, of the body in the high half.
+    /// Length of the name in bytes in the low half, and of the body in the high half.
     pub const PARTS: u64 = 32;
     /// Start of the name.
     pub const NAME: u64 = 40;
 }
 
-/// One page's descriptor.
+/// The descriptor of a page.
 pub mod descriptor {
-    /// Bytes from one descriptor to the next.
+    /// Distance in bytes from one descriptor to the next.
     pub const STRIDE: u64 = 64;
-    /// The heap's word: owner and length of the run that starts here, or 0.
+    /// The heap's word: owner and length of the run that starts at this page, or 0.
     pub const RUN: u64 = 0;
-    /// The shard's word: what the page is used for, and its size class.
+    /// The shard's word: the page's use and size class.
     pub const KIND: u64 = 8;
-    /// Next page of the list this page is in, plus 1.
+    /// Next page in the list that contains this page, plus 1.
     pub const NEXT: u64 = 16;
-    /// Previous page of that list, plus 1.
+    /// Previous page in the list that contains this page, plus 1.
     pub const PREVIOUS: u64 = 24;
-    /// Slab: which blocks are free, four words. Staged run: its owner.
+    /// In a slab: a bitmap of the free blocks, four words. In a staged run: its owner.
     pub const BITMAP: u64 = 32;
-    /// Run of an arena: the next one of that arena, plus 1, in the low half,
-    /// and the one before it in the high half. Slabs of arenas need no more
-    /// than three words for their blocks.
+    /// In a run of an arena: the arena's next run, plus 1, in the low half, and the previous run,
+    /// plus 1, in the high half. It takes the fourth word of the bitmap, which slabs of arenas do
+    /// not need.
     pub const SIBLINGS: u64 = 56;
 }
 
-/// The first page of an arena. It has the words of a shard's own slabs
-/// ([`shard::USED_BYTES`] to [`shard::FREE_COUNT`], and [`shard::CLASSES`]) at
-/// the same places.
+/// The first page of an arena. The words for slabs ([`shard::USED_BYTES`] to [`shard::FREE_COUNT`],
+/// and [`shard::CLASSES`]) have the same offsets as in a shard.
 pub mod arena {
-    /// First run of the list of the arena's runs, plus 1.
+    /// First run in the list of the arena's runs, plus 1.
     pub const RUNS: u64 = 0;
-    /// A word of whoever uses the arena; 0 at first.
+    /// A word for the user of the arena, initially 0.
     pub const NOTE: u64 = 8;
 }
 
-/// Bytes of the heap's undo log.
+/// Length of the heap's undo log in bytes.
 pub const HEAP_LOG: u64 = 1 << 20;
-/// Bytes of it backed by memory from the start.
+/// Number of bytes of the heap's undo log that are backed by memory from the start.
 pub const HEAP_LOG_RESERVED: u64 = 64 * 1024;
 
-/// Places and lengths that depend on the number of shards and extents.
+/// Offsets and lengths that depend on the numbers of shards and extents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Number of shards.
@@ -369,41 +366,43 @@ pub struct Layout {
     pub shard_start: u64,
     /// Bytes from one shard to the next.
     pub shard_stride: u64,
-    /// Bytes of a shard's undo log, most of them without memory until needed.
+    /// Length of a shard's undo log in bytes, most of them not backed by memory until needed.
     pub log_capacity: u64,
     /// Start of the heap's undo log.
     pub heap_log: u64,
-    /// Start of the ring of messages.
+    /// Start of the message ring.
     pub ring: u64,
-    /// Bytes of its data, a power of two.
+    /// Length of the ring's data in bytes, a power of two.
     pub ring_size: u64,
-    /// A bit an extent: backed by memory.
+    /// Bitmap of extents that are backed by memory.
     pub reserved_map: u64,
-    /// A bit an extent: has a free page.
+    /// Bitmap of extents that have a free page.
     pub some_free_map: u64,
-    /// A bit an extent: all pages are free.
+    /// Bitmap of extents whose pages are all free.
     pub all_free_map: u64,
-    /// A bit an extent: on its way back to the system.
+    /// Bitmap of retired extents, whose memory is being returned to the system.
     pub retired_map: u64,
-    /// 16 bits an extent: its free pages.
+    /// Masks of free pages, 16 bits for each extent.
     pub page_masks: u64,
-    /// Page descriptors.
+    /// Start of the page descriptors.
     pub descriptors: u64,
-    /// The extents.
+    /// Start of the extents.
     pub heap: u64,
-    /// Length of the file.
+    /// Length of the file in bytes.
     pub file_length: u64,
 }
 
 impl Layout {
-    /// Extents of a heap of so many bytes.
+    /// Returns the number of extents in a heap of `capacity` bytes.
     pub(crate) fn extents(capacity: u64) -> u64 {
         (capacity / EXTENT).clamp(8, EXTENTS_MAX)
     }
 
-    /// The layout of a store with so many shards (1 to 64, a power of two), so
-    /// much heap, in bytes (rounded down to whole extents, at least eight), and
-    /// a ring of so many bytes (rounded up to a power of two within its limits).
+    /// Returns the layout of a store.
+    ///
+    /// The number of shards must be a power of two from 1 to 64. The capacity of the heap in bytes
+    /// is rounded down to whole extents, with a minimum of eight. The size of the ring in bytes is
+    /// rounded up to a power of two within its limits.
     pub fn new(shards: usize, capacity: u64, ring_size: u64) -> Layout {
         assert!(
             shards.is_power_of_two() && shards <= SHARDS_MAX,
@@ -449,45 +448,45 @@ impl Layout {
         }
     }
 
-    /// Start of a shard.
+    /// Returns the start of a shard.
     #[inline(always)]
     pub fn shard(&self, index: usize) -> u64 {
         debug_assert!(index < self.shards);
         self.shard_start + self.shard_stride * index as u64
     }
 
-    /// Start of an entry of the process table.
+    /// Returns the start of an entry of the process table.
     pub fn slot(&self, index: u64) -> u64 {
         slot::TABLE + slot::STRIDE * index
     }
 
-    /// Start of a transaction record.
+    /// Returns the start of a transaction record.
     pub fn record(&self, slot_index: u64, record: u64) -> u64 {
         self.slot(slot_index) + slot::RECORDS + slot::RECORD_STRIDE * record
     }
 
-    /// Start of a pin in an entry of the process table.
+    /// Returns the start of a pin in an entry of the process table.
     pub fn pin(&self, slot_index: u64, pin: u64) -> u64 {
         self.slot(slot_index) + slot::PINS + slot::PIN_STRIDE * pin
     }
 
-    /// Start of a seat in an entry of the process table.
+    /// Returns the start of a seat in an entry of the process table.
     pub fn seat(&self, slot_index: u64, seat: u64) -> u64 {
         self.slot(slot_index) + slot::SEATS + slot::SEAT_STRIDE * seat
     }
 
-    /// Number of heap pages.
+    /// Returns the number of pages in the heap.
     pub fn pages(&self) -> u64 {
         self.extents * EXTENT_PAGES
     }
 
-    /// Start of a page's descriptor.
+    /// Returns the start of a page's descriptor.
     #[inline(always)]
     pub fn descriptor(&self, page: u64) -> u64 {
         self.descriptors + page * descriptor::STRIDE
     }
 
-    /// Start of a page.
+    /// Returns the start of a page.
     #[inline(always)]
     pub fn page(&self, page: u64) -> u64 {
         self.heap + page * PAGE

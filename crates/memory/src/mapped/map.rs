@@ -1,4 +1,4 @@
-//! Mappings: of the store's file, and of pages of this process' own.
+//! Memory mappings: of the store's file, and of private pages of this process.
 
 use std::fs::File;
 use std::io::{self, BufRead};
@@ -8,38 +8,37 @@ use std::sync::atomic::AtomicU32;
 use crate::mapped::layout::PAGE;
 use crate::mapped::platform::check;
 
-/// A mapping, unmapped when dropped.
+/// A memory mapping, unmapped when dropped.
 pub(crate) struct Map {
     start: *mut u8,
     length: usize,
-    /// Whether it is unmapped by somebody else.
+    /// True if another `Map` owns the range and unmaps it.
     is_borrowed: bool,
 }
 
-// SAFETY: a mapping belongs to the process, not to a thread.
+// SAFETY: a mapping belongs to the process, so any thread may own or unmap it.
 unsafe impl Send for Map {}
-// SAFETY: `Map` itself gives out the start only; what is done there is the
-// business of `Mapping`.
+// SAFETY: `Map` itself only exposes the start address; `Mapping` makes every access through it
+// sound.
 unsafe impl Sync for Map {}
 
 impl Map {
-    /// Maps the first `length` bytes of the file, shared with everybody.
+    /// Maps the first `length` bytes of the file, shared with all other processes.
     pub(crate) fn shared(file: &File, length: u64, write: bool) -> io::Result<Map> {
         let protection = libc::PROT_READ | if write { libc::PROT_WRITE } else { 0 };
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
         Self::new(length, protection, flags, file.as_raw_fd())
     }
 
-    /// Maps the first `length` bytes of the file as they are: what is written
-    /// there stays in this process.
+    /// Maps the first `length` bytes of the file privately: writes stay in this process.
     pub(crate) fn private(file: &File, length: u64) -> io::Result<Map> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
         Self::new(length, protection, flags, file.as_raw_fd())
     }
 
-    /// So much address space of this process' own: it reads as zeros and has no memory but where it was written to. A
-    /// forked child has none of it.
+    /// Reserves `length` bytes of private address space, which read as zeros and take memory only
+    /// where written. A forked child does not inherit the mapping.
     pub(crate) fn own(length: u64) -> io::Result<Map> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -48,7 +47,7 @@ impl Map {
         Ok(map)
     }
 
-    /// One page of this process' own that reads as zero in a forked child (L3).
+    /// Maps one private page that reads as zero in a forked child (L3).
     pub(crate) fn fork_guard() -> io::Result<Map> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -57,8 +56,7 @@ impl Map {
         Ok(map)
     }
 
-    /// Keeps the open file description of `file` alive, with its locks, in this
-    /// process only (L1).
+    /// Keeps the open file description of `file` and its locks alive, in this process only (L1).
     pub(crate) fn keep_description(file: &File) -> io::Result<Map> {
         let map = Self::new(PAGE, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd())?;
         map.advise(0, PAGE, libc::MADV_DONTFORK)?;
@@ -68,7 +66,8 @@ impl Map {
     fn new(length: u64, protection: i32, flags: i32, descriptor: i32) -> io::Result<Map> {
         let length = usize::try_from(length)
             .map_err(|_| io::Error::new(io::ErrorKind::OutOfMemory, "file too large to map"))?;
-        // SAFETY: a new mapping at an address of the kernel's choice.
+        // SAFETY: the kernel chooses the address of the new mapping, so it overlaps no existing
+        // one.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -89,10 +88,10 @@ impl Map {
         })
     }
 
-    /// The same range, which is not unmapped with what is returned.
+    /// Returns a `Map` of the same range that does not unmap it when dropped.
     ///
     /// # Safety
-    /// The result does not outlive `self`.
+    /// The result must not outlive `self`.
     pub(crate) unsafe fn borrowed(&self) -> Map {
         Map {
             start: self.start,
@@ -101,40 +100,40 @@ impl Map {
         }
     }
 
-    /// First byte.
+    /// Returns the address of the first byte.
     #[inline(always)]
     pub(crate) fn start(&self) -> *mut u8 {
         self.start
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     #[inline(always)]
     pub(crate) fn length(&self) -> u64 {
         self.length as u64
     }
 
-    /// The first word, which lives as long as the mapping.
+    /// Returns the first word of the mapping.
     pub(crate) fn first_word(&self) -> &AtomicU32 {
-        // SAFETY: the mapping is at least a page long, page-aligned, and lives
-        // as long as `self`; all access to it is atomic.
+        // SAFETY: the mapping is at least one page long, page-aligned, and lives as long as `self`;
+        // all access to it is atomic.
         unsafe { AtomicU32::from_ptr(self.start.cast()) }
     }
 
-    /// Makes the pages of a range present and writable, allocating them in the
-    /// file; an error where the file system is full, never a SIGBUS (H2).
+    /// Makes the pages of a range present and writable, allocating them in the file. On a full file
+    /// system this is an error, never a SIGBUS (H2).
     pub(crate) fn populate(&self, start: u64, length: u64) -> io::Result<()> {
         self.advise(start, length, libc::MADV_POPULATE_WRITE)
     }
 
-    /// Gives the memory behind a range of the file back; it reads as zeros then.
+    /// Returns the memory of a range of the file to the system. The range then reads as zeros.
     pub(crate) fn punch(&self, start: u64, length: u64) -> io::Result<()> {
         self.advise(start, length, libc::MADV_REMOVE)
     }
 
-    /// Writes what was changed in a range to the disk, and waits for it.
+    /// Writes the changes in a range to disk and waits for completion.
     pub(crate) fn sync(&self, start: u64, length: u64) -> io::Result<()> {
         assert!(start.is_multiple_of(PAGE) && start + length <= self.length());
-        // SAFETY: the range lies inside our own mapping (asserted).
+        // SAFETY: the range lies inside this mapping (asserted).
         let result = unsafe {
             libc::msync(
                 self.start.add(start as usize).cast(),
@@ -145,8 +144,8 @@ impl Map {
         check(result).map(drop)
     }
 
-    /// Whether the mapped file is known to have lost the name by which it was
-    /// opened. Asks the mapping itself, so that it needs no right to the path.
+    /// Returns true if the mapped file is known to have been unlinked. Inspects the mapping itself,
+    /// so that no permission on the path is needed.
     pub(crate) fn is_unlinked(&self) -> bool {
         let Ok(maps) = File::open("/proc/self/maps") else {
             return false;
@@ -171,9 +170,9 @@ impl Map {
                     .is_some_and(|end| end <= self.length()),
             "advice outside of the mapping"
         );
-        // SAFETY: the range lies inside our own mapping (asserted above). None
-        // of the advices used here changes its content but `MADV_REMOVE`, and a
-        // shared mapping is only ever accessed as atomics.
+        // SAFETY: the range lies inside this mapping (asserted above). Of the advice values used
+        // here, only `MADV_REMOVE` changes the content, and a shared mapping is only ever accessed
+        // through atomics.
         let result = unsafe {
             libc::madvise(
                 self.start.add(start as usize).cast(),
@@ -190,8 +189,8 @@ impl Drop for Map {
         if self.is_borrowed {
             return;
         }
-        // SAFETY: the range is exactly one that we mapped, and whoever borrowed
-        // it is gone.
+        // SAFETY: the range is exactly what `mmap` returned, and no borrowed `Map` of it outlives
+        // `self`.
         unsafe { libc::munmap(self.start.cast(), self.length) };
     }
 }

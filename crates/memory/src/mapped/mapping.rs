@@ -1,7 +1,8 @@
-//! The mapped file: its words as relaxed atomics, and the bounds that every access is checked against (S1, S3).
+//! The mapped file: its words as relaxed atomics, and the bounds that every access is checked
+//! against (S1, S3).
 //!
-//! `reads.rs` and `stores.rs` add copies and comparisons. No reference into the file other than to atomic words leaves
-//! these modules.
+//! `reads.rs` and `stores.rs` add copies and comparisons. These modules hand out no reference into
+//! the file except to atomic words.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -12,27 +13,28 @@ use crate::mapped::overlay::{Overlay, outside};
 use crate::mapped::words::Lock;
 use crate::probes::race::Race;
 
-/// The mapped file and where things lie in it.
+/// The mapped file and its layout.
 pub(crate) struct Mapping {
     map: Map,
     layout: Layout,
     writable: bool,
-    /// Bytes of the heap that are read directly: all of them, or none where an overlay lies over the file.
+    /// Number of heap bytes that are read directly: all, or 0 under an overlay.
     pub(super) heap_size: u64,
-    /// Bytes of the file that are read directly, as above.
+    /// Number of file bytes that are read directly: all, or 0 under an overlay.
     pub(super) direct: u64,
-    /// Shards whose words are read directly, as above.
+    /// Number of shards whose words are read directly: all, or 0 under an overlay.
     pub(super) direct_shards: usize,
     /// Offset of the file's last word.
     last_word: u64,
-    /// What the words held before changes that are not finished (R9), for those who read through it.
+    /// The old values of words that unfinished changes have modified, if this mapping is read
+    /// through an overlay (R9).
     pub(super) overlay: Option<Overlay>,
-    /// What tests do in the midst of this handle's reads.
+    /// Changes that tests make in the middle of this handle's reads.
     race: Race,
 }
 
 impl Mapping {
-    /// The mapping must be exactly as long as the layout says.
+    /// Wraps a map, which must be exactly as long as the layout says.
     pub(crate) fn new(map: Map, layout: Layout, writable: bool) -> Mapping {
         assert_eq!(map.length(), layout.file_length);
         Mapping {
@@ -48,15 +50,17 @@ impl Mapping {
         }
     }
 
-    /// The same file with an overlay over it. Whatever is read through an offset is looked up there first, for which it
-    /// takes the paths of failed checks: reads of a mapping without one have no instruction more. Counters and logs, which
-    /// are addressed as [words](Self::word), are as they are.
+    /// Returns a mapping of the same file that reads through `overlay`.
+    ///
+    /// Reads through an offset fail their bounds check and then consult the overlay, so mappings
+    /// without an overlay need no extra instruction. Counters and logs, which are addressed as
+    /// [words](Self::word), are read from the file.
     ///
     /// # Safety
-    /// The result does not outlive `self`.
+    /// The result must not outlive `self`.
     pub(super) unsafe fn under(&self, overlay: Overlay) -> Mapping {
         Mapping {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees that the result does not outlive `self`.
             map: unsafe { self.map.borrowed() },
             layout: self.layout,
             writable: false,
@@ -84,79 +88,81 @@ impl Mapping {
         self.writable
     }
 
-    /// Where the file is in this process' memory.
+    /// Returns the address at which the file is mapped.
     #[inline(always)]
     pub(super) fn start(&self) -> *mut u8 {
         self.map.start()
     }
 
-    /// Backs a range with memory; widened to whole pages.
+    /// Backs a range with memory, after widening it to whole pages.
     pub(crate) fn populate(&self, start: u64, length: u64) -> std::io::Result<()> {
         let first = start / PAGE * PAGE;
         let end = (start + length).next_multiple_of(PAGE);
         self.map.populate(first, end - first)
     }
 
-    /// Frees the file's blocks behind a range of whole pages, which reads as
-    /// zeros then. Through the mapping, so that it needs no right to the path.
+    /// Frees the file blocks of a range of whole pages, which then reads as zeros. Works through
+    /// the mapping, so that no permission on the path is needed.
     pub(crate) fn punch(&self, start: u64, length: u64) -> std::io::Result<()> {
         self.map.punch(start, length)
     }
 
-    /// Where in this process' memory the file is, and its length.
+    /// Returns the address and the length of the mapped file.
     pub(crate) fn addresses(&self) -> (usize, usize) {
         (self.map.start() as usize, self.map.length() as usize)
     }
 
-    /// Writes what was changed in a range of whole pages to the disk.
+    /// Writes the changes in a range of whole pages to disk.
     pub(crate) fn sync(&self, start: u64, length: u64) -> std::io::Result<()> {
         self.map.sync(start, length)?;
         crate::probes::fault::synced(start, length);
         Ok(())
     }
 
-    /// Whether the mapped file is known to have lost its name.
+    /// Returns true if the mapped file is known to have been unlinked.
     pub(crate) fn is_unlinked(&self) -> bool {
         self.map.is_unlinked()
     }
 
-    /// The word at an offset that our own constants give.
+    /// Returns the word at an offset computed from layout constants.
     #[inline(always)]
     pub(crate) fn word(&self, at: u64) -> &AtomicU64 {
         assert!(at & 7 == 0 && at <= self.last_word);
-        // SAFETY: aligned and inside the mapping (asserted).
+        // SAFETY: the word is aligned and inside the mapping (asserted).
         unsafe { self.word_unchecked(at) }
     }
 
-    /// The word at an offset.
+    /// Returns the word at an offset without checking it.
     ///
     /// # Safety
-    /// - `at` is a multiple of 8.
-    /// - `at + 8` is at most the length of the mapping.
+    /// - `at` must be a multiple of 8.
+    /// - `at + 8` must be at most the length of the mapping.
     #[inline(always)]
     pub(super) unsafe fn word_unchecked(&self, at: u64) -> &AtomicU64 {
         debug_assert!(at & 7 == 0 && at <= self.layout.file_length - 8);
-        // SAFETY: aligned and inside the mapping (the caller's duty), which
-        // lives as long as `self`; every access to the file, here and in other
-        // processes, is an atomic of this size or a half of it.
+        // SAFETY: the caller guarantees that the word is aligned and inside the mapping, which
+        // lives as long as `self`; every access to the file, in any process, is an atomic access to
+        // a word or half of one.
         unsafe { AtomicU64::from_ptr(self.map.start().add(at as usize).cast()) }
     }
 
-    /// The half word at an offset that our own constants give.
+    /// Returns the half word at an offset computed from layout constants.
     #[inline(always)]
     pub(crate) fn half(&self, at: u64) -> &AtomicU32 {
         assert!(at & 3 == 0 && at <= self.layout.file_length - 8);
-        // SAFETY: as in `word`.
+        // SAFETY: the half word is aligned and inside the mapping (asserted), which lives as long
+        // as `self`; all access to it is atomic.
         unsafe { AtomicU32::from_ptr(self.map.start().add(at as usize).cast()) }
     }
 
-    /// The lock at an offset.
+    /// Returns the lock at an offset.
     ///
     /// # Panics
-    /// If it is not aligned or lies outside of the file.
+    /// If the offset is not aligned or lies outside the file.
     pub(crate) fn lock(&self, at: u64) -> &Lock {
         assert!(at & 7 == 0 && at <= self.layout.file_length - 8);
-        // SAFETY: as in `word`; a lock is the two halves of one word, both atomic.
+        // SAFETY: the offset is aligned and inside the mapping (asserted); a lock is the two halves
+        // of one word, both atomic.
         unsafe { &*self.map.start().add(at as usize).cast::<Lock>() }
     }
 
@@ -165,7 +171,8 @@ impl Mapping {
         if at & 7 != 0 || at >= self.direct {
             return self.load_under_overlay(at);
         }
-        // SAFETY: aligned and, as the file's length is a multiple of 8, inside the mapping (looked at just now).
+        // SAFETY: the word is aligned (checked above) and, because the file's length is a multiple
+        // of 8, inside the mapping.
         unsafe { self.word_unchecked(at) }.load(Ordering::Relaxed)
     }
 
@@ -176,8 +183,9 @@ impl Mapping {
         overlay.load(file, at)
     }
 
-    /// The overlay over the file, and the file, to read a range that is not read directly. A mapping without an overlay
-    /// comes here where an offset of its own constants is wrong.
+    /// Returns the overlay and the file, for a range that is not read directly.
+    ///
+    /// Without an overlay, only a wrong offset leads here, and the call panics.
     pub(super) fn under_overlay(&self, at: u64, length: u64) -> (&Overlay, &Map) {
         match &self.overlay {
             Some(overlay) => (overlay, &self.map),
@@ -185,22 +193,24 @@ impl Mapping {
         }
     }
 
-    /// A word of the control page, for who looks at it time and again.
+    /// Returns a word of the control page. The bounds check happens at compile time, for words that
+    /// are read often.
     #[inline(always)]
     pub(crate) fn load_control<const AT: u64>(&self) -> u64 {
         const { assert!(AT.is_multiple_of(8) && AT >= PAGE && AT < 2 * PAGE) };
-        // SAFETY: aligned and in the file's second page (asserted), which is there in every layout.
+        // SAFETY: the word is aligned and in the file's second page (asserted), which every layout
+        // contains.
         unsafe { self.word_unchecked(AT) }.load(Ordering::Relaxed)
     }
 
-    /// Asks for the cache line at an offset, whatever lies there.
+    /// Prefetches the cache line at an offset, which need not be valid.
     #[inline(always)]
     pub(crate) fn prefetch(&self, at: u64) {
         prefetch_line(self.map.start().wrapping_add(at as usize));
     }
 
-    /// Whether a range of the heap is backed by memory (S3): a hole in a full
-    /// tmpfs is a SIGBUS even to read.
+    /// Returns true if a range of the heap is backed by memory (S3). On a full tmpfs, even reading
+    /// a hole raises SIGBUS.
     #[inline(always)]
     pub(crate) fn reserved(&self, at: u64, length: u64) -> bool {
         let start = at.wrapping_sub(self.layout.heap);
@@ -219,13 +229,12 @@ impl Mapping {
             && self.extents_reserved(start / EXTENT, (start + length.max(1) - 1) / EXTENT)
     }
 
-    /// Whether the extent, which is one of the heap's, is backed by memory.
+    /// Returns true if an extent of the heap is backed by memory.
     #[inline(always)]
     pub(super) fn extent_reserved(&self, extent: u64) -> bool {
         debug_assert!(extent < self.layout.extents);
         let at = self.layout.reserved_map + extent / 64 * 8;
-        // SAFETY: the map has a bit for each of the heap's extents, and starts
-        // at a page.
+        // SAFETY: the map has a bit for each of the heap's extents and starts at a page boundary.
         let word = unsafe { self.word_unchecked(at) }.load(Ordering::Relaxed);
         word >> (extent % 64) & 1 == 1
     }
@@ -234,7 +243,7 @@ impl Mapping {
     fn extents_reserved(&self, first: u64, last: u64) -> bool {
         let mut extent = first;
         while extent <= last {
-            // The bits of this word that belong to the range.
+            // Bits of this word that belong to the range.
             let end = (extent | 63).min(last);
             let mask = (u64::MAX << (extent % 64)) & (u64::MAX >> (63 - end % 64));
             let word = self.load(self.layout.reserved_map + extent / 64 * 8);
@@ -256,8 +265,8 @@ impl Mapping {
         }
     }
 
-    /// No bytes at all lie nowhere: behind a block that ends with the last
-    /// reserved extent, too. Under an overlay nothing was looked at yet.
+    /// Accepts an empty range at any place in the heap, including the end of the last reserved
+    /// extent. Under an overlay, performs the whole check.
     #[cold]
     fn check_further(&self, at: u64, length: u64) -> Result<(), Fault> {
         let (heap, size) = (self.layout.heap, self.layout.extents * EXTENT);
@@ -276,19 +285,19 @@ impl Mapping {
         }
     }
 
-    /// The page a heap offset lies in.
+    /// Returns the page that contains a heap offset.
     #[inline(always)]
     pub(crate) fn page_of(&self, at: u64) -> u64 {
         (at - self.layout.heap) / PAGE
     }
 
-    /// Whether the page lies in a reserved extent.
+    /// Returns true if the page lies in a reserved extent.
     pub(crate) fn page_reserved(&self, page: u64) -> bool {
         page < self.layout.pages() && self.extent_reserved(page / EXTENT_PAGES)
     }
 
-    /// Where a range lies in this process' memory, for a block that is not changed while it is read there (R7), or that
-    /// is nobody else's.
+    /// Returns the address of a range, for a block that does not change while it is read in place
+    /// (R7) or that only the caller uses.
     pub(crate) fn address(&self, at: u64, length: u64) -> *mut u8 {
         assert!(at <= self.layout.file_length && length <= self.layout.file_length - at);
         self.map.start().wrapping_add(at as usize)
@@ -303,7 +312,7 @@ pub(super) fn unreserved(at: u64) -> Fault {
     }
 }
 
-/// Asks for the cache line of something in this process' own memory.
+/// Prefetches the cache line of a value in this process's memory.
 #[inline(always)]
 pub fn prefetch<T>(wanted: &T) {
     prefetch_line(std::ptr::from_ref(wanted).cast());
@@ -311,12 +320,12 @@ pub fn prefetch<T>(wanted: &T) {
 
 #[inline(always)]
 fn prefetch_line(at: *const u8) {
-    // SAFETY: a prefetch changes nothing and never faults, wherever it points.
+    // SAFETY: a prefetch changes nothing and never faults, whatever the address.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast())
     };
-    // SAFETY: as above.
+    // SAFETY: a prefetch changes nothing and never faults, whatever the address.
     #[cfg(target_arch = "aarch64")]
     unsafe {
         std::arch::asm!("prfm pldl1keep, [{}]", in(reg) at, options(nostack, readonly))

@@ -1,24 +1,25 @@
-//! The mapped file: where things lie in it, and every access to its words. Any folder may call it but `probes`.
+//! The mapped file: its layout and every access to its words. Every folder except `probes` may use
+//! it.
 //!
-//! From the lowest file to the highest:
+//! From the lowest-level file to the highest:
 //!
 //! - `layout`: where everything lies in the file.
 //! - `classes`: size classes of blocks.
 //! - `fingerprint`: whether two builds agree on the layout.
 //! - `platform`: the few system calls that the store needs.
-//! - `futex`: sleeping until a word changes, and waking.
+//! - `futex`: sleeping until a word changes, and waking the sleepers.
 //! - `map`: mappings of files and of memory.
-//! - `fork_mutex`: the mutex of what a process keeps for itself, which a forked child finds open.
+//! - `fork_mutex`: a mutex for process-private state that a forked child never finds locked.
 //! - `thread_cached`: values that a thread keeps from one call to the next.
-//! - `words`: locks and other words with a meaning of their own.
-//! - `blocks`: copies of words, many bytes at once.
-//! - `overlay`: what words held before changes that are not finished.
-//! - `mapping`: access to words, all of it checked.
+//! - `words`: locks and other words with a special meaning.
+//! - `blocks`: bulk copies of words.
+//! - `overlay`: the old values of words that unfinished changes have modified.
+//! - `mapping`: bounds-checked access to words.
 //! - `reads`: copies out of the file, and comparisons.
-//! - `copy_table`: pages that a copy of the store still needs are saved before they change.
+//! - `copy_table`: saves pages that a copy of the store still needs before they change.
 //! - `stores`: stores into the file, and copies within it.
-//! - `checked_place`: places that are checked once and read many times.
-//! - `shard_words`: words that every transaction looks at, found and checked once.
+//! - `checked_place`: offsets that are checked once and read many times.
+//! - `shard_words`: the words that every transaction uses, located and checked once.
 //! - `overlaid`: a mapping that is read through an overlay.
 
 mod blocks;

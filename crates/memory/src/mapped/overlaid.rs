@@ -1,4 +1,4 @@
-//! A mapping of which the words that were changed are read from an overlay (R9).
+//! A view of a mapping in which an overlay supplies the old values of changed words (R9).
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -6,17 +6,18 @@ use std::ops::Deref;
 use crate::mapped::mapping::Mapping;
 use crate::mapped::overlay::{Changed, Overlay, SavedWords};
 
-/// A mapping under an overlay.
+/// A mapping that reads through an overlay.
 pub(crate) struct Overlaid<'m> {
     mapping: Mapping,
     _below: PhantomData<&'m Mapping>,
 }
 
 impl Mapping {
-    /// This mapping under an overlay.
+    /// Returns a view of this mapping that reads through `overlay`.
     pub(crate) fn overlaid(&self, overlay: Overlay) -> Overlaid<'_> {
         Overlaid {
-            // SAFETY: the lifetime keeps `self` for as long as the result.
+            // SAFETY: the lifetime of the returned `Overlaid` keeps `self` borrowed, so the mapping
+            // outlives it.
             mapping: unsafe { self.under(overlay) },
             _below: PhantomData,
         }
@@ -24,19 +25,20 @@ impl Mapping {
 }
 
 impl Overlaid<'_> {
-    /// Adds what entries of a log saved. Returns whether any of the words was read before it was known to have changed.
+    /// Adds words that log entries saved. Returns true if any of those words was read before the
+    /// overlay contained it.
     pub(crate) fn add_saved(&self, saved: &SavedWords) -> bool {
         let overlay = self.mapping.overlay.as_ref();
         overlay.is_some_and(|overlay| overlay.add(saved))
     }
 
-    /// Takes what was changed off.
+    /// Removes the saved words from the overlay and returns them.
     pub(crate) fn take_changed(&self) -> Changed {
         let overlay = self.mapping.overlay.as_ref();
         overlay.map_or_else(Changed::default, Overlay::take_changed)
     }
 
-    /// Forgets what was read.
+    /// Forgets which ranges have been read.
     pub(crate) fn forget_reads(&self) {
         if let Some(overlay) = &self.mapping.overlay {
             overlay.forget_reads();

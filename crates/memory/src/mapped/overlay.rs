@@ -1,8 +1,10 @@
-//! What words held before changes that are not finished, laid over the mapped file for a reader (R9).
+//! Overlays: the old values of words that unfinished changes have modified, for readers of the
+//! mapped file (R9).
 //!
-//! An overlay has a copy of what the undo logs say of the words that changed. A mapping *under* an overlay reads those
-//! words from there and all others from where they are. It also notes each range that is read: a range that a change
-//! reaches later was perhaps read too late.
+//! An overlay holds a copy of the old words found in the undo logs. A mapping *under* an overlay
+//! reads those words from the overlay and all other words from the file. The overlay also records
+//! each range that is read: if the log later turns out to cover such a range, the read may have
+//! seen a change and does not count.
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
@@ -12,50 +14,54 @@ use crate::mapped::blocks;
 use crate::mapped::fork_mutex::{ForkGuard, ForkMutex};
 use crate::mapped::map::Map;
 
-/// Bytes that are copied before their changed words are put right.
+/// Number of bytes copied at a time before changed words are replaced by their old values.
 const CHUNK: u64 = 64 * 1024;
 
-/// By the offset of a range's first word: the offset behind its last one, and which of the contents is its first.
+/// Maps the offset of a range's first word to the offset after its last word and the index of its
+/// first value in the contents.
 type Ranges = BTreeMap<u64, (u64, usize)>;
 
-/// Words that entries of an undo log saved.
+/// Words that undo log entries saved.
 #[derive(Default)]
 pub(crate) struct SavedWords {
-    /// Of each entry where its words begin and end, and which of the contents is its first. Newest first.
+    /// For each entry, newest first: the start and end offset of its words, and the index of its
+    /// first value in `contents`.
     pub(crate) entries: Vec<((u64, u64), usize)>,
-    /// What they held.
+    /// The values that the words had when they were saved.
     pub(crate) contents: Vec<u64>,
 }
 
-/// Words that were changed, and what they held before.
+/// Words that were changed, with the values they had before.
 #[derive(Default)]
 pub(crate) struct Changed {
     ranges: Ranges,
     contents: Vec<u64>,
 }
 
-/// What a long log has laid over a shard, kept for the next reader that looks back at it: a writer that is stopped in the
-/// midst of a long change is looked back at time and again.
+/// The overlay built from a long log, cached for the next reader of the shard: while a writer is
+/// stopped in the middle of a long change, every reader needs it again.
 pub(crate) struct LoggedChanges {
-    /// The counter, with which a log only grows, or only shrinks.
+    /// The shard's version counter when the log was read. While this value stays the same, the log
+    /// only grows or only shrinks.
     pub(crate) counter: u64,
-    /// How much of the log it is.
+    /// Number of bytes of the log that `changed` covers.
     pub(crate) tail: u64,
     pub(crate) changed: Changed,
 }
 
-/// Words as they were before changes, and what was read of the file under them. It grows while it is read through.
+/// Words as they were before unfinished changes, plus the file ranges that were read. Grows while a
+/// reader uses it.
 pub(crate) struct Overlay(ForkMutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
     changed: Changed,
-    /// What was read: starts and ends.
+    /// Ranges that were read, as pairs of start and end.
     read: Vec<(u64, u64)>,
 }
 
 impl Overlay {
-    /// An overlay of what was changed so far.
+    /// Creates an overlay from the changes known so far.
     pub(crate) fn of(changed: Changed) -> Overlay {
         let inner = Inner {
             changed,
@@ -68,8 +74,9 @@ impl Overlay {
         self.0.lock()
     }
 
-    /// Adds what entries of a log saved, the oldest first. Words that are known already stay: what was saved first counts.
-    /// Returns whether a word is among them that was not known, and was read.
+    /// Adds the words that log entries saved, oldest first. A word that is already present keeps
+    /// its value, because its first saved value is the right one. Returns true if a newly added
+    /// word had already been read.
     pub(super) fn add(&self, saved: &SavedWords) -> bool {
         let mut inner = self.inner();
         inner.sort_reads();
@@ -86,7 +93,8 @@ impl Overlay {
     }
 }
 
-/// Adds a range whose first word has this content; calls `added` with each part that was not known.
+/// Adds a range whose first value has the index `first`, and calls `added` with each part that was
+/// not present yet.
 fn add(ranges: &mut Ranges, (at, end): (u64, u64), first: usize, mut added: impl FnMut(u64, u64)) {
     let mut start = at;
     while start < end {
@@ -105,14 +113,14 @@ fn add(ranges: &mut Ranges, (at, end): (u64, u64), first: usize, mut added: impl
     }
 }
 
-/// Whether sorted ranges, which do not touch, have any of a range.
+/// Returns true if any of the sorted, disjoint `ranges` overlaps the range from `start` to `end`.
 fn have(ranges: &[(u64, u64)], start: u64, end: u64) -> bool {
     let next = ranges.partition_point(|range| range.1 <= start);
     ranges.get(next).is_some_and(|range| range.0 < end)
 }
 
 impl Inner {
-    /// Sorts what was read into ranges that do not touch.
+    /// Sorts the ranges that were read and merges those that touch.
     fn sort_reads(&mut self) {
         self.read.sort_unstable();
         self.read.dedup_by(|next, last| {
@@ -133,14 +141,14 @@ impl Inner {
 }
 
 impl Changed {
-    /// What a word held, if it was changed.
+    /// Returns the old value of a word, if the word was changed.
     fn find(&self, at: u64) -> Option<u64> {
         let (&start, &(end, first)) = self.ranges.range(..=at).next_back()?;
         let index = first + (at.wrapping_sub(start) / 8) as usize;
         (at < end).then(|| self.contents[index])
     }
 
-    /// The parts of a range that were changed: where each begins, and what it held.
+    /// Iterates over the changed parts of a range: the offset of each part and its old values.
     fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, &[u64])> {
         let first = self.ranges.range(..start).next_back();
         let parts = first.into_iter().chain(self.ranges.range(start..end));
@@ -152,9 +160,9 @@ impl Changed {
     }
 }
 
-/// Reads of the mapped file under an overlay.
+/// Reads of the mapped file through an overlay.
 impl Overlay {
-    /// What lies over a range, which is noted as read.
+    /// Records a range as read and returns the locked overlay.
     fn over(&self, file: &Map, at: u64, length: u64) -> ForkGuard<'_, Inner> {
         let end = at.saturating_add(length);
         if !at.is_multiple_of(8) || end > file.length() {
@@ -165,16 +173,17 @@ impl Overlay {
         inner
     }
 
-    /// The word at an offset.
+    /// Returns the word at an offset.
     pub(super) fn load(&self, file: &Map, at: u64) -> u64 {
         let old = self.over(file, at, 8).changed.find(at);
-        // SAFETY: aligned and inside the mapping (looked at by `over`); every access to it is atomic.
+        // SAFETY: `over` checked that the word is aligned and inside the mapping; every access to
+        // it is atomic.
         let word = unsafe { AtomicU64::from_ptr(file.start().add(at as usize).cast()) };
         old.unwrap_or_else(|| word.load(Ordering::Relaxed))
     }
 
-    /// Calls `each` with the bytes of a range, a chunk at a time, until it says that it has seen enough, and where each
-    /// begins, in bytes from the range's start.
+    /// Calls `each` with successive chunks of a range until it returns false. The first argument is
+    /// the chunk's distance in bytes from the start of the range.
     fn each_chunk(
         &self,
         file: &Map,
@@ -189,7 +198,8 @@ impl Overlay {
         while done < length {
             let (start, size) = (at + done, (whole - done).min(CHUNK));
             let words = &mut words[..(size / 8) as usize];
-            // SAFETY: the source is aligned and inside the mapping (looked at by `over`); the target is a slice.
+            // SAFETY: `over` checked that the source is aligned and inside the mapping; the target
+            // is a slice.
             unsafe {
                 let source = file.start().add(start as usize).cast::<u64>();
                 blocks::copy_out(source, words.as_mut_ptr(), words.len());
@@ -198,7 +208,8 @@ impl Overlay {
                 let first = ((from - start) / 8) as usize;
                 words[first..first + old.len()].copy_from_slice(old);
             }
-            // SAFETY: the bytes of words, for as long as these are borrowed.
+            // SAFETY: the byte slice covers exactly the words of `words`, which stays borrowed
+            // while the slice lives.
             let bytes = unsafe {
                 std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), size_of_val(words))
             };
@@ -210,7 +221,7 @@ impl Overlay {
         }
     }
 
-    /// Appends `length` bytes to `out`, from `skip` bytes behind an offset on.
+    /// Appends `length` bytes to `out`, starting `skip` bytes after the offset `at`.
     pub(super) fn append(
         &self,
         file: &Map,
@@ -226,7 +237,7 @@ impl Overlay {
         });
     }
 
-    /// Fills all of `out` from an offset on.
+    /// Fills all of `out` with the bytes starting at an offset.
     pub(super) fn copy(&self, file: &Map, at: u64, out: &mut [MaybeUninit<u8>]) {
         self.each_chunk(file, at, out.len() as u64, |start, bytes| {
             let target = &mut out[start..start + bytes.len()];
@@ -237,7 +248,7 @@ impl Overlay {
         });
     }
 
-    /// Whether the bytes from an offset on are the expected ones.
+    /// Returns true if the bytes starting at an offset equal `expected`.
     pub(super) fn equals(&self, file: &Map, at: u64, expected: &[u8]) -> bool {
         let mut equal = true;
         self.each_chunk(file, at, expected.len() as u64, |start, bytes| {
@@ -247,18 +258,18 @@ impl Overlay {
         equal
     }
 
-    /// Takes what was changed off.
+    /// Removes the changed words from the overlay and returns them.
     pub(super) fn take_changed(&self) -> Changed {
         std::mem::take(&mut self.inner().changed)
     }
 
-    /// Forgets what was read.
+    /// Forgets which ranges have been read.
     pub(super) fn forget_reads(&self) {
         self.inner().read.clear();
     }
 }
 
-/// Ends a read at an offset that is wrong.
+/// Panics because a read used an offset outside the file or not aligned.
 #[cold]
 pub(super) fn outside(at: u64, length: u64) -> ! {
     panic!("an offset outside of the file: {at:#x}, {length} bytes")
@@ -269,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_content_of_each_word_counts() {
+    fn first_saved_content_of_each_word_wins() {
         let mut ranges = Ranges::new();
         let mut insert = |range, first| {
             let mut added = Vec::new();
@@ -300,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_known_to_have_been_read_by_any_of_its_words() {
+    fn a_range_counts_as_read_if_any_of_its_words_was() {
         let mut inner = Inner {
             changed: Changed::default(),
             read: Vec::new(),

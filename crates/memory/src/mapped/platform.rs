@@ -1,4 +1,4 @@
-//! The few system calls the store needs, each wrapped once.
+//! The few system calls that the store needs, each wrapped once.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -9,14 +9,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// Identity of a file: device and inode.
+/// Identity of a file: its device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileId {
     device: u64,
     inode: u64,
 }
 
-/// What `stat` says of a file, as far as it matters here.
+/// The parts of a `stat` result that the store uses.
 pub(crate) struct FileStatus {
     pub(crate) id: FileId,
     pub(crate) length: u64,
@@ -37,29 +37,29 @@ pub(super) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     }
 }
 
-/// Opens an existing file, never through a symlink in its last component, and
-/// without waiting should it be a FIFO.
+/// Opens an existing file. Never follows a symlink in the last component, and never blocks on a
+/// FIFO.
 pub(crate) fn open(path: &Path, write: bool) -> io::Result<File> {
     let path = path_string(path)?;
     let mode = if write { libc::O_RDWR } else { libc::O_RDONLY };
     let flags = mode | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK;
     // SAFETY: `path` is a zero-terminated string that outlives the call.
     let descriptor = check(unsafe { libc::open(path.as_ptr(), flags) })?;
-    // SAFETY: the descriptor is open, and nobody else owns it.
+    // SAFETY: the descriptor is open and has no other owner.
     Ok(unsafe { File::from_raw_fd(descriptor) })
 }
 
-/// Creates a file without a name in `directory`, mode 0600.
+/// Creates an unnamed file with mode 0600 in `directory`.
 pub(crate) fn create_unnamed(directory: &Path) -> io::Result<File> {
     let path = path_string(directory)?;
     let flags = libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC;
     // SAFETY: `path` is a zero-terminated string that outlives the call.
     let descriptor = check(unsafe { libc::open(path.as_ptr(), flags, 0o600) })?;
-    // SAFETY: the descriptor is open, and nobody else owns it.
+    // SAFETY: the descriptor is open and has no other owner.
     Ok(unsafe { File::from_raw_fd(descriptor) })
 }
 
-/// Gives an unnamed file its name; fails where the name is taken.
+/// Gives an unnamed file a name. Fails if the name is taken.
 pub(crate) fn link(file: &File, path: &Path) -> io::Result<()> {
     let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).expect("no zero byte");
     let to = path_string(path)?;
@@ -82,42 +82,42 @@ fn status_of(raw: &libc::stat) -> FileStatus {
     }
 }
 
-/// `fstat`.
+/// Returns the status of an open file (`fstat`).
 pub(crate) fn status(file: &File) -> io::Result<FileStatus> {
-    // SAFETY: `stat` is plain data, for which all bytes zero is a value.
+    // SAFETY: `stat` is plain data, for which all bytes zero is a valid value.
     let mut raw: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open and `raw` is writable.
     check(unsafe { libc::fstat(file.as_raw_fd(), &mut raw) })?;
     Ok(status_of(&raw))
 }
 
-/// `lstat`: of the path itself, not of what a symlink points at.
+/// Returns the status of a path without following a symlink (`lstat`).
 pub(crate) fn status_of_path(path: &Path) -> io::Result<FileStatus> {
     let path = path_string(path)?;
-    // SAFETY: `stat` is plain data, for which all bytes zero is a value.
+    // SAFETY: `stat` is plain data, for which all bytes zero is a valid value.
     let mut raw: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: `path` is zero-terminated and `raw` is writable.
     check(unsafe { libc::lstat(path.as_ptr(), &mut raw) })?;
     Ok(status_of(&raw))
 }
 
-/// Whether the file lies in memory, which a power cut empties.
+/// Returns true if the file is on tmpfs or ramfs, whose content does not survive a power failure.
 pub(crate) fn is_in_memory(file: &File) -> io::Result<bool> {
-    // tmpfs and ramfs.
+    // The magic numbers of tmpfs and ramfs.
     Ok(matches!(file_system(file)?, 0x0102_1994 | 0x8584_58f6))
 }
 
-/// The magic number of a file's file system.
+/// Returns the magic number of the file system that holds a file.
 fn file_system(file: &File) -> io::Result<u64> {
-    // SAFETY: `statfs` is plain data, for which all bytes zero is a value.
+    // SAFETY: `statfs` is plain data, for which all bytes zero is a valid value.
     let mut raw: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open and `raw` is writable.
     check(unsafe { libc::fstatfs(file.as_raw_fd(), &mut raw) })?;
     Ok(raw.f_type as u64 & 0xffff_ffff)
 }
 
-/// Names the file system where a mapped store would not be coherent, or would
-/// not be the same file for everybody.
+/// Returns the name of the file system if it is unsuitable: a mapped store would not be coherent
+/// there, or processes would see different files.
 pub(crate) fn unsuitable_file_system(file: &File) -> io::Result<Option<&'static str>> {
     // Magic numbers from linux/magic.h and the file systems' own headers.
     Ok(match file_system(file)? {
@@ -132,24 +132,24 @@ pub(crate) fn unsuitable_file_system(file: &File) -> io::Result<Option<&'static 
     })
 }
 
-/// Bytes the file system of `file` can hold in all.
+/// Returns the total size in bytes of the file system that holds `file`.
 pub(crate) fn file_system_size(file: &File) -> io::Result<u64> {
-    // SAFETY: `statvfs` is plain data, for which all bytes zero is a value.
+    // SAFETY: `statvfs` is plain data, for which all bytes zero is a valid value.
     let mut raw: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open and `raw` is writable.
     check(unsafe { libc::fstatvfs(file.as_raw_fd(), &mut raw) })?;
     Ok(raw.f_blocks.saturating_mul(raw.f_frsize))
 }
 
-/// The caller's effective user id.
+/// Returns the caller's effective user ID.
 pub fn effective_user() -> u32 {
-    // SAFETY: always succeeds and touches no memory.
+    // SAFETY: `geteuid` always succeeds and touches no memory.
     unsafe { libc::geteuid() }
 }
 
 /// Backs a range of the file with memory (H2).
 pub(crate) fn allocate(file: &File, start: u64, length: u64) -> io::Result<()> {
-    // SAFETY: the descriptor is open; the call touches no memory of ours.
+    // SAFETY: the descriptor is open, and the call touches no memory of this process.
     let result = unsafe { libc::posix_fallocate(file.as_raw_fd(), start as i64, length as i64) };
     if result == 0 {
         Ok(())
@@ -158,18 +158,18 @@ pub(crate) fn allocate(file: &File, start: u64, length: u64) -> io::Result<()> {
     }
 }
 
-/// Tries to take the lock on one byte of the file, for this open file
-/// description, without waiting (L1).
+/// Tries to take an exclusive lock on one byte of the file, for this open file description, without
+/// waiting (L1).
 pub(crate) fn try_lock_byte(file: &File, at: u64) -> io::Result<bool> {
     set_byte_lock(file, libc::F_WRLCK, at)
 }
 
-/// Takes a lock on one byte that others may have as well.
+/// Tries to take a shared lock on one byte of the file, without waiting.
 pub(crate) fn share_byte(file: &File, at: u64) -> io::Result<bool> {
     set_byte_lock(file, libc::F_RDLCK, at)
 }
 
-/// Lets the lock on one byte go.
+/// Releases the lock on one byte.
 pub(crate) fn unlock_byte(file: &File, at: u64) -> io::Result<()> {
     set_byte_lock(file, libc::F_UNLCK, at).map(drop)
 }
@@ -187,7 +187,7 @@ fn set_byte_lock(file: &File, kind: libc::c_int, at: u64) -> io::Result<bool> {
     }
 }
 
-/// Whether some other open file description holds a lock on the byte.
+/// Returns true if another open file description holds a lock on the byte.
 pub(crate) fn byte_is_locked(file: &File, at: u64) -> io::Result<bool> {
     let mut lock = byte_lock(libc::F_WRLCK, at);
     // SAFETY: the descriptor is open and `lock` is a valid request.
@@ -195,7 +195,8 @@ pub(crate) fn byte_is_locked(file: &File, at: u64) -> io::Result<bool> {
     Ok(lock.l_type != libc::F_UNLCK as libc::c_short)
 }
 
-/// A byte of a range that some other open file description holds a lock on.
+/// Returns the first byte of a locked range held by another open file description, or `None` if the
+/// range is unlocked.
 pub(crate) fn locked_byte(file: &File, start: u64, length: u64) -> io::Result<Option<u64>> {
     let mut lock = range_lock(libc::F_WRLCK, start, length);
     // SAFETY: the descriptor is open and `lock` is a valid request.
@@ -217,54 +218,54 @@ fn range_lock(kind: libc::c_int, start: u64, length: u64) -> libc::flock {
     }
 }
 
-/// Whether the process with that number has ended, all of its threads, as a
-/// number of this process' own pid namespace.
+/// Returns true if all threads of a process have ended. `pid` is a number in this process's pid
+/// namespace.
 pub(crate) fn process_has_ended(pid: u32) -> bool {
     let pid = pid as libc::pid_t;
     if pid <= 0 {
         return false;
     }
-    // SAFETY: the call touches no memory of ours.
+    // SAFETY: the call touches no memory of this process.
     let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     if descriptor >= 0 {
-        // SAFETY: the descriptor is open, and nobody else owns it.
+        // SAFETY: the descriptor is open and has no other owner.
         let process = unsafe { OwnedFd::from_raw_fd(descriptor as libc::c_int) };
         let mut poll = libc::pollfd {
             fd: process.as_raw_fd(),
             events: libc::POLLIN,
             revents: 0,
         };
-        // SAFETY: one valid `pollfd`. It is readable once the process has ended,
-        // even where its parent has not yet asked for its end.
+        // SAFETY: the argument is one valid `pollfd`. A pidfd becomes readable once the process has
+        // ended, even before its parent has reaped it.
         return unsafe { libc::poll(&mut poll, 1, 0) } == 1 && poll.revents & libc::POLLIN != 0;
     }
-    // No such call, or no descriptor free: it tells no dead process whose parent
-    // has not asked, which then counts as alive.
-    // SAFETY: signal 0 only asks.
+    // Fallback where `pidfd_open` fails, because the call or a free descriptor is missing: a zombie
+    // counts as alive.
+    // SAFETY: signal 0 is not delivered, it only checks that the process exists.
     let result = unsafe { libc::kill(pid, 0) };
     result < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
-/// The kernel's name of this boot, a UUID as text; none where it does not tell. One
-/// read gives all of it.
+/// Returns the kernel's ID of the current boot, a UUID in text form, or `None` if it is
+/// unavailable. A single read returns all of it.
 pub(crate) fn boot_id() -> Option<[u8; 36]> {
     let mut id = [0; 36];
     let mut file = File::open("/proc/sys/kernel/random/boot_id").ok()?;
     (file.read(&mut id).ok()? == id.len()).then_some(id)
 }
 
-/// The pid namespace of this process, 0 if unknown. No two that live at the same
-/// time have the same number.
+/// Returns the number of this process's pid namespace, or 0 if it is unknown. Namespaces that exist
+/// at the same time have different numbers.
 pub(crate) fn pid_namespace() -> u32 {
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |status| status.ino() as u32)
 }
 
-/// A descriptor that becomes readable each time a period has passed.
+/// Returns a descriptor that becomes readable after each period.
 pub(crate) fn timer(period: Duration) -> io::Result<OwnedFd> {
     let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
-    // SAFETY: the call touches no memory of ours.
+    // SAFETY: the call touches no memory of this process.
     let descriptor = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
-    // SAFETY: the descriptor is open, and nobody else owns it.
+    // SAFETY: the descriptor is open and has no other owner.
     let timer = unsafe { OwnedFd::from_raw_fd(descriptor) };
     let period = libc::timespec {
         tv_sec: period.as_secs() as libc::time_t,
@@ -274,27 +275,27 @@ pub(crate) fn timer(period: Duration) -> io::Result<OwnedFd> {
         it_interval: period,
         it_value: period,
     };
-    // SAFETY: the descriptor is a timer's, `times` is readable, and the old
-    // times are not asked for.
+    // SAFETY: the descriptor is a timer, `times` is readable, and a null pointer declines the old
+    // times.
     let result =
         unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &times, std::ptr::null_mut()) };
     check(result)?;
     Ok(timer)
 }
 
-/// Takes the periods that have passed from a timer.
+/// Consumes the expirations of a timer, so that it is no longer readable.
 pub(crate) fn read_timer(timer: &OwnedFd) {
     let mut periods = 0_u64;
-    // SAFETY: the descriptor is open and `periods` is writable. The read fails
-    // where no period has passed, which is as well.
+    // SAFETY: the descriptor is open and `periods` is writable. If no period has passed, the read
+    // fails, which is harmless.
     unsafe { libc::read(timer.as_raw_fd(), (&raw mut periods).cast(), 8) };
 }
 
-/// A descriptor that is readable while one of the given ones is.
+/// Returns a descriptor that is readable while any of the given descriptors is.
 pub(crate) fn poll_of(descriptors: &[BorrowedFd<'_>]) -> io::Result<OwnedFd> {
-    // SAFETY: the call touches no memory of ours.
+    // SAFETY: the call touches no memory of this process.
     let descriptor = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-    // SAFETY: the descriptor is open, and nobody else owns it.
+    // SAFETY: the descriptor is open and has no other owner.
     let poll = unsafe { OwnedFd::from_raw_fd(descriptor) };
     for member in descriptors {
         let mut event = libc::epoll_event {
@@ -314,11 +315,12 @@ pub(crate) fn poll_of(descriptors: &[BorrowedFd<'_>]) -> io::Result<OwnedFd> {
     Ok(poll)
 }
 
-/// Receives from a socket into memory, and what is more behind what `more` holds, in one call. Returns how many bytes
-/// came in all.
+/// Receives from a socket into memory at `target` and, once that is full, into the spare capacity
+/// of `more`, in one call. Returns the total number of bytes received.
 ///
 /// # Safety
-/// So many bytes from `target` on must be writable, and no Rust reference to any of them may be in use.
+/// `target` must be valid for writes of `length` bytes, and no Rust reference to any of them may be
+/// in use.
 pub(crate) unsafe fn receive(
     socket: BorrowedFd<'_>,
     target: *mut u8,
@@ -336,43 +338,45 @@ pub(crate) unsafe fn receive(
             iov_len: room.len(),
         },
     ];
-    // SAFETY: the first part is the caller's promise, the second is the spare capacity of a vector that nobody else has.
+    // SAFETY: the caller guarantees that the first part is writable; the second is the spare
+    // capacity of an exclusively borrowed vector.
     let received = unsafe { libc::readv(socket.as_raw_fd(), parts.as_ptr(), 2) };
     let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
     let beyond = received.saturating_sub(length);
-    // SAFETY: the kernel wrote so many bytes of the spare capacity, once the first part was full.
+    // SAFETY: once the first part was full, the kernel wrote `beyond` bytes into the spare
+    // capacity.
     unsafe { more.set_len(more.len() + beyond) };
     Ok(received)
 }
 
-/// A clock of a few milliseconds' grain that costs a few nanoseconds:
-/// milliseconds since boot.
+/// Returns milliseconds since boot from a coarse clock: a reading costs a few nanoseconds and is
+/// accurate to a few milliseconds.
 #[inline]
 pub fn coarse_milliseconds() -> u64 {
     milliseconds_of(libc::CLOCK_MONOTONIC_COARSE)
 }
 
-/// Milliseconds since boot, those in which the machine slept included: no step of the system's time changes them, and all
-/// processes of a machine have the same.
+/// Returns milliseconds since boot, including time in which the machine was suspended. Changes of
+/// the system time do not affect this clock, and all processes of a machine read the same value.
 #[inline]
 pub fn boot_milliseconds() -> u64 {
     milliseconds_of(libc::CLOCK_BOOTTIME)
 }
 
-/// Time that the calling thread has run on a processor.
+/// Returns the CPU time used by the calling thread.
 pub fn thread_time() -> std::time::Duration {
     let mut now = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the clock is written to a structure of this function's own.
+    // SAFETY: `now` is a writable local variable.
     if unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut now) } != 0 {
         return std::time::Duration::ZERO;
     }
     std::time::Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// Unix time in milliseconds: the system's.
+/// Returns the system time in Unix milliseconds.
 #[inline]
 pub fn unix_milliseconds() -> u64 {
     milliseconds_of(libc::CLOCK_REALTIME)
@@ -386,33 +390,33 @@ fn milliseconds_of(clock: libc::clockid_t) -> u64 {
     };
     // SAFETY: `now` is writable.
     unsafe { libc::clock_gettime(clock, &mut now) };
-    // Before 1970 it is 0.
+    // Times before 1970 count as 0.
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
     seconds * 1000 + now.tv_nsec as u64 / 1_000_000
 }
 
-/// Runs the three functions around every `fork` of this process.
+/// Registers three functions to run around every `fork` of this process.
 pub(crate) fn at_fork(
     prepare: unsafe extern "C" fn(),
     parent: unsafe extern "C" fn(),
     child: unsafe extern "C" fn(),
 ) {
-    // SAFETY: the functions are `extern "C"`, live for the whole program and,
-    // as the call demands, do nothing but touch an atomic.
+    // SAFETY: the functions are `extern "C"`, exist for the whole run of the program and, as
+    // `pthread_atfork` requires, only touch an atomic.
     let result = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     assert_eq!(result, 0, "pthread_atfork: out of memory");
 }
 
-/// A number that tells a thread from all others of its process.
+/// Returns a number that identifies the calling thread within its process.
 pub(crate) fn this_thread() -> usize {
-    // SAFETY: the call has no preconditions.
+    // SAFETY: `pthread_self` has no preconditions.
     (unsafe { libc::pthread_self() }) as usize
 }
 
-/// Fills a buffer with the kernel's randomness.
+/// Fills a buffer with random bytes from the kernel.
 pub(crate) fn random(buffer: &mut [u8]) -> io::Result<()> {
-    // SAFETY: the buffer is writable for its length; requests of up to 256
-    // bytes are never cut short.
+    // SAFETY: the buffer is writable for its length. Requests of up to 256 bytes are never cut
+    // short.
     let length = unsafe { libc::getrandom(buffer.as_mut_ptr().cast(), buffer.len(), 0) };
     if length == buffer.len() as isize {
         Ok(())

@@ -1,4 +1,5 @@
-//! Copies out of the mapped file, and comparisons with it: long reads of ranges that were checked.
+//! Copies out of the mapped file and comparisons with it, for long reads of ranges that were
+//! checked.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +10,7 @@ use crate::mapped::mapping::Mapping;
 use crate::mapped::words::{last_word, words_of};
 
 impl Mapping {
-    /// Copies out of a range that was checked; appends to `out`.
+    /// Appends a range that was checked to `out`.
     #[inline(always)]
     pub(crate) fn append_to(&self, at: u64, length: usize, out: &mut Vec<u8>) {
         let whole = length.next_multiple_of(8);
@@ -18,9 +19,9 @@ impl Mapping {
         }
         let before = out.len();
         out.reserve(whole);
-        // SAFETY: `reserve` made room for `whole` more bytes; the source is
-        // aligned and inside the mapping (looked at), read by atomic words; the
-        // bytes up to `before + length` are then initialised.
+        // SAFETY: `reserve` made room for `whole` more bytes; the source is aligned and inside the
+        // mapping (checked above) and is read with atomic words; afterwards the bytes up to `before
+        // + length` are initialized.
         unsafe {
             let source = self.start().add(at as usize).cast::<u64>();
             let target = out.as_mut_ptr().add(before).cast::<u64>();
@@ -29,8 +30,8 @@ impl Mapping {
         }
     }
 
-    /// As [`append_to`](Self::append_to), from `skip` bytes, less than 8, behind the start of the range that was
-    /// checked.
+    /// Like [`append_to`](Self::append_to), but starts `skip` bytes, fewer than 8, after the start
+    /// of the range that was checked.
     #[inline(always)]
     pub(crate) fn append_from(&self, at: u64, skip: usize, length: usize, out: &mut Vec<u8>) {
         assert!(skip < 8);
@@ -43,11 +44,10 @@ impl Mapping {
         }
         let before = out.len();
         out.reserve(length.saturating_add(8));
-        // SAFETY: the source is aligned and inside the mapping (looked at), read
-        // by atomic words. What is written are 8 bytes, and then whole words up
-        // to `words * 8 - skip` bytes, which is less than `length + 8`, for
-        // which `reserve` made room; the bytes up to `before + length` are then
-        // initialised.
+        // SAFETY: the source is aligned and inside the mapping (checked above) and is read with
+        // atomic words. The writes cover 8 bytes, then whole words up to `words * 8 - skip` bytes,
+        // which is less than the `length + 8` bytes that `reserve` made room for. Afterwards the
+        // bytes up to `before + length` are initialized.
         unsafe {
             let source = self.start().add(at as usize).cast::<u64>();
             let target = out.as_mut_ptr().add(before);
@@ -59,15 +59,15 @@ impl Mapping {
         }
     }
 
-    /// Copies out of a range that was checked, into all of `out`, which may hold nothing yet.
+    /// Copies a range that was checked into all of `out`, which may be uninitialized.
     #[inline(always)]
     pub(crate) fn copy_into(&self, at: u64, out: &mut [MaybeUninit<u8>]) {
         let whole = out.len() / 8;
         if at & 7 != 0 || at + out.len().next_multiple_of(8) as u64 > self.direct {
             return self.copy_under_overlay(at, out);
         }
-        // SAFETY: the source is aligned and inside the mapping (looked at) and
-        // read by atomic words; the target is a slice of our own.
+        // SAFETY: the source is aligned and inside the mapping (checked above) and is read with
+        // atomic words; the target is a slice that the caller lends exclusively.
         unsafe {
             let source = self.start().add(at as usize).cast::<u64>();
             let target = out.as_mut_ptr().cast::<u64>();
@@ -81,15 +81,15 @@ impl Mapping {
         }
     }
 
-    /// Whether the bytes of a range that was checked equal `bytes`.
+    /// Returns true if a range that was checked equals `bytes`.
     #[inline(always)]
     pub(crate) fn equals(&self, at: u64, bytes: &[u8]) -> bool {
         let whole = bytes.len() / 8;
         if at & 7 != 0 || at + words_of(bytes.len() as u64) * 8 > self.direct {
             return self.equals_under_overlay(at, bytes);
         }
-        // SAFETY: the range in the file is aligned and inside the mapping
-        // (looked at) and read by atomic words; `bytes` is a slice.
+        // SAFETY: the range in the file is aligned and inside the mapping (checked above) and is
+        // read with atomic words; `bytes` is a slice.
         unsafe {
             let left = self.start().add(at as usize).cast::<u64>();
             let right = bytes.as_ptr().cast::<u64>();
@@ -110,7 +110,7 @@ impl Mapping {
         true
     }
 
-    /// Copies a page to where it lies in another mapping of the same layout, which is this process' own.
+    /// Copies a page into `other`, a private mapping with the same layout.
     #[inline]
     pub(crate) fn copy_page_to(&self, other: &Mapping, from: u64, to: u64) {
         let last = self.layout().file_length - PAGE;
@@ -121,8 +121,8 @@ impl Mapping {
                 && from <= last
                 && to <= last
         );
-        // SAFETY: both offsets are multiples of 8, and each page lies inside its mapping: both are as long as their
-        // layout says (asserted in `new`), and the layouts are the same.
+        // SAFETY: both offsets are multiples of 8, and each page lies inside its mapping: `new`
+        // asserts that a mapping is as long as its layout says, and the two layouts are equal.
         unsafe {
             let source = self.start().add(from as usize).cast::<u64>();
             let target = other.start().add(to as usize).cast::<u64>();

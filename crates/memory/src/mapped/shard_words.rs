@@ -1,4 +1,5 @@
-//! Words that every transaction looks at: those of its shards and of its record, found and checked once.
+//! Words that every transaction uses: those of its shards and of its record, located and checked
+//! once.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -8,14 +9,14 @@ use crate::mapped::layout::{SLOTS, shard, slot};
 use crate::mapped::mapping::Mapping;
 use crate::mapped::words::Lock;
 
-/// Bytes of an undo log that are backed by memory in every store. Up to there nobody looks whether the log holds a word
-/// already.
+/// Number of undo log bytes that are treated as short. They are backed by memory in every store,
+/// and up to this length the log is not searched for words that it already holds.
 pub(crate) const SHORT_LOG: u64 = 4096;
 const _: () = assert!(SHORT_LOG <= shard::LOG_RESERVED_MIN);
-/// Words that describe an entry of a log, behind its body.
+/// Number of words after an entry's body that describe the entry.
 pub(crate) const DESCRIPTION: u64 = 2;
 
-/// A shard: the words before its hints, and the short part of its undo log.
+/// The words of a shard that precede its hints, and the short part of its undo log.
 #[derive(Clone, Copy)]
 pub(crate) struct ShardWords<'m> {
     start: NonNull<u8>,
@@ -23,47 +24,49 @@ pub(crate) struct ShardWords<'m> {
 }
 
 impl Mapping {
-    /// The words of a shard.
+    /// Returns the words of a shard.
     #[inline(always)]
     pub(crate) fn shard_words(&self, index: usize) -> ShardWords<'_> {
         assert!(index < self.layout().shards);
-        // SAFETY: asserted.
+        // SAFETY: the assertion above checks the index.
         unsafe { self.shard_words_unchecked(index) }
     }
 
-    /// The words of a shard.
+    /// Returns the words of a shard without checking the index.
     ///
     /// # Safety
-    /// `index` is below the number of shards.
+    /// `index` must be below the number of shards.
     #[inline(always)]
     unsafe fn shard_words_unchecked(&self, index: usize) -> ShardWords<'_> {
-        // SAFETY: the layout has a place for each of its shards, and the mapping is as long as the layout says.
+        // SAFETY: the layout has a place for each shard, and the mapping is as long as the layout
+        // says.
         let start = unsafe { self.start().add(self.layout().shard(index) as usize) };
         ShardWords {
-            // SAFETY: a shard does not lie where the mapping starts, nor does a mapping at no address.
+            // SAFETY: a shard never starts at the beginning of the mapping, and a mapping never
+            // starts at the null address.
             start: unsafe { NonNull::new_unchecked(start) },
             mapping: PhantomData,
         }
     }
 
-    /// A word of a shard's roots, as this mapping shows it.
+    /// Returns a word of a shard's roots as this mapping shows it.
     ///
     /// # Panics
-    /// If there is none of this number, or no such shard.
+    /// If `word` or `index` is out of range.
     #[inline(always)]
     pub(crate) fn root(&self, index: usize, word: usize) -> u64 {
         if index >= self.direct_shards {
             return self.root_under_overlay(index, word);
         }
-        // SAFETY: no more shards are read directly than there are.
+        // SAFETY: `direct_shards` is at most the number of shards, and `index` is below it.
         let shard = unsafe { self.shard_words_unchecked(index) };
         shard.root(word).load(Ordering::Relaxed)
     }
 
-    /// Words of a shard's roots in a row; none where they are not read directly.
+    /// Returns `N` consecutive words of a shard's roots, or `None` if they cannot be read directly.
     ///
     /// # Panics
-    /// If the roots end before.
+    /// If the range extends past the end of the roots.
     #[inline(always)]
     pub(crate) fn roots<const N: usize>(
         &self,
@@ -74,10 +77,10 @@ impl Mapping {
         if index >= self.direct_shards {
             return None;
         }
-        // SAFETY: no more shards are read directly than there are.
+        // SAFETY: `direct_shards` is at most the number of shards, and `index` is below it.
         let shard = unsafe { self.shard_words_unchecked(index) };
-        // SAFETY: the words are aligned, lie in the shard (asserted), and live as long as the mapping; all access to them
-        // is atomic.
+        // SAFETY: the words are aligned, lie in the shard (asserted), and live as long as the
+        // mapping; all access to them is atomic.
         Some(unsafe { &*std::ptr::from_ref(shard.root(first)).cast::<[AtomicU64; N]>() })
     }
 
@@ -87,46 +90,49 @@ impl Mapping {
         self.load(self.layout().shard(index) + shard::ROOTS + word as u64 * 8)
     }
 
-    /// The words of a record in an entry of the process table.
+    /// Returns the words of a record in an entry of the process table.
     #[inline(always)]
     pub(crate) fn record_words(&self, slot_index: u64, record: u64) -> RecordWords<'_> {
         assert!(slot_index < SLOTS && record < slot::RECORD_COUNT);
         let at = self.layout().record(slot_index, record);
-        // SAFETY: the process table, of which the record is one, is in every layout; its words are aligned, and live as
-        // long as the mapping; all access to them is atomic.
+        // SAFETY: every layout contains the process table and thus the record; its words are
+        // aligned and live as long as the mapping; all access to them is atomic.
         let words = unsafe { &*self.start().add(at as usize).cast() };
         RecordWords(words)
     }
 }
 
 impl<'m> ShardWords<'m> {
-    /// One of the words before the hints.
+    /// Returns the word `AT` bytes after the start of the shard, which must precede the hints.
     #[inline(always)]
     pub(crate) fn word<const AT: u64>(self) -> &'m AtomicU64 {
         const { assert!(AT.is_multiple_of(8) && AT < shard::HINTS) };
-        // SAFETY: aligned and in the shard (asserted), whose words live as long as the mapping; all access is atomic.
+        // SAFETY: the word is aligned and in the shard (asserted), and lives as long as the
+        // mapping; all access to it is atomic.
         unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(AT as usize).cast()) }
     }
 
-    /// A word of the roots.
+    /// Returns a word of the roots.
     ///
     /// # Panics
-    /// If there is none of this number.
+    /// If `word` is not below the number of words in the roots.
     #[inline(always)]
     pub(crate) fn root(self, word: usize) -> &'m AtomicU64 {
         assert!((word as u64) < shard::ROOT_WORDS);
         const { assert!(shard::ROOTS + shard::ROOT_WORDS * 8 <= shard::HINTS) };
-        // SAFETY: as in `word`, with the end of the roots (asserted).
+        // SAFETY: the word is aligned and within the shard's roots (asserted), and lives as long as
+        // the mapping; all access to it is atomic.
         unsafe {
             let roots = self.start.as_ptr().add(shard::ROOTS as usize);
             AtomicU64::from_ptr(roots.cast::<u64>().add(word))
         }
     }
 
-    /// The lock.
+    /// Returns the shard's lock.
     #[inline(always)]
     pub(crate) fn lock(self) -> &'m Lock {
-        // SAFETY: as in `word`; a lock is the two halves of one word, both atomic.
+        // SAFETY: the lock is the two halves of an aligned word in the shard that lives as long as
+        // the mapping; both halves are atomic.
         unsafe { &*self.start.as_ptr().add(shard::LOCK as usize).cast::<Lock>() }
     }
 
@@ -140,8 +146,8 @@ impl<'m> ShardWords<'m> {
         self.word::<AT>().store(value, Ordering::Relaxed);
     }
 
-    /// Copies words of the store into the undo log behind its first `tail` bytes, and a description behind them. Returns
-    /// how long the log is then; none where that is beyond its short part.
+    /// Appends an entry to the undo log: words of the store after the first `tail` bytes, then a
+    /// description. Returns the new length of the log, or `None` if it would exceed the short part.
     #[inline(always)]
     pub(crate) fn copy_to_log(
         self,
@@ -151,13 +157,13 @@ impl<'m> ShardWords<'m> {
         description: [u64; DESCRIPTION as usize],
     ) -> Option<u64> {
         const ROOM: u64 = SHORT_LOG / 8 - DESCRIPTION;
-        // A tail that is damaged may be no multiple of 8.
+        // Rounds down, because a damaged tail need not be a multiple of 8.
         let first = tail / 8;
         if words > ROOM || first > ROOM - words {
             return None;
         }
-        // SAFETY: the log begins so many bytes behind the shard's start, at a page, and the words up to `ROOM` and the
-        // description lie in its short part (looked at just now).
+        // SAFETY: the log starts at a page boundary `shard::LOG` bytes into the shard, and the body
+        // and the description lie in its short part (checked above).
         unsafe {
             let body = self.start.as_ptr().add(shard::LOG as usize).cast::<u64>();
             let body = body.add(first as usize);
@@ -171,12 +177,13 @@ impl<'m> ShardWords<'m> {
     }
 }
 
-/// A record of a process: what its transaction is, and which one was committed last (W6).
+/// The words of a transaction record: the current transaction, and the one committed most recently
+/// (W6).
 #[derive(Clone, Copy)]
 pub(crate) struct RecordWords<'m>(&'m [AtomicU64; (slot::RECORD_STRIDE / 8) as usize]);
 
 impl<'m> RecordWords<'m> {
-    /// One of its words.
+    /// Returns the word at byte `AT` of the record.
     #[inline(always)]
     pub(crate) fn word<const AT: u64>(self) -> &'m AtomicU64 {
         const { assert!(AT.is_multiple_of(8) && AT < slot::RECORD_STRIDE) };

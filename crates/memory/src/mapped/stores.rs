@@ -1,6 +1,7 @@
-//! Every store into the mapped file through an offset: words, copies, sums (S1).
+//! All stores into the mapped file that go through an offset: words, copies and sums (S1).
 //!
-//! In debug builds each looks whether a copy of the store still needs what it overwrites (C1).
+//! In debug builds, each store asserts that no copy of the store still needs the bytes it
+//! overwrites (C1).
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -18,8 +19,7 @@ impl Mapping {
         self.word(at).store(value, Ordering::Relaxed);
     }
 
-    /// Copies into a range that was checked; the last word is padded with
-    /// zeros.
+    /// Copies `bytes` into a range that was checked, padding the last word with zeros.
     #[inline]
     pub(crate) fn copy_from(&self, at: u64, bytes: &[u8]) {
         debug_assert!(
@@ -29,7 +29,8 @@ impl Mapping {
         self.fill_staged(at, bytes);
     }
 
-    /// As [`copy_from`](Self::copy_from), into a staged block: what is in no copy of the store, or was saved when the
+    /// Copies `bytes` into a staged block, like [`copy_from`](Self::copy_from). Staged blocks need
+    /// no copy-on-write check: their pages are either not part of a copy or were saved when the
     /// block was staged.
     #[inline]
     pub(crate) fn fill_staged(&self, at: u64, bytes: &[u8]) {
@@ -39,8 +40,8 @@ impl Mapping {
                 && at & 7 == 0
                 && at + words_of(bytes.len() as u64) * 8 <= self.layout().file_length
         );
-        // SAFETY: the target is aligned, inside the mapping and writable
-        // (asserted), written by atomic words; the source is a slice.
+        // SAFETY: the target is aligned, inside the mapping and writable (asserted), and is written
+        // with atomic words; the source is a slice.
         unsafe {
             let target = self.start().add(at as usize).cast::<u64>();
             let source = bytes.as_ptr().cast::<u64>();
@@ -51,8 +52,8 @@ impl Mapping {
         }
     }
 
-    /// Receives from a socket into a staged block, and what is more into `more`; see
-    /// [`fill_staged`](Self::fill_staged).
+    /// Receives up to `length` bytes from a socket into a staged block, and any further bytes into
+    /// `more`. See [`fill_staged`](Self::fill_staged).
     pub(crate) fn receive_staged(
         &self,
         at: u64,
@@ -61,15 +62,16 @@ impl Mapping {
         more: &mut Vec<u8>,
     ) -> io::Result<usize> {
         assert!(self.writable() && at + length <= self.layout().file_length);
-        // SAFETY: the target is inside the mapping and writable (asserted). It is no Rust reference's: the kernel writes
-        // to it as another process might.
+        // SAFETY: the target is inside the mapping and writable (asserted), and no Rust reference
+        // covers it: the kernel writes to it like another process.
         unsafe {
             let target = self.start().add(at as usize);
             platform::receive(socket, target, length as usize, more)
         }
     }
 
-    /// Copies whole words inside the file, from lower to higher addresses. The two ranges do not overlap.
+    /// Copies whole words within the file, from lower to higher addresses. The two ranges must not
+    /// overlap.
     #[inline(always)]
     pub(crate) fn copy_within(&self, from: u64, to: u64, words: u64) {
         debug_assert!(from.abs_diff(to) >= words.saturating_mul(8));
@@ -85,8 +87,8 @@ impl Mapping {
                 && from <= room - words * 8
                 && to <= room - words * 8
         );
-        // SAFETY: both offsets are multiples of 8, and both ranges lie inside
-        // the mapping (asserted).
+        // SAFETY: both offsets are multiples of 8, and both ranges lie inside the mapping
+        // (asserted).
         unsafe {
             let source = self.start().add(from as usize).cast::<u64>();
             let target = self.start().add(to as usize).cast::<u64>();
@@ -94,7 +96,7 @@ impl Mapping {
         }
     }
 
-    /// Adds a number to each of some words of a range that was checked.
+    /// Adds `change` to each of `words` consecutive words in a range that was checked.
     #[inline(always)]
     pub(crate) fn add_to_words(&self, at: u64, words: u64, change: u64) {
         debug_assert!(
@@ -115,15 +117,16 @@ impl Mapping {
         }
     }
 
-    /// Copies whole words of the file to another place in it.
+    /// Copies whole words out of the file to an address elsewhere in the mapping.
     ///
     /// # Safety
-    /// `target` is aligned and inside the mapping, with so many words from there on.
+    /// `target` must be aligned, and the mapping must contain `words` words starting there.
     #[inline(always)]
     pub(super) unsafe fn copy_words_out(&self, from: u64, words: u64, target: *mut u64) {
         let room = self.layout().file_length;
         assert!(from & 7 == 0 && words <= room / 8 && from <= room - words * 8);
-        // SAFETY: the source is aligned and inside the mapping (asserted), the target is (the caller's duty).
+        // SAFETY: the source is aligned and inside the mapping (asserted); the caller guarantees
+        // the same for the target.
         unsafe {
             let source = self.start().add(from as usize).cast::<u64>();
             blocks::copy_across(source, target, words as usize);

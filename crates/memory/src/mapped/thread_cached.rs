@@ -1,17 +1,18 @@
-//! Values that a thread keeps from one call to the next, such as buffers.
+//! Thread-local values, such as buffers, that are kept from one call to the next.
 //!
-//! A thread that ends drops them in some order, and destructors of the program that run later may still make calls: then
-//! there is none, and a call does with a new one. `LocalKey::with` and what builds on it would panic.
+//! When a thread ends, its thread-locals are dropped in an unspecified order, and destructors that
+//! run later may still make calls. Such a call gets a new value. `LocalKey::with`, and anything
+//! built on it, would panic.
 
 use std::cell::Cell;
 use std::thread::LocalKey;
 
-/// A value of each thread's, for one call at a time.
+/// A thread-local value that one call at a time may use.
 pub trait ThreadCached<T: Default> {
-    /// Takes it out: a new one where the thread ends, and for a call within a call.
+    /// Takes the value out. Returns a new value in a nested call or when the thread is ending.
     fn take_cached(&'static self) -> T;
 
-    /// Puts it back for the next call; drops it where the thread ends.
+    /// Puts the value back for the next call, or drops it if the thread is ending.
     fn put_back(&'static self, value: T);
 }
 

@@ -1,9 +1,9 @@
-//! Words of the file with a meaning of their own: a lock, the last word of some bytes.
+//! Words of the file that have a special meaning, such as locks.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A lock in the segment: its word, and how often it was taken. The threads of a process take a lock under the same
-/// owner, so only the count tells a waiter that the lock has changed hands.
+/// A lock in the segment: its word, and how often it was taken. All threads of a process take a
+/// lock as the same owner, so only the count tells a waiter that the lock has changed hands.
 #[repr(C)]
 pub(crate) struct Lock {
     word: AtomicU32,
@@ -11,19 +11,20 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// The word, to sleep on and to look at.
+    /// Returns the word that waiters sleep on.
     #[inline(always)]
     pub(crate) fn word(&self) -> &AtomicU32 {
         &self.word
     }
 
-    /// How often the lock was taken; it wraps.
+    /// Returns how often the lock was taken. The count wraps around.
     #[inline(always)]
     pub(crate) fn turns(&self) -> u32 {
         self.turns.load(Ordering::Relaxed)
     }
 
-    /// Counts that the lock was taken. It is held, so no other thread stores the count.
+    /// Counts an acquisition of the lock. The caller holds the lock, so no other thread stores the
+    /// count.
     #[inline(always)]
     pub(crate) fn count(&self) {
         self.turns
@@ -31,13 +32,14 @@ impl Lock {
     }
 }
 
-/// Words that so many bytes take, which are fewer than the file has.
+/// Returns the number of words that `bytes` bytes take. `bytes` must be smaller than the file.
 #[inline(always)]
 pub(crate) fn words_of(bytes: u64) -> u64 {
     bytes.wrapping_add(7) / 8
 }
 
-/// The last word of some bytes: those that are left over behind whole words, of which there are some, padded with zeros.
+/// Returns the trailing bytes that do not fill a whole word, padded with zeros. There must be at
+/// least one such byte.
 #[inline(always)]
 pub fn last_word(bytes: &[u8]) -> u64 {
     let left = bytes.len() % 8;

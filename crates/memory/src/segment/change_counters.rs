@@ -1,11 +1,12 @@
-//! Modification counters (M2): whether keys changed since somebody looked.
+//! Modification counters (M2): whether keys have changed since a given moment.
 //!
-//! One array a shard. A change of a key adds to two counters, picked by its hash: another key shares both with it once in
-//! some millions. Counting costs every change stores into memory that may not be in the cache, so it goes on only
-//! while somebody has watched a key lately. That is told by time and not by
-//! who watches, as watchers may die: an hour after the last one began, whoever
-//! writes next ends it. Each beginning has a number, the epoch; what was noted
-//! in one epoch says nothing in another.
+//! Each shard has an array of counters. A change of a key increments two of them, selected by the
+//! key's hash. Two keys share both counters with a probability of one in several million.
+//!
+//! Counting adds stores to memory that may not be cached, so it runs only while a key was watched
+//! recently. The decision is based on time, because watchers may die: one hour after the last
+//! WATCH, the next writer ends the counting. Each period of counting has a number, the epoch.
+//! Counts from different epochs cannot be compared.
 
 use std::sync::atomic::Ordering;
 
@@ -14,48 +15,48 @@ use crate::mapped::layout::{control, shard};
 use crate::mapped::platform;
 use crate::segment::{Segment, membership};
 
-/// How long changes are counted after somebody began to watch a key, in
-/// milliseconds.
+/// How long changes are counted after a key was last watched, in milliseconds.
 const COUNTED_FOR: u64 = 60 * 60 * 1000;
-/// A newer time is not noted in that many milliseconds.
+/// Minimum time between updates of the time of the last WATCH, in milliseconds.
 const NOTED_EVERY: u64 = 1000;
 const A_KEY: usize = shard::CHANGES_A_KEY as usize;
 
-/// The counters of a key at one moment.
+/// The values of a key's counters at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changes([u32; A_KEY]);
 
 impl Changes {
-    /// Whether the key was not changed since `before`: each change adds to all counters.
+    /// Returns true if the key has not changed since `before`. Each change increments all counters
+    /// of the key, so a single unchanged counter is proof.
     pub fn are_none_since(&self, before: Changes) -> bool {
         self.0.iter().zip(before.0).any(|(now, then)| *now == then)
     }
 }
 
-/// The counters that a hash picks, by bits of it that do not pick the shard.
+/// Returns the counters that a hash selects, using bits that do not select the shard.
 #[inline(always)]
 pub(crate) fn counters(hash: u64) -> [u64; A_KEY] {
     [hash >> 20, hash >> 33].map(|bits| bits % shard::CHANGE_COUNT)
 }
 
 impl Segment {
-    /// Whether changes are counted. Only under a lock of some shard does the
-    /// answer hold for that shard.
+    /// Returns true if changes are being counted. The answer is stable for a shard only while its
+    /// lock is held.
     #[inline(always)]
     pub fn counts_changes(&self) -> bool {
         self.mapping.load(control::WATCHED) != 0
     }
 
-    /// The number of times that the counting began; `None` where changes are
-    /// not counted. As [`counts_changes`](Self::counts_changes).
+    /// Returns the number of the current epoch of counting, or `None` if changes are not being
+    /// counted. Stable like [`counts_changes`](Self::counts_changes).
     pub fn change_epoch(&self) -> Option<u64> {
         self.counts_changes()
             .then(|| self.mapping.load(control::WATCH_EPOCH))
     }
 
-    /// Has changes counted from now on, for an hour at least. Called without
-    /// any lock held. A change is sure to be counted where the shard's lock
-    /// was taken after this returned.
+    /// Starts or extends the counting of changes, for at least an hour. The caller must hold no
+    /// lock. A change is certain to be counted if its transaction locks the shard after this call
+    /// returns.
     pub fn count_changes(&self) -> Result<(), Error> {
         membership::join(self)?;
         let watched = self.mapping.word(control::WATCHED);
@@ -71,16 +72,16 @@ impl Segment {
                 .word(control::WATCH_EPOCH)
                 .fetch_add(1, Ordering::AcqRel);
         }
-        // Where this fails, somebody else was faster.
+        // On failure, another process has already updated the word.
         if since == 0 || now.saturating_sub(since) >= NOTED_EVERY {
             let _ = watched.compare_exchange(since, now, Ordering::AcqRel, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// The modification counters of a hash in a shard, which must be locked or
-    /// unchanged since before [`change_epoch`](Self::change_epoch) was asked; 0
-    /// where changes are not counted.
+    /// Returns the modification counters of a hash in a shard, or zeros if changes are not counted.
+    /// The shard must be locked, or unchanged since before the call of
+    /// [`change_epoch`](Self::change_epoch).
     pub fn changes(&self, index: usize, hash: u64) -> Changes {
         if !self.counts_changes() {
             return Changes([0; A_KEY]);
@@ -93,22 +94,22 @@ impl Segment {
     }
 }
 
-/// Ends the counting where nobody has watched a key for long.
+/// Ends the counting if no key was watched for an hour.
 pub(crate) fn end_counting(segment: &Segment, now: u64) {
     end_counting_after(segment, now, COUNTED_FOR);
 }
 
-/// [`end_counting`] with a time of its own, in milliseconds.
+/// Ends the counting if no key was watched for `time` milliseconds.
 fn end_counting_after(segment: &Segment, now: u64, time: u64) {
     let watched = segment.mapping.word(control::WATCHED);
     let since = watched.load(Ordering::Relaxed);
-    // A time to come is from before the machine's last start.
+    // A time in the future was written before the machine's last boot.
     if since != 0 && now.saturating_sub(since) >= time {
         let _ = watched.compare_exchange(since, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 }
 
-/// Where a counter of a shard lies.
+/// Returns the offset of a counter of a shard.
 pub(crate) fn place(segment: &Segment, index: usize, counter: u64) -> u64 {
     let base = segment.mapping.layout().shard(index) + shard::CHANGES;
     base + 4 * counter
@@ -120,13 +121,13 @@ mod tests {
     use crate::segment::shard_set::ShardSet;
     use crate::store_file::opening::Options;
 
-    /// What differs from it in the bits that pick one counter, or the other.
+    /// `ONE` and `OTHER` each differ from `HASH` in the bits that select one of the two counters.
     const HASH: u64 = 5000 << 20;
     const ONE: u64 = HASH ^ 1 << 20;
     const OTHER: u64 = HASH ^ 1 << 44;
 
     #[test]
-    fn changes_are_counted_while_somebody_watched_lately() {
+    fn changes_are_counted_while_a_key_was_watched_recently() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let path = directory.path().join("store");
         let segment = Segment::create(&path, &Options::default()).expect("a new store");

@@ -1,5 +1,5 @@
-//! The version counter of a shard (W5, R1): odd while a transaction changes the
-//! shard, raised once more when it is done.
+//! The version counter of a shard (W5, R1): odd while a transaction changes the shard, and even
+//! again when the transaction is done.
 //!
 //! ```text
 //!  63 .. 2               1       0
@@ -8,20 +8,20 @@
 //! +---------------------+-------+------+
 //! ```
 //!
-//! The mark is part of the word that everybody looks at anyway, so that a shard
-//! without one costs nobody an instruction (L5).
+//! The mark is part of a word that every reader and writer checks anyway, so a shard without a mark
+//! costs no extra instruction (L5).
 //!
-//! Generic over the word, so that the loom models run this very code.
+//! The functions are generic over the word, so that the loom models run this very code.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A 64-bit atomic and its fences: the real ones, or loom's.
+/// A 64-bit atomic and its fences, either the real ones or loom's.
 pub(crate) trait Version {
-    /// Load.
+    /// Loads the value.
     fn get(&self, order: Ordering) -> u64;
-    /// Store.
+    /// Stores a value.
     fn put(&self, value: u64, order: Ordering);
-    /// Fence.
+    /// Issues a fence.
     fn fence(order: Ordering);
 }
 
@@ -42,63 +42,64 @@ impl Version for AtomicU64 {
     }
 }
 
-/// The shard is being changed.
+/// Bit that is set while the shard is being changed.
 pub(crate) const ODD: u64 = 1;
-/// Somebody has to look after the shard before it is read or changed.
+/// Bit that is set while the shard must be cleaned up before it is read or changed.
 pub(crate) const MARK: u64 = 2;
-/// From an odd counter to the next even one; the mark stays.
+/// Added to an odd counter, yields the next even one with the same mark.
 const TO_EVEN: u64 = 3;
-/// From a counter to the next one that is as odd, and has the same mark.
+/// Added to a counter, yields the next one with the same parity and mark.
 const TO_NEXT: u64 = 4;
 
-/// Whether a shard with this counter may be read at once: nobody changes it, and
-/// it has no mark.
+/// Returns true if a shard with this counter may be read directly: it is not being changed and has
+/// no mark.
 #[inline(always)]
 pub(crate) fn is_plain(noted: u64) -> bool {
     noted & (ODD | MARK) == 0
 }
 
-/// A reader's first look: what it reads next is at least as new.
+/// Reads the counter before a read. What the reader reads next is at least as new as this value.
 #[inline(always)]
 pub(crate) fn note<V: Version>(counter: &V) -> u64 {
     counter.get(Ordering::Acquire)
 }
 
-/// Comes between what a reader read and its last looks at the counters.
+/// Orders a reader's reads before its final loads of the counters.
 #[inline(always)]
 pub(crate) fn end_of_reading<V: Version>() {
     V::fence(Ordering::Acquire);
 }
 
-/// Whether the counter still has the value noted, after
-/// [`end_of_reading`]: then nothing that was read in between is torn.
+/// Returns true if the counter still has the noted value. Called after [`end_of_reading`], true
+/// means that nothing read in between is torn.
 #[inline(always)]
 pub(crate) fn unchanged<V: Version>(counter: &V, noted: u64) -> bool {
     counter.get(Ordering::Relaxed) == noted
 }
 
-/// The holder of the lock is about to change the shard.
+/// Makes the counter odd. The holder of the lock calls this before it changes the shard.
 #[inline(always)]
 pub(crate) fn make_odd<V: Version>(counter: &V) {
     let value = counter.get(Ordering::Relaxed);
     counter.put(value.wrapping_add(1), Ordering::Relaxed);
 }
 
-/// Comes between the odd counters and the first change: no reader sees a change
-/// without seeing them.
+/// Orders the odd counters before the first change, so that a reader that sees a change also sees
+/// an odd counter.
 #[inline(always)]
 pub(crate) fn start_of_changes<V: Version>() {
     V::fence(Ordering::Release);
 }
 
-/// The shard is whole again, as readers see it.
+/// Makes the counter even and publishes the changes to readers.
 #[inline(always)]
 pub(crate) fn make_even<V: Version>(counter: &V) {
     let value = counter.get(Ordering::Relaxed);
     counter.put(value.wrapping_add(TO_EVEN), Ordering::Release);
 }
 
-/// Makes whoever reads begin anew, in the midst of a change: what was logged for it so far begins or ends to be undone.
+/// Makes readers start over in the middle of a change. Called before and after the logged changes
+/// are undone.
 pub(crate) fn raise<V: Version>(counter: &V) {
     V::fence(Ordering::Release);
     let value = counter.get(Ordering::Relaxed);
@@ -106,8 +107,8 @@ pub(crate) fn raise<V: Version>(counter: &V) {
     V::fence(Ordering::Release);
 }
 
-/// Sets or removes the mark of a shard that is locked, and odd where that
-/// changes anything.
+/// Sets or removes the mark of a shard. The shard must be locked, and its counter must be odd if
+/// the mark changes.
 pub(crate) fn set_mark<V: Version>(counter: &V, marked: bool) {
     let value = counter.get(Ordering::Relaxed);
     let mark = if marked { MARK } else { 0 };

@@ -1,4 +1,4 @@
-//! The note in the header that the store is being changed (D1), and by which boot.
+//! The header's note that the store is being changed (D1), and in which boot.
 
 use std::sync::atomic::Ordering;
 
@@ -7,8 +7,8 @@ use crate::mapped::layout::{PAGE, control, header};
 use crate::probes::fault;
 use crate::segment::Segment;
 
-/// D1: to be called under a lock before anything is changed that a reader or
-/// a later writer can reach.
+/// Notes in the header that the store is being changed (D1). Must be called under a lock before
+/// changing anything that a reader or a later writer can reach.
 #[inline(always)]
 pub(crate) fn begin_writing(segment: &Segment) -> Result<(), Error> {
     match segment
@@ -21,8 +21,8 @@ pub(crate) fn begin_writing(segment: &Segment) -> Result<(), Error> {
     }
 }
 
-/// The one wait for the disk under a lock (W9): once after each sync, for
-/// one page.
+/// Writes the note to disk. This is the only wait for the disk under a lock (W9): once after each
+/// sync, for one page.
 #[cold]
 fn announce_writing(segment: &Segment) -> Result<(), Error> {
     segment.mapping.store(header::UNSYNCED, segment.boot);
@@ -41,7 +41,7 @@ fn announce_writing(segment: &Segment) -> Result<(), Error> {
 }
 
 impl Segment {
-    /// Whether everything that was written is on the disk.
+    /// Returns true if everything that was written is on disk.
     pub fn is_synced(&self) -> bool {
         self.mapping.load(header::UNSYNCED) == 0
     }

@@ -1,7 +1,7 @@
-//! The hint table (R6): when keys were last used, by bits of their hash.
+//! The hint table (R6): when keys were last used, indexed by bits of their hash.
 //!
-//! A guess for eviction and for OBJECT IDLETIME and FREQ: entries are shared by
-//! keys whose hashes agree, are written without a lock, and may be lost.
+//! Hints are estimates for eviction and for OBJECT IDLETIME and FREQ. Keys whose hashes share the
+//! index bits share an entry. Entries are written without a lock and may be lost.
 
 use std::sync::atomic::Ordering;
 
@@ -9,11 +9,11 @@ use crate::error::Error;
 use crate::mapped::layout::shard;
 use crate::segment::{Segment, membership};
 
-/// Bytes that a hint table grows by in one step: some 100 us of work.
+/// Number of bytes by which a hint table grows in one step, about 100 us of work.
 const SLICE: u64 = 128 << 10;
 
 impl Segment {
-    /// The hint for a key of the shard.
+    /// Returns the hint for a key of the shard.
     #[inline]
     pub fn hint(&self, index: usize, hash: u64) -> u32 {
         self.mapping
@@ -21,14 +21,14 @@ impl Segment {
             .load(Ordering::Relaxed)
     }
 
-    /// Asks for a key's hint ahead of its use.
+    /// Prefetches a key's hint before its use.
     #[inline(always)]
     pub fn prefetch_hint(&self, index: usize, hash: u64) {
         self.mapping.prefetch(place(self, index, hash));
     }
 
-    /// Sets the hint for a key of the shard; written only where it differs.
-    /// Nothing happens on a read-only mapping. Returns whether it was written.
+    /// Sets the hint for a key of the shard, and stores it only if it differs. Does nothing on a
+    /// read-only mapping. Returns true if the hint was stored.
     #[inline]
     pub fn set_hint(&self, index: usize, hash: u64, value: u32) -> bool {
         if !self.writable() {
@@ -42,18 +42,18 @@ impl Segment {
         differs
     }
 
-    /// Entries of the shard's table.
+    /// Returns the number of entries in the shard's table.
     pub fn hints(&self, index: usize) -> u64 {
         1 << bits(self, index)
     }
 
-    /// Makes the table of a shard about as long as it has keys: the power of
-    /// two up to that, and to 2^20. A longer table starts with what the shorter one knew. Called without any
-    /// lock held.
+    /// Grows the hint table of a shard to match its number of keys: to the largest power of two
+    /// that is at most `keys` and at most 2^20. The existing hints are copied, so none is lost. The
+    /// caller must not hold a lock.
     pub fn grow_hints(&self, index: usize, keys: u64) -> Result<(), Error> {
         let base = self.mapping.layout().shard(index);
         let table = base + shard::HINTS;
-        // No table is shorter, whatever a damaged store says.
+        // A damaged store may claim a smaller size, but no table is shorter than the minimum.
         let old = bits(self, index).max(shard::HINT_BITS_MIN);
         let bits = bits_for(keys);
         if !self.writable() {
@@ -71,15 +71,14 @@ impl Segment {
     }
 }
 
-/// A step of [`Segment::grow_hints`], bounded, where there is memory
-/// for it: a guess is no reason to fail. What is set in the shorter table
-/// meanwhile, the longer one may not know.
+/// Performs one bounded step of [`Segment::grow_hints`]. Does nothing if memory is short, because
+/// hints are optional. Hints set in the shorter table meanwhile may be missing from the longer one.
 pub(crate) fn try_to_grow(segment: &Segment, index: usize, keys: u64) {
     let base = segment.mapping.layout().shard(index);
     let bits = bits(segment, index).max(shard::HINT_BITS_MIN);
     let (table, length) = (base + shard::HINTS, 4_u64 << bits);
     let place = &segment.hints_copied[index];
-    // Of this table, or of one that others have made longer.
+    // The progress counts only for a table of this length: another process may have grown it.
     let copied = match place.load(Ordering::Relaxed) {
         word if word >> 32 == bits => word & 0xffff_ffff,
         _ => 0,
@@ -97,7 +96,7 @@ pub(crate) fn try_to_grow(segment: &Segment, index: usize, keys: u64) {
     }
 }
 
-/// The size of a shard's table, as the power of two.
+/// Returns the binary logarithm of the length of a shard's table.
 #[inline(always)]
 pub(crate) fn bits(segment: &Segment, index: usize) -> u64 {
     let shard = segment.mapping.shard_words(index);
@@ -106,12 +105,12 @@ pub(crate) fn bits(segment: &Segment, index: usize) -> u64 {
         .min(shard::HINT_BITS_MAX)
 }
 
-/// The size that fits so many keys.
+/// Returns the binary logarithm of the table length that fits `keys` keys.
 pub(crate) fn bits_for(keys: u64) -> u64 {
     u64::from(keys.max(1).ilog2()).min(shard::HINT_BITS_MAX)
 }
 
-/// Where the hint for a hash lies.
+/// Returns the offset of the hint for a hash.
 #[inline]
 fn place(segment: &Segment, index: usize, hash: u64) -> u64 {
     let base = segment.mapping.layout().shard(index);

@@ -1,9 +1,9 @@
-//! Marked shards: what dead processes may have left in them is looked after
-//! before anything else (L5).
+//! Marked shards: items that dead processes left in a shard must be cleaned up before anything else
+//! (L5).
 //!
-//! A mark stays for as long as there is something to look after, and that may
-//! belong to who lives. So who has looked is let in for a moment: as long as the
-//! coarse clock stands still, which is some milliseconds.
+//! A mark stays as long as there are such items, some of which may belong to living processes. A
+//! process that has just cleaned up the shard may therefore ignore the mark briefly: until the
+//! coarse clock advances, which takes a few milliseconds.
 
 use std::sync::atomic::Ordering;
 
@@ -11,25 +11,27 @@ use crate::mapped::layout::shard;
 use crate::mapped::platform;
 use crate::segment::{Segment, counter};
 
-/// What the mark of a shard means to who comes.
+/// Whether a caller respects the mark of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marks {
-    /// Somebody has to look after the shard first: [`Error::Marked`](crate::Error::Marked).
+    /// The mark causes [`Error::Marked`](crate::Error::Marked): the shard must be cleaned up first.
     Respected,
-    /// Nothing, as for who does look after it.
+    /// The mark is ignored, for a caller that cleans up the shard.
     Ignored,
 }
 
 impl Segment {
-    /// Whether somebody has to look after a shard before it is read or changed.
+    /// Returns true if a shard must be cleaned up before it is read or changed.
     pub fn is_marked(&self, index: usize) -> bool {
         let at = self.mapping.layout().shard(index) + shard::COUNTER;
         self.mapping.load(at) & counter::MARK != 0
     }
 
-    /// This process began to look after a shard when the coarse clock showed `began`, and has done so. For as long again
-    /// the mark keeps none of its threads from anything: one for which a look takes more than a tick of that clock
-    /// would look for ever.
+    /// Records that this process cleaned up a marked shard, starting when the coarse clock showed
+    /// `began`.
+    ///
+    /// All threads of the process may ignore the mark for as long as the cleanup took. Without this
+    /// extension, a process whose cleanup takes longer than a clock tick would clean up forever.
     pub fn looked_after(&self, index: usize, began: u64) {
         let now = platform::coarse_milliseconds();
         let until = now.saturating_add(now.saturating_sub(began));
@@ -37,12 +39,13 @@ impl Segment {
     }
 }
 
-/// Whether this process has looked after a shard a moment ago, so that its mark keeps no thread from anything.
+/// Returns true if this process cleaned up a shard so recently that its threads may ignore the
+/// mark.
 pub(crate) fn was_looked_after(segment: &Segment, index: usize) -> bool {
     platform::coarse_milliseconds() <= segment.looked_after[index].load(Ordering::Relaxed)
 }
 
-/// Makes the mark in a locked shard's counter what the shard's word says.
+/// Updates the mark in a locked shard's counter to match the shard's mark word.
 pub(crate) fn renew(segment: &Segment, index: usize) {
     let base = segment.mapping.layout().shard(index);
     let marked = segment.mapping.load(base + shard::MARK) != 0;

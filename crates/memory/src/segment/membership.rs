@@ -1,4 +1,5 @@
-//! This process' membership in the store: its entry in the process table, and its right to the file (L1 to L4).
+//! This process's membership in the store: its entry in the process table, and its access to the
+//! file (L1 to L4).
 
 use std::sync::atomic::Ordering;
 
@@ -8,7 +9,7 @@ use crate::processes::lock::Owner;
 use crate::processes::process::PathState;
 use crate::segment::Segment;
 
-/// Makes sure that this process has a slot of its own (L3).
+/// Ensures that this process has a process table entry (L3).
 #[inline]
 pub(crate) fn join(segment: &Segment) -> Result<(), Error> {
     if segment.process.claimed() {
@@ -26,7 +27,7 @@ pub(crate) fn join(segment: &Segment) -> Result<(), Error> {
     claimed
 }
 
-/// Looks whether the path still names the mapped file.
+/// Checks whether the path still names the mapped file and records the result if it does not.
 #[cold]
 pub(crate) fn check_place(segment: &Segment) {
     if segment.process.place(&segment.mapping) == PathState::Gone {
@@ -34,13 +35,13 @@ pub(crate) fn check_place(segment: &Segment) {
     }
 }
 
-/// Whether the owner of a lock, or of a task, lives.
+/// Returns true if the owner of a lock or of a task is alive.
 pub(crate) fn owner_lives(segment: &Segment, owner: Owner) -> bool {
     segment.process.alive(&segment.mapping, owner)
 }
 
-/// Allocates a range of the file, through the mapping or, where the kernel
-/// is too old for that, through the path after a check of the inode (H2).
+/// Allocates a range of the file through the mapping. Where the kernel is too old for that, reopens
+/// the path, checks the inode, and allocates through the file (H2).
 pub(crate) fn back_range(segment: &Segment, start: u64, length: u64) -> std::io::Result<()> {
     match segment.mapping.populate(start, length) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
@@ -53,27 +54,28 @@ pub(crate) fn back_range(segment: &Segment, start: u64, length: u64) -> std::io:
 }
 
 impl Segment {
-    /// Whether a look at the path has found that it names the mapped file no longer. Makes no look itself.
+    /// Returns true if an earlier check found that the path no longer names the mapped file.
+    /// Performs no check itself.
     #[inline(always)]
     pub fn is_lost(&self) -> bool {
         self.removed.load(Ordering::Relaxed)
     }
 
-    /// Whether the path is known to name the mapped file no longer. A process
-    /// that may not look, as it has dropped its privileges, goes on.
+    /// Checks the path and returns true if it is known not to name the mapped file anymore. A
+    /// process that cannot check, because it dropped its privileges, continues.
     pub fn removed(&self) -> bool {
         check_place(self);
         self.removed.load(Ordering::Relaxed)
     }
 
-    /// Has memory ready for the entry of the next process that joins, as much as can be had (H6). Returns whether there is
-    /// some. One look at a word, mostly; no lock may be held.
+    /// Backs the process table entry of the next process to join with memory, if possible (H6).
+    /// Returns true if a backed entry is available. Usually costs one load. The caller must hold no
+    /// lock.
     pub fn keep_spare_slots(&self) -> bool {
         self.process.keep_spare_slots(&self.mapping)
     }
 
-    /// Lets go of this process' slot as if the process had been killed; for
-    /// tests of recovery.
+    /// Gives up this process's entry as if the process had been killed, for tests of recovery.
     pub fn abandon(&self) {
         self.process.abandon(&self.mapping);
     }

@@ -1,4 +1,5 @@
-//! What precedes a write or a wait: that this process has its entry, and that the path still names the file.
+//! Checks before a write or a wait: that this process has its process table entry, and that the
+//! path still names the file.
 
 use std::sync::atomic::Ordering;
 
@@ -6,7 +7,8 @@ use crate::error::Error;
 use crate::mapped::platform;
 use crate::segment::{Segment, change_counters, membership};
 
-/// Makes sure that this process has its entry and, once a second, that the path names the mapped file.
+/// Ensures that this process has its process table entry and checks, at most once a second, that
+/// the path names the mapped file.
 #[inline(always)]
 pub(crate) fn prepare_to_write(segment: &Segment) -> Result<(), Error> {
     if !segment.process.claimed() {
@@ -28,8 +30,8 @@ pub(crate) fn prepare_to_write(segment: &Segment) -> Result<(), Error> {
 }
 
 impl Segment {
-    /// An error where the path no longer names the mapped file, which is looked
-    /// at once a second at most: for who waits, and does nothing else (M7).
+    /// Returns an error if the path no longer names the mapped file. Checks at most once a second.
+    /// For threads that wait and do nothing else (M7).
     pub fn in_place(&self) -> Result<(), Error> {
         let now = platform::coarse_milliseconds();
         if now.wrapping_sub(self.place_checked.load(Ordering::Relaxed)) >= 1000 {
@@ -47,8 +49,9 @@ impl Segment {
         }
     }
 
-    /// Looks whether the path still names the mapped file, where the last look was a second ago or longer: for a process
-    /// that only reads. `now` is the time of [`coarse_milliseconds`](crate::coarse_milliseconds).
+    /// Checks whether the path still names the mapped file if the last check was at least a second
+    /// ago. For processes that only read. `now` is the time of
+    /// [`coarse_milliseconds`](crate::coarse_milliseconds).
     #[inline]
     pub fn look_for_file(&self, now: u64) {
         if now.wrapping_sub(self.place_checked.load(Ordering::Relaxed)) >= 1000 {

@@ -1,4 +1,5 @@
-//! Settings that the processes share: words of the control page, most of them with a meaning to the engine only.
+//! Settings that the processes share: words of the control page, most of which only the engine
+//! interprets.
 
 use std::sync::atomic::Ordering;
 
@@ -7,39 +8,39 @@ use crate::mapped::layout::control;
 use crate::mapped::platform::coarse_milliseconds;
 use crate::segment::Segment;
 
-/// A word of the control page that means something to the engine only.
+/// A word of the control page that only the engine interprets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Setting {
-    /// Which keys make room for others.
+    /// The eviction policy.
     EvictionPolicy = control::EVICTION_POLICY,
-    /// Keys looked at for each that is evicted.
+    /// The number of keys sampled for each eviction.
     EvictionSamples = control::EVICTION_SAMPLES,
-    /// How slowly counters of use grow.
+    /// How slowly LFU counters grow.
     LfuLogFactor = control::LFU_LOG_FACTOR,
-    /// How slowly they decay.
+    /// How slowly LFU counters decay.
     LfuDecayTime = control::LFU_DECAY_TIME,
-    /// Which classes of keyspace events are told.
+    /// The classes of keyspace events that are published.
     ToldEvents = control::TOLD_EVENTS,
-    /// How often the texts of scripts were forgotten.
+    /// The number of times that the cached scripts were flushed.
     ScriptsForgotten = control::SCRIPTS_FORGOTTEN,
-    /// How often the libraries of functions were changed.
+    /// The number of times that the function libraries changed.
     LibrariesChanged = control::LIBRARIES_CHANGED,
-    /// How often scripts that ran were told to end.
+    /// The number of times that running scripts were told to stop.
     ScriptsKilled = control::SCRIPTS_KILLED,
-    /// When a script that takes long was last seen running.
+    /// When a long-running script was last seen.
     ScriptSeen = control::SCRIPT_SEEN,
 }
 
 impl Segment {
-    /// The limit on the bytes in allocated blocks; 0 is none.
+    /// Returns the limit on the bytes in allocated blocks. 0 means no limit.
     #[inline]
     pub fn max_memory(&self) -> u64 {
         self.mapping.load(control::MAX_MEMORY)
     }
 
-    /// Sets the limit on the bytes in allocated blocks; 0 is none. One store of
-    /// one word, so it needs no transaction.
+    /// Sets the limit on the bytes in allocated blocks. 0 means no limit. Needs no transaction
+    /// because it stores a single word.
     pub fn set_max_memory(&self, bytes: u64) -> Result<(), Error> {
         if !self.writable() {
             return Err(Error::ReadOnly);
@@ -48,24 +49,23 @@ impl Segment {
         Ok(())
     }
 
-    /// A setting that the processes share; 0 is its default. One load.
+    /// Returns a setting that the processes share. 0 means the default.
     #[inline(always)]
     pub fn setting(&self, setting: Setting) -> u64 {
         self.mapping.load(setting as u64)
     }
 
-    /// The flags of a script that takes long, if one was seen lately. Its word is when it was seen, by the coarse clock,
-    /// and two bits of flags.
+    /// Returns the flags of a long-running script, if one was seen in the last second. The setting
+    /// holds the time by the coarse clock and two flag bits.
     pub fn script_seen(&self) -> Option<u64> {
-        /// A script that was last seen longer ago runs no more, in milliseconds.
+        /// A script that was not seen for this many milliseconds is no longer running.
         const LATELY: u64 = 1000;
         let seen = self.setting(Setting::ScriptSeen);
         let age = coarse_milliseconds().wrapping_sub(seen >> 2);
         (seen != 0 && age < LATELY).then_some(seen & 3)
     }
 
-    /// Changes a setting for all processes. One store of one word, so it needs
-    /// no transaction.
+    /// Changes a setting for all processes. Needs no transaction because it stores a single word.
     pub fn set_setting(&self, setting: Setting, value: u64) -> Result<(), Error> {
         if !self.writable() {
             return Err(Error::ReadOnly);
@@ -74,8 +74,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Counts a setting up for all processes: of those who do it at once, each is counted. One change of one word, so it
-    /// needs no transaction.
+    /// Increments a setting for all processes. Concurrent increments are all counted. Needs no
+    /// transaction because it changes a single word atomically.
     pub fn count_up(&self, setting: Setting) -> Result<(), Error> {
         if !self.writable() {
             return Err(Error::ReadOnly);

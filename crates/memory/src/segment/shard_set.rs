@@ -1,25 +1,25 @@
 //! A set of shards.
 
-/// A set of shards, as bits; iterated in ascending order, the lock order (W7).
+/// A set of shards as a bit set, iterated in ascending order, which is the lock order (W7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShardSet(u64);
 
 impl ShardSet {
-    /// No shard.
+    /// The empty set.
     pub const EMPTY: ShardSet = ShardSet(0);
 
-    /// One shard.
+    /// Returns the set of one shard.
     #[inline(always)]
     pub fn one(shard: usize) -> ShardSet {
         ShardSet(1 << shard)
     }
 
-    /// The first `count` shards.
+    /// Returns the set of the first `count` shards.
     pub fn first(count: usize) -> ShardSet {
         ShardSet(u64::MAX >> (64 - count))
     }
 
-    /// From bits; bits of shards beyond `count` are dropped.
+    /// Creates a set from bits, ignoring the bits of shards beyond `count`.
     pub(crate) fn from_bits(bits: u64, count: usize) -> ShardSet {
         ShardSet(bits & Self::first(count).0)
     }
@@ -30,28 +30,28 @@ impl ShardSet {
         self.0 |= 1 << shard;
     }
 
-    /// Adds all shards of another set.
+    /// Returns the union of two sets.
     pub fn union(self, other: ShardSet) -> ShardSet {
         ShardSet(self.0 | other.0)
     }
 
-    /// Whether the shard is in the set.
+    /// Returns true if the shard is in the set.
     #[inline(always)]
     pub fn contains(self, shard: usize) -> bool {
         self.0 >> shard & 1 == 1
     }
 
-    /// Whether every shard of `other` is in this set.
+    /// Returns true if this set contains every shard of `other`.
     pub fn includes(self, other: ShardSet) -> bool {
         other.0 & !self.0 == 0
     }
 
-    /// Whether there is none.
+    /// Returns true if the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The shard, where it is just one.
+    /// Returns the only shard of the set, or `None` if it does not have exactly one.
     #[inline(always)]
     pub fn single(self) -> Option<usize> {
         self.0
@@ -59,18 +59,18 @@ impl ShardSet {
             .then(|| self.0.trailing_zeros() as usize)
     }
 
-    /// Number of shards.
+    /// Returns the number of shards in the set.
     pub fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// As bits.
+    /// Returns the set as bits.
     #[inline(always)]
     pub(crate) fn bits(self) -> u64 {
         self.0
     }
 
-    /// The shards, ascending.
+    /// Iterates over the shards in ascending order.
     #[inline(always)]
     pub fn iter(self) -> impl Iterator<Item = usize> {
         let mut bits = self.0;

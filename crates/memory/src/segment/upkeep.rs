@@ -1,42 +1,41 @@
-//! Whose turn it is to keep the store (M8).
+//! Turn-taking for upkeep of the store (M8).
 //!
-//! One word says when the next step of upkeep is due. Whoever writes compares
-//! it with the clock that its write has read anyway, and takes the turn by a
-//! compare-and-swap that moves the word ahead: nobody else does a step
-//! meanwhile, and if it dies at it, the next one is due all the same. What a
-//! step does is the engine's to know.
+//! One word says when the next step of upkeep is due. A writer compares it with the clock reading
+//! that its write needs anyway, and takes the turn by a compare-and-swap that moves the word ahead.
+//! Meanwhile no other process does a step. If the process dies during its step, the next step still
+//! comes due. The engine defines what a step does.
 
 use std::sync::atomic::Ordering;
 
 use crate::mapped::layout::control;
 use crate::segment::Segment;
 
-/// Milliseconds after which a turn that was not ended is another's.
+/// Time in milliseconds after which another process may take over a turn that was not ended.
 const LEASE: u64 = 1000;
 
 /// The right to do one step of upkeep.
 #[derive(Debug)]
 pub struct Turn {
-    /// What the word holds while the turn lasts.
+    /// The value of the shared word while this turn lasts.
     mine: u64,
 }
 
 impl Segment {
-    /// Whether a step of upkeep is due, by the clock that this process' last
-    /// write has read. Two loads and a comparison.
+    /// Returns true if a step of upkeep is due, by the clock reading of this process's last write.
+    /// Costs two loads and a comparison.
     #[inline(always)]
     pub fn upkeep_is_due(&self) -> bool {
         self.upkeep_is_due_at(self.last_written())
     }
 
-    /// Whether a step of upkeep is due at this time, milliseconds since boot.
+    /// Returns true if a step of upkeep is due at the time `now`, in milliseconds since boot.
     #[inline(always)]
     pub fn upkeep_is_due_at(&self, now: u64) -> bool {
         is_due(self.mapping.load(control::UPKEEP), now)
     }
 
-    /// Takes the turn to do the step that is due at this time. None where
-    /// another one has it, or it is not due.
+    /// Takes the turn to do the step that is due at the time `now`. Returns `None` if no step is
+    /// due or another process has the turn.
     pub fn take_upkeep(&self, now: u64) -> Option<Turn> {
         let word = self.mapping.word(control::UPKEEP);
         let due = word.load(Ordering::Relaxed);
@@ -49,26 +48,26 @@ impl Segment {
             .map(|_| Turn { mine })
     }
 
-    /// Ends a turn: the next step is due at this time, less than a second
-    /// ahead.
+    /// Ends a turn and schedules the next step for the time `next`, less than a second ahead.
     pub fn end_upkeep(&self, turn: Turn, next: u64) {
         let word = self.mapping.word(control::UPKEEP);
-        // A turn that lasted too long is another's by now.
+        // On failure, the turn lasted too long and another process has taken it.
         let _ = word.compare_exchange(turn.mine, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Where upkeep goes on, for which any number will do.
+    /// Returns where upkeep continues. Any number is valid.
     pub fn upkeep_place(&self) -> u64 {
         self.mapping.load(control::UPKEEP_PLACE)
     }
 
-    /// Changes what [`upkeep_place`](Self::upkeep_place) reads.
+    /// Sets where upkeep continues. See [`upkeep_place`](Self::upkeep_place).
     pub fn set_upkeep_place(&self, place: u64) {
         self.mapping.store(control::UPKEEP_PLACE, place);
     }
 }
 
-/// One comparison: a time further ahead than any turn lasts is of another boot.
+/// A due time further ahead than any turn lasts comes from another boot, so a single comparison is
+/// enough.
 #[inline(always)]
 fn is_due(due: u64, now: u64) -> bool {
     due.wrapping_sub(now).wrapping_sub(1) >= LEASE
@@ -79,7 +78,7 @@ mod tests {
     use super::{LEASE, is_due};
 
     #[test]
-    fn a_step_is_due_at_its_time_and_after_another_boot() {
+    fn a_step_is_due_at_its_time_and_after_a_reboot() {
         for (due, expected) in [
             (0, true),
             (4999, true),

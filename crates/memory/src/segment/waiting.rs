@@ -1,4 +1,5 @@
-//! Waiting for a lock (W2): when to ask whether its owner lives, when to take it over, when to give up.
+//! Waiting for a lock (W2): when to check whether its owner is alive, when to take over, and when
+//! to give up.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +12,10 @@ use crate::processes::lock::{Next, Owner, Surroundings};
 use crate::processes::patience::{are_signals_deferred, is_interrupted, is_out_of_time, time_left};
 use crate::segment::Segment;
 
-/// Rounds of spinning before the first sleep; a transaction is shorter.
+/// Number of spins before the first sleep, longer than a typical transaction takes.
 const SPINS: u32 = 200;
 
-/// Which lock is waited for.
+/// The lock that a thread waits for.
 #[derive(Clone, Copy)]
 pub(crate) enum Which {
     Shard(usize),
@@ -22,23 +23,23 @@ pub(crate) enum Which {
     Ring,
 }
 
-/// Why a wait ended without the lock.
+/// The reason why a wait ended without the lock.
 pub(crate) enum Refusal {
-    /// The patience is used up; this owner lives, or was not yet asked.
+    /// The patience is used up. This owner is alive, or was not checked yet.
     Patience(Owner),
-    /// A signal came.
+    /// A signal arrived.
     Interrupted,
 }
 
-/// One wait for one lock.
+/// A thread's wait for a lock.
 pub(crate) struct Waiter<'a> {
     segment: &'a Segment,
     which: Which,
-    /// Without progress of the lock for so long, the wait ends.
+    /// The wait ends if the lock makes no progress for this long.
     patience: Duration,
-    /// Whether the hook may be called: no lock is held.
+    /// True if the thread holds no lock, so that the hook may be called.
     free_of_locks: bool,
-    /// Ask for the owner's life at once.
+    /// True if the owner's liveness is to be checked immediately.
     probe_first: bool,
     spins: u32,
     progress: Option<(Instant, u32, u32)>,
@@ -59,20 +60,20 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    /// The waiting thread holds no lock, so the runtime's hook is used.
+    /// Declares that the waiting thread holds no lock, so that the runtime's hook may be called.
     pub(crate) fn free_of_locks(mut self) -> Self {
         self.free_of_locks = true;
         self
     }
 
-    /// Asks for the owner's life before anything else.
+    /// Requests a check of the owner's liveness before anything else.
     pub(crate) fn probe_first(mut self) -> Self {
         self.probe_first = true;
         self
     }
 
-    /// Ends a wait that has got the lock: where the hook was told of a signal in
-    /// the very last sleep, it is an interrupted wait all the same.
+    /// Ends a wait that got the lock. Returns an error if the hook reported a signal during the
+    /// last sleep.
     pub(crate) fn finish(self) -> Result<(), Error> {
         match self.interrupted {
             true => Err(Error::Interrupted),
@@ -99,7 +100,7 @@ impl<'a> Waiter<'a> {
         &self.segment.suspicions[index]
     }
 
-    /// The error for a refused wait.
+    /// Returns the error for a refused wait.
     pub(crate) fn explain(&self, refusal: Refusal) -> Error {
         match refusal {
             Refusal::Interrupted => Error::Interrupted,
@@ -120,7 +121,7 @@ impl Surroundings<Lock> for Waiter<'_> {
             self.spins += 1;
             return Next::Spin;
         }
-        // Time has nothing to tell where the slot itself says it.
+        // If the slot was claimed anew, the owner is dead, and no further check is needed.
         if self
             .segment
             .process
@@ -146,7 +147,7 @@ impl Surroundings<Lock> for Waiter<'_> {
         if is_out_of_time() {
             return Next::GiveUp(Refusal::Patience(owner));
         }
-        // A script that takes long says so: the wait for it would be long, too.
+        // Do not wait for a long-running script, which announces itself in the store.
         if matches!(self.which, Which::Shard(_))
             && since.elapsed() >= FIRST_PROBE
             && !are_signals_deferred()
@@ -203,9 +204,10 @@ mod tests {
         }
     }
 
-    /// The threads of a process take a lock under one owner: a waiter must not mistake many short holds for a long one.
+    /// All threads of a process take a lock as the same owner. A waiter must not mistake many short
+    /// holds for one long hold.
     #[test]
-    fn a_lock_that_one_process_takes_again_and_again_makes_progress() {
+    fn a_lock_that_one_process_takes_repeatedly_makes_progress() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let path = directory.path().join("store");
         let segment = Segment::create(&path, &Options::default()).expect("a new store");
@@ -222,10 +224,11 @@ mod tests {
                 wait_for(patience);
                 assert!(!lock::release(lock));
             }
-            // The last of them is held for longer than the patience.
+            // The last hold exceeds the patience.
             let refused = waiter.next(holder.bits());
             assert!(matches!(refused, Next::GiveUp(Refusal::Patience(_))));
-            // Nor do waits that come one after the other, whose patience counts together.
+            // With deferred signals, successive waits share one patience. They do not mistake short
+            // holds either.
             let _deferred = defer_signals();
             for _ in 0..3 {
                 let mut waiter = Waiter::new(&segment, which, patience);

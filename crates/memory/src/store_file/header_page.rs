@@ -1,4 +1,5 @@
-//! The header page of a store: written at creation, and checked against this build by each process that opens the store.
+//! The header page of a store: written at creation, and checked by each process that opens the
+//! store.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,10 +10,11 @@ use crate::mapped::fingerprint::fingerprint;
 use crate::mapped::layout::{EXTENT, EXTENTS_MAX, Layout, PAGE, SHARDS_MAX, header, ring};
 use crate::mapped::platform::{self, unix_milliseconds};
 
-/// Of the header. It is short: asking the processor for an instruction takes longer.
+/// The header's checksum. Uses a small table: the header is so short that detecting a CRC
+/// instruction would take longer.
 const CHECKSUM: Crc<u32, Table<1>> = Crc::<u32, Table<1>>::new(&CRC_32_ISO_HDLC);
 
-/// The header of a new store, which this boot changes.
+/// Returns the header of a new store, marked as being changed in `boot`.
 pub(super) fn new(layout: &Layout, boot: u64) -> io::Result<Vec<u8>> {
     let mut page = vec![0; PAGE as usize];
     let mut put = |at: u64, value: u64| {
@@ -35,8 +37,8 @@ pub(super) fn new(layout: &Layout, boot: u64) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// Checks a header page against this build and the file's length; the reason
-/// where it is refused.
+/// Checks a header page against this build and the file's length. Returns the layout and the hash
+/// key, or the reason for refusing the file.
 pub(super) fn parse(page: &[u8], length: u64) -> Result<(Layout, [u64; 2]), String> {
     let word = |at: u64| {
         let at = at as usize;
@@ -103,9 +105,11 @@ pub(super) fn parse(page: &[u8], length: u64) -> Result<(Layout, [u64; 2]), Stri
     Ok((layout, [word(at), word(at + 8)]))
 }
 
-/// This boot of the machine as one word, both halves of the kernel's boot id, which is
-/// not 0; none where the system does not tell. Asked once, as no process outlives its
-/// boot, and kept without a lock, which a child that is forked meanwhile would find taken.
+/// Returns a nonzero word that identifies this boot, made from both halves of the kernel's boot ID,
+/// or `None` if the ID is unavailable.
+///
+/// The ID is read once, because no process outlives its boot. It is cached without a lock, because
+/// a concurrently forked child would find the lock taken.
 pub(super) fn boot() -> Option<u64> {
     static KNOWN: AtomicU64 = AtomicU64::new(0);
     match KNOWN.load(Ordering::Relaxed) {
@@ -118,7 +122,7 @@ pub(super) fn boot() -> Option<u64> {
     }
 }
 
-/// The word for a boot id, a UUID as text.
+/// Converts a boot ID, a UUID in text form, to a word.
 fn boot_of(id: &[u8]) -> Option<u64> {
     let digits = id.iter().filter(|byte| byte.is_ascii_hexdigit());
     let text: String = digits.map(|&byte| char::from(byte)).collect();

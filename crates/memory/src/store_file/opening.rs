@@ -1,8 +1,8 @@
 //! Creating and opening store files.
 //!
-//! A store is made in a file without a name and linked into place when it is
-//! whole: whoever opens a path sees a whole store or none. A file that is not
-//! a store of this build's format is refused and never modified.
+//! A store is built in an unnamed file and linked into place when complete, so a process that opens
+//! the path sees either a complete store or none. A file that is not a store of this build's format
+//! is refused and never modified.
 
 use std::fs::File;
 use std::io;
@@ -24,51 +24,49 @@ use crate::store_file::{header_page, recovery};
 
 /// Default for [`Options::capacity`].
 const CAPACITY: u64 = 64 << 30;
-/// The smallest heap.
+/// Size of the smallest heap in bytes.
 const CAPACITY_MIN: u64 = 8 * EXTENT;
-/// Default for [`Options::ring`], in a store large enough for it.
+/// Default for [`Options::ring`] in a store that is large enough.
 const RING: u64 = 16 << 20;
-/// Heap below which another shard is not worth its fixed cost.
+/// Number of heap bytes per shard below which another shard is not worth its fixed cost.
 const CAPACITY_PER_SHARD: u64 = 4 << 20;
 
-/// How a store is made; nothing of it can be changed later.
+/// Options for creating a store. They cannot be changed later.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Address space for the heap in bytes. It costs nothing until it is used.
-    /// Default: 64 GiB, or the size of the file system if that is less.
-    /// [`capacity_made`] says what a store has of it.
+    /// Address space for the heap in bytes. Takes no memory until it is used. Default: 64 GiB, or
+    /// the size of the file system if that is less. [`capacity_made`] returns the capacity that a
+    /// store actually gets.
     pub capacity: Option<u64>,
-    /// Number of shards, rounded up to a power of two up to 64. Default: four
-    /// for each core, fewer in a small store.
+    /// Number of shards, rounded up to a power of two, at most 64. Default: four for each core, or
+    /// fewer in a small store.
     pub shards: Option<usize>,
-    /// Bytes of the ring that messages between processes pass through, rounded
-    /// up to a power of two from 64 KiB to 4 GiB. It costs nothing until
-    /// messages are published. A message may be a quarter of it long. Default:
-    /// 16 MiB, or an eighth of a small store's capacity.
+    /// Size in bytes of the ring for messages between processes, rounded up to a power of two from
+    /// 64 KiB to 4 GiB. Takes no memory until messages are published. A message may fill up to a
+    /// quarter of the ring. Default: 16 MiB, or an eighth of a small store's capacity.
     pub ring: Option<u64>,
 }
 
-/// What a store says of itself from its first moment, and what can be changed
-/// later: whoever finds it finds it so.
+/// Initial settings of a store. They are in place before any other process can see the store, and
+/// can be changed later.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Initially<'a> {
-    /// The limit on the bytes in allocated blocks; 0 is none.
+    /// The limit on the bytes in allocated blocks. 0 means no limit.
     pub max_memory: u64,
-    /// Whether that limit is only a default: it is then no more than five eighths of the file system.
+    /// True if `max_memory` is only a default, which is capped at five eighths of the file system.
     pub max_memory_is_default: bool,
-    /// Settings other than their defaults.
+    /// Settings that differ from their defaults.
     pub settings: &'a [(Setting, u64)],
 }
 
 impl Segment {
-    /// Creates a store. Fails with [`io::ErrorKind::AlreadyExists`] inside
-    /// [`Error::Io`] where the path is taken.
+    /// Creates a store. Fails with [`io::ErrorKind::AlreadyExists`] inside [`Error::Io`] if the
+    /// path is taken.
     pub fn create(path: &Path, options: &Options) -> Result<Segment, Error> {
         Segment::create_so(path, options, Initially::default())
     }
 
-    /// [`create`](Self::create) of a store that says from its first moment what
-    /// it would be told later otherwise.
+    /// Creates a store with initial settings. See [`create`](Self::create).
     pub fn create_so(
         path: &Path,
         options: &Options,
@@ -109,7 +107,7 @@ impl Segment {
         }
         mapping.store(control::WRITING, 1);
         let most = match initially.max_memory_is_default {
-            // With a quarter left, long values found no piece of memory that was free and long enough.
+            // With only a quarter left free, large values found no contiguous free memory.
             true => space / 8 * 5,
             false => u64::MAX,
         };
@@ -121,27 +119,27 @@ impl Segment {
         let page = header_page::new(&layout, boot).map_err(fail("getting randomness for"))?;
         mapping.copy_from(0, &page);
         platform::link(&file, &path).map_err(fail("creating"))?;
-        // By its path: the kernel calls a file removed for ever that was opened
-        // without a name.
+        // Open the store by its path: the kernel reports a mapping of a file opened unnamed as
+        // deleted, even after the file is linked.
         Segment::open(&path, true)
     }
 
-    /// Opens an existing store, to read and write or only to read.
+    /// Opens an existing store, either read-only or for reading and writing.
     ///
     /// # Errors
-    /// [`Error::Unclean`] where it was changed in another boot, or on another
-    /// machine, and not [synced](Segment::sync).
+    /// [`Error::Unclean`] if the store was changed in another boot or on another machine and not
+    /// [synced](Segment::sync).
     pub fn open(path: &Path, write: bool) -> Result<Segment, Error> {
         open_as(path, write, Visibility::Shared)
     }
 
-    /// Opens a store that [`open`](Self::open) refuses as unclean, to save what
-    /// can be read of it. Whatever is done to it, the file stays as it is.
+    /// Opens a store that [`open`](Self::open) refuses as unclean, to salvage what can be read.
+    /// Changes stay in this process, and the file is never modified.
     pub fn open_unclean(path: &Path) -> Result<Segment, Error> {
         open_as(path, true, Visibility::Private)
     }
 
-    /// Opens a store, or creates it where the path is free.
+    /// Opens a store, or creates it if the path does not exist.
     pub fn open_or_create(
         path: &Path,
         options: &Options,
@@ -159,13 +157,13 @@ impl Segment {
     }
 }
 
-/// The capacity of a store that was asked for so many bytes: whole extents, and
-/// some at least.
+/// Returns the capacity that a store gets for a requested number of bytes: a whole number of
+/// extents, with a minimum.
 pub fn capacity_made(asked: u64) -> u64 {
     Layout::extents(asked) * EXTENT
 }
 
-/// Refuses a capacity that a store cannot have: another one in its place would be a surprise that lasts, as it is never
+/// Refuses an impossible capacity instead of adjusting it, because the capacity can never be
 /// changed later.
 fn check_capacity(options: &Options) -> Result<(), Error> {
     let allowed = (CAPACITY_MIN, EXTENTS_MAX * EXTENT);
@@ -196,17 +194,17 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
     Ok(directory.canonicalize().map_err(fail)?.join(name))
 }
 
-/// What becomes of what is written.
+/// Which processes see the writes of a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Visibility {
-    /// All processes see it.
+    /// All processes see the writes.
     Shared,
-    /// It goes with this handle.
+    /// Only this handle sees the writes, and they are lost when it is closed.
     Private,
 }
 
-/// The boot that the header is to name. A file in memory does not outlive its
-/// boot, so there it matters little where the system does not tell.
+/// Returns the boot identifier for the header. If the system reports none, any value will do for a
+/// file in memory, because it does not outlive its boot.
 fn this_boot(file: &File) -> io::Result<u64> {
     match header_page::boot() {
         Some(boot) => Ok(boot),
@@ -215,9 +213,9 @@ fn this_boot(file: &File) -> io::Result<u64> {
     }
 }
 
-/// Takes the lock of a pid namespace, this process' own, for a description that is
-/// mapped, so that it goes with the last process that inherits the mapping;
-/// returns which one, 0 for none.
+/// Takes the shared lock of this process's pid namespace. The description of `file` is mapped, so
+/// the lock lasts until the last process that inherits the mapping ends. Returns the namespace, or
+/// 0 if it could not be locked.
 fn share_namespace(file: &File, namespace: u32) -> io::Result<u32> {
     let locked =
         namespace != 0 && platform::share_byte(file, slot::NAMESPACES + u64::from(namespace))?;
@@ -257,7 +255,7 @@ fn shard_count(wanted: Option<usize>, capacity: u64) -> usize {
     }
 }
 
-/// Backs with memory what a store needs from the start.
+/// Backs the parts that a store needs from the start with memory.
 fn populate(file: &File, mapping: &Mapping) -> io::Result<()> {
     let layout = *mapping.layout();
     let mut ranges = vec![
@@ -269,7 +267,7 @@ fn populate(file: &File, mapping: &Mapping) -> io::Result<()> {
     for index in 0..layout.shards {
         let base = layout.shard(index);
         ranges.push((base, shard::HINTS + (4 << shard::HINT_BITS_MIN)));
-        // WATCH finds room for its counters however full the file system is by then.
+        // WATCH must find room for its counters even if the file system is full by then.
         ranges.push((base + shard::CHANGES, 4 * shard::CHANGE_COUNT));
         ranges.push((base + shard::LOG, shard::LOG_RESERVED_MIN));
     }
@@ -279,7 +277,7 @@ fn populate(file: &File, mapping: &Mapping) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a store whose changes others see, or none but this handle.
+/// Opens a store whose changes are visible either to all processes or only to this handle.
 fn open_as(path: &Path, write: bool, visibility: Visibility) -> Result<Segment, Error> {
     let path = absolute(path)?;
     let fail = |doing| {

@@ -1,4 +1,4 @@
-//! Recovering all that a dead process left, before its entry is used anew (L4), or at once.
+//! Recovery of all that a dead process left, either immediately or before its entry is reused (L4).
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -17,8 +17,7 @@ use crate::segment::{Segment, place};
 use crate::writing::give_back;
 
 impl Segment {
-    /// Recovers every shard and the heap now, rather than when the next writer
-    /// comes.
+    /// Recovers every shard and the heap now, instead of when the next writer needs them.
     pub fn recover(&self) -> Result<(), Error> {
         place::prepare_to_write(self)?;
         for index in 0..self.shards() {
@@ -34,8 +33,8 @@ impl Segment {
     }
 }
 
-/// Recovers whatever names a slot whose owner died, before it is reused
-/// (L4): the shards listed in its records, and the heap.
+/// Recovers everything that names the slot of a dead owner, before the slot is reused (L4): the
+/// shards listed in its records, the heap and the ring.
 pub(crate) fn recover_slot(segment: &Segment, index: u64) -> Result<(), Error> {
     let layout = *segment.mapping.layout();
     let mut listed = 0;
@@ -68,8 +67,7 @@ pub(crate) fn recover_slot(segment: &Segment, index: u64) -> Result<(), Error> {
     staged::free_of_the_dead(segment, Some(index))
 }
 
-/// Recovers one shard, unless a living process holds it and its log does
-/// not name the slot.
+/// Recovers one shard. Skips a shard that a living process holds, unless its log names the slot.
 fn recover_named(segment: &Segment, shard_index: usize, slot_index: u64) -> Result<(), Error> {
     let base = segment.mapping.layout().shard(shard_index);
     let word = segment.mapping.lock(base + shard::LOCK);

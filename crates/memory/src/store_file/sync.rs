@@ -1,21 +1,19 @@
-//! What of a store is on the disk (D1 to D3).
+//! Durability: which parts of a store are on disk (D1 to D3).
 //!
-//! The kernel writes the pages of a mapped file back in any order. After a power
-//! cut, or a crash of the kernel, the file is a mixture of pages from many
-//! moments, and nothing in the pages tells. So the header says in which boot
-//! the store was changed since it was last synced; in any other boot such a
-//! store is refused.
+//! The kernel writes the pages of a mapped file back in any order. After a power failure or a
+//! kernel crash, the file is a mixture of pages from many moments, and nothing in the pages shows
+//! it. So the header records the boot in which the store was changed since its last sync. In any
+//! other boot, such a store is refused.
 //!
-//! - **D1** The header names the boot, durably, before the first change reaches
-//!   the file (`durability::begin_writing`). The word `control::WRITING` says that
-//!   it does, so that a writer looks at one word.
-//! - **D2** A sync closes that word under all locks, where no change is half
-//!   made, writes everything to the disk without any lock, and clears the
-//!   header's word only if nobody has opened the other one meanwhile, which is
-//!   looked at under all locks again.
-//! - **D3** So, whatever becomes of the machine at which step: a header without
-//!   a boot is on the disk only together with everything that was written before
-//!   it, and nothing that was written after it.
+//! - **D1** The header names the boot, durably, before the first change reaches the file
+//!   (`durability::begin_writing`). The word `control::WRITING` says that it does, so that a writer
+//!   only checks one word.
+//! - **D2** A sync clears that word under all locks, when no change is half made, and then writes
+//!   everything to disk without a lock. It clears the header's word only if no writer has set
+//!   `control::WRITING` meanwhile, which it checks under all locks again.
+//! - **D3** So a failure of the machine at any step is safe: a header without a boot is on disk
+//!   only together with everything that was written before it, and nothing that was written after
+//!   it.
 
 use std::fs::File;
 use std::path::Path;
@@ -30,17 +28,17 @@ use crate::probes::fault;
 use crate::segment::marks::Marks;
 use crate::segment::{Segment, place};
 
-/// Syncs in a row that others may spoil by writing.
+/// Number of attempts to sync while other processes keep writing.
 const ATTEMPTS: u32 = 3;
 
 impl Segment {
-    /// Writes everything to the disk, so that the store may be opened after a
-    /// power cut, on another machine, or as a copy, until somebody changes it
-    /// again. Others may write meanwhile, but not without a pause.
+    /// Writes everything to disk. Until its next change, the store may then be opened after a power
+    /// failure, on another machine, or as a copy of the file. Other processes may write during a
+    /// sync, but not continuously.
     ///
     /// # Errors
-    /// [`Error::Unsynced`] where others wrote all the time: what was there before
-    /// the call is on the disk, but would not be used after a power cut.
+    /// [`Error::Unsynced`] if other processes kept writing: everything from before the call is on
+    /// disk, but the store would still be refused after a power failure.
     pub fn sync(&self) -> Result<(), Error> {
         place::prepare_to_write(self)?;
         let fail = |source| Error::Io {
@@ -66,8 +64,8 @@ impl Segment {
             })?;
             fault::step();
             if synced {
-                // A writer that comes before this names the boot again, and its
-                // own sync of this page comes after this store.
+                // A writer that gets in before this sync names the boot again, and its own sync of
+                // this page comes after this store.
                 return self.mapping.sync(0, PAGE).map_err(fail);
             }
         }
@@ -75,19 +73,18 @@ impl Segment {
     }
 }
 
-/// The file's name must be on the disk as well.
+/// Writes the directory to disk, because the file's name must be durable as well.
 fn sync_directory(path: &Path) -> std::io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("/"));
     match File::open(directory) {
         Ok(directory) => directory.sync_all(),
-        // Who dropped its privileges did not make the file by them.
+        // A process that dropped its privileges did not create the file with its current ones.
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Does something while nobody changes anything, with what the dead left
-/// recovered.
+/// Runs `body` under all locks, after recovering what dead processes left.
 fn with_all_locked<R>(segment: &Segment, body: impl FnOnce() -> R) -> Result<R, Error> {
     let shards = segment.all_shards();
     shard_locks::lock(segment, shards, Marks::Ignored)?;

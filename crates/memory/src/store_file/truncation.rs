@@ -1,10 +1,8 @@
-//! How a program of its own ends where its store's file is cut short.
+//! How a standalone program ends when its store's file is truncated.
 //!
-//! The kernel answers access to a page that is not there any more with SIGBUS,
-//! which ends the process. A library must leave that as it is: handlers of
-//! signals belong to the program, and nothing could go on in the midst of a
-//! change anyway. A program that does nothing but serve a store may at least say
-//! which one it was.
+//! The kernel answers access to a missing page with SIGBUS, which kills the process. A library must
+//! leave that behavior alone: signal handlers belong to the program, and a change cannot continue
+//! halfway. A program that only serves a store can at least report which store it was.
 
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
@@ -12,42 +10,41 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::segment::Segment;
 
-/// The store that was opened last: where it is mapped, and what is said of it.
+/// The most recently opened store: the address and length of its mapping, and the message to print.
 static START: AtomicUsize = AtomicUsize::new(0);
 static LENGTH: AtomicUsize = AtomicUsize::new(0);
 static TEXT: AtomicPtr<Vec<u8>> = AtomicPtr::new(ptr::null_mut());
-/// What was done at SIGBUS before.
+/// The previous action for SIGBUS.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 
 /// Exit status of a process that lost its store.
 const STATUS: libc::c_int = 1;
 
 extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the kernel hands out a valid `siginfo_t`, of a fault by `SA_SIGINFO`.
+    // SAFETY: with `SA_SIGINFO`, the kernel passes a valid `siginfo_t` that describes a fault.
     let at = unsafe { (*info).si_addr() } as usize;
     let text = TEXT.load(Ordering::Acquire);
     let ours = at.wrapping_sub(START.load(Ordering::Relaxed)) < LENGTH.load(Ordering::Relaxed);
     if ours && !text.is_null() {
-        // SAFETY: the text was leaked, so that it lives for ever; both calls may
-        // be made in a signal handler.
+        // SAFETY: the text was leaked, so it lives forever; both calls are async-signal-safe.
         unsafe {
             libc::write(2, (*text).as_ptr().cast(), (*text).len());
             libc::_exit(STATUS);
         }
     }
-    // Somebody else's: the fault comes again, and whoever was there before has it.
+    // The fault is in other memory: restore the previous action, which handles the fault when it
+    // recurs.
     let before = BEFORE.load(Ordering::Acquire);
     if !before.is_null() {
-        // SAFETY: an action that the kernel gave out, in memory that was leaked; no memory is written.
+        // SAFETY: the action came from the kernel and lives in leaked memory; no memory is written.
         unsafe { libc::sigaction(libc::SIGBUS, before, ptr::null_mut()) };
     }
 }
 
 impl Segment {
-    /// From now on this process ends with a line on standard error and exit
-    /// status 1 where the store's file is cut short under it, or its disk fails,
-    /// instead of being killed by SIGBUS. For programs that use one store at a
-    /// time and own their process, not for libraries.
+    /// Makes this process print a line on standard error and exit with status 1 if the store's file
+    /// is truncated or its disk fails, instead of being killed by SIGBUS. For programs that use one
+    /// store at a time and own their process, not for libraries.
     pub fn tell_when_lost(&self) {
         let mut text = b"undercroft: the store ".to_vec();
         text.extend(self.path().as_os_str().as_bytes());
@@ -57,11 +54,11 @@ impl Segment {
         START.store(start, Ordering::Relaxed);
         TEXT.store(Box::into_raw(Box::new(text)), Ordering::Release);
         LENGTH.store(length, Ordering::Release);
-        // SAFETY: `sigaction` is plain data, for which all bytes zero is a value.
+        // SAFETY: `sigaction` is plain data, for which all bytes zero is a valid value.
         let [mut action, mut before]: [libc::sigaction; 2] = unsafe { std::mem::zeroed() };
         action.sa_sigaction = handle as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        // SAFETY: both are valid, and the handler does only what a handler may.
+        // SAFETY: both arguments are valid, and the handler only makes async-signal-safe calls.
         let result = unsafe { libc::sigaction(libc::SIGBUS, &action, &mut before) };
         assert_eq!(result, 0, "sigaction");
         if before.sa_sigaction != action.sa_sigaction {

@@ -1,13 +1,14 @@
-//! Transactions over shards: locks, logged changes, publishing and rolling back. The floors above may call it; what a
-//! transaction allocates and frees is `allocator`, and its commit `writing`.
+//! Transactions over shards: locks, logged changes, publishing and rolling back. The layers above
+//! may use it. Allocation and freeing within a transaction are in `allocator`, and its commit is in
+//! `writing`.
 //!
-//! From the lowest file to the highest:
+//! From the lowest-level file to the highest:
 //!
 //! - `moved_runs`: runs and arenas that a transaction moves between shards.
-//! - `rare_state`: state that few transactions have.
+//! - `rare_state`: rarely used state of a transaction.
 //! - `transaction`: a transaction: locking, saving, changing, publishing.
 //! - `savepoint`: undoing the last part of a transaction.
-//! - `notes`: what a transaction notes for its commit.
+//! - `notes`: what a transaction records for its commit.
 
 pub(crate) mod moved_runs;
 pub(crate) mod notes;

@@ -1,7 +1,7 @@
-//! Runs and arenas that a transaction moves between shards, found by the pages they lie in.
+//! Runs and arenas that a transaction moves between shards, indexed by their pages.
 //!
-//! Their changes are logged in the log of the shard that they came from, as only within one log is the order of undoing
-//! certain.
+//! Their changes go to the log of their original shard, because the order of undoing is defined
+//! only within one log.
 
 use std::collections::BTreeMap;
 
@@ -9,29 +9,28 @@ use crate::heap::pages::Run;
 use crate::mapped::layout::descriptor;
 use crate::mapped::mapping::Mapping;
 
-/// A run, or an arena by its first page, that a transaction moved to another
-/// shard.
+/// A run that a transaction moved to another shard, or an arena, identified by its first page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MovedRun {
     pub(crate) page: u64,
     pub(crate) pages: u64,
     pub(crate) arena: bool,
-    /// The shard it came from.
+    /// The original shard.
     pub(crate) from: usize,
 }
 
-/// All runs and arenas that a transaction moved. They do not overlap.
+/// The runs and arenas that a transaction moved. They do not overlap.
 #[derive(Default)]
 pub(crate) struct MovedRuns {
     by_page: BTreeMap<u64, MovedRun>,
-    /// First pages, in the order in which they were added.
+    /// First pages of the entries, in the order of insertion.
     order: Vec<u64>,
     arenas: usize,
 }
 
 impl MovedRuns {
-    /// Adds one; nothing changes where something that begins with its page is
-    /// there. O(log moves).
+    /// Adds a run or an arena, unless there is already an entry with the same first page. O(log
+    /// moves).
     pub(crate) fn add(&mut self, moved: MovedRun) {
         self.by_page.entry(moved.page).or_insert_with(|| {
             self.order.push(moved.page);
@@ -40,34 +39,34 @@ impl MovedRuns {
         });
     }
 
-    /// Whether nothing was added.
+    /// Returns true if there are no entries.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
-    /// How many were added.
+    /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether an arena is among them.
+    /// Returns true if any entry is an arena.
     pub(crate) fn has_arena(&self) -> bool {
         self.arenas > 0
     }
 
-    /// The one that has a page. O(log moves).
+    /// Returns the entry that contains a page. O(log moves).
     pub(crate) fn at(&self, page: u64) -> Option<&MovedRun> {
         let (_, moved) = self.by_page.range(..=page).next_back()?;
         (page - moved.page < moved.pages).then_some(moved)
     }
 
-    /// The arena that begins with a page. O(log moves).
+    /// Returns the arena whose first page is `page`. O(log moves).
     pub(crate) fn arena(&self, page: u64) -> Option<&MovedRun> {
         self.by_page.get(&page).filter(|moved| moved.arena)
     }
 
-    /// Forgets all but the first few.
+    /// Removes all entries except the first `count`.
     pub(crate) fn truncate(&mut self, count: usize) {
         for page in self.order.drain(count.min(self.order.len())..) {
             if let Some(moved) = self.by_page.remove(&page) {
@@ -76,8 +75,8 @@ impl MovedRuns {
         }
     }
 
-    /// The shard whose log takes the change of a word, where the word concerns what was moved: it lies in a run or in an
-    /// arena, or in the descriptor of such a page.
+    /// Returns the shard whose log takes a change at an offset, if the offset concerns a moved run
+    /// or arena: it lies in one of its pages or page descriptors.
     #[cold]
     pub(crate) fn log_of(&mut self, mapping: &Mapping, at: u64) -> Option<usize> {
         let page = page_concerned(mapping, at)?;
@@ -90,7 +89,7 @@ impl MovedRuns {
         let (first, pages, arena) = arena_around(mapping, page)?;
         let from = self.arena(arena)?.from;
         if pages > 1 {
-            // Spares the next look for the start of the run.
+            // Cache the run, so that the next lookup need not search for its start.
             self.add(MovedRun {
                 page: first,
                 pages,
@@ -102,7 +101,7 @@ impl MovedRuns {
     }
 }
 
-/// The page that an offset lies in, or whose descriptor it lies in.
+/// Returns the page that contains an offset, or whose descriptor contains it.
 fn page_concerned(mapping: &Mapping, at: u64) -> Option<u64> {
     let layout = mapping.layout();
     if at >= layout.heap {
@@ -112,8 +111,8 @@ fn page_concerned(mapping: &Mapping, at: u64) -> Option<u64> {
     Some(behind / descriptor::STRIDE)
 }
 
-/// The run of an arena around a page: its first page, its pages and the
-/// arena's page. O(pages of the run).
+/// Returns the run of an arena that contains a page: its first page, its number of pages and the
+/// arena's first page. O(pages of the run).
 fn arena_around(mapping: &Mapping, page: u64) -> Option<(u64, u64, u64)> {
     let mut first = page;
     while mapping.page_reserved(first) {
@@ -133,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_moved_is_found_by_its_pages_until_it_is_forgotten() {
+    fn moved_runs_are_found_by_their_pages_until_truncated() {
         let mut moves = MovedRuns::default();
         for (page, pages, arena) in [
             (40, 3, false),

@@ -1,4 +1,5 @@
-//! What a transaction notes for its commit: counted changes (M2), and how many keys a shard has.
+//! What a transaction records for its commit: counted changes (M2), and the number of keys in a
+//! shard.
 
 use std::sync::atomic::Ordering;
 
@@ -7,9 +8,9 @@ use crate::transactions::Transaction;
 use crate::transactions::rare_state::Preparation;
 
 impl Transaction<'_> {
-    /// Counts a change of what has this hash, where changes are counted, with
-    /// the commit: a transaction that is undone and tried again must not find
-    /// its own.
+    /// Counts a change of the key with this hash, if changes are being counted. The counter is
+    /// incremented at commit, so that a transaction that is rolled back and retried does not see
+    /// its own change.
     pub fn count_change(&mut self, index: usize, hash: u64) {
         if !self.segment.counts_changes() {
             return;
@@ -21,8 +22,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Counts the changes, just before the commit. Not logged: one more than
-    /// there were does no harm.
+    /// Increments the modification counters just before the commit. The increments are not logged,
+    /// because counting too many is harmless.
     pub(crate) fn note_changes(&mut self) {
         let segment = self.segment;
         for (index, counter) in self.rare().changes.drain(..) {
@@ -33,9 +34,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Says how many keys a shard has, now and then, so that its hint table
-    /// grows with them: after the commit, outside the lock, a bounded part each
-    /// time.
+    /// Reports the current number of keys in a shard, so that its hint table grows with them. The
+    /// table grows after the commit, outside the lock, by a bounded amount each time.
     pub fn expect_keys(&mut self, index: usize, keys: u64) {
         if hints::bits_for(keys) > hints::bits(self.segment, index) {
             self.rare()

@@ -1,11 +1,11 @@
 //! Savepoints: undoing the last part of a transaction.
 //!
-//! Each shard's log is a stack, so what was done since it had a certain length
-//! is undone as the whole would be: newest first, step by step. Who dies on the
-//! way leaves a shorter log, which undoes the rest.
+//! Each shard's log is a stack. Changes made since the log had a certain length are undone like a
+//! whole transaction: newest first, step by step. A process that dies on the way leaves a shorter
+//! log, which undoes the rest.
 //!
-//! Words that the log held before a savepoint are not logged again. What they
-//! held then is kept in this process' memory (`saved_words.rs`), and is put back first.
+//! Words that the log already held at a savepoint are not logged again. Their values at the
+//! savepoint are kept in this process's memory (`saved_words.rs`) and are restored first.
 
 use smallvec::SmallVec;
 
@@ -17,29 +17,29 @@ use crate::segment::marks;
 use crate::transactions::Transaction;
 use crate::undo::saved_words::Saved;
 
-/// A state of a transaction that it can go back to; see
-/// [`Transaction::savepoint`].
+/// A state of a transaction that it can return to. See [`Transaction::savepoint`].
 #[derive(Clone, Debug, Default)]
 pub struct LogSavepoint {
-    /// How long the log of each locked shard was, in the order of the shards.
+    /// Length of each locked shard's log, in shard order.
     tails: SmallVec<[u64; 8]>,
     frees: usize,
     granted: usize,
     moved: usize,
     changes: usize,
-    /// How many words were kept for savepoints.
+    /// Number of words that were kept for earlier savepoints.
     kept: usize,
 }
 
 impl Transaction<'_> {
-    /// Remembers the transaction's state. O(locked shards).
+    /// Returns a savepoint of the transaction's current state. O(locked shards).
     pub fn savepoint(&self) -> LogSavepoint {
         let mut savepoint = LogSavepoint::default();
         self.save_to(&mut savepoint);
         savepoint
     }
 
-    /// [`savepoint`](Self::savepoint) in its place, for one that is made before each command: it is long.
+    /// Stores the current state in an existing savepoint. Avoids moving a large value where a
+    /// savepoint is made before each command.
     pub fn save_to(&self, savepoint: &mut LogSavepoint) {
         self.begin_epoch();
         let mapping = &self.segment.mapping;
@@ -57,8 +57,11 @@ impl Transaction<'_> {
         savepoint.kept = saved.map_or(0, Saved::kept);
     }
 
-    /// [`save_to`](Self::save_to) by which all savepoints that were made before are void: for who goes on to the next of many
-    /// commands, and back over the last one only. What was kept for them is forgotten.
+    /// Stores the current state in `savepoint` and invalidates all earlier savepoints, like
+    /// [`save_to`](Self::save_to).
+    ///
+    /// For callers that run many commands and only ever roll back the last one. Words kept for
+    /// earlier savepoints are discarded.
     pub fn renew(&mut self, savepoint: &mut LogSavepoint) {
         if let Some(saved) = self.saved() {
             saved.forget_kept();
@@ -70,20 +73,19 @@ impl Transaction<'_> {
         self.rare.as_mut().and_then(|rare| rare.saved.as_mut())
     }
 
-    /// What words hold now counts, as a savepoint was made or gone back to.
+    /// Makes the current values of words the ones to keep, after a savepoint or a rollback to one.
     fn begin_epoch(&self) {
         if let Some(saved) = self.rare.as_ref().and_then(|rare| rare.saved.as_ref()) {
             saved.begin_epoch();
         }
     }
 
-    /// Undoes all that was done since a savepoint of this transaction, frees,
-    /// grants, moves and counted changes included; the savepoints made since are void. O(what
-    /// is undone).
+    /// Undoes everything done since a savepoint of this transaction, including frees, grants, moves
+    /// and counted changes. Later savepoints become invalid. O(undone changes).
     ///
     /// # Errors
-    /// Where memory cannot be given back because the heap is locked for longer
-    /// than the patience. Then the transaction must not be committed.
+    /// Fails if memory cannot be returned because the heap is locked for longer than the patience.
+    /// The transaction must then not be committed.
     pub fn roll_back_to(&mut self, savepoint: &LogSavepoint) -> Result<(), Error> {
         self.put_back_kept(savepoint.kept);
         let segment = self.segment;
@@ -105,8 +107,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Puts back what words of the log held at a savepoint, newest first. The log has what they held at first, so who dies
-    /// meanwhile is rolled back as ever.
+    /// Restores the values that logged words had at a savepoint, newest first. The log still holds
+    /// their original values, so the recovery from a death in between is unaffected.
     fn put_back_kept(&mut self, since: usize) {
         let mapping = &self.segment.mapping;
         let kept = self.saved().map(|saved| saved.take_kept(since));

@@ -19,27 +19,28 @@ use crate::undo::log::{Full, Log, in_order};
 use crate::undo::log_memory;
 use crate::views::view::{Notes, View};
 
-/// A logged set of changes to the shards it has locked. Made by
-/// [`Segment::write`]; dropped without commit, in whatever way, it rolls back.
+/// A logged set of changes to the shards it has locked, created by [`Segment::write`]. A
+/// transaction that is dropped without a commit rolls back.
 pub struct Transaction<'a> {
     pub(crate) segment: &'a Segment,
     pub(crate) view: View<'a>,
     shards: ShardSet,
     locked: Locked<'a>,
-    /// The log headers are written and the counters odd.
+    /// True once the log headers are written and the counters are odd.
     open: bool,
     pub(crate) shortage: Option<Shortage>,
-    /// Blocks to be freed as the last step (W4).
+    /// Blocks to free as the last step (W4).
     pub(crate) frees: SmallVec<[(Pool, Offset); 4]>,
-    /// Whether this transaction has cut off part of a block in place.
+    /// True if this transaction has shortened a block in place.
     cut: bool,
-    /// Whether changes need a closer look: a copy of the store is being made, or something was moved.
+    /// True if changes need extra checks because a copy of the store is being made or something was
+    /// moved.
     pub(crate) careful: bool,
-    /// Whether it is a removal that is carried out in parts; see `removal.rs`.
+    /// True for a removal that runs in parts. See `removal.rs`.
     pub(crate) in_parts: bool,
-    /// Whether a part of it is committed: it must not run again.
+    /// True once a part is committed. The transaction must then not run again.
     pub(crate) parted: bool,
-    /// Rarely used state; it costs a typical transaction one word.
+    /// Rarely used state, boxed so that a typical transaction carries one pointer.
     pub(crate) rare: Option<Box<RareState>>,
 }
 
@@ -49,14 +50,13 @@ pub(crate) struct Locked<'a> {
     record: u64,
     words: RecordWords<'a>,
     number: u64,
-    /// The shard, where it is only one.
+    /// The words of the shard, if only one shard is locked.
     single: Option<ShardWords<'a>>,
 }
 
 impl<'a> Transaction<'a> {
-    /// Locks the shards and settles what dead owners left (W3), for
-    /// [`new`](Self::new) to begin: apart, so that the transaction is built
-    /// where it stays.
+    /// Locks the shards and recovers what dead owners left (W3), for [`new`](Self::new) to begin. A
+    /// separate step, so that the transaction is built in its final place.
     #[inline(always)]
     pub(crate) fn lock(
         segment: &'a Segment,
@@ -66,7 +66,7 @@ impl<'a> Transaction<'a> {
         let record = segment.process.take_record();
         let words = segment.mapping.record_words(segment.process.slot(), record);
         let number = words.load::<{ slot::NUMBER }>().wrapping_add(1);
-        // The record lists its shards before the first lock (W6).
+        // The record must list its shards before the first lock is taken (W6).
         words.store::<{ slot::SHARDS }>(shards.bits());
         words.store::<{ slot::NUMBER }>(number);
         compiler_fence(Ordering::SeqCst);
@@ -108,20 +108,20 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// The rarely used state.
+    /// Returns the rarely used state, creating it if needed.
     #[cold]
     pub(crate) fn rare(&mut self) -> &mut RareState {
         self.rare.get_or_insert_default()
     }
 
-    /// Whether something was moved to another shard.
+    /// Returns true if a run or an arena was moved to another shard.
     #[inline(always)]
     pub(crate) fn has_moved(&self) -> bool {
         matches!(&self.rare, Some(rare) if !rare.moved.is_empty())
     }
 
-    /// Calls `each` with the words of the locked shards, ascending. Without a
-    /// loop where it is one: the hot paths' case.
+    /// Calls `each` with the words of each locked shard, in ascending order. Avoids the loop for a
+    /// single shard, the case of the hot paths.
     #[inline(always)]
     fn for_each(&self, mut each: impl FnMut(ShardWords<'a>)) {
         let mapping = &self.segment.mapping;
@@ -134,7 +134,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// The words of a locked shard.
+    /// Returns the words of a locked shard.
     #[inline(always)]
     fn words(&self, index: usize) -> ShardWords<'a> {
         debug_assert!(self.shards.contains(index), "shard {index} is not locked");
@@ -150,31 +150,30 @@ impl<'a> Transaction<'a> {
         Ok(Transaction::new(segment, shards, locked))
     }
 
-    /// The locked shards, as they are within this transaction.
+    /// Returns a view of the locked shards as they are within this transaction.
     #[inline(always)]
     pub fn view(&self) -> &View<'a> {
         &self.view
     }
 
-    /// The store's secret key for hashing keys of the key space.
+    /// Returns the store's secret key for hashing keys of the key space.
     pub fn hash_key(&self) -> [u64; 2] {
         self.segment.hash_key()
     }
 
-    /// The shards that this transaction has locked.
+    /// Returns the shards that this transaction has locked.
     pub fn shards(&self) -> ShardSet {
         self.shards
     }
 
-    /// Whether it ran out of memory or log. It will be rolled back and, where
-    /// more can be had, run again.
+    /// Returns true if the transaction ran out of memory or log. It will be rolled back and, if
+    /// more can be reserved, run again.
     #[inline]
     pub fn is_short(&self) -> bool {
         self.shortage.is_some()
     }
 
-    /// Writes the log headers and makes all counters odd, before the first
-    /// change (W5).
+    /// Writes the log headers and makes all counters odd, before the first change (W5).
     #[inline(never)]
     fn open(&mut self) -> Result<(), Error> {
         durability::begin_writing(self.segment)?;
@@ -202,17 +201,17 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Whether its log headers are written and its counters odd.
+    /// Returns true if the log headers are written and the counters are odd.
     pub(crate) fn is_open(&self) -> bool {
         self.open
     }
 
-    /// The words of its record, and its number.
+    /// Returns the words of the transaction's record, and the transaction's number.
     pub(crate) fn numbered(&self) -> (RecordWords<'a>, u64) {
         (self.locked.words, self.locked.number)
     }
 
-    /// Forgets all entries of all logs: the changes stay.
+    /// Discards all entries of all logs, which makes the changes permanent.
     #[inline(always)]
     pub(crate) fn forget_logs(&self) {
         self.for_each(|shard| {
@@ -221,21 +220,22 @@ impl<'a> Transaction<'a> {
         });
     }
 
-    /// Gives it another number, in its log headers as well. The logs are empty.
+    /// Gives the transaction another number, also in its log headers. The logs must be empty.
     pub(crate) fn renumber(&mut self, number: u64) {
         self.locked.number = number;
         self.for_each(|shard| {
             shard.store::<{ shard::LOG_NUMBER }>(number);
             fault::step();
         });
-        // Those who read through the logs begin anew: a log does not become empty and grow again with one value of the
-        // counter (R9). Last, as they look at the number behind it.
+        // Make readers that read through the logs start over: within one value of the counter, a
+        // log must not become empty and grow again (R9). This comes last, because readers check the
+        // number after the counter.
         in_order();
         self.for_each(|shard| counter::raise(shard.word::<{ shard::COUNTER }>()));
         in_order();
     }
 
-    /// The whole log of a shard, ready for entries.
+    /// Returns the log of a shard, ready for entries.
     pub(crate) fn log(&mut self, index: usize) -> Result<Log<'a>, Error> {
         self.open_first()?;
         Ok(self.segment.mapping.shard_log(index))
@@ -247,7 +247,7 @@ impl<'a> Transaction<'a> {
         Error::OutOfMemory
     }
 
-    /// Saves words that our own constants name, before they change.
+    /// Saves words before they change. The offset comes from layout constants or was checked.
     #[inline(always)]
     pub(crate) fn save(&mut self, index: usize, at: u64, words: u64) -> Result<(), Error> {
         let index = if self.careful {
@@ -262,7 +262,7 @@ impl<'a> Transaction<'a> {
         self.save_once(index, at, words)
     }
 
-    /// Saves those of some words that a long log does not hold yet.
+    /// Saves those words of a range that a long log does not hold yet.
     #[cold]
     #[inline(never)]
     fn save_once(&mut self, index: usize, at: u64, words: u64) -> Result<(), Error> {
@@ -276,8 +276,8 @@ impl<'a> Transaction<'a> {
         result.map_err(|full| self.log_full(index, full))
     }
 
-    /// What a change needs while a copy of the store is made, or once something was moved: saves the pages for the
-    /// copy, and says which shard's log takes the change.
+    /// Does the extra work for a change while a copy is being made or after a move: saves the pages
+    /// for the copy, and returns the shard whose log takes the change.
     #[cold]
     #[inline(never)]
     fn look_closer(&mut self, index: usize, at: u64, words: u64) -> usize {
@@ -291,7 +291,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Has what is about to be filled saved for a copy that is being made.
+    /// Saves pages that are about to be filled, if a copy of the store is being made.
     #[inline(always)]
     pub(crate) fn keep(&self, at: u64, length: u64) {
         if self.careful {
@@ -305,7 +305,7 @@ impl<'a> Transaction<'a> {
         self.segment.mapping.save_for_copy(at, length);
     }
 
-    /// Saves and changes a word that our own constants name.
+    /// Saves and changes a word. The offset comes from layout constants or was checked.
     #[inline(always)]
     pub(crate) fn set(&mut self, index: usize, at: u64, value: u64) -> Result<(), Error> {
         self.save(index, at, 1)?;
@@ -314,15 +314,14 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Changes one word of a block of the shard.
+    /// Changes one word of a block in the shard.
     #[inline(always)]
     pub fn store(&mut self, index: usize, at: Offset, value: u64) -> Result<(), Error> {
         self.view.check(at, 8)?;
         self.set(index, at, value)
     }
 
-    /// Changes bytes of a block of the shard; the last word is padded with
-    /// zeros.
+    /// Changes bytes of a block in the shard. The last word is padded with zeros.
     #[inline]
     pub fn write(&mut self, index: usize, at: Offset, bytes: &[u8]) -> Result<(), Error> {
         self.view.check(at, bytes.len() as u64)?;
@@ -332,7 +331,7 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Adds a number to each of some words of a block of the shard.
+    /// Adds a number to each word of a range in a block of the shard.
     #[inline]
     pub fn add_to_words(
         &mut self,
@@ -348,18 +347,16 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Saves a range of a block before it is changed by [`fill`](Self::fill)
-    /// and its like.
+    /// Saves a range of a block before [`fill`](Self::fill) or a similar function changes it.
     #[inline]
     pub fn preserve(&mut self, index: usize, at: Offset, length: u64) -> Result<(), Error> {
         self.view.check(at, length)?;
         self.save(index, at, words_of(length))
     }
 
-    /// Fills memory that no reader and no later writer can reach: a block that
-    /// this transaction allocated, or what lies behind a block's length, or
-    /// what was [preserved](Self::preserve) (W4). The last word is padded with
-    /// zeros.
+    /// Fills memory that no reader and no later writer can reach (W4): a block that this
+    /// transaction allocated, the unused end of a block, or a [preserved](Self::preserve) range.
+    /// The last word is padded with zeros.
     #[inline]
     pub fn fill(&mut self, at: Offset, bytes: &[u8]) -> Result<(), Error> {
         self.view.check(at, bytes.len() as u64)?;
@@ -369,15 +366,15 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Notes that a block's used part was made shorter in place: what lies
-    /// behind it now is what a rollback brings back.
+    /// Notes that the used part of a block was shortened in place. A rollback brings the bytes
+    /// after the new end back, so they must be preserved.
     #[inline(always)]
     pub fn note_cut(&mut self) {
         self.cut = true;
     }
 
-    /// [`fill`](Self::fill) of an unused part of a block in use. Logged where
-    /// this transaction has cut something off itself (W4).
+    /// Fills an unused part of a block in use, like [`fill`](Self::fill). Logs the old content if
+    /// this transaction has shortened a block (W4).
     #[inline]
     pub fn fill_slack(&mut self, index: usize, at: Offset, bytes: &[u8]) -> Result<(), Error> {
         if self.cut {
@@ -386,7 +383,7 @@ impl<'a> Transaction<'a> {
         self.fill(at, bytes)
     }
 
-    /// [`fill_slack`](Self::fill_slack) with one word.
+    /// Fills one unused word of a block in use. See [`fill_slack`](Self::fill_slack).
     #[inline]
     pub fn fill_slack_word(&mut self, index: usize, at: Offset, value: u64) -> Result<(), Error> {
         if self.cut {
@@ -395,7 +392,7 @@ impl<'a> Transaction<'a> {
         self.fill_word(at, value)
     }
 
-    /// [`fill`](Self::fill) with one word.
+    /// Fills one word. See [`fill`](Self::fill).
     #[inline(always)]
     pub fn fill_word(&mut self, at: Offset, value: u64) -> Result<(), Error> {
         self.view.check(at, 8)?;
@@ -405,8 +402,8 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// [`fill`](Self::fill) with whole words copied from elsewhere in the
-    /// locked shards.
+    /// Fills memory with whole words copied from elsewhere in the locked shards. See
+    /// [`fill`](Self::fill).
     pub fn fill_from(&mut self, at: Offset, from: Offset, length: u64) -> Result<(), Error> {
         self.view.check(at, length)?;
         self.view.check(from, length)?;
@@ -417,7 +414,7 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// [`fill`](Self::fill) with zeros.
+    /// Fills memory with zeros. See [`fill`](Self::fill).
     pub fn fill_zero(&mut self, at: Offset, length: u64) -> Result<(), Error> {
         self.view.check(at, length)?;
         self.keep(at, length);
@@ -431,7 +428,7 @@ impl<'a> Transaction<'a> {
     /// Changes a word of a shard's roots.
     ///
     /// # Panics
-    /// If the word is not below [`ROOT_WORDS`](crate::ROOT_WORDS).
+    /// If `word` is not below [`ROOT_WORDS`](crate::ROOT_WORDS).
     #[inline(always)]
     pub fn set_root(&mut self, index: usize, word: usize, value: u64) -> Result<(), Error> {
         assert!((word as u64) < shard::ROOT_WORDS);
@@ -439,9 +436,8 @@ impl<'a> Transaction<'a> {
         self.set(index, at + word as u64 * 8, value)
     }
 
-    /// Sets what has to be looked after before a shard is read or changed by
-    /// [`Segment::read`] and [`Segment::write`]; 0 is nothing. The meaning of
-    /// the bits is the caller's.
+    /// Sets the mark word of a shard, whose bits the caller defines. While it is not 0,
+    /// [`Segment::read`] and [`Segment::write`] refuse the shard until it is cleaned up.
     pub fn set_mark(&mut self, index: usize, bits: u64) -> Result<(), Error> {
         let at = self.segment.mapping.layout().shard(index) + shard::MARK;
         self.set(index, at, bits)?;
@@ -450,8 +446,8 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Makes the changes final, after the frees: one store decides (W5). Returns whether a shard has something that goes
-    /// back to the heap.
+    /// Makes the changes permanent by a single store, after the frees (W5). Returns true if a shard
+    /// has memory to return to the heap.
     #[inline(always)]
     pub(crate) fn publish(&mut self) -> bool {
         if !self.open {
@@ -481,8 +477,8 @@ impl Drop for Transaction<'_> {
         }
         if self.open {
             for index in self.shards.iter() {
-                // What cannot be undone now (a stopped process holds the heap)
-                // stays in the log for whoever gets the lock next (W3).
+                // If the rollback fails because a stopped process holds the heap, the log keeps the
+                // rest for the next process to get the lock (W3).
                 if recovery::roll_back(self.segment, index).is_ok() {
                     marks::renew(self.segment, index);
                     recovery::make_even(self.segment, index);

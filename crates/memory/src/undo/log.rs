@@ -1,18 +1,16 @@
-//! The undo log (W4, W5): old contents, saved before they are changed.
+//! The undo log (W4, W5): old contents, saved before they change.
 //!
-//! One log a shard and one for the heap, each a stack of entries in an area of
-//! its own. An entry ends with its description, so that the stack is read from
-//! its top:
+//! Each shard has a log, and the heap has one. A log is a stack of entries in a separate area. An
+//! entry ends with its description, so that the stack can be read from its top:
 //!
 //! ```text
 //! | old words ... | offset | kind and number of words |
 //!                                                      ^ tail
 //! ```
 //!
-//! The entry's body is written first, then the tail, then the change is made:
-//! a process that dies between any two of these leaves a log that undoes
-//! exactly what was done. Rolling back moves the tail down entry by entry, so
-//! that it may itself be interrupted at any point.
+//! The entry's body is written first, then the tail, and then the change is made. A process that
+//! dies between any two of these steps leaves a log that undoes exactly what was done. Rolling back
+//! moves the tail down entry by entry, so it may be interrupted at any point.
 
 use std::sync::atomic::{Ordering, compiler_fence, fence};
 
@@ -23,9 +21,11 @@ use crate::mapped::overlay::SavedWords;
 use crate::mapped::shard_words::{self, ShardWords};
 use crate::probes::{fault, work};
 
-/// Comes between the stores of log and data. A killed process leaves its stores in program order, for which the compiler's
-/// order is enough (S4); a reader that goes through the log (R9) runs meanwhile, and must not see a change before its
-/// entry. On x86-64 both are no instruction.
+/// Orders stores to the log and to the data.
+///
+/// A killed process leaves its stores in program order, for which a compiler fence is enough (S4).
+/// A concurrent reader that goes through the log (R9) must not see a change before its log entry,
+/// which needs the release fence. Neither fence is an instruction on x86-64.
 #[inline(always)]
 pub(crate) fn in_order() {
     compiler_fence(Ordering::SeqCst);
@@ -41,16 +41,16 @@ const DESCRIPTION: u64 = shard_words::DESCRIPTION * 8;
 #[derive(Clone, Copy)]
 pub(crate) struct Log<'a> {
     pub(crate) mapping: &'a Mapping,
-    /// Offset of the word that holds the bytes in use.
+    /// Offset of the word that holds the number of bytes in use.
     pub(crate) tail: u64,
-    /// Start of the area.
+    /// Offset of the log's area.
     pub(crate) area: u64,
-    /// Bytes of the area that are backed by memory.
+    /// Number of bytes of the area that are backed by memory.
     pub(crate) limit: u64,
 }
 
 impl ShardWords<'_> {
-    /// Saves `words` words from `at` on, while the shard's log is short. Returns whether it was.
+    /// Saves `words` words at `at` if the shard's log stays short. Returns false if it would not.
     #[inline(always)]
     pub(crate) fn save(self, mapping: &Mapping, at: u64, words: u64) -> bool {
         let tail = self.load::<{ shard::LOG_TAIL }>();
@@ -67,7 +67,7 @@ impl ShardWords<'_> {
         true
     }
 
-    /// Forgets all entries of the shard's log: the changes stay.
+    /// Discards all entries of the shard's log, which makes the changes permanent.
     #[inline(always)]
     pub(crate) fn forget_log(self) {
         in_order();
@@ -77,7 +77,7 @@ impl ShardWords<'_> {
 }
 
 impl Mapping {
-    /// The undo log of a shard.
+    /// Returns the undo log of a shard.
     pub(crate) fn shard_log(&self, index: usize) -> Log<'_> {
         let layout = self.layout();
         let base = layout.shard(index);
@@ -91,26 +91,26 @@ impl Mapping {
     }
 }
 
-/// The log's area is too short for the next entry.
+/// Error: the log's area is too short for the next entry.
 pub(crate) struct Full {
-    /// Bytes the area must have.
+    /// Number of bytes that the area must have.
     pub(crate) needed: u64,
 }
 
 impl Log<'_> {
-    /// Whether nothing is to be undone.
+    /// Returns true if there is nothing to undo.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.mapping.load(self.tail) == 0
     }
 
-    /// Bytes in use.
+    /// Returns the number of bytes in use.
     #[inline(always)]
     pub(crate) fn length(&self) -> u64 {
         self.mapping.load(self.tail)
     }
 
-    /// Saves `words` words from `at` on.
+    /// Saves `words` words at `at`.
     pub(crate) fn save(&self, at: u64, words: u64) -> Result<(), Full> {
         let tail = self.mapping.load(self.tail);
         let next = tail + words * 8 + DESCRIPTION;
@@ -124,7 +124,7 @@ impl Log<'_> {
         Ok(())
     }
 
-    /// Notes that the run at `page` is about to be granted.
+    /// Logs that the run at `page` is about to be granted.
     pub(crate) fn save_grant(&self, page: u64) -> Result<(), Full> {
         let tail = self.mapping.load(self.tail);
         let next = tail + DESCRIPTION;
@@ -145,16 +145,19 @@ impl Log<'_> {
         fault::step();
     }
 
-    /// Forgets all entries: the changes stay.
+    /// Discards all entries, which makes the changes permanent.
     pub(crate) fn clear(&self) {
         in_order();
         self.mapping.store(self.tail, 0);
         in_order();
     }
 
-    /// The words that were saved while the log grew from `from` to `to` bytes, newest first, as a reader without a lock
-    /// finds them: anything may be said there by now, so that nothing of it counts until log and counter are found
-    /// unchanged. None where these are no entries. `goes_on` is asked now and then whether the log is still of use.
+    /// Returns the words that were saved while the log grew from `from` to `to` bytes, newest
+    /// first, for a reader without a lock.
+    ///
+    /// The log may change during the call, so the result counts only if log and counter are
+    /// unchanged afterwards. Returns `None` if the content is not a sequence of valid entries.
+    /// `goes_on` is called occasionally to find out whether the log is still of interest.
     pub(crate) fn saved(
         &self,
         from: u64,
@@ -190,7 +193,7 @@ impl Log<'_> {
                 }
                 let first = saved.contents.len();
                 saved.entries.push(((at, at + words * 8), first));
-                // Copied, as the log's memory may go back once the change is over.
+                // Copied, because the log's memory may be returned once the change is over.
                 for word in 0..words {
                     if word % 1024 == 1023 && !goes_on() {
                         return None;
@@ -205,8 +208,8 @@ impl Log<'_> {
         Some(saved)
     }
 
-    /// Calls `each` with the place and the number of the words of each entry, newest first, down to where the log was
-    /// `until` bytes long. What does not hold together ends it.
+    /// Calls `each` with the offset and the number of words of each entry, newest first, down to a
+    /// log length of `until` bytes. Stops at an invalid entry.
     pub(crate) fn for_each_saved(&self, until: u64, mut each: impl FnMut(u64, u64)) {
         let mut tail = self.mapping.load(self.tail).min(self.limit);
         while tail >= until.saturating_add(DESCRIPTION) && tail.is_multiple_of(8) {
@@ -227,9 +230,8 @@ impl Log<'_> {
         }
     }
 
-    /// Puts the old contents back, newest first, down to where the log was
-    /// `until` bytes long. `may_write` says which words a sound log may name;
-    /// `give_back` returns a granted run to the heap.
+    /// Restores the old contents, newest first, down to a log length of `until` bytes. `may_write`
+    /// decides which words a valid log may name; `give_back` returns a granted run to the heap.
     pub(crate) fn roll_back(
         &self,
         until: u64,
@@ -255,7 +257,7 @@ impl Log<'_> {
                 WORDS => {
                     let words = kind & ((1 << KIND_SHIFT) - 1);
                     let size = words.saturating_mul(8).saturating_add(DESCRIPTION);
-                    // An empty block may lie where the store ends.
+                    // An empty range may lie at the end of the store, so it is not checked.
                     let is_empty = words == 0;
                     if size > tail - until || !is_empty && !may_write(at, words) {
                         return Err(damaged);

@@ -1,8 +1,9 @@
-//! The memory of an undo log: how it grows (W7), and who may change it.
+//! The memory of an undo log: how it grows (W7), and which process may change it.
 //!
-//! A log has memory up to [`shard::LOG_BACKED`], of which it uses what lies below [`shard::LOG_RESERVED`]. Whoever has a log
-//! grow, or punches it (`log_retirement.rs`), first puts its name into [`shard::LOG_PUNCHER`], so that what one has backed
-//! the other does not take away.
+//! A log may have memory up to [`shard::LOG_BACKED`] and uses the part below
+//! [`shard::LOG_RESERVED`]. A process that grows a log or punches it (`log_retirement.rs`) first
+//! stores its name in [`shard::LOG_PUNCHER`], so that no process takes away memory that another has
+//! just backed.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -14,7 +15,7 @@ use crate::probes::fault;
 use crate::processes::lock::Owner;
 use crate::segment::{Segment, membership};
 
-/// The right to change how much memory a log has, until it is dropped.
+/// The right to change how much memory a log has. Released when dropped.
 pub(crate) struct LogClaim<'s> {
     segment: &'s Segment,
     word: u64,
@@ -30,7 +31,8 @@ impl Drop for LogClaim<'_> {
     }
 }
 
-/// Claims a log, to punch it or to make it grow; the owner where a living process has it.
+/// Claims a log in order to punch or grow it. Fails with the current owner if that is a living
+/// process.
 pub(crate) fn claim(segment: &Segment, index: usize) -> Result<LogClaim<'_>, Owner> {
     let at = segment.mapping.layout().shard(index) + shard::LOG_PUNCHER;
     let word = segment.mapping.word(at);
@@ -49,14 +51,15 @@ pub(crate) fn claim(segment: &Segment, index: usize) -> Result<LogClaim<'_>, Own
     }
 }
 
-/// Notes that a shard's log is long: it stays so for a while. Its lock is held.
+/// Notes that a shard's log is long, so that it keeps its memory for a while. The caller must hold
+/// the shard's lock.
 #[cold]
 pub(crate) fn note_long(segment: &Segment, index: usize) {
     let at = segment.mapping.layout().shard(index) + shard::LOG_LONG;
     segment.mapping.store(at, segment.last_written());
 }
 
-/// Backs up to so many bytes of a shard's undo log with memory (W7). No lock is held.
+/// Backs up to `wanted` bytes of a shard's undo log with memory (W7). The caller must hold no lock.
 pub(crate) fn grow(segment: &Segment, index: usize, wanted: u64) -> Result<(), Error> {
     let layout = segment.mapping.layout();
     let base = layout.shard(index);
@@ -72,7 +75,7 @@ pub(crate) fn grow(segment: &Segment, index: usize, wanted: u64) -> Result<(), E
             Err(owner) if start.elapsed() >= segment.patience() => {
                 return Err(segment.process.describe(&segment.mapping, owner));
             }
-            // A slice takes some 250 us.
+            // The other process punches one slice, which takes about 250 us.
             Err(_) => std::thread::yield_now(),
         }
     };
@@ -80,7 +83,8 @@ pub(crate) fn grow(segment: &Segment, index: usize, wanted: u64) -> Result<(), E
         .mapping
         .store(base + shard::LOG_LONG, coarse_milliseconds());
     let backed = segment.mapping.word(base + shard::LOG_BACKED);
-    // First, so that whoever dies here leaves nothing that is not given back.
+    // Raised before backing the memory, so that a death in between leaves no memory that is never
+    // returned.
     backed.fetch_max(target, Ordering::Relaxed);
     fault::step();
     membership::back_range(segment, base + shard::LOG, target).map_err(|_| Error::OutOfMemory)?;
@@ -91,7 +95,7 @@ pub(crate) fn grow(segment: &Segment, index: usize, wanted: u64) -> Result<(), E
     Ok(())
 }
 
-/// Bytes of all undo logs that are backed with memory.
+/// Returns the number of bytes that back all undo logs.
 pub(crate) fn bytes(segment: &Segment) -> u64 {
     let layout = segment.mapping.layout();
     let backed = |index| {

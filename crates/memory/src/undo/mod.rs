@@ -1,9 +1,10 @@
-//! Undo logs: old contents, saved before they are changed. The heap and the floors above it may call it.
+//! Undo logs: old contents, saved before they change. The heap and the layers above it may use
+//! them.
 //!
-//! From the lowest file to the highest:
+//! From the lowest-level file to the highest:
 //!
 //! - `log`: the undo log of a shard or of the heap.
-//! - `saved_words`: the words that a long log holds already.
+//! - `saved_words`: the words that a long log already holds.
 //! - `log_memory`: how the memory of a log grows.
 
 pub(crate) mod log;

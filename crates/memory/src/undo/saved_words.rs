@@ -1,14 +1,13 @@
-//! What a long undo log holds already: each word is saved once (W10).
+//! Which words a long undo log already holds, so that each is saved once (W10).
 //!
-//! A transaction over many items changes the same words again and again: counts,
-//! bitmaps of free blocks, the leaves of a tree. Only what a word held first is
-//! needed to undo that. So from a certain length of the log on it is remembered
-//! which words it holds, and a long log is bounded by the memory that is
-//! changed, not by the number of changes.
+//! A transaction over many items changes the same words again and again: counts, bitmaps of free
+//! blocks, the leaves of a tree. Undoing it needs only the original value of each word. Once a log
+//! exceeds a certain length, the transaction therefore tracks which words it holds. A long log is
+//! thus bounded by the memory that is changed, not by the number of changes.
 //!
-//! A savepoint needs what words held when it was made. Only the process that runs
-//! the transaction goes back to one, and its death undoes all of it: so what a
-//! word of the log held at a savepoint is kept in that process' own memory.
+//! A savepoint also needs the value that each word had when it was made. Only the process that runs
+//! the transaction ever returns to a savepoint, because its death undoes the whole transaction. So
+//! the values of logged words at a savepoint are kept in that process's own memory.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -17,54 +16,56 @@ use std::hash::{BuildHasherDefault, Hasher};
 use crate::mapped::mapping::Mapping;
 use crate::undo::log::{Full, Log};
 
-/// Words whose bits share an entry.
+/// Number of words whose bits share an entry.
 const WORDS: u64 = 64;
 const BYTES: u64 = WORDS * 8;
 
-/// What is known of the words of one place, a bit for each.
+/// What is known about the words of one place, as one bit for each word.
 #[derive(Clone, Copy, Default)]
 struct Place {
-    /// The log holds them.
+    /// Words that the log holds.
     logged: u64,
-    /// The epoch of the next field.
+    /// The epoch for which `known` is valid.
     epoch: u64,
-    /// What they held when that epoch began is known: by the log, or by what is kept for savepoints.
+    /// Words whose value at the start of the epoch is known, from the log or from the words kept
+    /// for savepoints.
     known: u64,
 }
 
-/// The words that a transaction's logs hold, and what they held at its savepoints.
+/// The words that a transaction's logs hold, and their values at its savepoints.
 #[derive(Default)]
 pub(crate) struct Saved {
     places: HashMap<u64, Place, BuildHasherDefault<PlaceHasher>>,
-    /// Counts savepoints, and ways back to them.
+    /// Number of savepoints made, plus the number of rollbacks to one.
     epoch: Cell<u64>,
-    /// Words that were changed since a savepoint and had been logged before it: where, and what they held. Oldest first.
+    /// Offset and old value of each word that was logged before a savepoint and changed after it,
+    /// oldest first.
     kept: Vec<(u64, u64)>,
 }
 
 impl Saved {
-    /// Begins an epoch: a savepoint was made or gone back to. O(1).
+    /// Begins an epoch, because a savepoint was made or rolled back to. O(1).
     pub(crate) fn begin_epoch(&self) {
         self.epoch.set(self.epoch.get() + 1);
     }
 
-    /// How many words are kept for savepoints.
+    /// Returns the number of words kept for savepoints.
     pub(crate) fn kept(&self) -> usize {
         self.kept.len()
     }
 
-    /// Forgets what is kept for savepoints, as nobody goes back to any of them.
+    /// Discards the words kept for savepoints, which are no longer needed.
     pub(crate) fn forget_kept(&mut self) {
         self.kept.clear();
     }
 
-    /// The words that were kept since there were so many, oldest first; they are kept no more.
+    /// Removes and returns the words kept after the first `since`, oldest first.
     pub(crate) fn take_kept(&mut self, since: usize) -> Vec<(u64, u64)> {
         self.kept.split_off(since.min(self.kept.len()))
     }
 
-    /// The words among `wanted` that are not logged yet, and count as logged from now on; what the others hold is
-    /// kept where a savepoint needs it.
+    /// Returns the words among `wanted` that are not logged yet, and marks them as logged. Keeps
+    /// the values of the other words if a savepoint needs them.
     fn take_missing(&mut self, place: u64, wanted: u64, load: impl Fn(u64) -> u64) -> u64 {
         let now = self.epoch.get();
         let known = self.places.entry(place).or_default();
@@ -72,7 +73,7 @@ impl Saved {
             (known.epoch, known.known) = (now, 0);
         }
         let missing = wanted & !known.logged;
-        // Before the first savepoint there is nothing to go back to.
+        // Before the first savepoint, there is nothing to return to.
         let mut needed = if now == 0 {
             0
         } else {
@@ -88,7 +89,7 @@ impl Saved {
         missing
     }
 
-    /// Saves those of some words that a log does not hold yet.
+    /// Saves those words of a range that the log does not hold yet.
     pub(crate) fn save(
         &mut self,
         mapping: &Mapping,
@@ -102,7 +103,8 @@ impl Saved {
                 let first = missing.trailing_zeros();
                 let count = (missing >> first).trailing_ones();
                 if let Err(full) = log.save(place * BYTES + u64::from(first) * 8, count.into()) {
-                    // The log does not hold them, whatever becomes of the transaction.
+                    // These words did not reach the log, so forget them even if the transaction
+                    // continues.
                     self.forget_some(place, missing);
                     return Err(full);
                 }
@@ -112,7 +114,7 @@ impl Saved {
         Ok(())
     }
 
-    /// Notes that the log holds some words of a place no more.
+    /// Notes that the log no longer holds some words of a place.
     fn forget_some(&mut self, place: u64, words: u64) {
         if let Some(known) = self.places.get_mut(&place) {
             known.logged &= !words;
@@ -120,7 +122,7 @@ impl Saved {
         }
     }
 
-    /// Notes that the log holds `words` words from `at` on no more.
+    /// Notes that the log no longer holds the `words` words at `at`.
     pub(crate) fn forget_logged(&mut self, at: u64, words: u64) {
         for (place, bits) in places(at, words) {
             self.forget_some(place, bits);
@@ -128,7 +130,7 @@ impl Saved {
     }
 }
 
-/// The places that some words lie in, and the bits of those in each.
+/// Iterates over the places that contain a range of words, with the bits of the words in each.
 fn places(at: u64, words: u64) -> impl Iterator<Item = (u64, u64)> {
     let end = at.saturating_add(words.saturating_mul(8));
     let mut from = at;
@@ -145,7 +147,7 @@ fn places(at: u64, words: u64) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
-/// Spreads the numbers of places over a table: they are not chosen by anybody.
+/// Hashes place numbers for a table. No attacker chooses them, so a fast hash is enough.
 #[derive(Default)]
 pub(crate) struct PlaceHasher(u64);
 
@@ -166,7 +168,7 @@ impl Hasher for PlaceHasher {
     }
 }
 
-/// Bits `from..to`, of which there are some.
+/// Returns a mask of bits `from..to`, which must not be empty.
 fn bits(from: u64, to: u64) -> u64 {
     u64::MAX << from & u64::MAX >> (WORDS - to)
 }
@@ -176,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_are_those_of_a_range() {
+    fn bits_set_exactly_the_given_range() {
         assert_eq!(bits(0, 64), u64::MAX);
         assert_eq!(bits(0, 1), 1);
         assert_eq!(bits(63, 64), 1 << 63);
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_missing_once_and_kept_once_for_each_savepoint() {
+    fn a_word_is_logged_once_and_kept_once_per_savepoint() {
         let mut saved = Saved::default();
         let content = Cell::new(1);
         let load = |_| content.get();
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn words_lie_in_as_many_places_as_they_reach_into() {
+    fn a_range_of_words_yields_every_place_it_touches() {
         let all = |at, words| places(at, words).collect::<Vec<_>>();
         assert_eq!(all(8, 2), [(0, 0b110)]);
         assert_eq!(all(BYTES - 8, 2), [(0, 1 << 63), (1, 1)]);

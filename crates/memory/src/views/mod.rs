@@ -1,13 +1,13 @@
-//! Reading shards: under their locks, or without one. The floors above may call it.
+//! Reading shards, either under their locks or without a lock. The layers above may use it.
 //!
-//! From the lowest file to the highest:
+//! From the lowest-level file to the highest:
 //!
-//! - `through_log`: shards as they were before changes that are not finished.
-//! - `view`: the ways to read, which reading code is written once against.
-//! - `scratch`: what a read fills, and bodies of reads.
-//! - `retries`: reads that do not succeed at once.
-//! - `reading`: reading without a lock: a body is tried until nothing changed meanwhile.
-//! - `quiescence`: looking at all of a store while nothing is written.
+//! - `through_log`: shards as they were before unfinished changes.
+//! - `view`: the interface that reading code is written against, whether locked or not.
+//! - `scratch`: the memory that a read fills, and bodies of reads.
+//! - `retries`: reads that do not succeed at the first attempt.
+//! - `reading`: reading without a lock: a body is retried until nothing changes meanwhile.
+//! - `quiescence`: inspecting the whole store while nothing is written.
 
 pub(crate) mod quiescence;
 pub(crate) mod reading;

@@ -1,8 +1,8 @@
-//! Looking at all of a store without a lock: for a process that has no entry in the process table and can get none, as the
-//! file system is full (H6), or its mapping is read-only.
+//! Inspecting the whole store without a lock, for a process that cannot get a process table entry
+//! because the file system is full (H6) or its mapping is read-only.
 //!
-//! The look counts only if nothing was written meanwhile, by the counters of the shards and what the heap counts. It is
-//! made again otherwise, until the patience is used up.
+//! A result counts only if nothing was written meanwhile, according to the counters of the shards
+//! and of the heap. Otherwise the inspection is repeated until the patience is used up.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -12,10 +12,10 @@ use crate::mapped::layout::{control, shard};
 use crate::processes::lock::{self, Owner};
 use crate::segment::{Segment, counter};
 
-/// Between two looks.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Words of the heap that every step of it changes, or empties.
+/// Words of the heap. Every step of the heap changes or empties at least one of them.
 const HEAP: [u64; 5] = [
     control::HEAP_LOG_TAIL,
     control::HEAP_HIGH,
@@ -24,7 +24,8 @@ const HEAP: [u64; 5] = [
     control::RETIRED_COUNT,
 ];
 
-/// Whether an error says that this process cannot join the store, and may go on without as long as it only reads.
+/// Returns true if an error means that this process cannot join the store. It may continue without
+/// joining as long as it only reads.
 pub(crate) fn cannot_join(error: &Error) -> bool {
     matches!(
         error,
@@ -32,10 +33,11 @@ pub(crate) fn cannot_join(error: &Error) -> bool {
     )
 }
 
-/// Calls `look` until nothing was written while it ran, and returns what it returned then. O(looks).
+/// Calls `look` until nothing was written while it ran, and returns its result. O(calls of `look`).
 ///
 /// # Errors
-/// [`Error::Busy`] where others write all the time, or a writer died and left the change that it was making.
+/// [`Error::Busy`] if other processes write all the time, or if a writer died in the middle of a
+/// change.
 pub(crate) fn look<R>(segment: &Segment, mut look: impl FnMut() -> R) -> Result<R, Error> {
     let start = Instant::now();
     loop {
@@ -53,7 +55,7 @@ pub(crate) fn look<R>(segment: &Segment, mut look: impl FnMut() -> R) -> Result<
     }
 }
 
-/// What changes with every write; none while something is being changed.
+/// Returns values that change with every write, or `None` while something is being changed.
 fn stamp(segment: &Segment) -> Option<Vec<u64>> {
     let layout = *segment.mapping.layout();
     let heap = segment.mapping.half(control::HEAP_LOCK);
@@ -81,7 +83,7 @@ fn stamp(segment: &Segment) -> Option<Vec<u64>> {
     Some(seen)
 }
 
-/// Whose lock keeps the store from being looked at.
+/// Returns an error that names the process whose lock prevents the inspection.
 fn who_writes(segment: &Segment) -> Error {
     let layout = segment.mapping.layout();
     let shards = (0..layout.shards).map(|index| layout.shard(index) + shard::LOCK);

@@ -1,9 +1,10 @@
-//! Reading without a lock: a body is tried until nothing changed meanwhile (R1 to R5), and no try leaves anything to the
-//! next one (R8).
+//! Reading without a lock: a body is retried until nothing changes meanwhile (R1 to R5), and no
+//! attempt leaves anything to the next one (R8).
 //!
-//! A try that is thrown away may have seen anything: halves of two values, a length of one and the bytes of another. So a
-//! body is [`Fn`] and [`Sync`]: what it captures it can change neither through `&mut` nor through a cell. What it
-//! finds leaves it by value, and is dropped with its try, or in a [`Scratch`], which is empty when a try begins.
+//! A discarded attempt may have seen anything: halves of two values, or the length of one value and
+//! the bytes of another. So a body is [`Fn`] and [`Sync`]: it cannot change what it captures,
+//! neither through `&mut` nor through a cell. Its result leaves it by value and is dropped with its
+//! attempt, or goes into a [`Scratch`], which is emptied before each attempt.
 
 use crate::error::Error;
 use crate::locking::shard_locks::{self, Unlock};
@@ -18,10 +19,11 @@ use crate::views::through_log::LookBack;
 use crate::views::view::{Notes, View};
 
 impl Segment {
-    /// Reads shards without a lock: `body` may run several times, and what it returns counts only if nothing changed
-    /// meanwhile (R1, R2). After a few attempts the shards are locked.
+    /// Reads shards without a lock. `body` may run several times, and its result counts only if
+    /// nothing changed meanwhile (R1, R2). After a few attempts, the shards are locked.
     ///
-    /// A body that could keep something between its runs does not compile (R8): not one that fills what it captured,
+    /// A body that could keep something between its runs does not compile (R8). This one changes a
+    /// captured vector:
     ///
     /// ```compile_fail,E0596
     /// # use undercroft_memory::{Error, Segment, ShardSet};
@@ -31,7 +33,7 @@ impl Segment {
     /// # }
     /// ```
     ///
-    /// nor one that does so through a cell;
+    /// This one changes a captured cell:
     ///
     /// ```compile_fail,E0277
     /// # use undercroft_memory::{Error, Segment, ShardSet};
@@ -41,7 +43,7 @@ impl Segment {
     /// # }
     /// ```
     ///
-    /// only one that returns what it found.
+    /// A body that returns its result compiles:
     ///
     /// ```
     /// # use undercroft_memory::{Error, Segment, ShardSet};
@@ -51,8 +53,8 @@ impl Segment {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Marked`] where somebody has to look after one of the shards first, and say so with
-    /// [`looked_after`](Self::looked_after). Those of `body`.
+    /// [`Error::Marked`] if one of the shards must be cleaned up first and reported with
+    /// [`looked_after`](Self::looked_after). Also the errors of `body`.
     #[inline]
     pub fn read<R, E: From<Error>>(
         &self,
@@ -62,7 +64,8 @@ impl Segment {
         self.read_into(shards, &mut (), |view, ()| body(view))
     }
 
-    /// [`read`](Self::read) that fills memory of the caller's, which is empty where it fails.
+    /// Reads shards like [`read`](Self::read), filling memory that the caller provides. If the read
+    /// fails, that memory is left empty.
     #[inline]
     pub fn read_into<S: Scratch, R, E: From<Error>>(
         &self,
@@ -77,8 +80,9 @@ impl Segment {
         result
     }
 
-    /// The first try of [`read_into`](Self::read_into) alone, for the reads that programs make most. None where that try
-    /// does not count, or fails: the caller reads in the usual way then.
+    /// Makes only the first attempt of [`read_into`](Self::read_into), for the most frequent reads.
+    /// Returns `None` if the attempt does not count or fails. The caller then reads in the usual
+    /// way.
     #[inline(always)]
     pub fn read_at_once<S: Scratch, B: Body<S>>(
         &self,
@@ -90,7 +94,8 @@ impl Segment {
         first.and_then(Result::ok)
     }
 
-    /// [`read`](Self::read) that no mark keeps from anything: for who looks after the shards.
+    /// Reads shards like [`read`](Self::read), but ignores marks, for callers that clean up the
+    /// shards.
     #[cold]
     pub fn read_marked<R, E: From<Error>>(
         &self,
@@ -104,8 +109,8 @@ impl Segment {
         }
     }
 
-    /// Reads shards as they were at one moment, like [`read`](Self::read), but never waits: none where others keep
-    /// changing them. Marks are ignored.
+    /// Reads shards as they were at one moment, like [`read`](Self::read), but never waits. Returns
+    /// `None` if other processes keep changing the shards. Ignores marks.
     pub fn try_read<R, E: From<Error>>(
         &self,
         shards: ShardSet,
@@ -115,17 +120,19 @@ impl Segment {
         retries::read_many(self, shards, Marks::Ignored, &mut (), &body)
     }
 
-    /// Looks at the shards as they are at this moment, torn or not: only to [prefetch](View::prefetch) what will be
-    /// read. Never waits.
+    /// Looks at the current state of the shards, which may be torn, only to
+    /// [prefetch](View::prefetch) what will be read. Never waits.
     #[inline(always)]
     pub fn glance(&self, body: impl FnOnce(&View<'_>)) {
-        // No notes: nothing will be believed, so there is nothing to check.
+        // No counters are noted, because the result is not used and need not be verified.
         body(&View::new(&self.mapping, Notes::Locked));
     }
 
-    /// Whether a shard has to be looked after before it is read or changed, even where a change that is not finished may
-    /// have taken its mark away: a read through the log is kept out by the mark that was there before (R9). A shard that
-    /// is recovered or finished meanwhile has none.
+    /// Returns true if a shard must be cleaned up before it is read or changed.
+    ///
+    /// This includes a shard whose mark was removed by an unfinished change, because the old mark
+    /// still blocks reads through the log (R9). A shard whose change is finished or recovered
+    /// meanwhile has no mark.
     #[cold]
     pub fn needs_look(&self, index: usize) -> bool {
         let at = self.mapping.layout().shard(index) + shard::COUNTER;
@@ -139,8 +146,8 @@ impl Segment {
                 && LookBack::new(self, ShardSet::one(index), &[noted]).is_some_and(was_marked)
     }
 
-    /// Reads shards under their locks: `body` runs once, and what it shows
-    /// somebody else counts. For what is too long to be tried, or shown once.
+    /// Reads shards under their locks, so that `body` runs exactly once. For reads that take too
+    /// long to retry, or whose results are visible to others at once.
     pub fn read_locked<R>(
         &self,
         shards: ShardSet,
@@ -156,7 +163,7 @@ impl Segment {
     }
 }
 
-/// Reads shards, without a lock at first.
+/// Reads shards, at first without a lock.
 #[inline(always)]
 fn try_until_unchanged<S: Scratch, R, E: From<Error>>(
     segment: &Segment,
@@ -175,7 +182,7 @@ fn try_until_unchanged<S: Scratch, R, E: From<Error>>(
     first.unwrap_or_else(|| try_again(segment, index, scratch, &body, wasted))
 }
 
-/// One try of a shard; none where it has to be made again.
+/// Makes one attempt to read a shard. Returns `None` if the read must be retried.
 #[inline(always)]
 fn first_try<S: Scratch, B: Body<S>>(
     segment: &Segment,
@@ -200,8 +207,9 @@ fn first_try<S: Scratch, B: Body<S>>(
     Some(result)
 }
 
-/// All tries of one shard after the first, which is the last one of nearly all reads: in a function of their own, so
-/// that they do not keep the compiler from making the first a part of the caller.
+/// Makes all attempts after the first to read one shard. Nearly all reads succeed at the first
+/// attempt, so this is a separate function: the compiler can then inline the first attempt into the
+/// caller.
 #[cold]
 #[inline(never)]
 fn try_again<S: Scratch, R, E: From<Error>>(
@@ -231,7 +239,7 @@ fn try_again<S: Scratch, R, E: From<Error>>(
             break;
         }
     }
-    // A shard with a mark that was looked after, or one whose change takes long.
+    // The shard has a mark but was cleaned up, or its change takes long.
     if !counter::is_plain(segment.mapping.load(at))
         && let Some(result) = retries::read_many(segment, shards, Marks::Respected, scratch, body)
     {
@@ -240,8 +248,8 @@ fn try_again<S: Scratch, R, E: From<Error>>(
     retries::read_slowly(segment, shards, Marks::Respected, scratch, body)
 }
 
-/// A shard that cannot be read at once: a moment's wait where it is being changed; true where that takes longer, or
-/// where it has a mark and was looked after.
+/// Handles a shard that cannot be read at once. Waits briefly if the shard is being changed.
+/// Returns true if the change takes longer, or if the shard is marked but was cleaned up.
 #[cold]
 fn pass_by(segment: &Segment, index: usize, noted: u64) -> Result<bool, Error> {
     if noted & counter::ODD != 0 {

@@ -1,5 +1,5 @@
-//! Reads that do not succeed at once: of several shards, of shards in the midst of changes, and under a lock in the end
-//! (R1, R4, R5, R9, R10).
+//! Reads that do not succeed at the first attempt: of several shards, of shards in the middle of
+//! changes, and finally under a lock (R1, R4, R5, R9, R10).
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -20,21 +20,24 @@ use crate::views::scratch::Scratch;
 use crate::views::through_log::{Interference, LookBack};
 use crate::views::view::{Notes, View};
 
-/// Attempts of an optimistic read before it takes the lock (R1).
+/// Number of attempts of an optimistic read before it takes the lock (R1).
 pub(crate) const READ_ATTEMPTS: u32 = 64;
-/// Looks at an odd counter before the shard is read through its log (R9). A short change is over before.
+/// Number of spins on an odd counter before the shard is read through its log (R9). A short change
+/// ends within that time.
 const ODD_SPINS: u32 = 64;
-/// Bytes of a try that is long, of which so many may be thrown away before the read takes the lock (R10);
+/// Number of bytes from which an attempt is long. After `LONG_TRIES` discarded long attempts, the
+/// read takes the lock (R10).
 const LONG_TRY: u64 = 1 << 20;
 const LONG_TRIES: u32 = 2;
-/// and bytes of all tries together.
+/// Maximum number of bytes that all discarded attempts may read together.
 const WASTE_MOST: u64 = 8 << 20;
-/// How long a reader waits for a lock before it tries again without.
+/// How long a reader waits for a lock before it tries again without one.
 const LOCK_WAIT: Duration = Duration::from_millis(10);
-/// Milliseconds after which the readers of this process ask again whether a writer is alive, which is a system call.
+/// Minimum time in milliseconds between checks of this process's readers whether a writer is alive.
+/// A check costs a system call.
 const WRITER_PROBE: u64 = 10;
 
-/// What tries came to that were thrown away (R10).
+/// The work wasted in discarded attempts (R10).
 #[derive(Default)]
 pub(crate) struct Wasted {
     bytes: u64,
@@ -42,7 +45,7 @@ pub(crate) struct Wasted {
 }
 
 impl Wasted {
-    /// Whether a try of so many bytes is one too many.
+    /// Records a discarded attempt of `bytes` bytes. Returns true if too much has been wasted.
     #[cold]
     pub(crate) fn is_much(&mut self, bytes: u64) -> bool {
         self.bytes += bytes;
@@ -51,19 +54,20 @@ impl Wasted {
     }
 }
 
-/// How shards may be read whose counters were noted.
+/// How shards may be read, according to their noted counters.
 enum CounterState {
-    /// At once.
+    /// All can be read directly.
     Plain,
-    /// Somebody has to look after one of them first.
+    /// One of them must be cleaned up first.
     Marked,
-    /// One was being changed, and is in another state by now.
+    /// One was being changed, and its counter has changed since.
     Changing,
-    /// This one is in the midst of a change that takes longer.
+    /// This one is in the middle of a change that takes longer.
     Unfinished(usize),
 }
 
-/// Whether the counter of a shard that is being changed has another value within a moment.
+/// Returns true if the counter of a shard that is being changed takes another value within a short
+/// spin.
 #[cold]
 pub(crate) fn has_changed_soon(segment: &Segment, index: usize, noted: u64) -> bool {
     let at = segment.mapping.layout().shard(index) + shard::COUNTER;
@@ -73,7 +77,7 @@ pub(crate) fn has_changed_soon(segment: &Segment, index: usize, noted: u64) -> b
     })
 }
 
-/// Notes the counters of shards, and says how they may be read.
+/// Notes the counters of shards and returns how the shards may be read.
 fn note_all(
     segment: &Segment,
     shards: ShardSet,
@@ -101,8 +105,9 @@ fn note_all(
     }
 }
 
-/// Recovers a shard whose writer died in the middle of a change, if this process writes as well: later reads are plain
-/// ones then. It never waits, and leaves alone a shard that cannot be recovered.
+/// Recovers a shard whose writer died in the middle of a change, so that later reads are direct.
+/// Only a process that has joined the store does this. It never waits, and it skips a shard that
+/// cannot be recovered.
 #[cold]
 fn has_recovered(segment: &Segment, index: usize) -> bool {
     if !segment.process.claimed() {
@@ -130,14 +135,15 @@ fn has_recovered(segment: &Segment, index: usize) -> bool {
     recovery::settle(segment, index, Marks::Ignored).is_ok()
 }
 
-/// Whether a shard had a mark, before the changes that are read back, which keeps the reader out (L5).
+/// Returns true if a shard had a mark before the unfinished changes, which blocks the reader (L5).
 #[cold]
 fn is_kept_out(segment: &Segment, view: &View<'_>, shards: ShardSet) -> bool {
     let mut marked = shards.iter().filter(|&index| view.mark(index) != 0);
     marked.any(|index| !marks::was_looked_after(segment, index))
 }
 
-/// Tries to read shards as they were at one moment; none where others keep changing them.
+/// Tries to read shards as they were at one moment. Returns `None` if other processes keep changing
+/// them.
 pub(crate) fn read_many<S: Scratch, R, E: From<Error>>(
     segment: &Segment,
     shards: ShardSet,
@@ -154,7 +160,8 @@ pub(crate) fn read_many<S: Scratch, R, E: From<Error>>(
             match note_all(segment, shards, marks, counters) {
                 CounterState::Plain => {}
                 CounterState::Marked => return Some(Err(Error::Marked.into())),
-                // Who looks after marks writes next, for which it waits anyway.
+                // A caller that cleans up marked shards writes next, and waits for the writer
+                // anyway.
                 CounterState::Unfinished(index) if marks == Marks::Respected => {
                     if has_recovered(segment, index) {
                         continue;
@@ -200,7 +207,8 @@ pub(crate) fn read_many<S: Scratch, R, E: From<Error>>(
     None
 }
 
-/// Reads shards under their locks or, where these are not free, without: until the patience is used up.
+/// Reads shards under their locks or, while the locks are taken, without them, until the patience
+/// is used up.
 #[cold]
 pub(crate) fn read_slowly<S: Scratch, R, E: From<Error>>(
     segment: &Segment,
@@ -211,14 +219,15 @@ pub(crate) fn read_slowly<S: Scratch, R, E: From<Error>>(
 ) -> Result<R, E> {
     let mut since = Instant::now();
     let mut seen = 0;
-    // Who cannot join (the file was removed, the process table is full) reads
-    // on without a lock, as a read-only handle does.
+    // A process that cannot join (file removed, process table full) keeps reading without a lock,
+    // like a read-only handle.
     let locks = segment.writable() && membership::join(segment).is_ok();
     loop {
         let patience = segment.patience();
         let busy = match locks {
             true => {
-                // While the lock is not free the shard may come to be read through its log.
+                // Wait briefly: while the lock is taken, it may become possible to read the shard
+                // through its log.
                 let limited = limit_patience(LOCK_WAIT);
                 match shard_locks::lock(segment, shards, marks) {
                     Ok(_) => {
@@ -237,7 +246,8 @@ pub(crate) fn read_slowly<S: Scratch, R, E: From<Error>>(
         if let Some(result) = read_many(segment, shards, marks, scratch, body) {
             return result;
         }
-        // R5: the patience is used up, without any progress where locks are waited for.
+        // R5: give up once the patience is used up. If locks can be taken, only time without
+        // progress counts.
         let counters = shards.iter().map(|index| {
             let at = segment.mapping.layout().shard(index) + shard::COUNTER;
             segment.mapping.load(at)
@@ -255,7 +265,7 @@ pub(crate) fn read_slowly<S: Scratch, R, E: From<Error>>(
     }
 }
 
-/// A moment in which others may end what they do.
+/// Pauses briefly, so that other processes can finish their changes.
 fn pause(segment: &Segment) -> Result<(), Error> {
     let pause = || std::thread::sleep(Duration::from_millis(1));
     let Some(hook) = segment.hook() else {
@@ -269,7 +279,7 @@ fn pause(segment: &Segment) -> Result<(), Error> {
     }
 }
 
-/// Who keeps the shards from being read.
+/// Returns an error that names the process that prevents reading the shards.
 fn explain_odd(segment: &Segment, shards: ShardSet) -> Error {
     for index in shards.iter() {
         let base = segment.mapping.layout().shard(index);
@@ -279,7 +289,7 @@ fn explain_odd(segment: &Segment, shards: ShardSet) -> Error {
             .load(Ordering::Relaxed);
         if segment.mapping.load(base + shard::COUNTER) & counter::ODD != 0 {
             if word == lock::FREE {
-                // Left by a process whose rollback could not be finished.
+                // The holder could not finish its rollback.
                 return Error::Busy {
                     holder: Holder::Dead,
                     pid: 0,

@@ -1,11 +1,14 @@
-//! What a read hands to its caller, and by which code: memory that is empty when a try begins, and bodies (R8).
+//! How a read passes results to its caller: memory that is empty when an attempt begins, and bodies
+//! of reads (R8).
 
 use crate::views::view::View;
 
-/// Memory of the caller's that a read fills. [`Segment::read_into`](crate::Segment::read_into) empties it before every try, and where it ends in
-/// an error, so that what is in it afterwards is of one try: the one that counts.
+/// Memory that the caller provides and a read fills.
+///
+/// [`Segment::read_into`](crate::Segment::read_into) empties it before every attempt, and after a
+/// failed read. So afterwards it only holds the results of the attempt that counts.
 pub trait Scratch {
-    /// Forgets what was put in, all of it; memory may be kept.
+    /// Removes all content. The allocated memory may be kept.
     fn clear(&mut self);
 }
 
@@ -36,22 +39,23 @@ impl<S: Scratch + ?Sized> Scratch for &mut S {
     }
 }
 
-/// The body of a read whose code is to be inlined into its caller. Rust can demand that of a method, but not of a closure.
-/// As for a closure (R8), nothing is kept from one run to the next.
+/// The body of a read whose code is to be inlined into its caller. Rust can force inlining of a
+/// method, but not of a closure. Like a closure (R8), a body must not keep anything from one run to
+/// the next.
 pub trait Body<S>: Sync {
     /// The result of a run.
     type Found;
-    /// Its errors.
+    /// The error of a failed run.
     type Error;
 
-    /// Runs it.
+    /// Runs the body.
     ///
     /// # Errors
-    /// Its own.
+    /// Any error of the body.
     fn run(&self, view: &View<'_>, scratch: &mut S) -> Result<Self::Found, Self::Error>;
 }
 
-/// A closure as a [`Body`].
+/// An adapter that makes a closure a [`Body`].
 pub(crate) struct Closure<'c, F>(pub(crate) &'c F);
 
 impl<S, R, E, F> Body<S> for Closure<'_, F>

@@ -1,18 +1,21 @@
-//! Reading through the undo logs (R9): shards as they were before changes that are not finished.
+//! Reading through the undo logs (R9): shards as they were before unfinished changes.
 //!
-//! A writer that is slow, stopped or dead leaves a shard's counter odd for as long as that. But its log holds the old
-//! content of each word that it changed (W4), and memory that it fills without that was free before: the shard as it was
-//! is all there. A reader lays the old content over the file as an overlay, and reads as ever.
+//! A slow, stopped or dead writer may leave a shard's counter odd for a long time. But its log
+//! holds the old content of each word that it changed (W4), and memory that it filled without
+//! logging was free before. So the old state of the shard is complete. A reader lays the old
+//! content over the file as an overlay and reads normally.
 //!
-//! The overlay is of one moment of the log. While the counter stays as it is, a log
-//! - grows, and then becomes empty, for which the transaction's record says that it is committed; or
-//! - shrinks, each of whose entries was put back before (a rollback, which raises the counter where it begins and ends).
+//! The overlay shows one moment of the log. While the counter stays the same, a log
+//! - grows and then becomes empty, after the transaction's record says that it is committed; or
+//! - shrinks, with each entry restored before it is removed (a rollback, which raises the counter
+//!   where it begins and ends).
 //!
-//! So what was read is right if the counter is the same afterwards, the transaction is not committed, and no word was read
-//! before the log came to hold it. The entries that a log has grown by are looked at for that. They also make the overlay
-//! what it has to be for the next try.
+//! So a read is correct if afterwards the counter is the same, the transaction is not committed,
+//! and no word was read before the log held it. The last condition is checked against the entries
+//! that the log has gained. Those entries also complete the overlay for the next attempt.
 //!
-//! Where the record says that the transaction is committed, though the counter is still odd, what lies there is right.
+//! If the record says that the transaction is committed although the counter is still odd, the
+//! content of the file is correct.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -24,48 +27,48 @@ use crate::mapped::overlay::{LoggedChanges, Overlay};
 use crate::segment::shard_set::ShardSet;
 use crate::segment::{Segment, counter};
 
-/// What a log shorter than this has laid over a shard is not kept.
+/// Length in bytes from which the overlay built from a log is cached.
 const LONG_LOG: u64 = 2048;
 
-/// Shards in the midst of changes, as they were before.
+/// Shards in the middle of changes, as they were before the changes.
 pub(crate) struct LookBack<'m> {
     segment: &'m Segment,
     mapping: &'m Mapping,
-    /// The mapping, with what the logs have laid over it.
+    /// The mapping, overlaid with the old content from the logs.
     pub(crate) before: Overlaid<'m>,
     shards: ShardSet,
     counters: [u64; SHARDS_MAX],
-    /// The logs of changes that are not committed.
+    /// The logs of uncommitted changes.
     logs: ForkMutex<Vec<Unfinished>>,
-    /// Whether a word changed that this try had read.
+    /// True if a word that this attempt had read was changed.
     is_torn: AtomicBool,
 }
 
-/// The log of a change that is not committed.
+/// The log of an uncommitted change.
 struct Unfinished {
     index: usize,
-    /// The word that says which transaction of its writer was committed last.
+    /// Offset of the word that holds the number of the writer's last committed transaction.
     record: u64,
-    /// The number of this one.
+    /// Number of the transaction that the log belongs to.
     number: u64,
-    /// How much of the log is in the overlay.
+    /// Number of bytes of the log that the overlay contains.
     tail: u64,
 }
 
-/// What became of the shards while they were read.
+/// What happened to the shards while they were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interference {
-    /// Nothing that matters: what was read counts.
+    /// Nothing relevant: the read counts.
     Nothing,
-    /// Words changed that were read before; the overlay has them now.
+    /// Words changed after they had been read. The overlay contains them now.
     Torn,
-    /// The change ended, or began to be undone.
+    /// The change ended, or its rollback began.
     Ended,
 }
 
 impl<'m> LookBack<'m> {
-    /// Prepares to read shards, with these counters, of which some are odd. None where they are not what they were, or
-    /// have no sound log.
+    /// Prepares to read shards whose counters were noted, some of them odd. Returns `None` if a
+    /// counter has changed or a log is invalid.
     #[cold]
     pub(crate) fn new(
         segment: &'m Segment,
@@ -104,20 +107,22 @@ impl<'m> LookBack<'m> {
         (back.interference() == Interference::Nothing).then_some(back)
     }
 
-    /// Begins another try: nothing was read yet.
+    /// Begins another attempt by forgetting which words were read.
     pub(crate) fn begin(&self) {
         self.before.forget_reads();
         self.is_torn.store(false, Ordering::Relaxed);
     }
 
-    /// What became of the shards since this try began. What the logs have grown by is in the overlay then.
+    /// Returns what happened to the shards since this attempt began. Adds what the logs have gained
+    /// to the overlay.
     #[cold]
     pub(crate) fn interference(&self) -> Interference {
-        // What was read comes before all that follows.
+        // Orders all reads of the attempt before the checks that follow.
         counter::end_of_reading::<AtomicU64>();
         let mut logs = self.logs.lock();
         for log in &mut *logs {
-            // A log that became empty is looked at before its record: that was written first.
+            // Check the log before its record: a writer updates the record before it empties the
+            // log.
             match self.take_saved(log) {
                 Some(false) => {}
                 Some(true) => self.is_torn.store(true, Ordering::Relaxed),
@@ -134,8 +139,8 @@ impl<'m> LookBack<'m> {
         }
     }
 
-    /// Takes what a log has grown by into the overlay. Returns whether any of it was read before; none where the log is not
-    /// sound, as one may be that is of another change by now.
+    /// Adds what a log has gained to the overlay. Returns true if any of those words had been read,
+    /// or `None` if the log is invalid, for example because it now belongs to another change.
     fn take_saved(&self, log: &mut Unfinished) -> Option<bool> {
         let at = self.mapping.layout().shard(log.index) + shard::LOG_TAIL;
         let tail = self.mapping.word(at).load(Ordering::Acquire);
@@ -175,7 +180,8 @@ impl Drop for LookBack<'_> {
     }
 }
 
-/// The log of an odd shard, with nothing of it in an overlay; `Some(None)` where its change is committed.
+/// Returns the log of a shard with an odd counter, or `Some(None)` if its change is committed.
+/// Returns `None` if the log's owner is invalid.
 fn unfinished(mapping: &Mapping, index: usize) -> Option<Option<Unfinished>> {
     let base = mapping.layout().shard(index);
     let owner = mapping.load(base + shard::LOG_OWNER);
@@ -193,7 +199,7 @@ fn unfinished(mapping: &Mapping, index: usize) -> Option<Option<Unfinished>> {
     Some((!is_committed(mapping, &log)).then_some(log))
 }
 
-/// Whether the change that a log is of was committed.
+/// Returns true if the change that a log belongs to was committed.
 fn is_committed(mapping: &Mapping, log: &Unfinished) -> bool {
     mapping.word(log.record).load(Ordering::Acquire) == log.number
 }

@@ -1,8 +1,8 @@
-//! Ways to read: locked, or optimistic (R1 to R5).
+//! Views for reading shards, either locked or optimistically (R1 to R5).
 //!
-//! Reading code is written once against [`View`]. Under a lock what it reads is
-//! stable; without one it may be torn, and [`Segment::read`](crate::Segment::read)
-//! throws the result away and tries again.
+//! Reading code is written once, against [`View`]. Under a lock, the data is stable. Without a lock
+//! it may be torn, and [`Segment::read`](crate::Segment::read) then discards the result and
+//! retries.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
@@ -17,34 +17,34 @@ use crate::segment::counter;
 use crate::segment::shard_set::ShardSet;
 use crate::views::through_log::{Interference, LookBack};
 
-/// Read access to some shards.
+/// Read access to a set of shards.
 pub struct View<'a> {
     pub(crate) mapping: &'a Mapping,
     pub(crate) notes: Notes<'a>,
-    /// About how many bytes were looked at through this view, by walks and long copies.
+    /// Approximate number of bytes that walks and long copies have read through this view.
     done: Cell<u64>,
 }
 
-/// Longer copies look at the counters (R3).
+/// Copies of more bytes than this check the counters first (R3).
 const LONG: u64 = 4096;
-/// And after so many bytes again (R10).
+/// Long copies check the counters again after this many bytes (R10).
 const CHUNK: u64 = 64 * 1024;
-/// Bytes that a step of a walk counts as.
+/// Number of bytes that a step of a walk counts as.
 const STEP: u64 = 512;
 
-/// The version counters at the time the view was made.
+/// The version counters when the view was made.
 pub(crate) enum Notes<'a> {
-    /// The shards are locked: nothing changes.
+    /// The shards are locked, so nothing changes.
     Locked,
-    /// One shard's counter: its offset, and its value.
+    /// The offset and the value of one shard's counter.
     One(u64, u64),
     /// Several shards and their counters.
     Many(ShardSet, &'a [u64]),
-    /// Shards in the midst of changes, as they were before (R9).
+    /// Shards in the middle of changes, as they were before the changes (R9).
     Back(&'a LookBack<'a>),
 }
 
-/// A block of the heap that is being read; see [`View::block`].
+/// A block of the heap that is being read. See [`View::block`].
 #[derive(Clone, Copy)]
 pub struct Block<'a> {
     place: CheckedPlace<'a>,
@@ -52,21 +52,21 @@ pub struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// Asks for the block's second cache line ahead of its use.
+    /// Prefetches the block's second cache line.
     #[inline(always)]
     pub fn prefetch_next_line(&self) {
         self.place.prefetch_next_line();
     }
 
-    /// The word so many bytes behind the block's start, a multiple of 8.
+    /// Returns the word `behind` bytes after the block's start; `behind` must be a multiple of 8.
     #[inline(always)]
     pub fn word(&self, behind: u64) -> Result<u64, Fault> {
         self.watch.looking();
         self.place.word(behind)
     }
 
-    /// Whether the bytes behind the block's start are the given ones; `behind`
-    /// is a multiple of 8.
+    /// Returns true if the content `behind` bytes after the block's start equals `bytes`; `behind`
+    /// must be a multiple of 8.
     #[inline(always)]
     pub fn equals(&self, behind: u64, bytes: &[u8]) -> Result<bool, Fault> {
         self.watch.looking();
@@ -74,7 +74,7 @@ impl Block<'_> {
     }
 }
 
-/// Root words of a shard in a row, for reading some of them; see [`View::roots`].
+/// Consecutive root words of a shard. See [`View::roots`].
 #[derive(Clone, Copy)]
 pub struct Roots<'a, const N: usize> {
     words: Option<&'a [AtomicU64; N]>,
@@ -85,10 +85,10 @@ pub struct Roots<'a, const N: usize> {
 }
 
 impl<const N: usize> Roots<'_, N> {
-    /// One of them.
+    /// Returns one of the words.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If `place` is not below `N`.
     #[inline(always)]
     pub fn word(&self, place: usize) -> u64 {
         self.watch.looking();
@@ -109,7 +109,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// About how many bytes were looked at, where these are many.
+    /// Returns the approximate number of bytes read by walks and long copies.
     pub(crate) fn done(&self) -> u64 {
         self.done.get()
     }
@@ -120,8 +120,8 @@ impl<'a> View<'a> {
         ReadWatch::new(self.mapping.race(), is_locked)
     }
 
-    /// Whether nothing changed since the view was made. To be asked before a
-    /// length that was read makes the caller allocate or copy much (R3).
+    /// Returns true if nothing changed since the view was made. Call it before allocating or
+    /// copying a large amount according to a length that was read (R3).
     #[inline(always)]
     pub fn unchanged(&self) -> bool {
         let layout = self.mapping.layout();
@@ -142,21 +142,21 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether a counter has the value that was noted.
+    /// Returns true if a counter still has the noted value.
     #[inline(always)]
     fn holds(&self, counter: u64, noted: u64) -> bool {
         counter::unchanged(self.mapping.word(counter), noted)
     }
 
-    /// An error where something changed since the view was made. To be asked by walks at each step of some hundred bytes
-    /// at least, so that what a try that fails has done is known (R10).
+    /// Returns an error if anything changed since the view was made. Walks must call it at each
+    /// step, at least every few hundred bytes, so that the cost of failed attempts is known (R10).
     #[inline(always)]
     pub fn recheck(&self) -> Result<(), Fault> {
         self.done.set(self.done.get() + STEP);
         if self.unchanged() {
             Ok(())
         } else {
-            // Never seen by a caller of `read`, which retries.
+            // Callers of `read` never see this error, because `read` retries.
             Err(Fault {
                 at: 0,
                 what: "an unchanged shard",
@@ -164,8 +164,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// A block at an offset in the heap, for reading words of it: cheaper than
-    /// a [`word`](Self::word) at a time.
+    /// Returns the block at an offset in the heap. Reading several words through it is cheaper than
+    /// calling [`word`](Self::word) for each.
     #[inline(always)]
     pub fn block(&self, at: Offset) -> Result<Block<'a>, Fault> {
         let watch = self.watch();
@@ -174,27 +174,26 @@ impl<'a> View<'a> {
         Ok(Block { place, watch })
     }
 
-    /// Bytes that the allocated block at an offset takes: at least what was
-    /// asked for. O(1).
+    /// Returns the size of the allocated block at an offset, which is at least the requested size.
+    /// O(1).
     pub fn block_bytes(&self, at: Offset) -> Result<u64, Fault> {
         self.mapping.block_bytes(at)
     }
 
-    /// The word at an offset in the heap.
+    /// Returns the word at an offset in the heap.
     #[inline(always)]
     pub fn word(&self, at: Offset) -> Result<u64, Fault> {
         self.watch().looking();
         self.mapping.place_at(at)?.word(0)
     }
 
-    /// Asks for the cache line at an offset ahead of its use. The offset may be
-    /// any number.
+    /// Prefetches the cache line at an offset, which may be any number.
     #[inline(always)]
     pub fn prefetch(&self, at: Offset) {
         self.mapping.prefetch(at);
     }
 
-    /// Asks for the cache lines of a range ahead of its use. Any range will do.
+    /// Prefetches the cache lines of a range, which may be any range.
     #[inline(always)]
     pub fn prefetch_range(&self, at: Offset, length: u64) {
         for line in 0..length.div_ceil(64) {
@@ -202,13 +201,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Checks that a range lies in reserved memory, for the accessors below.
+    /// Checks that a range lies in reserved memory.
     #[inline(always)]
     pub fn check(&self, at: Offset, length: u64) -> Result<(), Fault> {
         self.mapping.check(at, length)
     }
 
-    /// `N` words from an offset on.
+    /// Returns the `N` words at an offset.
     #[inline(always)]
     pub fn words<const N: usize>(&self, at: Offset) -> Result<[u64; N], Fault> {
         self.watch().looking();
@@ -218,15 +217,15 @@ impl<'a> View<'a> {
         }))
     }
 
-    /// Whether the bytes at an offset are the given ones.
+    /// Returns true if the bytes at an offset equal `bytes`.
     #[inline(always)]
     pub fn equals(&self, at: Offset, bytes: &[u8]) -> Result<bool, Fault> {
         self.watch().looking();
         self.mapping.place_at(at)?.equals(0, bytes)
     }
 
-    /// Appends `length` bytes to `out`. Long copies are made only while the
-    /// shard is unchanged (R3, R10).
+    /// Appends `length` bytes to `out`. A long copy stops with an error if the shard changes (R3,
+    /// R10).
     #[inline(always)]
     pub fn append_to(&self, at: Offset, length: u64, out: &mut Vec<u8>) -> Result<(), Fault> {
         self.mapping.check(at, length)?;
@@ -239,7 +238,7 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// A long copy, looking at the counters on its way (R10).
+    /// Makes a long copy, checking the counters along the way (R10).
     #[cold]
     #[inline(never)]
     fn append_long(
@@ -249,7 +248,7 @@ impl<'a> View<'a> {
         length: u64,
         out: &mut Vec<u8>,
     ) -> Result<(), Fault> {
-        // Not before: the length may be a torn one.
+        // Allocate only now, because the length may have been torn.
         self.recheck()?;
         make_room(out, length as usize + 8)?;
         self.watch().looking();
@@ -265,15 +264,16 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Counts bytes that were copied, at most [`CHUNK`], and looks whether they count.
+    /// Counts copied bytes, at most [`CHUNK`], and fails if the shard has changed.
     fn copied(&self, bytes: u64) -> Result<(), Fault> {
         self.done.set(self.done.get() + bytes);
         self.watch().looking();
         self.recheck()
     }
 
-    /// Appends bytes `start..end` of what lies at an offset to `out`; none where the end is not behind the start, which
-    /// need not be aligned. Long copies are made only while the shard is unchanged (R3).
+    /// Appends bytes `start..end` of the content at an offset to `out`, or nothing if the range is
+    /// empty. `start` need not be aligned. A long copy stops with an error if the shard changes
+    /// (R3).
     #[inline]
     pub fn append_part(
         &self,
@@ -295,26 +295,28 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Fills all of `out` from an offset on.
+    /// Fills all of `out` with the bytes at an offset.
     #[inline(always)]
     pub fn copy_to(&self, at: Offset, out: &mut [u8]) -> Result<(), Fault> {
-        // SAFETY: a byte may be what may be none yet, and nothing but bytes is written to it.
+        // SAFETY: an initialized byte is a valid `MaybeUninit<u8>`, and only initialized bytes are
+        // written to the slice.
         let out = unsafe { &mut *(std::ptr::from_mut(out) as *mut [MaybeUninit<u8>]) };
         self.copy_into(at, out)
     }
 
-    /// Fills all of `out` with the words from an offset on.
+    /// Fills all of `out` with the words at an offset.
     #[inline]
     pub fn copy_words_to(&self, at: Offset, out: &mut [u64]) -> Result<(), Fault> {
-        // SAFETY: the bytes of words, for as long as these are borrowed; any bytes are words.
+        // SAFETY: the byte slice covers exactly the words of `out`, which stays borrowed; any bytes
+        // form valid words.
         let bytes = unsafe {
             std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<u8>(), size_of_val(out))
         };
         self.copy_to(at, bytes)
     }
 
-    /// [`copy_to`](Self::copy_to) memory that holds nothing yet; all of it does then. Long copies are made only while the
-    /// shard is unchanged (R3).
+    /// Fills all of `out`, which may be uninitialized, with the bytes at an offset. A long copy
+    /// stops with an error if the shard changes (R3).
     #[inline(always)]
     pub fn copy_into(&self, at: Offset, out: &mut [MaybeUninit<u8>]) -> Result<(), Fault> {
         self.mapping.check(at, out.len() as u64)?;
@@ -338,7 +340,7 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// What has to be looked after before a shard is read or changed; see
+    /// Returns the mark word of a shard. See
     /// [`Transaction::set_mark`](crate::Transaction::set_mark).
     #[inline]
     pub fn mark(&self, index: usize) -> u64 {
@@ -346,16 +348,17 @@ impl<'a> View<'a> {
             .load(self.mapping.layout().shard(index) + shard::MARK)
     }
 
-    /// The store's secret key for hashing, which lies in the header and never changes.
+    /// Returns the store's secret key for hashing, which is in the header and never changes.
     #[inline]
     pub fn hash_key(&self) -> [u64; 2] {
         [header::HASH_KEY, header::HASH_KEY + 8].map(|at| self.mapping.load(at))
     }
 
-    /// Words of a shard's roots, from one of them on: cheaper than a [`root`](Self::root) at a time.
+    /// Returns `N` consecutive words of a shard's roots. Cheaper than calling [`root`](Self::root)
+    /// for each.
     ///
     /// # Panics
-    /// If the roots end before.
+    /// If the range extends past the end of the roots.
     #[inline(always)]
     pub fn roots<const N: usize>(&self, index: usize, first: usize) -> Roots<'a, N> {
         Roots {
@@ -367,10 +370,10 @@ impl<'a> View<'a> {
         }
     }
 
-    /// A word of a shard's roots.
+    /// Returns a word of a shard's roots.
     ///
     /// # Panics
-    /// If the index is not below [`ROOT_WORDS`](crate::ROOT_WORDS).
+    /// If `word` is not below [`ROOT_WORDS`](crate::ROOT_WORDS).
     #[inline(always)]
     pub fn root(&self, index: usize, word: usize) -> u64 {
         self.watch().looking();
@@ -378,7 +381,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// Makes room for so many more bytes, or says that this process has no memory.
+/// Makes room for `bytes` more bytes, or fails if this process is out of memory.
 #[inline(always)]
 fn make_room(out: &mut Vec<u8>, bytes: usize) -> Result<(), Fault> {
     #[cold]

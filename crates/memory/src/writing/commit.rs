@@ -1,7 +1,7 @@
-//! The commit of a transaction: as a whole, or of a removal in parts (H6).
+//! The commit of a transaction, either whole or, for a removal, in parts (H6).
 //!
-//! A removal whose log cannot grow is carried out in parts: its body says where one ends
-//! ([`Transaction::end_of_part`]), and each part is committed by itself while the locks are kept.
+//! A removal whose log cannot grow runs in parts: its body declares where a part ends
+//! ([`Transaction::end_of_part`]), and each part is committed separately while the locks are kept.
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -13,14 +13,15 @@ use crate::transactions::Transaction;
 use crate::transactions::rare_state::Shortage;
 use crate::writing::give_back;
 
-/// Bytes of the undo log after which a part ends: what one more item needs has room in the rest of what every log has.
+/// Number of undo log bytes after which a part ends. The rest of the shortest log has room for one
+/// more item.
 const PART: u64 = shard::LOG_RESERVED_MIN / 4;
-/// Bytes of the undo log for each block that is to be freed.
+/// Estimated number of undo log bytes for each block to be freed.
 const LOG_OF_A_FREE: u64 = 192;
 
-/// Makes the changes of a transaction final: frees, then one store decides (W5). Where the
-/// frees find the log too short, everything is rolled back and the shortage
-/// returned.
+/// Makes the changes of a transaction permanent: applies the frees, and then a single store decides
+/// (W5). If the log is too short for the frees, returns the shortage, and the transaction is to be
+/// rolled back.
 #[inline(always)]
 pub(crate) fn commit(transaction: &mut Transaction<'_>) -> Result<Option<Shortage>, Error> {
     if let Err(error) = transaction.apply_frees() {
@@ -38,7 +39,7 @@ pub(crate) fn commit(transaction: &mut Transaction<'_>) -> Result<Option<Shortag
     Ok(None)
 }
 
-/// Returns some of what was freed to the heap, as the commit is done.
+/// Returns some of the freed memory to the heap, after the commit.
 #[cold]
 fn drain_graveyards(transaction: &Transaction<'_>) {
     let granted = transaction
@@ -49,19 +50,22 @@ fn drain_graveyards(transaction: &Transaction<'_>) {
 }
 
 impl Transaction<'_> {
-    /// Whether it is a [removal](crate::removing) that found no room as a whole, and is carried out in parts: what takes more
-    /// memory for a while, such as making something anew without what goes, is to be left.
+    /// Returns true for a [removal](crate::removing) that found no room and therefore runs in
+    /// parts. The body should then avoid steps that temporarily need more memory, such as
+    /// rebuilding a structure.
     #[inline(always)]
     pub fn is_in_parts(&self) -> bool {
         self.in_parts
     }
 
-    /// Says that what was removed so far may be committed by itself. Does so where this is a [removal](crate::removing) that found
-    /// no room for its whole log, and this part of it has come to some length. Everything between two calls is all or
-    /// nothing, as a transaction is.
+    /// Declares that the changes so far may be committed separately.
+    ///
+    /// Commits them if this is a [removal](crate::removing) that runs in parts because its whole
+    /// log found no room, and if the part is long enough. The changes between two calls are all or
+    /// nothing, like a transaction.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] where what is to be freed finds no room in the log: the part is undone.
+    /// [`Error::OutOfMemory`] if the log has no room for the frees. The part is then rolled back.
     #[inline]
     pub fn end_of_part(&mut self) -> Result<(), Error> {
         match self.in_parts {
@@ -81,8 +85,8 @@ impl Transaction<'_> {
         self.commit_part()
     }
 
-    /// Makes what was done so far final, and goes on with a new number and empty logs. The locks are kept and the counters
-    /// stay odd: a death between two parts leaves nothing to undo.
+    /// Commits the changes so far and continues with a new number and empty logs. The locks stay
+    /// held and the counters stay odd. A death between two parts leaves nothing to undo.
     fn commit_part(&mut self) -> Result<(), Error> {
         self.apply_frees()?;
         if self.rare.is_some() {
@@ -97,7 +101,7 @@ impl Transaction<'_> {
         compiler_fence(Ordering::SeqCst);
         fault::step();
         self.forget_logs();
-        // Before the first entry of the next part names it (W6).
+        // The record must hold the next number before any log entry of the next part names it (W6).
         let next = number.wrapping_add(1);
         words.store::<{ slot::NUMBER }>(next);
         compiler_fence(Ordering::SeqCst);

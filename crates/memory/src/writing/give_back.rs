@@ -1,5 +1,5 @@
-//! Memory that was freed in a shard goes back to the heap, for all shards to use: after commits, a little each, and by who is
-//! short of memory, all of it.
+//! Returning freed memory of a shard to the heap, for all shards to use: a little after each
+//! commit, and all of it when a writer is short of memory.
 
 use std::time::Duration;
 
@@ -12,37 +12,39 @@ use crate::segment::marks::Marks;
 use crate::segment::shard_set::ShardSet;
 use crate::segment::{Segment, membership};
 
-/// Runs returned to the heap after one transaction for each of its shards (W9),
+/// Number of runs that a transaction returns to the heap for each of its shards after its commit
+/// (W9).
 const BURIED_AT_ONCE: usize = 4;
-/// and for each run that it was granted: what is freed must not wait for longer than it takes to get as much again.
+/// Number of additional runs returned for each run that the transaction was granted. Memory must be
+/// returned at least as fast as it is taken.
 const BURIED_FOR_GRANTED: usize = 2;
-/// And by whoever has come for just that.
+/// Number of runs returned by one call of [`Segment::give_back`].
 const GIVEN_BACK_AT_ONCE: usize = 64;
 
-/// How long a transaction that is over waits for the heap's lock.
+/// How long a finished transaction waits for the heap's lock.
 const BURIAL_PATIENCE: Duration = Duration::from_millis(1);
 
-/// What a writer that is short of memory has given back.
+/// How much a writer that is short of memory has returned to the heap.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct GivenBack {
-    /// Something.
+    /// True if any memory was returned.
     pub(crate) any: bool,
-    /// As much as it needed.
+    /// True if enough memory was returned.
     pub(crate) enough: bool,
 }
 
 impl Segment {
-    /// Gives some of the memory that was freed in a shard back to the heap, for
-    /// all shards to use; otherwise later writers to the shard do that, a
-    /// little each. Holds the shard's lock for a bounded time. Returns whether
-    /// there is more to give back.
+    /// Returns some of a shard's freed memory to the heap, for all shards to use. Without this
+    /// call, later writers to the shard return it little by little. Holds the shard's lock for a
+    /// bounded time. Returns true if there is more to return.
     pub fn give_back(&self, index: usize) -> Result<bool, Error> {
         within(self, index, BURIAL_PATIENCE)
     }
 }
 
-/// Returns a few runs of each shard's graveyard to the heap, more where more were granted. The shards' locks are
-/// held. What cannot be done now is done after a later transaction.
+/// Returns a few runs of each shard's graveyard to the heap, and more if the transaction was
+/// granted more. The shards' locks must be held. Runs that cannot be returned now are returned
+/// after a later transaction.
 #[cold]
 pub(crate) fn drain_graveyards(segment: &Segment, shards: ShardSet, granted: usize) {
     let mut more = granted * BURIED_FOR_GRANTED;
@@ -53,7 +55,7 @@ pub(crate) fn drain_graveyards(segment: &Segment, shards: ShardSet, granted: usi
     }
 }
 
-/// Whether a shard has something that goes back to the heap.
+/// Returns true if a shard has memory to return to the heap.
 #[inline(always)]
 fn has_buried(segment: &Segment, index: usize) -> bool {
     let base = segment.mapping.layout().shard(index);
@@ -61,7 +63,8 @@ fn has_buried(segment: &Segment, index: usize) -> bool {
         != 0
 }
 
-/// [`Segment::give_back`] that waits for the heap for so long.
+/// Returns some of a shard's freed memory to the heap, waiting for the heap's lock at most
+/// `patience` each time. See [`Segment::give_back`].
 fn within(segment: &Segment, index: usize, patience: Duration) -> Result<bool, Error> {
     if !has_buried(segment, index) {
         return Ok(false);
@@ -79,8 +82,8 @@ fn within(segment: &Segment, index: usize, patience: Duration) -> Result<bool, E
     Ok(has_buried(segment, index))
 }
 
-/// Gives all memory that was freed back to the heap, for a writer that is
-/// short of memory and holds no lock. Returns whether there was any.
+/// Returns all freed memory to the heap, for a writer that is short of memory and holds no lock.
+/// Returns true if there was any.
 pub(crate) fn all(segment: &Segment) -> Result<bool, Error> {
     let mut any = false;
     for index in 0..segment.shards() {
@@ -90,15 +93,15 @@ pub(crate) fn all(segment: &Segment) -> Result<bool, Error> {
     Ok(any)
 }
 
-/// Gives memory that was freed back to the heap until there is enough, for a writer that is short of it and holds no
-/// lock: what waits to be given back must not add up while more is taken from the system.
+/// Returns freed memory to the heap until there is enough, for a writer that is short of memory and
+/// holds no lock. Otherwise freed memory would pile up while more is taken from the system.
 pub(crate) fn until(
     segment: &Segment,
     enough: impl Fn() -> Result<bool, Error>,
 ) -> Result<GivenBack, Error> {
     let mut given = GivenBack::default();
     for index in 0..segment.shards() {
-        // Where somebody works in the shard, that one gives back as well.
+        // Skip a locked shard: the process that works in it returns memory as well.
         while has_buried(segment, index) && !segment.is_locked(index) {
             let more = match segment.give_back(index) {
                 Err(Error::Busy { .. }) => break,
@@ -117,11 +120,11 @@ pub(crate) fn until(
     Ok(given)
 }
 
-/// Returns up to so many runs of a graveyard. Returns how many.
+/// Returns up to `most` runs of a graveyard to the heap, and returns their number.
 fn return_buried(segment: &Segment, index: usize, most: usize) -> usize {
     for returned in 0..most {
-        // Others wait for the shard: what holds the heap up (a stopped
-        // process) must not hold them up.
+        // Do not wait long: if a stopped process holds the heap, it must not also block the
+        // processes that wait for this shard.
         let step = step::run_within(segment, BURIAL_PATIENCE, |heap| heap.bury_one(index));
         if !matches!(step, Ok(true)) {
             return returned;

@@ -1,10 +1,9 @@
-//! Room for a transaction (H2, W7): what is reserved before its first lock, and
-//! what one that ran short is given before it runs again.
+//! Room for a transaction (H2, W7): what is reserved before its first lock, and what a transaction
+//! that ran short is given before it runs again.
 //!
-//! A run that is short stops where it is, so that nobody knows what it would
-//! still have needed. It is given several times of what it had used, in every
-//! shard: a transaction of any size ends after a few runs. Who knows the size
-//! beforehand says so, and runs once.
+//! A run that is short stops immediately, so its further needs are unknown. The next run gets a
+//! multiple of what this one used, in every shard, so a transaction of any size completes after a
+//! few runs. A caller that knows the size beforehand can declare it, and its transaction runs once.
 
 use std::cell::Cell;
 
@@ -19,67 +18,70 @@ use crate::undo::log_memory;
 use crate::writing::give_back;
 use crate::writing::run::{self, Outcome, Used};
 
-/// Runs without progress: others may be faster to use what was reserved, but
-/// only damage makes them so time after time.
+/// Maximum number of runs without progress. Other processes may take what was reserved, but only
+/// damage makes that happen every time.
 const IDLE_RUNS: u32 = 100;
-/// A run has made progress if it came further than any before by this part.
+/// A run has made progress if it used more than any run before by one part in this many.
 const PROGRESS: u64 = 8;
-/// What a run that was short had used is multiplied by this for the next one.
+/// Factor by which the usage of a run that was short is multiplied for the next run.
 const GROWTH: u64 = 16;
-/// But no more memory than this, unless it had half as much already: memory
-/// stays with the store.
+/// Maximum number of bytes of memory reserved ahead, unless the transaction already used half as
+/// much: the store keeps the memory.
 const MOST_AHEAD: u64 = 32 << 20;
-/// And no longer a log than this, unless it had a part of that already, as it stays with the store, too.
+/// Maximum number of log bytes reserved ahead, because the store keeps that memory, too. A log that
+/// is already long grows by at most [`LONG_LOG_GROWTH`] instead.
 const MOST_LOG_AHEAD: u64 = 4 << 20;
 const LONG_LOG_GROWTH: u64 = 4;
-/// Blocks that are taken many at a time are so many times as long as what is
-/// logged for them, at least.
+/// Minimum ratio of the bytes in blocks allocated in batches to the bytes logged for them.
 const UNLOGGED: u64 = 8;
-/// Extents backed with memory in one step of many.
+/// Maximum number of extents backed with memory in one step.
 const RESERVED_AT_ONCE: u64 = 256;
 
 thread_local! {
-    /// What the last transaction of this thread wanted which found no room.
+    /// The demand of this thread's last transaction that found no room.
     static SHORTFALL: Cell<Shortfall> = const { Cell::new(Shortfall { bytes: 0, run: 0 }) };
 }
 
-/// What a transaction wanted that found no room.
+/// The demand of a transaction that found no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shortfall {
-    /// Bytes in all that it came to want.
+    /// Total number of bytes that the transaction needed so far.
     pub bytes: u64,
-    /// Bytes that it wanted in one piece when it stopped.
+    /// Number of contiguous bytes that the transaction needed when it stopped.
     pub run: u64,
 }
 
-/// What the last transaction of this thread that ran out of memory wanted; nothing where it wanted more than half of the
-/// store, or room in its log: then it does not help to let go of data.
+/// Returns the demand of this thread's last transaction that ran out of memory.
+///
+/// The demand is zero if the transaction needed room in its log or more than half of the store.
+/// Evicting data does not help then.
 pub fn shortfall() -> Shortfall {
     SHORTFALL.get()
 }
 
-/// What a transaction will probably need; see [`Segment::expect`].
+/// The estimated needs of a transaction. See [`Segment::expect`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Need {
-    /// Bytes of undo log, in all its shards together.
+    /// Number of undo log bytes, in all its shards together.
     pub log: u64,
-    /// Bytes of blocks, in all its shards together.
+    /// Number of bytes in blocks, in all its shards together.
     pub memory: u64,
 }
 
-/// What the runs of one transaction came to so far.
+/// State that the runs of one transaction share.
 #[derive(Default)]
 pub(crate) struct Runs {
-    /// The most that a run had logged and been granted, in bytes.
+    /// Maximum number of bytes that a run has logged and been granted.
     furthest: u64,
-    /// Runs since then.
+    /// Number of runs since the last progress.
     idle: u32,
-    /// Whether it is carried out in parts from now on: it is a removal, and found no room as a whole.
+    /// True if the transaction is a removal that found no room and now runs in parts.
     pub(crate) in_parts: bool,
 }
 
 impl Runs {
-    /// Has a transaction that found no room carried out in parts, where it is a removal and is not yet.
+    /// Switches a removal that found no room to running in parts. Returns false if it is not a
+    /// removal or already runs in parts.
     fn begin_parts(&mut self) -> bool {
         let begin = removal::is_removing() && !self.in_parts;
         self.in_parts |= begin;
@@ -91,22 +93,22 @@ impl Runs {
 }
 
 impl Segment {
-    /// Reserves what a transaction over these shards will probably need, so
-    /// that it does not have to run twice. A guess: what cannot be had is no
-    /// error. Called without any lock held.
+    /// Reserves what a transaction over these shards will probably need, so that it need not run
+    /// twice. This is an estimate, so a failure to reserve is not an error. The caller must hold no
+    /// lock.
     #[cold]
     pub fn expect(&self, shards: ShardSet, need: &Need) {
         let count = shards.len() as u64;
-        // What keeps it from writing is said when it writes.
+        // The write itself reports why it cannot be made.
         if count == 0 || place::prepare_to_write(self).is_err() {
             return;
         }
-        // Keys fall into shards by chance: a quarter more than the mean.
+        // Keys are distributed randomly over the shards, so reserve a quarter more than the mean.
         let each = need.log / count * 5 / 4;
         for index in shards.iter() {
             let _ = log_memory::grow(self, index, each);
         }
-        // Each shard takes an extent at a time.
+        // Each shard may leave part of an extent unused.
         let memory = need.memory + count * EXTENT;
         if need.memory > EXTENT {
             let _ = reserve_in_all(self, memory);
@@ -114,8 +116,9 @@ impl Segment {
     }
 }
 
-/// Gives what all shards keep for their next blocks back to the heap, for a writer that finds no run that is long enough
-/// and holds no lock: a few pages here and there are in the way of every long run. Returns whether there was any.
+/// Returns the pages that all shards keep for their next blocks to the heap, for a writer that
+/// finds no long enough run and holds no lock. Scattered kept pages can block every long run.
+/// Returns true if there were any.
 pub(crate) fn give_back_kept(segment: &Segment) -> Result<bool, Error> {
     let mut any = false;
     for index in 0..segment.shards() {
@@ -132,7 +135,7 @@ pub(crate) fn give_back_kept(segment: &Segment) -> Result<bool, Error> {
         );
         match ran {
             Ok(Outcome::Committed(..)) => any |= buried > 0,
-            // Who works in the shard for long keeps it.
+            // The shard keeps its pages if another process holds its lock for long.
             Ok(Outcome::Short(_)) | Err(Error::Busy { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -143,7 +146,7 @@ pub(crate) fn give_back_kept(segment: &Segment) -> Result<bool, Error> {
     Ok(any)
 }
 
-/// Mends all that a run was short of.
+/// Reserves everything that a run was short of.
 #[cold]
 pub(crate) fn make_room(segment: &Segment, used: &Used, runs: &mut Runs) -> Result<(), Error> {
     let far = used.logs.iter().sum::<u64>() + used.granted;
@@ -156,7 +159,7 @@ pub(crate) fn make_room(segment: &Segment, used: &Used, runs: &mut Runs) -> Resu
     }
     let made = match used.shortage {
         Shortage::Pages(pages) => match make_room_for(segment, pages, used.granted) {
-            // The next run does without.
+            // The next run continues without this memory.
             Err(Error::OutOfMemory) if used.can_wait => {
                 backing::note_full(segment);
                 Ok(())
@@ -170,11 +173,11 @@ pub(crate) fn make_room(segment: &Segment, used: &Used, runs: &mut Runs) -> Resu
     };
     let run = match used.shortage {
         Shortage::Pages(pages) => pages.saturating_mul(PAGE),
-        // To let go of data helps no log.
+        // Evicting data does not make room in a log.
         Shortage::Log(..) => u64::MAX,
     };
     let bytes = used.granted.saturating_add(run);
-    // More than half of the store is not made room for.
+    // A demand of more than half of the store is not reported, so that no data is evicted for it.
     let is_reasonable = bytes <= segment.mapping.layout().extents * EXTENT / 2;
     SHORTFALL.set(if made.is_err() && is_reasonable {
         Shortfall { bytes, run }
@@ -185,10 +188,10 @@ pub(crate) fn make_room(segment: &Segment, used: &Used, runs: &mut Runs) -> Resu
         Err(Error::OutOfMemory) if runs.begin_parts() => return Ok(()),
         made => made?,
     }
-    // The rest is a guess.
+    // The rest is an estimate, so failures are ignored.
     let Missing { shard, bytes } = used.missing;
     if bytes > EXTENT {
-        // Blocks do not fill their slabs.
+        // Slabs are never completely filled, so reserve an eighth more.
         let _ = reserve_in_all(segment, used.granted + bytes / 8 * 9 + EXTENT);
         let logged: u64 = used.logs.iter().sum();
         let _ = log_memory::grow(segment, shard, logged + bytes / UNLOGGED);
@@ -204,14 +207,15 @@ pub(crate) fn make_room(segment: &Segment, used: &Used, runs: &mut Runs) -> Resu
     Ok(())
 }
 
-/// Has a run of so many pages free, for a transaction that had been granted so many bytes; or more of what is not as long,
-/// where there is no place for such a run, as single pages may do.
+/// Makes a run of `pages` pages free, for a transaction that was granted `granted` bytes before. If
+/// there is no place for such a run, frees other memory, because shorter runs may suffice.
 fn make_room_for(segment: &Segment, pages: u64, granted: u64) -> Result<(), Error> {
     let given = give_back::until(segment, || backing::has_run(segment, pages))?;
     if given.enough {
         return Ok(());
     }
-    // Free pages may lie apart: more than one run comes at a time, or this would run as often as it needs one.
+    // Reserve more than one run, because free pages may be scattered. Otherwise every further run
+    // needed would cause another retry.
     let more = (granted / PAGE / PROGRESS).min(RESERVED_AT_ONCE * EXTENT_PAGES);
     let reserved = match backing::reserve(segment, pages.max(more)) {
         Err(Error::OutOfMemory) if more > pages => backing::reserve(segment, pages),
@@ -227,7 +231,7 @@ fn make_room_for(segment: &Segment, pages: u64, granted: u64) -> Result<(), Erro
     }
 }
 
-/// Has so many bytes of the heap backed with memory and free.
+/// Ensures that `bytes` bytes of the heap are backed by memory and free.
 fn reserve_in_all(segment: &Segment, bytes: u64) -> Result<(), Error> {
     let wanted = bytes.div_ceil(EXTENT) * EXTENT_PAGES;
     let mut most = RESERVED_AT_ONCE * EXTENT_PAGES;
@@ -238,7 +242,7 @@ fn reserve_in_all(segment: &Segment, bytes: u64) -> Result<(), Error> {
     let mut missing = wanted.saturating_sub(free());
     while missing > 0 {
         match backing::reserve(segment, missing.next_multiple_of(EXTENT_PAGES).min(most)) {
-            // No run is so long.
+            // There is no place for a run of this length, so try shorter ones.
             Err(Error::OutOfMemory) if most > EXTENT_PAGES => {
                 most /= 4;
                 continue;
@@ -247,7 +251,7 @@ fn reserve_in_all(segment: &Segment, bytes: u64) -> Result<(), Error> {
         }
         let still = wanted.saturating_sub(free());
         if still >= missing {
-            // Others were faster, or the count is damaged.
+            // Other processes took the pages, or the count is damaged.
             break;
         }
         missing = still;

@@ -10,11 +10,11 @@ use crate::transactions::Transaction;
 use crate::transactions::rare_state::{Missing, RareState, Shortage};
 use crate::writing::commit::commit;
 
-/// The outcome of a run of a body.
+/// The outcome of one run of a body.
 pub(crate) enum Outcome<R> {
-    /// It is committed: what it returned, and its rarely used state.
+    /// The run is committed. Holds its result and its rarely used state.
     Committed(R, Option<Box<RareState>>),
-    /// It is rolled back: what it had used when it ran short.
+    /// The run ran short and is rolled back. Holds what it had used.
     Short(Used),
 }
 
@@ -22,15 +22,15 @@ pub(crate) enum Outcome<R> {
 pub(crate) struct Used {
     pub(crate) shortage: Shortage,
     pub(crate) shards: ShardSet,
-    /// In the log of each shard.
+    /// Number of bytes in the log of each shard.
     pub(crate) logs: Vec<u64>,
     pub(crate) granted: u64,
     pub(crate) missing: Missing,
     pub(crate) can_wait: bool,
 }
 
-/// Runs a body once, as a transaction, or [in parts](crate::removing). The transaction ends here, where it was built: it
-/// is too long to be handed on.
+/// Runs a body once as a transaction, or [in parts](crate::removing). The transaction is also ended
+/// here, because it is too large to be moved.
 #[inline(always)]
 pub(crate) fn once<R, E: From<Error>>(
     segment: &Segment,
@@ -58,7 +58,7 @@ pub(crate) fn once<R, E: From<Error>>(
     Ok(Outcome::Short(used(&transaction, shortage)))
 }
 
-/// Runs a body and rolls it back, to show whether it leaves anything to its next run.
+/// Runs a body and rolls it back, to test that it leaves nothing to its next run.
 #[cold]
 pub(crate) fn in_vain<R, E: From<Error>>(
     segment: &Segment,
@@ -72,7 +72,7 @@ pub(crate) fn in_vain<R, E: From<Error>>(
     Ok(())
 }
 
-/// What a run that is short has used, before it is rolled back.
+/// Returns what a run that is short has used, before it is rolled back.
 #[cold]
 pub(crate) fn used(transaction: &Transaction<'_>, shortage: Shortage) -> Used {
     let rare = transaction.rare.as_ref();

@@ -1,5 +1,5 @@
-//! Writing: a body is run as a transaction, again where it ran short, and what it leaves to be done is done after its
-//! commit.
+//! Writing: runs a body as a transaction, retries it when it runs short, and does its deferred work
+//! after the commit.
 
 use std::time::Duration;
 
@@ -18,14 +18,13 @@ use crate::writing::reservation::{self, Runs, make_room};
 use crate::writing::run::{self, Outcome};
 
 impl Segment {
-    /// Changes shards as one transaction: all or nothing, whatever happens to
-    /// this process. An error from `body` rolls back. `body` may run several
-    /// times where memory had to be reserved in between (H2).
+    /// Changes shards in one transaction: all or nothing, whatever happens to this process. An
+    /// error from `body` rolls back. `body` may run several times, if memory has to be reserved in
+    /// between (H2).
     ///
     /// # Errors
-    /// [`Error::Marked`] where somebody has to look after one of the shards
-    /// first, and say so with [`looked_after`](Self::looked_after). Those of
-    /// `body`.
+    /// [`Error::Marked`] if one of the shards must be cleaned up first and reported with
+    /// [`looked_after`](Self::looked_after). Also the errors of `body`.
     #[inline]
     pub fn write<R, E: From<Error>>(
         &self,
@@ -35,8 +34,8 @@ impl Segment {
         self.write_where(shards, Marks::Respected, body)
     }
 
-    /// [`write`](Self::write) that can do without its respect for marks: for who
-    /// looks after the shards.
+    /// Changes shards like [`write`](Self::write), but may ignore marks, for callers that clean up
+    /// the shards.
     #[inline(always)]
     pub fn write_where<R, E: From<Error>>(
         &self,
@@ -65,22 +64,21 @@ impl Segment {
         }
     }
 
-    /// Backs some memory, where no run of so many bytes is free: after some of
-    /// these steps one is. Called without any lock held. Returns whether there was
-    /// anything to do.
+    /// Backs a bounded amount of memory if there is no free run of `bytes` bytes. Repeated calls
+    /// produce such a run. The caller must hold no lock. Returns true if there was anything to do.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] where there is no place for such a run.
+    /// [`Error::OutOfMemory`] if there is no place for such a run.
     pub fn prepare(&self, bytes: u64) -> Result<bool, Error> {
         place::prepare_to_write(self)?;
         backing::prepare_run(self, bytes.div_ceil(PAGE))
     }
 
-    /// Gives all that was freed, and what shards keep for their next blocks, back to the heap. Returns whether a run of so
-    /// many bytes is free then. No lock may be held.
+    /// Returns all freed memory, and the pages that shards keep for their next blocks, to the heap.
+    /// Returns true if there is then a free run of `bytes` bytes. The caller must hold no lock.
     ///
     /// # Errors
-    /// A lock that cannot be had.
+    /// [`Error::Busy`] if a lock cannot be taken.
     pub fn gather_run(&self, bytes: u64) -> Result<bool, Error> {
         let pages = bytes.div_ceil(PAGE);
         give_back::all(self)?;
@@ -88,15 +86,15 @@ impl Segment {
             || reservation::give_back_kept(self)? && backing::has_run(self, pages)?)
     }
 
-    /// Whether a shard has left something behind that is not freed yet.
+    /// Returns true if a shard still has memory that a flush left behind.
     #[inline]
     pub fn has_remains(&self, index: usize) -> bool {
         let base = self.mapping.layout().shard(index);
         self.mapping.load(base + shard::LEFT_PLACE) != 0
     }
 
-    /// Frees some of what a shard has left behind. Holds its lock for a bounded
-    /// time; waits for the heap's for this long at most. Returns whether there is
+    /// Frees some of the memory that a flush left behind in a shard. Holds the shard's lock for a
+    /// bounded time, and waits for the heap's lock at most `patience`. Returns true if there is
     /// more.
     pub fn free_remains(&self, index: usize, patience: Duration) -> Result<bool, Error> {
         if !self.has_remains(index) {
@@ -108,7 +106,7 @@ impl Segment {
     }
 }
 
-/// Does a step for each. What cannot be done is no error.
+/// Makes the preparations one by one. A failure is not an error.
 #[cold]
 fn make_ready(segment: &Segment, preparations: &[Preparation]) {
     for &preparation in preparations {

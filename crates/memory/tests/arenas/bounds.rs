@@ -1,4 +1,4 @@
-//! What arenas cost, what they refuse, and how far a step reaches.
+//! Tests of the cost of arenas, of what they refuse, and of the bounds of a step.
 
 use undercroft_memory::fault::steps_taken;
 use undercroft_memory::{Error, Pool, Segment, ShardSet};
@@ -25,7 +25,7 @@ fn fill(segment: &Segment, slot: usize, blocks: usize) {
     }
 }
 
-/// Steps of one transaction over both shards.
+/// Counts the steps of one transaction over both shards.
 fn steps_of(
     segment: &Segment,
     mut body: impl FnMut(&mut undercroft_memory::Transaction<'_>) -> Result<(), Error>,
@@ -36,7 +36,7 @@ fn steps_of(
 }
 
 #[test]
-fn moving_and_freeing_take_the_same_steps_whatever_the_size() {
+fn moving_and_freeing_take_the_same_steps_regardless_of_size() {
     let (_directory, segment) = store();
     let mut counted = Vec::new();
     for (slot, blocks) in [(0, 10), (1, 3000)] {
@@ -57,14 +57,14 @@ fn moving_and_freeing_take_the_same_steps_whatever_the_size() {
         unreachable!("two sizes")
     };
     assert_eq!(move_small, move_large);
-    // A few runs go back to the heap after the commit: to a whole extent in
-    // some steps more than to a used one.
+    // A few runs are returned to the heap after the commit. Returning a run to an extent that
+    // becomes free takes a few more steps.
     assert!(free_large < free_small + 10, "{free_small}, {free_large}");
     empty(&segment);
 }
 
 #[test]
-fn an_empty_arena_is_a_page_and_a_shrunken_one_keeps_little() {
+fn an_empty_arena_takes_one_page_and_a_shrunken_one_at_most_three() {
     let (_directory, segment) = store();
     let bytes = |slot: usize| {
         segment
@@ -98,9 +98,9 @@ fn an_empty_arena_is_a_page_and_a_shrunken_one_keeps_little() {
     empty(&segment);
 }
 
-/// Memory of a large arena that goes serves again before the store is full.
+/// The memory of a large freed arena is reused before the store is full.
 #[test]
-fn what_an_arena_had_is_there_for_who_needs_it() {
+fn memory_of_a_freed_arena_is_reused_before_the_store_is_full() {
     let (_directory, segment) = store();
     for round in 0..4 {
         fill(&segment, 0, 6000);
@@ -175,7 +175,7 @@ fn a_block_belongs_to_one_pool() {
         damaged(buried, "an end");
     }
     content(&segment);
-    // A large block of an arena is not the shard's to give away.
+    // A shard must not transfer a large block that belongs to an arena.
     fill(&segment, 2, 0);
     let result = segment.write(both(), |transaction| {
         let at = transaction.allocate(Pool::new(0, arenas[0]), 100_000)?;

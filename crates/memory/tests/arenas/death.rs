@@ -1,8 +1,7 @@
-//! Death at every step of what is done with arenas: a thread dies after the
-//! N-th store that matters, for N = 0, 1, 2, ... until the operation completes,
-//! and another handle finds the store whole, with all of the operation or
-//! nothing of it. For some N, that handle dies as well, at every step of its
-//! recovery.
+//! Death at every step of operations on arenas: a thread dies after the N-th significant store, for
+//! N = 0, 1, 2, ... until the operation completes. Another handle must then find a sound store,
+//! with all of the operation or nothing of it. For some N, that handle dies as well, at every step
+//! of its recovery.
 
 use std::path::Path;
 
@@ -11,22 +10,22 @@ use undercroft_memory::{Error, Segment, ShardSet};
 
 use crate::object::{Content, Object, SLOTS, both, content, create, empty};
 
-/// Every so many first deaths are followed by second ones.
+/// Interval between first deaths that are followed by second ones.
 const SECOND_DEATHS: u64 = 101;
-/// And every so many are found by a process that lived before: it waits a
-/// little until it asks for the life of a lock's holder.
+/// Interval between deaths that are found by a process from before the death. Such a process waits
+/// briefly before it checks whether a lock's holder is alive.
 const WITNESSED: u64 = 23;
 
 type Operation<'o> = &'o dyn Fn(&Segment) -> Result<(), Error>;
 
-/// Makes the store in which the operation happens.
+/// Creates the store for the operation.
 fn prepared(path: &Path, prepare: Operation<'_>) -> Segment {
     let segment = create(path);
     prepare(&segment).expect("room");
     segment
 }
 
-/// Runs the operation, dying after so many steps. False where it completed.
+/// Runs the operation and dies after `steps` steps. Returns false if the operation completed.
 fn die(segment: &Segment, steps: u64, operation: Operation<'_>) -> bool {
     let died = die_after(steps, || operation(segment).expect("room")).is_none();
     if died {
@@ -35,8 +34,8 @@ fn die(segment: &Segment, steps: u64, operation: Operation<'_>) -> bool {
     died
 }
 
-/// Recovers the store and checks that it holds one of two contents, works on,
-/// and is empty once its objects are freed.
+/// Recovers the store and checks that it holds one of two contents, keeps working, and is empty
+/// once its objects are freed.
 fn recover(path: &Path, expected: [&Content; 2], what: &str) {
     let heir = Segment::open(path, true).expect("the same store");
     let found = content(&heir);
@@ -56,11 +55,11 @@ fn recover(path: &Path, expected: [&Content; 2], what: &str) {
     empty(&heir);
 }
 
-/// Lets somebody who was there all the time use one shard, and only then the
-/// other: each is recovered by itself.
+/// Makes a process that was there all the time use one shard and only then the other, so that each
+/// is recovered separately.
 fn recover_one_by_one(path: &Path, witness: &Segment, first: usize, expected: [&Content; 2]) {
     for shard in [first, 1 - first] {
-        // What the dead one had granted goes to others now.
+        // The runs granted to the dead process can be allocated again.
         make(witness, shard, SLOTS - 1, EVERY_KIND).expect("room");
         make(witness, shard, SLOTS - 2, EVERY_KIND).expect("room");
     }
@@ -73,7 +72,7 @@ fn recover_one_by_one(path: &Path, witness: &Segment, first: usize, expected: [&
     recover(path, [&content(witness); 2], "after the witness");
 }
 
-/// Lets the operation die everywhere. Returns the number of its steps.
+/// Runs the operation, dying at every step. Returns the number of steps.
 fn die_everywhere(prepare: Operation<'_>, operation: Operation<'_>) -> u64 {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let path = directory.path().join("store");
@@ -121,7 +120,7 @@ fn die_everywhere(prepare: Operation<'_>, operation: Operation<'_>) -> u64 {
     unreachable!("the loop ends when the operation completes")
 }
 
-/// A new object in a slot, with blocks of these lengths.
+/// Creates an object in a slot, with blocks of the given lengths.
 fn make(segment: &Segment, shard: usize, slot: usize, lengths: &[u64]) -> Result<(), Error> {
     segment.write(ShardSet::one(shard), |transaction| {
         let object = Object::new(transaction, shard, slot)?;
@@ -129,7 +128,7 @@ fn make(segment: &Segment, shard: usize, slot: usize, lengths: &[u64]) -> Result
     })
 }
 
-/// Something done with the object in a slot of shard 0, both shards locked.
+/// Changes the object in a slot of shard 0, with both shards locked.
 fn change<R>(
     segment: &Segment,
     slot: usize,
@@ -141,7 +140,7 @@ fn change<R>(
     })
 }
 
-/// Blocks of every kind: small, of a slab of several pages, large.
+/// Lengths of blocks of every kind: small ones, some in a slab of several pages, and a large one.
 const EVERY_KIND: &[u64] = &[24, 64, 64, 3000, 9000, 9000, 40_000, 600];
 
 #[test]
@@ -149,7 +148,7 @@ fn an_arena_is_made_and_filled() {
     let steps = die_everywhere(&|_| Ok(()), &|s| make(s, 0, 0, &[]));
     assert!(steps > 15, "{steps} steps: a grant and a page");
     let empty = |s: &Segment| make(s, 0, 0, &[]);
-    // Single pages, the first of them a slab's.
+    // Single pages, the first of which is a slab's.
     die_everywhere(&empty, &|s| change(s, 0, |t, o| o.push(t, 64, 2)));
     // A slab of several pages.
     die_everywhere(&empty, &|s| change(s, 0, |t, o| o.push(t, 9000, 2)));
@@ -169,7 +168,7 @@ fn blocks_of_an_arena_come_and_go() {
             o.push(t, 20_000, 3)
         })
     });
-    // Runs in the midst of the arena's list go.
+    // Frees runs in the middle of the arena's list.
     let large = |s: &Segment| make(s, 0, 0, &[20_000, 20_000, 20_000, 20_000]);
     die_everywhere(&large, &|s| {
         change(s, 0, |t, o| {
@@ -193,7 +192,7 @@ fn an_arena_moves_to_another_shard() {
 #[test]
 fn an_arena_is_changed_before_and_after_its_move() {
     let several = |s: &Segment| make(s, 0, 0, EVERY_KIND);
-    // Blocks that were there, in a slab and in a large run.
+    // Existing blocks, in a slab and in a large run.
     die_everywhere(&several, &|s| {
         change(s, 0, |t, o| {
             o.overwrite(t, 2)?;
@@ -209,7 +208,7 @@ fn an_arena_is_changed_before_and_after_its_move() {
             moved.overwrite(t, 3)
         })
     });
-    // Blocks, slabs and runs that come and go on both sides of the move.
+    // Blocks, slabs and runs that are allocated and freed before and after the move.
     die_everywhere(&several, &|s| {
         change(s, 0, |t, o| {
             o.push(t, 3000, 4)?;
@@ -222,7 +221,7 @@ fn an_arena_is_changed_before_and_after_its_move() {
             moved.overwrite(t, 8)
         })
     });
-    // There and back again.
+    // A move to the other shard and back.
     die_everywhere(&several, &|s| {
         change(s, 0, |t, o| {
             let moved = o.transfer(t, 1, 0)?;
@@ -236,7 +235,7 @@ fn an_arena_is_changed_before_and_after_its_move() {
 }
 
 #[test]
-fn an_arena_goes() {
+fn an_arena_is_freed() {
     let several = |s: &Segment| make(s, 0, 0, EVERY_KIND);
     die_everywhere(&several, &|s| change(s, 0, |t, o| o.bury(t)));
     die_everywhere(&several, &|s| {
@@ -245,7 +244,7 @@ fn an_arena_goes() {
             o.transfer(t, 1, 2)?.bury(t)
         })
     });
-    // Another one comes while it goes.
+    // Another arena is created while this one is freed.
     die_everywhere(&several, &|s| {
         change(s, 0, |t, o| {
             o.bury(t)?;
@@ -254,7 +253,7 @@ fn an_arena_goes() {
             other.push(t, 90_000, 2)
         })
     });
-    // Made, moved and freed by one transaction, which makes another.
+    // One transaction creates, moves and frees an arena, and creates another.
     die_everywhere(&|_| Ok(()), &|s| {
         s.write(both(), |transaction| {
             let object = Object::new(transaction, 0, 0)?;
@@ -267,10 +266,10 @@ fn an_arena_goes() {
     });
 }
 
-/// Memory goes back to the heap in steps of their own, each of which a death
-/// may interrupt, and the heap may give the run away before the next look.
+/// Memory is returned to the heap in separate steps, each of which a death may interrupt. The heap
+/// may grant the run to another shard before the next step.
 #[test]
-fn an_arena_that_goes_is_interrupted_anywhere() {
+fn freeing_an_arena_may_be_interrupted_anywhere() {
     let most = [&[][..], &[64, 9000, 40_000]].map(|lengths| {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
         let path = directory.path().join("store");
@@ -281,11 +280,12 @@ fn an_arena_that_goes_is_interrupted_anywhere() {
     assert!(most[0] > 40 && most[1] > 80, "{most:?} steps");
 }
 
-/// Returns whether the return was interrupted.
+/// Frees an object, dying after `steps` steps. Returns true if the return of its memory was
+/// interrupted.
 fn return_interrupted(path: &Path, lengths: &[u64], steps: u64) -> bool {
     let segment = create(path);
     make(&segment, 0, 0, lengths).expect("room");
-    // Its own shard is left alone afterwards.
+    // After this, the witness does not touch the arena's shard.
     let witness = Segment::open(path, true).expect("the same store");
     witness.recover().expect("a whole store");
     let died = die(&segment, steps, &|s| {
@@ -293,7 +293,7 @@ fn return_interrupted(path: &Path, lengths: &[u64], steps: u64) -> bool {
         while s.give_back(0)? {}
         Ok(())
     });
-    // Another shard takes what is free by now, and gives it to this one.
+    // Another shard takes the free runs and transfers them to this shard.
     make(&witness, 1, 1, EVERY_KIND).expect("room");
     witness
         .write(both(), |transaction| {

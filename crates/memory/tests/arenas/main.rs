@@ -1,9 +1,8 @@
-//! Arenas (H4): against a naive model, and with death at every step.
+//! Tests of arenas (H4): against a naive model, and with death at every step.
 //!
-//! An *object* here is an arena with a chain of blocks in it: each has the next
-//! one's offset in its first word, its length in the second, and a mark in all
-//! others. Slot `n` of a shard is an object: roots `2n` (its arena) and `2n + 1`
-//! (its first block).
+//! An *object* in these tests is an arena with a chain of blocks. The first word of a block is the
+//! offset of the next one, the second is its length, and all others hold a mark. Slot `n` of a
+//! shard is an object: its roots are `2n` (the arena) and `2n + 1` (the first block).
 
 mod bounds;
 mod death;

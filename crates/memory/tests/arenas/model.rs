@@ -1,4 +1,4 @@
-//! Random transactions over several arenas in two shards against a naive twin.
+//! Tests of random transactions over several arenas in two shards, against a naive twin.
 
 use proptest::prelude::*;
 use undercroft_memory::{Error, Segment, Transaction};
@@ -15,7 +15,7 @@ enum Step {
     Bury,
 }
 
-/// One step, and the shard and slot it is made with.
+/// The shard and slot of a step, and the step.
 type Move = ((usize, usize), Step);
 
 fn step() -> impl Strategy<Value = Move> {
@@ -37,7 +37,7 @@ fn step() -> impl Strategy<Value = Move> {
     ((0..2_usize, 0..2_usize), step)
 }
 
-/// Makes a step in a transaction and with the twin.
+/// Applies a step to a transaction and to the twin.
 fn apply(
     transaction: &mut Transaction<'_>,
     twin: &mut Content,
@@ -48,7 +48,7 @@ fn apply(
     let object = Object::at(transaction, shard, slot);
     assert_eq!(object.is_some(), twin.contains_key(&place));
     let Some(object) = object else {
-        // Whatever it is, it needs an object.
+        // Every step needs an object, so create it first.
         Object::new(transaction, shard, slot)?;
         twin.insert(place, Vec::new());
         return Ok(());
@@ -88,8 +88,8 @@ fn apply(
     Ok(())
 }
 
-/// Makes steps as one transaction, of which some are undone by a savepoint; the
-/// twin that results if it commits.
+/// Applies steps as one transaction, some of them undone by a savepoint. Returns the resulting twin
+/// if the transaction commits.
 fn write(
     segment: &Segment,
     twin: &Content,
@@ -98,7 +98,7 @@ fn write(
     fail: bool,
 ) -> Option<Content> {
     let mut after = Content::new();
-    // The steps from one of them on to another are undone.
+    // The range of steps that are undone.
     let undone = seed as usize % 20..(seed >> 8) as usize % 20;
     let result = segment.write(both(), |transaction| {
         after = twin.clone();

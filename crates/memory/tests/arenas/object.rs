@@ -1,14 +1,14 @@
-//! Objects in arenas: what the tests of this directory do and look at.
+//! Objects in arenas, with the operations and checks that the tests of this directory use.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use undercroft_memory::{Error, Offset, Options, Pool, Report, Segment, ShardSet, Transaction};
 
-/// Objects that a shard may hold.
+/// Maximum number of objects in a shard.
 pub(crate) const SLOTS: usize = 5;
 
-/// By shard and slot: length and mark of each block of the object.
+/// The length and mark of each block of an object, by shard and slot.
 pub(crate) type Content = BTreeMap<(usize, usize), Vec<(u64, u64)>>;
 
 pub(crate) fn both() -> ShardSet {
@@ -32,7 +32,7 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    /// Makes one in a slot that is free.
+    /// Creates an object in a free slot.
     pub(crate) fn new(
         transaction: &mut Transaction<'_>,
         shard: usize,
@@ -57,7 +57,7 @@ impl Object {
         transaction.view().root(self.shard(), self.slot * 2 + 1)
     }
 
-    /// Puts a block in front.
+    /// Adds a block at the front.
     pub(crate) fn push(
         self,
         transaction: &mut Transaction<'_>,
@@ -73,7 +73,7 @@ impl Object {
         transaction.set_root(self.shard(), self.slot * 2 + 1, at)
     }
 
-    /// Frees the block in front. False where there is none.
+    /// Frees the block at the front. Returns false if there is none.
     pub(crate) fn pop(self, transaction: &mut Transaction<'_>) -> Result<bool, Error> {
         let first = self.first(transaction);
         if first == 0 {
@@ -85,7 +85,7 @@ impl Object {
         Ok(true)
     }
 
-    /// Marks the block in front anew. False where there is none.
+    /// Writes a new mark to the block at the front. Returns false if there is none.
     pub(crate) fn overwrite(
         self,
         transaction: &mut Transaction<'_>,
@@ -96,7 +96,7 @@ impl Object {
             return Ok(false);
         }
         let length = transaction.view().word(first + 8)?;
-        // A word, a piece that is far from the block's start, and the rest.
+        // Write a word, then a part far from the block's start, and then everything.
         let end = first + length;
         transaction.store(self.shard(), first + 16, mark)?;
         for (start, end) in [(end - length / 16 * 8, end), (first + 16, end)] {
@@ -106,7 +106,7 @@ impl Object {
         Ok(true)
     }
 
-    /// Gives the object to a free slot of another shard.
+    /// Transfers the object to a free slot of another shard.
     pub(crate) fn transfer(
         self,
         transaction: &mut Transaction<'_>,
@@ -122,7 +122,7 @@ impl Object {
         Ok(Object { pool, slot })
     }
 
-    /// Frees the object with all it has.
+    /// Frees the object with all its blocks.
     pub(crate) fn bury(self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
         transaction.bury_arena(self.pool);
         transaction.set_root(self.shard(), self.slot * 2, 0)?;
@@ -130,7 +130,7 @@ impl Object {
     }
 }
 
-/// What the check finds, and what the objects hold as it finds them.
+/// Returns the report of a check, and the objects' content that the check found.
 pub(crate) fn inspect(segment: &Segment) -> (Report, Content) {
     let mut content = Content::new();
     let report = segment
@@ -171,15 +171,14 @@ pub(crate) fn inspect(segment: &Segment) -> (Report, Content) {
     (report, content)
 }
 
-/// What the objects hold; the store must be sound.
+/// Returns the content of the objects. The store must be sound.
 pub(crate) fn content(segment: &Segment) -> Content {
     let (report, content) = inspect(segment);
     assert_eq!(report.problems, Vec::<String>::new());
     content
 }
 
-/// Frees all objects, and returns all memory to the heap; the store must be
-/// empty then.
+/// Frees all objects and returns all memory to the heap. The store must then be empty.
 pub(crate) fn empty(segment: &Segment) {
     segment
         .write(both(), |transaction| {

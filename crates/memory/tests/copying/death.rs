@@ -1,4 +1,5 @@
-//! Whoever dies at any step of a copy, or of a change while one is made, leaves a whole store, and nothing that is lost.
+//! Tests that a death at any step of a copy, or of a change during a copy, leaves a sound store and
+//! loses nothing.
 
 use std::path::Path;
 
@@ -8,14 +9,14 @@ use undercroft_memory::{Error, Segment, ShardSet};
 use crate::objects::{change, check, content, content_of, create, filled, seed};
 
 fn used_pages(segment: &Segment) -> u64 {
-    // What has gone to a graveyard is as good as free.
+    // Runs in a graveyard count as free.
     (0..segment.shards()).for_each(|index| while segment.give_back(index).expect("room") {});
     let statistics = segment.statistics();
     statistics.reserved - statistics.free
 }
 
 #[test]
-fn whoever_dies_while_copying_leaves_nothing() {
+fn death_while_copying_leaves_nothing_behind() {
     let mut random = fastrand::Rng::with_seed(seed());
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let path = directory.path().join("store");
@@ -39,14 +40,14 @@ fn whoever_dies_while_copying_leaves_nothing() {
             die_after(steps, || copier.image(|| (), &mut || {}).expect("an image")).is_some();
         copier.abandon();
         match steps % 3 {
-            // Its copy goes on being served, until somebody finds it dead.
+            // Writers keep saving pages for the copy until a process finds the copier dead.
             0 => {
                 pass_by(steps as u8);
                 check(&segment);
                 segment.recover().expect("a recovery");
             }
             1 => drop(segment.free_dead_copy().expect("no lock is held")),
-            // The next copier ends it.
+            // The next copier ends the dead copy.
             _ => {
                 let (image, ()) = segment.image(|| (), &mut || {}).expect("an image");
                 assert!(content_of(&image.view()).expect("a sound image") == expected);
@@ -67,7 +68,8 @@ fn whoever_dies_while_copying_leaves_nothing() {
     assert!(deaths > 100, "{deaths} deaths");
 }
 
-/// A change between two pages of a copy: blocks that are replaced, filled anew, changed in place and undone.
+/// Makes changes between two pages of a copy: blocks are replaced, refilled, changed in place and
+/// rolled back.
 fn act(segment: &Segment) {
     let mut random = fastrand::Rng::with_seed(7);
     for _ in 0..6 {
@@ -91,7 +93,7 @@ fn one_death(path: &Path, steps: u64, seed: u64) -> bool {
             let writer = Segment::open(path, true).expect("the same store");
             tried = Some(die_after(steps, || act(&writer)).is_some());
             writer.abandon();
-            // The heir rolls back while the copy is on.
+            // The heir rolls back while the copy is being made.
             act(&segment);
         })
         .expect("an image");
@@ -104,7 +106,7 @@ fn one_death(path: &Path, steps: u64, seed: u64) -> bool {
 }
 
 #[test]
-fn whoever_dies_while_a_copy_is_made_spoils_neither() {
+fn a_writers_death_during_a_copy_spoils_neither_copy_nor_store() {
     let seed = seed();
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let path = directory.path().join("store");
@@ -116,14 +118,14 @@ fn whoever_dies_while_a_copy_is_made_spoils_neither() {
 }
 
 #[test]
-fn a_copy_that_a_stopped_writer_keeps_from_ending_is_ended_later() {
+fn a_copy_whose_end_a_stopped_writer_blocks_is_ended_later() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let path = directory.path().join("store");
     let segment = filled(&path, 32 << 20, &mut fastrand::Rng::with_seed(seed()));
     let other = Segment::open(&path, true).expect("the same store");
     segment.set_patience(std::time::Duration::from_millis(1));
     let used = used_pages(&segment);
-    // The writer holds the lock of its shard until it is told to go on.
+    // The writer holds the lock of its shard until it is told to continue.
     let (begin, begun) = std::sync::mpsc::channel();
     let (go_on, told) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
@@ -147,7 +149,7 @@ fn a_copy_that_a_stopped_writer_keeps_from_ending_is_ended_later() {
         image.replace(made.expect("an image"));
         go_on.send(()).expect("a writer");
     });
-    // Nothing keeps it any more: whoever comes finds it, this process as well as others once it is gone.
+    // The copy is no longer blocked, so any process may end it, including this one.
     assert!(segment.free_dead_copy().expect("no lock is held"));
     assert!(!segment.free_dead_copy().expect("no lock is held"));
     assert_eq!(used_pages(&segment), used);

@@ -1,4 +1,5 @@
-//! Random changes between any two pages of a copy, against what was there at its moment; and threads that keep a sum.
+//! Tests of random changes between any two pages of a copy, compared with the content at its
+//! moment, and of threads that preserve a sum.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -7,7 +8,7 @@ use undercroft_memory::{Error, Segment, ShardSet};
 use crate::objects::{ROOTS, SHARDS, change, check, content, content_of, create, filled, seed};
 
 #[test]
-fn an_image_shows_the_moment_whatever_changes_between_its_pages() {
+fn an_image_shows_one_moment_despite_changes_between_its_pages() {
     let seed = seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
@@ -19,7 +20,7 @@ fn an_image_shows_the_moment_whatever_changes_between_its_pages() {
         let (mut pages, every) = (0, random.u32(1..20));
         let (image, expected) = segment
             .image(
-                // Once more where so much changed that the copy was lost.
+                // Called again if so much changed that the copy was lost.
                 || content(&segment),
                 &mut || {
                     pages += 1;
@@ -40,11 +41,11 @@ fn an_image_shows_the_moment_whatever_changes_between_its_pages() {
             change(&other, &mut random);
         }
     }
-    // Chance leaves few of them now and then, but not in most rounds.
+    // A round may have few objects by chance, but most rounds have many.
     assert!(objects > 40 * 20, "{objects} objects in 40 rounds");
 }
 
-/// Threads move an amount between words in different shards, each of which lies on a page of its own.
+/// Threads move an amount between words in different shards, each on a separate page.
 #[test]
 fn a_sum_over_all_shards_is_the_same_in_every_image() {
     const WORDS: usize = 40;
@@ -77,7 +78,7 @@ fn a_sum_over_all_shards_is_the_same_in_every_image() {
                 return Ok::<_, Error>(());
             }
             transaction.store(from, source, there - amount)?;
-            // A copy of the word in fresh memory, so that pages come and go, too.
+            // Move the word to fresh memory, so that pages are allocated and freed, too.
             let there = transaction.view().word(target)?;
             let at = transaction.allocate(to, 2 * 4096)?;
             transaction.fill(at, &(there + amount).to_le_bytes())?;

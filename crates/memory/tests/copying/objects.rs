@@ -1,12 +1,13 @@
-//! Blocks of all sizes in a store, and what is done to them: each of a shard's roots refers to a block, whose first word
-//! is its length in bytes, or to an arena with one block.
+//! Blocks of all sizes in a store, and operations on them. Each of a shard's roots refers either to
+//! a block, whose first word is its length in bytes, or to an arena with one block.
 
 use std::path::Path;
 
 use undercroft_memory::{Error, Offset, Options, Pool, Segment, ShardSet, Transaction, View};
 
 pub(crate) const SHARDS: usize = 4;
-/// Roots that refer to a block: an even one to one of the shard's, an odd one to one in an arena.
+/// Number of roots that refer to a block. Even roots refer to a block of the shard, odd ones to a
+/// block in an arena.
 pub(crate) const ROOTS: usize = 48;
 
 pub(crate) fn create(path: &Path, capacity: u64) -> Segment {
@@ -18,7 +19,7 @@ pub(crate) fn create(path: &Path, capacity: u64) -> Segment {
     Segment::create(path, &options).expect("a new store")
 }
 
-/// What a root refers to.
+/// Returns the block that a root refers to.
 fn block(view: &View<'_>, shard: usize, root: usize) -> Result<Option<(Pool, Offset)>, Error> {
     let at = view.root(shard, root);
     if at == 0 {
@@ -30,7 +31,7 @@ fn block(view: &View<'_>, shard: usize, root: usize) -> Result<Option<(Pool, Off
     Ok(Some((Pool::new(shard, at), view.arena_note(at)?)))
 }
 
-/// All that the roots refer to: where, and its bytes.
+/// Everything that the roots refer to: shard, root and bytes.
 pub(crate) type Content = Vec<(usize, usize, Vec<u8>)>;
 
 pub(crate) fn content_of(view: &View<'_>) -> Result<Content, Error> {
@@ -55,7 +56,7 @@ fn places() -> impl Iterator<Item = (usize, usize)> {
     (0..SHARDS).flat_map(|shard| (0..ROOTS).map(move |root| (shard, root)))
 }
 
-/// The check finds nothing, and every block is reachable.
+/// Checks that the store is sound and that every block is reachable.
 pub(crate) fn check(segment: &Segment) {
     let report = segment
         .check(|shard, view, reach, _| {
@@ -104,7 +105,7 @@ fn put(
     }
     let pool = transaction.create_arena(shard)?;
     let at = transaction.allocate(pool, bytes.len() as u64)?;
-    // In pieces: a word, zeros, a copy and the rest.
+    // Fill in pieces: a word, zeros, a copy and the rest.
     let first = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"));
     transaction.fill_word(at, first)?;
     transaction.fill_zero(at + 8, 8)?;
@@ -114,7 +115,7 @@ fn put(
     transaction.set_root(shard, root, pool.arena())
 }
 
-/// A change of any kind, in a transaction or beside one.
+/// Makes a random change, either in a transaction or outside one.
 pub(crate) fn change(segment: &Segment, random: &mut fastrand::Rng) {
     let place = (random.usize(..SHARDS), random.usize(..ROOTS));
     let (shard, root) = place;
@@ -130,7 +131,7 @@ pub(crate) fn change(segment: &Segment, random: &mut fastrand::Rng) {
     let changed = match kind {
         0..40 => segment.write(one, |transaction| put(transaction, place, &bytes)),
         40..60 => segment.write(one, |transaction| free(transaction, shard, root)),
-        // In place: a word in the middle, and then a piece.
+        // In place: a word in the middle, and then a longer part.
         60..75 => segment.write(one, |transaction| {
             let Some((_, at)) = block(transaction.view(), shard, root)? else {
                 return Ok(());
@@ -140,7 +141,7 @@ pub(crate) fn change(segment: &Segment, random: &mut fastrand::Rng) {
             let end = &bytes[8..bytes.len().min(length as usize) / 8 * 8];
             transaction.write(shard, at + 8, end)
         }),
-        // Undone as a whole, or in part.
+        // Rolled back completely, or in part.
         75..80 => {
             let undone = segment.write(one, |transaction| {
                 put(transaction, place, &bytes)?;
@@ -156,7 +157,7 @@ pub(crate) fn change(segment: &Segment, random: &mut fastrand::Rng) {
             put(transaction, (shard, (root + 2) % ROOTS), &bytes)
         }),
         85..90 => stage(segment, (shard, root / 2 * 2), &bytes),
-        // To another shard, whole where that can be.
+        // Moved to another shard, without a copy if possible.
         90..95 => {
             let to = (shard + 1) % SHARDS;
             let both = [shard, to].into_iter().collect();
@@ -177,7 +178,7 @@ pub(crate) fn change(segment: &Segment, random: &mut fastrand::Rng) {
                 transaction.set_root(shard, root, 0)
             })
         }
-        // All of a shard at once.
+        // Everything in a shard at once.
         95 => segment.write(one, |transaction| {
             if transaction.leave_behind(shard, 1)? {
                 for root in 0..ROOTS {
@@ -193,7 +194,7 @@ pub(crate) fn change(segment: &Segment, random: &mut fastrand::Rng) {
             {}
             segment.give_back(shard).map(drop)
         }
-        // What is free goes back to the system, as far as it may.
+        // Return as much free memory as possible to the system.
         _ => {
             while segment.trim_now(0).expect("a hole").more {}
             Ok(())
@@ -205,7 +206,7 @@ pub(crate) fn change(segment: &Segment, random: &mut fastrand::Rng) {
     }
 }
 
-/// Fills a block outside of the lock, then publishes it.
+/// Fills a block outside the lock and then publishes it.
 fn stage(segment: &Segment, (shard, root): (usize, usize), bytes: &[u8]) -> Result<(), Error> {
     let mut staged = segment.stage(shard, bytes.len() as u64)?;
     staged.fill(0, bytes);
@@ -218,7 +219,7 @@ fn stage(segment: &Segment, (shard, root): (usize, usize), bytes: &[u8]) -> Resu
     Ok(())
 }
 
-/// A store with something in most of its roots.
+/// Creates a store with a block or an arena in most of its roots.
 pub(crate) fn filled(path: &Path, capacity: u64, random: &mut fastrand::Rng) -> Segment {
     let segment = create(path, capacity);
     for _ in 0..600 {

@@ -1,4 +1,4 @@
-//! A stock that runs out, a store without room, and two copiers.
+//! Tests of a stock that runs out, a store without room, and two copiers.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use undercroft_memory::{Error, Segment, ShardSet};
 
 use crate::objects::{change, check, content, content_of, create, filled, seed};
 
-/// Changes a word in every page of the blocks that [`paged`] has made.
+/// Changes a word in every page of the blocks that [`paged`] made.
 fn change_all(segment: &Segment, value: u64) {
     segment
         .write(ShardSet::one(0), |transaction| {
@@ -21,7 +21,7 @@ fn change_all(segment: &Segment, value: u64) {
         .expect("room in the log");
 }
 
-/// A store with twenty blocks of 64 pages.
+/// Creates a store with twenty blocks of 64 pages.
 fn paged(path: &std::path::Path, capacity: u64) -> Segment {
     let segment = create(path, capacity);
     segment
@@ -39,7 +39,7 @@ fn paged(path: &std::path::Path, capacity: u64) -> Segment {
 }
 
 #[test]
-fn a_copy_that_is_lost_begins_anew_with_a_larger_stock() {
+fn a_lost_copy_restarts_with_a_larger_stock() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let segment = paged(&directory.path().join("store"), 256 << 20);
     let (mut moments, pages) = (Vec::new(), std::cell::Cell::new(0));
@@ -65,9 +65,9 @@ fn a_copy_that_is_lost_begins_anew_with_a_larger_stock() {
 }
 
 #[test]
-fn a_store_that_changes_faster_than_there_is_memory_for_is_an_error_that_says_so() {
+fn a_store_that_changes_too_fast_to_copy_is_a_clear_error() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
-    // Room for less than half of what changes.
+    // There is room for less than half of the pages that change.
     let segment = paged(&directory.path().join("store"), 7 << 20);
     let free = segment.statistics().free;
     let mut pages = 0;
@@ -82,14 +82,14 @@ fn a_store_that_changes_faster_than_there_is_memory_for_is_an_error_that_says_so
     assert!(error.to_string().contains("1 MiB"), "{error}");
     check(&segment);
     assert!(segment.statistics().free >= free);
-    // And when it is quiet:
+    // Without concurrent changes, a copy succeeds.
     let expected = content(&segment);
     let (image, ()) = segment.image(|| (), &mut || {}).expect("an image");
     assert!(content_of(&image.view()).expect("a sound image") == expected);
 }
 
 #[test]
-fn a_store_without_any_room_is_copied_under_its_locks() {
+fn a_full_store_is_copied_under_its_locks() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let segment = create(&directory.path().join("store"), 1 << 20);
     let mut root = 0;

@@ -1,4 +1,4 @@
-//! Child processes with a role, kept in step by lines over pipes.
+//! Child processes with a role, synchronized by lines over pipes.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -8,10 +8,10 @@ use std::process::{Child as Process, ChildStdin, ChildStdout, Command, ExitStatu
 const ROLE: &str = "UNDERCROFT_ROLE";
 const STORE: &str = "UNDERCROFT_STORE";
 
-/// What a child does with the store at a path.
+/// A role: its name, and what a child does with the store at a path.
 pub(crate) type Role = (&'static str, fn(&Path));
 
-/// A child process; killed when dropped.
+/// A child process, killed when dropped.
 pub(crate) struct Child {
     process: Process,
     input: Option<ChildStdin>,
@@ -25,7 +25,7 @@ impl Child {
         Self::start_by(Command::new(program), role, store)
     }
 
-    /// As `start`, by a command to which the arguments for it are added.
+    /// Like `start`, but uses the given command and adds the arguments to it.
     pub(crate) fn start_by(mut command: Command, role: &str, store: &Path) -> Child {
         let mut process = command
             .args(["--exact", "role", "--nocapture", "--test-threads=1"])
@@ -48,7 +48,7 @@ impl Child {
         self.process.id()
     }
 
-    /// What the child says next, or none when it has ended.
+    /// Returns the next word that the child says, or `None` if it has ended.
     pub(crate) fn next(&mut self) -> Option<String> {
         let mut line = String::new();
         loop {
@@ -62,8 +62,7 @@ impl Child {
         }
     }
 
-    /// Waits until the child says something, which must start with `word`; the
-    /// rest of it.
+    /// Waits for the child's next word, which must start with `word`, and returns the rest of it.
     pub(crate) fn expect(&mut self, word: &str) -> String {
         let said = self.next();
         let said = said.unwrap_or_else(|| panic!("the child ended before it said {word}"));
@@ -72,14 +71,15 @@ impl Child {
         rest.trim().to_owned()
     }
 
-    /// Lets the child go on from `listen`.
+    /// Makes the child return from `listen`.
     pub(crate) fn tell(&mut self) {
         let input = self.input.as_mut().expect("a pipe");
         input.write_all(b"\n").expect("a listening child");
     }
 
     pub(crate) fn signal(&self, signal: libc::c_int) {
-        // SAFETY: a signal to a child that was not waited for; no memory.
+        // SAFETY: the signal goes to a child that was not yet waited for, and the call touches no
+        // memory.
         let result = unsafe { libc::kill(self.pid() as libc::pid_t, signal) };
         assert_eq!(result, 0, "a signal to the child");
     }
@@ -88,26 +88,26 @@ impl Child {
     pub(crate) fn stop(&self) {
         self.signal(libc::SIGSTOP);
         let mut status = 0;
-        // SAFETY: waits for a child of ours; `status` is writable.
+        // SAFETY: the call waits for a child of this process, and `status` is writable.
         let pid = unsafe { libc::waitpid(self.pid() as i32, &mut status, libc::WUNTRACED) };
         assert_eq!(pid, self.pid() as i32);
         assert!(libc::WIFSTOPPED(status), "the child stopped");
     }
 
-    /// Kills the child and waits until the kernel is done with it.
+    /// Kills the child and waits until the kernel has cleaned it up.
     pub(crate) fn kill(&mut self) {
         self.process.kill().expect("a child");
         let status = self.process.wait().expect("a child");
         assert_eq!(status.signal(), Some(libc::SIGKILL), "{status}");
     }
 
-    /// Waits for the child's end.
+    /// Waits for the child to end.
     pub(crate) fn end(&mut self) -> ExitStatus {
         drop(self.input.take());
         self.process.wait().expect("a child")
     }
 
-    /// Waits for the child's end, which must be a good one.
+    /// Waits for the child to end, which must be successful.
     pub(crate) fn finish(mut self) {
         let status = self.end();
         assert!(status.success(), "the child ended with {status}");
@@ -116,20 +116,20 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Fails where the child has ended already.
+        // These calls fail if the child has already ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// In a child: its role and the store.
+/// In a child: returns its role and the path of the store.
 pub(crate) fn role() -> Option<(String, PathBuf)> {
     let role = std::env::var(ROLE).ok()?;
     Some((role, std::env::var_os(STORE)?.into()))
 }
 
-/// In a child: says a word to the parent. One system call and no lock, so that
-/// it may be used after `fork`.
+/// In a child: says a word to the parent. Makes one system call and takes no lock, so that it may
+/// be used after `fork`.
 pub(crate) fn say(word: &str) {
     let line = format!("\n@{word}\n");
     // SAFETY: the buffer is readable for its length.
@@ -137,21 +137,21 @@ pub(crate) fn say(word: &str) {
     assert_eq!(length, line.len() as isize, "a whole line");
 }
 
-/// In a child: waits for the parent's word, or its end.
+/// In a child: waits for the parent to speak or to end.
 pub(crate) fn listen() {
     let mut byte = 0_u8;
-    // SAFETY: one writable byte.
+    // SAFETY: the buffer is one writable byte.
     unsafe { libc::read(0, (&raw mut byte).cast(), 1) };
 }
 
-/// In a child: ends it if it has not ended by itself after so many seconds, so
-/// that a hang is seen as a death by SIGALRM.
+/// In a child: ends the process by SIGALRM after `seconds` seconds, so that a hang becomes a
+/// visible death.
 pub(crate) fn limit(seconds: u32) {
-    // SAFETY: sets a timer of the process; no memory.
+    // SAFETY: the call sets a timer of the process and touches no memory.
     unsafe { libc::alarm(seconds) };
 }
 
-/// Says that a test was left out, in the form that `make test` repeats.
+/// Reports that a test was skipped, in the form that `make test` repeats.
 pub(crate) fn skip(test: &str, why: &str) {
     println!("skipped: {test}: {why}");
 }

@@ -1,8 +1,8 @@
-//! Stores with damage anywhere: opened, read, written and checked, they give an
-//! answer or an error, and never a crash, a hang or an access outside.
+//! Tests of stores with damage anywhere. When they are opened, read, written and checked, each
+//! operation gives a result or an error, and never a crash, a hang or an out-of-bounds access.
 //!
-//! - `UNDERCROFT_DAMAGE_SEED`: the first seed, as a failing run prints it
-//! - `UNDERCROFT_DAMAGE_COUNT`: how many seeds from there on (default 3,000)
+//! - `UNDERCROFT_DAMAGE_SEED`: the first seed, as printed by a failing run
+//! - `UNDERCROFT_DAMAGE_COUNT`: the number of seeds (default 3,000)
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -22,10 +22,9 @@ pub(crate) const ROLES: &[Role] = &[("damage", damage_batch), ("live", live)];
 
 const SEED: &str = "UNDERCROFT_DAMAGE_SEED";
 const COUNT: &str = "UNDERCROFT_DAMAGE_COUNT";
-/// Seconds after which one store's use counts as a hang; it takes some
-/// milliseconds.
+/// Time in seconds after which using one store counts as a hang. It normally takes milliseconds.
 const HANG: u32 = 60;
-/// Words in a page.
+/// Number of words in a page.
 const WORDS: usize = PAGE as usize / 8;
 
 fn number(name: &str) -> Option<u64> {
@@ -48,7 +47,7 @@ impl Random {
         (self.next() % end as u64) as usize
     }
 
-    /// A word of the image: mostly before the heap, mostly in use.
+    /// Picks a word of the image, usually before the heap and in use.
     fn place(&mut self, image: &Image) -> (usize, usize) {
         let pages = match self.below(4) {
             0 => image.pages(),
@@ -56,7 +55,7 @@ impl Random {
         };
         let page = self.below(pages);
         if self.below(4) == 0 {
-            // Where most structures have their fields, in use or not.
+            // Most structures have their fields here, in use or not.
             return (page, self.below(64));
         }
         for _ in 0..200 {
@@ -88,7 +87,8 @@ fn damage(image: &mut Image, seed: u64) {
         };
         image.set_word(page, word, new);
     }
-    // Damage behind the header counts only if the header seems sound.
+    // Mostly correct the checksum: damage after the header is only reached if the header seems
+    // sound.
     if random.below(8) != 0 {
         image.seal();
     }
@@ -97,7 +97,7 @@ fn damage(image: &mut Image, seed: u64) {
     }
 }
 
-/// Uses one damaged store after the other, each announced.
+/// Uses damaged stores one after another, announcing the seed of each.
 fn damage_batch(directory: &Path) {
     let images = samples(directory);
     let first = number(SEED).expect("the first seed");
@@ -113,7 +113,7 @@ fn damage_batch(directory: &Path) {
     say("end");
 }
 
-/// Reads every block of a store, many times.
+/// Reads every block of a store many times.
 fn read_store(path: &Path, write: bool) {
     let Ok(segment) = Segment::open(path, write) else {
         return;
@@ -130,7 +130,7 @@ fn read_store(path: &Path, write: bool) {
     }
 }
 
-/// Writes into the file what was damaged, and then what was there before.
+/// Writes the damaged content to the file, and then the original content.
 fn write_changes(damaged: &Image, sound: &Image, file: &File) {
     for image in [damaged, sound] {
         for (pages, (at, page)) in damaged.pages.iter().zip(&sound.pages).zip(&image.pages) {
@@ -145,8 +145,8 @@ fn write_changes(damaged: &Image, sound: &Image, file: &File) {
     }
 }
 
-/// Reads while another thread damages the file: half of the readers could lock,
-/// the others have to live with what they find.
+/// Reads while another thread damages the file. The reader may take locks for every second seed,
+/// and must do without them for the others.
 fn live(directory: &Path) {
     let path = directory.join("damaged");
     let first = number(SEED).expect("the first seed");
@@ -175,7 +175,7 @@ fn live(directory: &Path) {
     say("end");
 }
 
-/// Runs a role over seeds in a child, and fails with the seed at which it ended.
+/// Runs a role over a range of seeds in a child, and fails with the seed at which the child ended.
 fn run_batch(role: &str, first: u64, count: u64) {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let mut command = Command::new(std::env::current_exe().expect("this test"));
@@ -197,21 +197,21 @@ fn run_batch(role: &str, first: u64, count: u64) {
     child.finish();
 }
 
-/// The first seed: the one asked for, or a new one.
+/// Returns the first seed: the requested one, or a new one.
 fn first_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     number(SEED).unwrap_or_else(|| now.map_or(0, |now| now.as_millis() as u64))
 }
 
 #[test]
-fn readers_survive_damage_under_them() {
+fn readers_survive_concurrent_damage() {
     let (first, count) = (first_seed(), number(COUNT).unwrap_or(3000).div_ceil(100));
     run_batch("live", first, count);
     println!("damage: {count} stores damaged under their readers, {SEED}={first}");
 }
 
 #[test]
-fn damage_anywhere_is_an_error_or_an_answer() {
+fn damage_anywhere_yields_an_error_or_a_result() {
     let (first, count) = (first_seed(), number(COUNT).unwrap_or(3000));
     let half = count.div_ceil(2);
     std::thread::scope(|scope| {
@@ -223,7 +223,7 @@ fn damage_anywhere_is_an_error_or_an_answer() {
 }
 
 #[test]
-fn the_samples_are_sound() {
+fn undamaged_samples_are_sound() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let path = directory.path().join("sound");
     let images = samples(directory.path());

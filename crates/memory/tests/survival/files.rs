@@ -1,5 +1,5 @@
-//! Files that are not a store of this build: an error that says which, and the
-//! file untouched.
+//! Tests of files that are not a store of this build: the error says why, and the file stays
+//! untouched.
 
 use std::ffi::CString;
 use std::fs;
@@ -13,7 +13,7 @@ use undercroft_memory::{Error, Initially, Options, Segment};
 use crate::child::skip;
 use crate::pairs::Store;
 
-/// Opens the file in both ways; what both errors say.
+/// Opens the file in both ways and returns the error message, which must be the same.
 fn refusal(path: &Path) -> String {
     let [first, second] = [true, false].map(|write| match Segment::open(path, write) {
         Err(error @ (Error::NotAStore { .. } | Error::Io { .. })) => error.to_string(),
@@ -24,7 +24,7 @@ fn refusal(path: &Path) -> String {
     first
 }
 
-/// Opens the file, which must be refused for the reason and stay as it was.
+/// Opens the file, which must be refused for the given reason and stay unchanged.
 fn assert_refused(path: &Path, reason: &str) {
     let before = fs::read(path).expect("a file");
     let said = refusal(path);
@@ -53,14 +53,14 @@ fn header_of(store: &Store) -> Vec<u8> {
     page
 }
 
-/// A sparse file that starts with a page.
+/// Creates a sparse file that starts with a page.
 fn write_sparse(path: &Path, page: &[u8], length: u64) {
     let file = fs::File::create(path).expect("a file");
     file.set_len(length).expect("a length");
     file.write_all_at(page, 0).expect("a page");
 }
 
-/// Makes the header's checksum right again after a change.
+/// Corrects the header's checksum after a change.
 fn seal(page: &mut [u8]) {
     let at = header::CHECKSUM as usize;
     let checksum = u64::from(crc32fast::hash(&page[..at]));
@@ -68,7 +68,7 @@ fn seal(page: &mut [u8]) {
 }
 
 #[test]
-fn a_file_that_never_was_a_store() {
+fn a_file_that_never_was_a_store_is_refused() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let path = directory.path().join("file");
     for length in [0, 1, 8, 4095] {
@@ -91,7 +91,7 @@ fn a_file_that_never_was_a_store() {
 }
 
 #[test]
-fn a_file_cut_short_at_any_page_or_grown() {
+fn a_truncated_or_extended_file_is_refused() {
     let store = Store::new();
     let page = header_of(&store);
     let whole = fs::metadata(&store.path).expect("a file").len();
@@ -110,7 +110,7 @@ fn a_file_cut_short_at_any_page_or_grown() {
 }
 
 #[test]
-fn every_flipped_byte_of_the_header_is_seen() {
+fn every_flipped_byte_of_the_header_is_detected() {
     let store = Store::new();
     let page = header_of(&store);
     let whole = fs::metadata(&store.path).expect("a file").len();
@@ -132,7 +132,7 @@ fn every_flipped_byte_of_the_header_is_seen() {
 }
 
 #[test]
-fn another_version_byte_order_or_layout_says_which() {
+fn a_different_version_byte_order_or_layout_is_named() {
     let store = Store::new();
     let page = header_of(&store);
     let whole = fs::metadata(&store.path).expect("a file").len();
@@ -165,7 +165,7 @@ fn another_version_byte_order_or_layout_says_which() {
 }
 
 #[test]
-fn what_is_no_regular_file() {
+fn files_that_are_not_regular_are_refused() {
     let store = Store::new();
     let directory = store.path.parent().expect("a directory");
     let link = directory.join("link");
@@ -173,7 +173,7 @@ fn what_is_no_regular_file() {
     assert!(refusal(&link).contains("found a symlink"));
     let fifo = directory.join("fifo");
     let name = CString::new(fifo.as_os_str().as_bytes()).expect("no zero byte");
-    // SAFETY: a zero-terminated string that outlives the call.
+    // SAFETY: the argument is a zero-terminated string that outlives the call.
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
     assert!(refusal(&fifo).contains("expected a regular file"));
     let said = Segment::open(directory, false).err().expect("a refusal");
@@ -186,7 +186,7 @@ fn what_is_no_regular_file() {
 }
 
 #[test]
-fn another_users_file() {
+fn another_users_file_is_refused() {
     let store = Store::new();
     if chown(&store.path, Some(65_534), None).is_err() {
         skip("another user's file", "only root can give a file away");
@@ -196,7 +196,7 @@ fn another_users_file() {
 }
 
 #[test]
-fn creating_over_something_changes_nothing() {
+fn creating_over_an_existing_file_changes_nothing() {
     let store = Store::new();
     let before = fs::read(&store.path).expect("a file");
     let Err(Error::Io { source, .. }) = Segment::create(&store.path, &Options::default()) else {

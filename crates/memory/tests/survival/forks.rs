@@ -1,4 +1,4 @@
-//! Fork in a process that uses a store (L3).
+//! Tests of `fork` in a process that uses a store (L3).
 
 use std::path::Path;
 use std::sync::Barrier;
@@ -16,21 +16,21 @@ pub(crate) const ROLES: &[Role] = &[
     ("fork with locked mutexes", fork_with_locked_mutexes),
 ];
 
-/// Changes made by each process.
+/// Number of changes made by each process.
 const CHANGES: u64 = 2000;
-/// Forks at a random moment of another thread's claim.
+/// Number of forks at a random moment of another thread's claim.
 const FORKS: u64 = 200;
 
-/// Runs `child` in a forked child, which then ends; its process id.
+/// Runs `child` in a forked child, which then ends, and returns its process ID.
 fn fork(child: impl FnOnce()) -> libc::pid_t {
-    // SAFETY: the children of these tests use the store, `malloc` (which the C
-    // library makes ready for it) and system calls.
+    // SAFETY: the children of these tests use only the store, system calls, and `malloc`, which the
+    // C library prepares for `fork`.
     match unsafe { libc::fork() } {
         0 => {
-            // A lock held for ever would end in a hang.
+            // A lock that is never released causes a hang, which this limit ends.
             limit(60);
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
-            // SAFETY: ends the process.
+            // SAFETY: `_exit` only ends the process.
             unsafe { libc::_exit(i32::from(done.is_err())) }
         }
         pid => {
@@ -42,7 +42,7 @@ fn fork(child: impl FnOnce()) -> libc::pid_t {
 
 fn wait_for(pid: libc::pid_t) {
     let mut status = 0;
-    // SAFETY: waits for a child of ours; `status` is writable.
+    // SAFETY: the call waits for a child of this process, and `status` is writable.
     assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
     assert_eq!(status, 0, "the forked child's status");
 }
@@ -80,15 +80,15 @@ fn fork_while_claiming(store: &Path) {
     }
 }
 
-/// Forks children that do nothing, at random moments of another thread's claim.
-/// A descriptor that one of them inherited would keep the slot.
+/// Forks idle children at random moments of another thread's claim. If a child inherited the
+/// descriptor, the slot would stay claimed.
 fn fork_idle_children(store: &Path) {
     let observer = Segment::open(store, true).expect("a store");
     let before = observer.members().len();
     for _ in 0..FORKS {
         let segment = Segment::open(store, true).expect("a store");
         let (mut ends, barrier) = ([0; 2], Barrier::new(2));
-        // SAFETY: two writable descriptors.
+        // SAFETY: the argument points to two writable descriptors.
         assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
         let [read, write] = ends;
         let child = std::thread::scope(|scope| {
@@ -99,7 +99,7 @@ fn fork_idle_children(store: &Path) {
             barrier.wait();
             fork(|| {
                 let mut byte = 0_u8;
-                // SAFETY: the descriptors are open, the byte is writable.
+                // SAFETY: the descriptors are open, and the byte is writable.
                 unsafe {
                     libc::close(write);
                     libc::read(read, (&raw mut byte).cast(), 1);
@@ -108,14 +108,15 @@ fn fork_idle_children(store: &Path) {
         });
         drop(segment);
         let members = observer.members();
-        // SAFETY: the descriptors are open, and nobody else uses them.
+        // SAFETY: the descriptors are open and not used elsewhere.
         unsafe { [libc::close(read), libc::close(write)] };
         wait_for(child);
         assert_eq!(members.len(), before, "{members:?}");
     }
 }
 
-/// A child, and its child, find every mutex open that another thread has locked at the fork, with a new value where it was.
+/// A child and its own child find every mutex unlocked that another thread held at the fork, with a
+/// fresh value in it.
 fn fork_with_locked_mutexes(_: &Path) {
     static LOCKED: ForkMutex<Vec<u64>> = ForkMutex::new(Vec::new(), || vec![7]);
     static OPEN: ForkMutex<Vec<u64>> = ForkMutex::new(Vec::new(), || vec![7]);
@@ -139,7 +140,7 @@ fn fork_with_locked_mutexes(_: &Path) {
             assert_eq!(*LOCKED.lock(), [7]);
             let mut held = LOCKED.lock();
             held.push(8);
-            // This thread goes on in the child's child, with the lock.
+            // This thread continues in the grandchild and still holds the lock.
             let grandchild = fork(|| {
                 held.push(9);
                 assert_eq!(*held, [7, 8, 9]);
@@ -156,7 +157,7 @@ fn fork_with_locked_mutexes(_: &Path) {
     fork_while_threads_count();
 }
 
-/// Children are forked at random moments of threads that take turns with a mutex.
+/// Forks children at random moments while threads take turns with a mutex.
 fn fork_while_threads_count() {
     let (counted, is_over) = (ForkMutex::<u64>::default(), AtomicBool::new(false));
     let (counted, is_over) = (&counted, &is_over);
@@ -187,7 +188,7 @@ fn fork_while_threads_count() {
 }
 
 #[test]
-fn a_forked_child_finds_every_mutex_open() {
+fn a_forked_child_finds_every_mutex_unlocked() {
     let store = Store::new();
     Child::start("fork with locked mutexes", &store.path).finish();
 }
@@ -200,11 +201,11 @@ fn an_idle_child_inherits_no_slot_that_is_being_claimed() {
 }
 
 #[test]
-fn a_forked_child_joins_by_itself() {
+fn a_forked_child_joins_separately() {
     let store = Store::new();
     let before = store.segment.members().len();
     let mut parent = Child::start("fork and write", &store.path);
-    // Whoever is first.
+    // Either process may come first.
     parent.expect("");
     parent.expect("");
     let members = store.segment.members();
@@ -218,7 +219,7 @@ fn a_forked_child_joins_by_itself() {
 }
 
 #[test]
-fn fork_may_come_while_another_thread_joins() {
+fn fork_is_safe_while_another_thread_joins() {
     let store = Store::new();
     let before = store.segment.members().len();
     Child::start("fork while claiming", &store.path).finish();

@@ -1,7 +1,7 @@
-//! A store's file as data, to be damaged and then used. Nothing here may end in
-//! anything but a result or an error, whatever the bytes are.
+//! A store's file as data, to be damaged and then used. Whatever the bytes are, every operation
+//! must end in a result or an error.
 //!
-//! The fuzz target `store` is made of the same code.
+//! The fuzz target `store` uses the same code.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -13,23 +13,23 @@ use undercroft_memory::{Error, Offset, Options, Pool, Segment, ShardSet, Transac
 
 const SHARDS: usize = 2;
 const RING: u64 = 64 << 10;
-/// Roots with a block in each shard.
+/// Number of roots with a block in each shard.
 pub(crate) const ROOTS: usize = 8;
 const EXTENTS: u64 = 24;
-/// The root of an arena in each shard, and the first of those of its blocks.
+/// The root of an arena in each shard, and the first root of the arena's blocks.
 const ARENA: usize = 20;
 const IN_ARENA: usize = 21;
-/// Blocks in a sample's arena.
+/// Number of blocks in a sample's arena.
 const ARENA_BLOCKS: usize = 6;
-/// Sizes of blocks: of small and large classes, of one and several pages, of
-/// runs within an extent and beyond.
+/// Sizes of blocks in bytes: of small and large classes, of one and several pages, and of runs
+/// within an extent and longer.
 const SIZES: [u64; ROOTS] = [16, 72, 600, 3000, 9000, 16_384, 30_000, 150_000];
 
 /// The pages of a store's file that are not all zeros.
 #[derive(Clone)]
 pub(crate) struct Image {
     length: u64,
-    /// Their offsets and contents, ascending.
+    /// Offsets and contents of the pages, in ascending order.
     pub(crate) pages: Vec<(u64, Vec<u8>)>,
     /// Number of pages before the heap.
     control_pages: usize,
@@ -57,7 +57,7 @@ impl Image {
         }
     }
 
-    /// Writes the file, sparse where it is zeros.
+    /// Writes the file, leaving holes for zero pages.
     pub(crate) fn write_to(&self, path: &Path) {
         let file = fs::File::create(path).expect("a file");
         file.set_len(self.length).expect("a length");
@@ -66,23 +66,23 @@ impl Image {
         }
     }
 
-    /// Sets the length of the file, for a file cut short.
+    /// Sets the length of the file, to simulate truncation.
     pub(crate) fn cut(&mut self, length: u64) {
         self.length = length;
         self.pages.retain(|&(at, _)| at + PAGE <= length);
     }
 
-    /// Number of pages that can be damaged: those before the heap come first.
+    /// Returns the number of pages that can be damaged. Those before the heap come first.
     pub(crate) fn pages(&self) -> usize {
         self.pages.len()
     }
 
-    /// Number of pages before the heap.
+    /// Returns the number of pages before the heap.
     pub(crate) fn control_pages(&self) -> usize {
         self.control_pages
     }
 
-    /// A word of a page.
+    /// Returns a word of a page.
     pub(crate) fn word(&self, page: usize, word: usize) -> u64 {
         let at = word * 8;
         let bytes = &self.pages[page].1[at..at + 8];
@@ -95,7 +95,7 @@ impl Image {
         self.pages[page].1[at..at + 8].copy_from_slice(&value.to_le_bytes());
     }
 
-    /// Makes the header's checksum right, so that damage behind it is reached.
+    /// Corrects the header's checksum, so that later damage is reached.
     pub(crate) fn seal(&mut self) {
         let page = &mut self.pages[0].1;
         let at = header::CHECKSUM as usize;
@@ -104,8 +104,8 @@ impl Image {
     }
 }
 
-/// Sound stores: one at rest, and some whose owner died in a transaction, with
-/// full logs, granted runs and runs on their way to the heap.
+/// Creates sound stores: one at rest, and some whose owner died in a transaction, with full logs,
+/// granted runs, and runs that are being returned to the heap.
 pub(crate) fn samples(directory: &Path) -> Vec<Image> {
     let path = directory.join("sample");
     let options = Options {
@@ -122,7 +122,7 @@ pub(crate) fn samples(directory: &Path) -> Vec<Image> {
         }
     }
     for shard in 0..SHARDS {
-        // One is on its way to the heap, one stays.
+        // One arena is being returned to the heap, the other stays.
         fill_arena(&segment, shard, &SIZES).expect("room");
         bury_arena(&segment, shard).expect("a free");
         fill_arena(&segment, shard, &SIZES[..ARENA_BLOCKS]).expect("room");
@@ -193,7 +193,7 @@ fn bury_arena(segment: &Segment, shard: usize) -> Result<(), Error> {
     })
 }
 
-/// Changes an arena, gives it away, and changes it on.
+/// Changes an arena, transfers it, and changes it again.
 fn change_arena(
     transaction: &mut Transaction<'_>,
     from: usize,
@@ -219,7 +219,7 @@ pub(crate) fn reach_all(shard: usize, view: &View<'_>, reach: &mut dyn FnMut(Off
         .for_each(|root| reach(view.root(shard, root)));
 }
 
-/// Reads the block of a root as its first word says how long it is.
+/// Reads the block of a root. Its first word is its length.
 pub(crate) fn get(view: &View<'_>, shard: usize, root: usize) -> Result<(Offset, Vec<u8>), Error> {
     let at = view.root(shard, root);
     let length = view.word(at)?;
@@ -233,13 +233,13 @@ pub(crate) fn get(view: &View<'_>, shard: usize, root: usize) -> Result<(Offset,
     Ok((at, out))
 }
 
-/// Opens a file and does with it all that can be done: the errors are what was
-/// asked for, the rest is for nothing.
+/// Opens a file and performs every operation on it. Errors are expected, and the results are
+/// ignored.
 pub(crate) fn use_store(path: &Path) {
     let Ok(segment) = Segment::open(path, true) else {
         return;
     };
-    // Enough for a dead owner to be noticed.
+    // Long enough to notice a dead owner.
     segment.set_patience(Duration::from_millis(15));
     if let Ok(read_only) = Segment::open(path, false) {
         read_only.set_patience(Duration::ZERO);

@@ -1,4 +1,4 @@
-//! How a process counts as alive, and when it stops to (L1, L2).
+//! Tests of when a process counts as alive, and when it no longer does (L1, L2).
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -15,11 +15,11 @@ pub(crate) const ROLES: &[Role] = &[
     ("fork and die", fork_and_die),
 ];
 
-/// Closes every descriptor but the pipes while it holds a lock.
+/// Closes every descriptor except the pipes while holding a lock.
 fn close_all(store: &Path) {
     let segment = Segment::open(store, true).expect("a store");
     set(&segment, ShardSet::one(0), 7, || {
-        // SAFETY: no descriptor above 2 is used after this.
+        // SAFETY: no descriptor above 2 is used after this call.
         let result = unsafe { libc::close_range(3, u32::MAX, 0) };
         assert_eq!(result, 0, "close_range");
         say("closed");
@@ -28,37 +28,37 @@ fn close_all(store: &Path) {
     .expect("a change");
 }
 
-/// Becomes another program while it holds a lock.
+/// Becomes another program while holding a lock.
 fn exec(store: &Path) {
     let segment = Segment::open(store, true).expect("a store");
     let result = set(&segment, ShardSet::one(0), 7, || {
         say("holding");
         listen();
-        // Says what it hears, for as long as it hears something.
+        // `cat` echoes its input until the pipe is closed.
         let error = Command::new("cat").exec();
         panic!("{error}");
     });
     result.expect("never here");
 }
 
-/// Forks while it holds a lock; the child stays, and does not use the store.
+/// Forks while holding a lock. The child stays and does not use the store.
 fn fork_and_die(store: &Path) {
     let segment = Segment::open(store, true).expect("a store");
     set(&segment, ShardSet::one(0), 7, || {
-        // SAFETY: the child makes system calls only.
+        // SAFETY: the child only makes system calls.
         match unsafe { libc::fork() } {
             0 => {
                 say("forked");
                 listen();
                 say("alive");
                 listen();
-                // SAFETY: ends the process.
+                // SAFETY: `_exit` only ends the process.
                 unsafe { libc::_exit(0) }
             }
             pid => assert!(pid > 0, "fork"),
         }
         loop {
-            // SAFETY: waits for a signal; no memory.
+            // SAFETY: `pause` waits for a signal and touches no memory.
             unsafe { libc::pause() };
         }
     })
@@ -66,7 +66,7 @@ fn fork_and_die(store: &Path) {
 }
 
 #[test]
-fn closing_every_descriptor_does_not_end_a_life() {
+fn a_process_that_closes_every_descriptor_counts_as_alive() {
     let store = Store::new();
     let mut holder = Child::start("close all", &store.path);
     holder.expect("closed");
@@ -85,7 +85,7 @@ fn closing_every_descriptor_does_not_end_a_life() {
 }
 
 #[test]
-fn exec_ends_a_life() {
+fn a_process_counts_as_dead_after_exec() {
     let store = Store::new();
     let mut holder = Child::start("exec", &store.path);
     holder.expect("holding");
@@ -110,7 +110,7 @@ fn an_idle_forked_child_does_not_keep_its_parents_slot() {
 }
 
 #[test]
-fn who_cannot_be_asked_counts_as_alive() {
+fn unreachable_owner_counts_as_alive() {
     let store = Store::new();
     let mut holder = Child::start("exec", &store.path);
     holder.expect("holding");

@@ -1,5 +1,4 @@
-//! Locks whose holder is stopped, killed, or in another pid namespace (W1 to
-//! W3, R1, R5).
+//! Tests of locks whose holder is stopped, killed, or in another pid namespace (W1 to W3, R1, R5).
 
 use std::path::Path;
 use std::process::Command;
@@ -25,7 +24,7 @@ fn first_two() -> ShardSet {
     ShardSet::first(2)
 }
 
-/// Holds the locks of shards 0 and 1, half of the change made.
+/// Holds the locks of shards 0 and 1, with half of the change made.
 fn hold(store: &Path) {
     let segment = Segment::open(store, true).expect("a store");
     set(&segment, first_two(), 7, || {
@@ -54,7 +53,7 @@ fn hold_two(store: &Path) {
     });
 }
 
-/// In the middle of an optimistic read.
+/// Stops in the middle of an optimistic read.
 fn read_on(store: &Path) {
     let segment = Segment::open(store, true).expect("a store");
     let result = segment.read(first_two(), |view| {
@@ -65,8 +64,7 @@ fn read_on(store: &Path) {
     result.expect("a read");
 }
 
-/// In the middle of a read that had to take the lock, because every attempt
-/// without it met a change.
+/// Stops in the middle of a read that took the lock because every attempt without it met a change.
 fn read_locked(store: &Path) {
     let segment = Segment::open(store, true).expect("a store");
     let runs = AtomicU32::new(0);
@@ -99,7 +97,7 @@ impl WaitHook for Telling {
     }
 }
 
-/// Waits for shard 0 and says how that ended.
+/// Waits for shard 0 and reports how the wait ended.
 fn wait(store: &Path) {
     let mut segment = Segment::open(store, true).expect("a store");
     segment.set_wait_hook(Box::new(Telling::default()));
@@ -126,7 +124,7 @@ fn a_stopped_holder_keeps_its_lock() {
     holder.expect("holding");
     holder.stop();
     for handle in [store.open(true), store.open(false)] {
-        // Readers wait for nobody: they read through its log (R9).
+        // Readers do not wait: they read through the holder's log (R9).
         handle.set_patience(Duration::ZERO);
         assert_eq!(read(&handle, 0).expect("a read"), 0);
         assert_eq!(read(&handle, 2).expect("a free shard"), 0);
@@ -155,7 +153,7 @@ fn a_stopped_holder_keeps_its_lock() {
 }
 
 #[test]
-fn a_killed_holder_is_rolled_back_by_whoever_comes() {
+fn a_killed_holder_is_rolled_back_whatever_accesses_the_store_next() {
     for comer in ["writer", "reader", "check", "recover"] {
         let store = Store::new();
         let mut holder = Child::start("hold", &store.path);
@@ -203,7 +201,8 @@ fn a_reader_needs_no_recovery_after_a_writers_death() {
     ));
 }
 
-/// A process that writes recovers the shards of a dead writer that it reads: it does not read through their logs for ever.
+/// A process that also writes recovers the shards of a dead writer when it reads them, instead of
+/// reading through their logs forever.
 #[test]
 fn a_reader_that_writes_too_recovers_after_a_writers_death() {
     let store = Store::new();
@@ -211,7 +210,7 @@ fn a_reader_that_writes_too_recovers_after_a_writers_death() {
     holder.expect("holding");
     let reader = store.open(true);
     reader.set_patience(Duration::ZERO);
-    // It joins before the death, or it would have the entry of the dead.
+    // The reader must join before the death, or it would get the dead process's entry.
     increment(&reader, ShardSet::one(SHARDS - 1)).expect("a free shard");
     holder.kill();
     assert_eq!(store.segment.held_locks().len(), 2);
@@ -227,9 +226,9 @@ fn a_reader_that_writes_too_recovers_after_a_writers_death() {
     }
 }
 
-/// A log that cannot be read through: readers say who keeps the shard, once their patience is used up.
+/// If a log cannot be read through, readers name the shard's holder once their patience is used up.
 #[test]
-fn a_reader_says_who_keeps_a_shard_whose_log_is_damaged() {
+fn a_reader_names_the_holder_of_a_shard_whose_log_is_damaged() {
     use std::os::unix::fs::FileExt;
     use undercroft_memory::layout::{Layout, shard};
     let store = Store::new();
@@ -251,13 +250,13 @@ fn a_reader_says_who_keeps_a_shard_whose_log_is_damaged() {
 }
 
 #[test]
-fn two_threads_of_one_process_are_recovered_both() {
+fn both_threads_of_a_killed_process_are_recovered() {
     let store = Store::new();
     let mut holder = Child::start("hold two", &store.path);
     holder.expect("holding");
     holder.expect("holding");
     holder.kill();
-    // Each shard comes by itself, as different keys would.
+    // Each shard is locked separately, as for different keys.
     for shard in [3, 0, 1, 2] {
         increment(&store.segment, ShardSet::one(shard)).expect("the lock");
     }
@@ -292,7 +291,7 @@ fn a_reader_killed_with_the_lock_is_no_obstacle() {
 #[test]
 fn an_old_waiter_leaves_a_reused_slot_alone() {
     let store = Store::new();
-    // The slot of the handle that made the store is not to be reused.
+    // The slot of the handle that created the store must not be the one reused.
     increment(&store.segment, ShardSet::one(3)).expect("a slot");
     let slot_of = |pid: u32| {
         let members = store.segment.members();
@@ -350,7 +349,7 @@ fn a_holder_in_another_pid_namespace_lives() {
     let inside = store.segment.members();
     assert!(inside.iter().any(|member| member.pid == 1), "{inside:?}");
     store.segment.set_patience(IMPATIENT);
-    // Its pid means another process here, but nobody is fooled.
+    // Its pid belongs to another process here, but the holder still counts as alive.
     let result = increment(&store.segment, ShardSet::one(0));
     assert!(
         matches!(result, Err(Error::Busy { pid: 1, .. })),
@@ -363,7 +362,7 @@ fn a_holder_in_another_pid_namespace_lives() {
 }
 
 #[test]
-fn a_limited_patience_is_for_all_waits_of_a_thread_together() {
+fn a_limited_patience_covers_all_waits_of_a_thread() {
     const PATIENCE: Duration = Duration::from_secs(60);
     let store = Store::new();
     let mut holder = Child::start("hold", &store.path);
@@ -378,7 +377,7 @@ fn a_limited_patience_is_for_all_waits_of_a_thread_together() {
     assert_eq!(store.segment.patience(), Duration::ZERO);
     assert_eq!(read(&store.segment, 1).expect("it waits for nobody"), 0);
     {
-        // Neither lengthens what is left.
+        // Neither call extends the remaining time.
         let _again = limit_patience(PATIENCE);
         assert_eq!(store.segment.patience(), Duration::ZERO);
         unlimited_patience(|| assert_eq!(store.segment.patience(), PATIENCE));

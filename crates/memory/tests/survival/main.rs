@@ -1,7 +1,7 @@
-//! What a store survives: the death, the sleep and the odd habits of the
-//! processes that use it, and files that are not what they should be.
+//! Tests of what a store survives: death, suspension and unusual behavior of the processes that use
+//! it, and files that are not stores.
 //!
-//! Other processes are this test binary, run again with a role ([`child`]).
+//! The other processes are this test binary, run again with a role ([`child`]).
 
 mod child;
 mod damage;
@@ -16,7 +16,7 @@ mod slots;
 mod space;
 mod users;
 
-/// Not a test of its own: what a child process does.
+/// Not a test: the entry point of the child processes.
 #[test]
 fn role() {
     let Some((role, store)) = child::role() else {

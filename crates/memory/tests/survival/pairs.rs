@@ -1,18 +1,18 @@
-//! The stores of these tests: each shard has one block with two words that are
-//! always equal, unless somebody is in between.
+//! The stores of these tests: each shard has one block with two words that are always equal, except
+//! in the middle of a change.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use undercroft_memory::{Error, Options, Segment, ShardSet};
 
-/// Shards of the stores.
+/// Number of shards in the stores.
 pub(crate) const SHARDS: usize = 4;
 
-/// Long enough for a probe or two, short enough to wait for.
+/// A patience that is long enough for a liveness check or two, and short enough for a test to wait.
 pub(crate) const IMPATIENT: Duration = Duration::from_millis(300);
 
-/// A store in a directory of its own.
+/// A store in a separate temporary directory.
 pub(crate) struct Store {
     pub(crate) path: PathBuf,
     pub(crate) segment: Segment,
@@ -31,18 +31,18 @@ impl Store {
         }
     }
 
-    /// Another handle on the store, as another process would have.
+    /// Opens another handle on the store, as another process would.
     pub(crate) fn open(&self, write: bool) -> Segment {
         Segment::open(&self.path, write).expect("the same store")
     }
 
-    /// Checks the structure; every shard's pair must be whole.
+    /// Checks the structure, and that both words of each pair are equal. Returns the pairs.
     pub(crate) fn check(&self) -> [u64; SHARDS] {
         check(&self.segment)
     }
 }
 
-/// Makes a store with a pair of zeros in each shard.
+/// Creates a store with a pair of zeros in each shard.
 pub(crate) fn create(path: &Path, capacity: u64) -> Segment {
     let options = Options {
         capacity: Some(capacity),
@@ -62,8 +62,7 @@ pub(crate) fn create(path: &Path, capacity: u64) -> Segment {
     segment
 }
 
-/// Sets the pairs of all the shards to a mark, calling `between` when half of
-/// it is done.
+/// Sets the pairs of all given shards to a mark, calling `between` after half of the change.
 pub(crate) fn set(
     segment: &Segment,
     shards: ShardSet,
@@ -84,7 +83,7 @@ pub(crate) fn set(
     })
 }
 
-/// Adds one to the pairs of all the shards.
+/// Adds 1 to the pairs of all given shards.
 pub(crate) fn increment(segment: &Segment, shards: ShardSet) -> Result<(), Error> {
     segment.write(shards, |transaction| {
         for shard in shards.iter() {
@@ -98,7 +97,7 @@ pub(crate) fn increment(segment: &Segment, shards: ShardSet) -> Result<(), Error
     })
 }
 
-/// Reads a shard's pair, which must be whole.
+/// Reads a shard's pair, whose words must be equal.
 pub(crate) fn read(segment: &Segment, shard: usize) -> Result<u64, Error> {
     let pair = segment.read(ShardSet::one(shard), |view| {
         Ok::<_, Error>(view.words::<2>(view.root(shard, 0))?)
@@ -122,7 +121,7 @@ pub(crate) fn read_all(segment: &Segment) -> Result<[u64; SHARDS], Error> {
     })
 }
 
-/// Checks the structure; every shard's pair must be whole.
+/// Checks the structure, and that both words of each pair are equal. Returns the pairs.
 pub(crate) fn check(segment: &Segment) -> [u64; SHARDS] {
     let mut pairs = [0; SHARDS];
     let report = segment

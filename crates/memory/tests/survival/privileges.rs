@@ -1,6 +1,6 @@
-//! Processes that drop their privileges with a store open, as `gunicorn`,
-//! `uwsgi` and `celery --uid` do (L2, L3, L5). The stores lie in directories of
-//! mode 0700, so that such a process may not even look for its file.
+//! Tests of processes that drop their privileges while a store is open, like `gunicorn`, `uwsgi`
+//! and `celery --uid` (L2, L3, L5). The stores are in directories of mode 0700, so that such a
+//! process cannot even look for its file.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,21 +21,21 @@ pub(crate) const ROLES: &[Role] = &[
 
 const NOBODY: libc::uid_t = 65_534;
 
-/// Becomes another user, as a server does once it has opened what it needs.
+/// Becomes another user, like a server that has opened what it needs.
 fn drop_privileges() {
-    // SAFETY: system calls that touch no memory of ours.
+    // SAFETY: these system calls touch no memory of this process.
     let dropped = unsafe { libc::setgid(NOBODY) == 0 && libc::setuid(NOBODY) == 0 };
     assert!(dropped, "setuid");
 }
 
-/// Runs `child` in a forked child, which then ends; its process id.
+/// Runs `child` in a forked child, which then ends, and returns its process ID.
 fn fork(child: impl FnOnce()) -> libc::pid_t {
-    // SAFETY: the children use the store, `malloc` (which the C library makes
-    // ready for it) and system calls.
+    // SAFETY: the children use only the store, system calls, and `malloc`, which the C library
+    // prepares for `fork`.
     match unsafe { libc::fork() } {
         0 => {
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
-            // SAFETY: ends the process.
+            // SAFETY: `_exit` only ends the process.
             unsafe { libc::_exit(i32::from(done.is_err())) }
         }
         pid => {
@@ -47,22 +47,23 @@ fn fork(child: impl FnOnce()) -> libc::pid_t {
 
 fn wait_for(pid: libc::pid_t) -> libc::c_int {
     let mut status = 0;
-    // SAFETY: waits for a child of ours; `status` is writable.
+    // SAFETY: the call waits for a child of this process, and `status` is writable.
     assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
     status
 }
 
 fn kill(pid: libc::pid_t) {
-    // SAFETY: a signal to a child that was not waited for; no memory.
+    // SAFETY: the signal goes to a child that was not yet waited for, and the call touches no
+    // memory.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
 }
 
-/// Holds the lock of the first shard, half-way through a change, for ever.
+/// Holds the lock of the first shard forever, halfway through a change.
 fn hold(segment: &Segment) {
     let held = set(segment, ShardSet::one(0), 7, || {
         say("holding");
         loop {
-            // SAFETY: waits for a signal; no memory.
+            // SAFETY: `pause` waits for a signal and touches no memory.
             unsafe { libc::pause() };
         }
     });
@@ -80,7 +81,7 @@ fn drop_and_write(store: &Path) {
     increment(&segment, ShardSet::one(0)).expect("a change");
     drop_privileges();
     assert!(Segment::open(store, true).is_err(), "a directory of root's");
-    // What each second's look at the path comes to.
+    // The check of the path that happens once a second.
     assert!(!segment.removed());
     increment(&segment, ShardSet::one(0)).expect("a change");
     say("written");
@@ -110,8 +111,8 @@ fn drop_fork_and_write(store: &Path) {
     assert!(children.into_iter().all(|child| wait_for(child) == 0));
 }
 
-/// A child of a process that dropped its privileges is killed with a lock; the
-/// parent gets it before the child is waited for, and so does another.
+/// A child of a process that dropped its privileges is killed while it holds a lock. The parent
+/// gets the lock before it reaps the child, and so does another process.
 fn drop_fork_and_hold(store: &Path) {
     let segment = open(store);
     drop_privileges();
@@ -128,7 +129,7 @@ fn drop_fork_and_hold(store: &Path) {
     listen();
 }
 
-/// As gunicorn: the store is opened before the fork, privileges go after it.
+/// Opens the store before the fork and drops privileges after it, like gunicorn.
 fn fork_drop_and_hold(store: &Path) {
     let segment = open(store);
     let [first, second] = [0, 1].map(|which| {
@@ -163,10 +164,10 @@ fn drop_and_take_over(store: &Path) {
     increment(&segment, ShardSet::one(0)).expect("the dead holder's lock");
 }
 
-/// A child in a pid namespace of its own cannot be told from others by number.
+/// A child in a separate pid namespace cannot be distinguished from other processes by its number.
 fn drop_and_enter_a_namespace(store: &Path) {
     let segment = open(store);
-    // SAFETY: a system call that touches no memory of ours.
+    // SAFETY: the system call touches no memory of this process.
     assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWPID) }, 0, "unshare");
     drop_privileges();
     let child = fork(|| {
@@ -180,7 +181,7 @@ fn drop_and_enter_a_namespace(store: &Path) {
     assert_eq!(wait_for(child), 0);
 }
 
-/// Whether this test may change its user.
+/// Returns true if this test may change its user.
 fn is_root(test: &str) -> bool {
     let root = effective_user() == 0;
     if !root {
@@ -190,7 +191,7 @@ fn is_root(test: &str) -> bool {
 }
 
 #[test]
-fn who_drops_its_privileges_goes_on_until_the_file_is_removed() {
+fn an_unprivileged_process_continues_until_the_file_is_removed() {
     if !is_root("who drops its privileges goes on") {
         return;
     }
@@ -204,7 +205,7 @@ fn who_drops_its_privileges_goes_on_until_the_file_is_removed() {
 }
 
 #[test]
-fn children_of_who_dropped_its_privileges_join_by_themselves() {
+fn children_of_an_unprivileged_process_join_separately() {
     if !is_root("children of who dropped its privileges") {
         return;
     }
@@ -224,7 +225,7 @@ fn children_of_who_dropped_its_privileges_join_by_themselves() {
 }
 
 #[test]
-fn a_killed_child_of_who_dropped_its_privileges_is_known_to_be_dead() {
+fn a_killed_child_of_an_unprivileged_process_is_recognized_as_dead() {
     if !is_root("a killed child of who dropped its privileges") {
         return;
     }
@@ -248,7 +249,7 @@ fn a_killed_child_of_who_dropped_its_privileges_is_known_to_be_dead() {
 }
 
 #[test]
-fn forked_workers_that_drop_their_privileges_join_by_themselves() {
+fn forked_workers_that_drop_their_privileges_join_separately() {
     if !is_root("forked workers that drop their privileges") {
         return;
     }
@@ -264,7 +265,7 @@ fn forked_workers_that_drop_their_privileges_join_by_themselves() {
 }
 
 #[test]
-fn who_dropped_its_privileges_takes_over_from_a_killed_holder() {
+fn an_unprivileged_process_takes_over_from_a_killed_holder() {
     if !is_root("who dropped its privileges takes over") {
         return;
     }
@@ -282,7 +283,7 @@ fn who_dropped_its_privileges_takes_over_from_a_killed_holder() {
 }
 
 #[test]
-fn who_cannot_be_told_from_others_is_not_let_in() {
+fn a_process_with_an_ambiguous_pid_is_refused() {
     if !is_root("who cannot be told from others") {
         return;
     }
@@ -291,7 +292,7 @@ fn who_cannot_be_told_from_others_is_not_let_in() {
 }
 
 #[test]
-fn a_namespace_that_ended_takes_its_dead_with_it() {
+fn processes_of_an_ended_pid_namespace_are_recognized_as_dead() {
     let unshare = || {
         let mut command = Command::new("unshare");
         command.args(["--pid", "--fork"]);
@@ -317,7 +318,7 @@ fn a_namespace_that_ended_takes_its_dead_with_it() {
     inside.expect("holding");
     inside.tell();
     inside.expect("killed");
-    // Nobody out here can ask for a number of that namespace.
+    // A process outside cannot look up a number of that namespace.
     store.segment.set_patience(IMPATIENT);
     let result = increment(&store.segment, ShardSet::one(0));
     assert!(

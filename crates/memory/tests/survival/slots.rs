@@ -1,5 +1,5 @@
-//! The process table and its records: reclaimed, full, and shared by more
-//! threads than there are records (L4, W6).
+//! Tests of the process table and its records: reclaimed, full, and shared by more threads than
+//! there are records (L4, W6).
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -14,7 +14,7 @@ use crate::pairs::{SHARDS, Store, increment, set};
 
 pub(crate) const ROLES: &[Role] = &[("die with all", die_with_all)];
 
-/// Holds every shard.
+/// Holds the locks of all shards.
 fn die_with_all(store: &Path) {
     let segment = Segment::open(store, true).expect("a store");
     set(&segment, ShardSet::first(SHARDS), 7, || {
@@ -25,7 +25,7 @@ fn die_with_all(store: &Path) {
 }
 
 #[test]
-fn dead_slots_are_reclaimed_and_recovered_first() {
+fn dead_slots_are_recovered_before_they_are_reclaimed() {
     let store = Store::new();
     for _ in 0..10 {
         let mut child = Child::start("die with all", &store.path);
@@ -40,11 +40,10 @@ fn dead_slots_are_reclaimed_and_recovered_first() {
 }
 
 #[test]
-fn a_full_process_table_says_so() {
+fn a_full_process_table_is_a_clear_error() {
     let store = Store::new();
     let late = store.open(true);
-    // One lock over all the slots that are left: to the table it looks like as
-    // many processes.
+    // A single lock over all remaining slots looks to the table like that many processes.
     let file = File::options()
         .read(true)
         .write(true)
@@ -65,7 +64,7 @@ fn a_full_process_table_says_so() {
         matches!(refused, Err(Error::TooManyProcesses)),
         "{refused:?}"
     );
-    // Who has joined writes on, and reading needs no slot.
+    // A process that has joined can still write, and reading needs no slot.
     increment(&store.segment, ShardSet::one(0)).expect("a change");
     assert_eq!(crate::pairs::read(&late, 0).expect("a read"), 1);
     drop(file);
@@ -74,7 +73,7 @@ fn a_full_process_table_says_so() {
 }
 
 #[test]
-fn more_threads_write_than_there_are_records() {
+fn more_threads_than_records_can_write() {
     const THREADS: u64 = slot::RECORD_COUNT + 40;
     const CHANGES: u64 = 100;
     let store = Store::new();

@@ -1,4 +1,4 @@
-//! Memory that runs out, and a file that goes away (H2, the store file).
+//! Tests of memory that runs out, and of a file that is removed (H2).
 
 use std::ffi::CString;
 use std::fs;
@@ -13,8 +13,8 @@ use crate::pairs::{self, Store, create, increment, read};
 
 pub(crate) const ROLES: &[Role] = &[("full", full), ("overlay", overlay)];
 
-/// Runs a role in a mount namespace of its own, whose mounts end with it. False
-/// where that is not allowed, or the role says so.
+/// Runs a role in a separate mount namespace, whose mounts end with it. Returns false if that is
+/// not permitted, or if the role reports that it is not.
 fn in_own_mounts(role: &str, store: &Path) -> bool {
     let unshare = || {
         let mut command = Command::new("unshare");
@@ -53,7 +53,7 @@ fn mount(kind: &str, at: &Path, options: &str) -> bool {
     result == 0
 }
 
-/// In a small tmpfs, filled by somebody else.
+/// Uses a store in a small tmpfs that another file fills up.
 fn full(directory: &Path) {
     if !mount("tmpfs", directory, "size=6m") {
         return say("mount refused");
@@ -76,7 +76,8 @@ fn full(directory: &Path) {
         other => panic!("{what}: expected out of memory, found {other:?}"),
     };
     increment(&late, ShardSet::one(0)).expect("an entry that was ready for it");
-    // One after the other joins, and all of them live, until no entry is left that has memory.
+    // Processes join one after another and stay alive, until no process table entry backed by
+    // memory is left.
     let mut others = Vec::new();
     let refused = loop {
         let other = Segment::open(&path, true).expect("the store");
@@ -87,7 +88,7 @@ fn full(directory: &Path) {
     };
     assert!(others.len() >= 6, "{} others joined", others.len());
     out_of_memory(refused.1, "joining");
-    // To look at the store takes none.
+    // Inspecting the store needs no entry.
     pairs::check(&refused.0);
     pairs::check(&Segment::open(&path, false).expect("the store"));
     let moment = refused.0.image(|| 7, &mut || {});
@@ -148,7 +149,7 @@ fn full(directory: &Path) {
     assert_eq!(pairs::check(&segment), [4 + others, 1, 1, 1]);
 }
 
-/// A store seen through overlayfs, as in a container's own layer.
+/// Uses a store through overlayfs, as in a container's own layer.
 fn overlay(directory: &Path) {
     for name in ["lower", "upper", "work", "merged"] {
         fs::create_dir(directory.join(name)).expect("a directory");
@@ -192,7 +193,7 @@ fn a_store_on_overlayfs_is_refused() {
     }
 }
 
-/// Writes until that is refused; the error.
+/// Writes until a write is refused, and returns the error.
 fn write_until_refused(store: &Store) -> Error {
     loop {
         if let Err(error) = increment(&store.segment, ShardSet::one(0)) {
@@ -202,7 +203,7 @@ fn write_until_refused(store: &Store) -> Error {
 }
 
 #[test]
-fn writes_end_when_the_file_is_removed_and_reads_go_on() {
+fn writes_fail_once_the_file_is_removed_but_reads_continue() {
     let store = Store::new();
     let idle = store.open(true);
     fs::remove_file(&store.path).expect("the store's file");
@@ -218,14 +219,14 @@ fn writes_end_when_the_file_is_removed_and_reads_go_on() {
 }
 
 #[test]
-fn a_reader_that_cannot_join_reads_as_a_read_only_one_does() {
+fn a_reader_that_cannot_join_reads_like_a_read_only_handle() {
     let store = Store::new();
     let idle = store.open(true);
     idle.set_patience(std::time::Duration::from_millis(1));
     let kept = store.segment.write(ShardSet::one(0), |transaction| {
         transaction.set_root(0, 9, 1)?;
         fs::remove_file(&store.path).expect("the store's file");
-        // The counter is odd, and there is no file to join.
+        // The counter is odd, and there is no file through which to join.
         assert_eq!(read(&idle, 0).expect("what was there before"), 0);
         Ok::<_, Error>(())
     });
@@ -234,7 +235,7 @@ fn a_reader_that_cannot_join_reads_as_a_read_only_one_does() {
 }
 
 #[test]
-fn writes_end_when_the_file_is_replaced() {
+fn writes_fail_once_the_file_is_replaced() {
     let store = Store::new();
     let other = store.path.with_extension("other");
     drop(create(&other, 16 << 20));

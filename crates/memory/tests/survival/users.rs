@@ -1,4 +1,4 @@
-//! Who has a store mapped, whether it writes or not.
+//! Tests of finding the processes that have a store mapped, whether they write or not.
 
 use std::path::Path;
 
@@ -30,20 +30,21 @@ fn map_and_write(store: &Path) {
 /// Forks a child that does nothing with the store.
 fn map_and_fork(store: &Path) {
     let _segment = Segment::open(store, false).expect("a store");
-    // SAFETY: the child makes system calls only.
+    // SAFETY: the child only makes system calls.
     if unsafe { libc::fork() } == 0 {
         say("forked");
         listen();
-        // SAFETY: ends the process.
+        // SAFETY: `_exit` only ends the process.
         unsafe { libc::_exit(0) };
     }
     loop {
-        // SAFETY: waits for a signal; no memory.
+        // SAFETY: `pause` waits for a signal and touches no memory.
         unsafe { libc::pause() };
     }
 }
 
-/// The numbers of the others that have it mapped, and whether each has written.
+/// Returns the pids of the other processes that have the store mapped, and whether each has
+/// written.
 fn users(store: &Store) -> Vec<(u32, bool)> {
     let users = store.segment.users().expect("the path may be opened");
     assert!(users.iter().all(|user| user.here));
@@ -77,7 +78,7 @@ fn a_reader_is_seen_until_it_ends() {
 }
 
 #[test]
-fn what_a_forked_child_inherited_is_seen_after_its_parents_death() {
+fn an_inherited_mapping_is_seen_after_the_parents_death() {
     let store = Store::new();
     let mut parent = Child::start("map and fork", &store.path);
     parent.expect("forked");
