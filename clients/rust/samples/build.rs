@@ -1,13 +1,13 @@
-//! Writes the samples of the documentation into one file of functions.
+//! Writes the code samples of the documentation into one file of functions.
 //!
-//! Samples are the blocks marked `rust` of every Markdown page, and those marked `no_run` in the documentation of the
-//! Rust client. Other blocks of that documentation run where they stand.
+//! Samples are the blocks marked `rust` of every Markdown page, and the blocks marked `no_run` in
+//! the documentation of the Rust client. The client's other blocks run as doc tests.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// URLs that samples name, and the stores and servers of the test in their place.
+/// URLs in the samples, and the test's stores and servers that replace them.
 const SERVERS: [(&str, &str); 3] = [
     ("\"redis://localhost\"", "&crate::place::server()"),
     (
@@ -64,7 +64,7 @@ fn collect(directory: &Path, pages: &mut Vec<PathBuf>) {
     }
 }
 
-/// The samples of a page, each with the line where it begins.
+/// Returns the samples of a page, each with the number of its first line.
 fn samples(name: &Path, text: &str) -> Vec<(usize, String)> {
     let is_page = name.extension().is_some_and(|extension| extension == "md");
     let (mut found, mut open) = (Vec::new(), None::<(usize, String)>);
@@ -94,7 +94,7 @@ fn samples(name: &Path, text: &str) -> Vec<(usize, String)> {
                 is_other = !runs;
             }
         } else if let Some((_, code)) = &mut open {
-            // A line that the documentation hides.
+            // Rustdoc hides lines that start with `# `.
             let line = match line.strip_prefix("# ") {
                 Some(hidden) if !is_page => hidden,
                 _ => line,
@@ -105,7 +105,8 @@ fn samples(name: &Path, text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// A function that runs a sample: a program, or a part of one for which a store is open.
+/// Returns a function that runs a sample: a complete program, or a fragment that uses an open
+/// store.
 fn function(code: &str) -> String {
     let mut code = code.to_owned();
     for (url, place) in SERVERS {

@@ -1,4 +1,4 @@
-//! Where a cache is: what its URL says.
+//! Cache URLs: parsing and what they address.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,33 +8,33 @@ use percent_encoding::percent_decode_str;
 use crate::computing;
 use crate::error::{Error, Result};
 
-/// The port of Redis.
+/// The default port of Redis.
 const PORT: u16 = 6379;
 
-/// What a URL names.
+/// The target of a cache URL.
 pub(crate) enum Address {
-    /// A store, by its own way of writing names.
+    /// A store in shared memory. The store parses the URL itself.
     Store,
-    /// A server.
+    /// A single server.
     Server(Server),
-    /// Some nodes of a cluster.
+    /// Seed nodes of a cluster.
     #[cfg(feature = "cluster")]
     Cluster(Vec<Server>),
 }
 
-/// A server, and how a connection introduces itself to it.
+/// The address of a server and the credentials for new connections.
 pub(crate) struct Server {
-    /// What messages call it: no user, no password.
+    /// The name of the server in messages, without user and password.
     pub(crate) name: Arc<str>,
     pub(crate) place: Place,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) database: u32,
-    /// Whether connections speak RESP3.
+    /// True if connections use RESP3.
     pub(crate) resp3: bool,
 }
 
-/// Where a server listens.
+/// The address a server listens on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Place {
     Tcp {
@@ -45,15 +45,16 @@ pub(crate) enum Place {
     Unix(PathBuf),
 }
 
-/// How a server proves who it is.
+/// The TLS settings that verify a server's identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Tls {
-    /// The certificates of the authorities that are trusted, instead of those that the system trusts.
+    /// A file of trusted CA certificates that replaces those of the system.
     pub(crate) authorities: Option<PathBuf>,
 }
 
 impl Address {
-    /// Reads a URL; what is none of a server's is left to the store.
+    /// Parses a URL. Anything that is not a server URL is treated as a store, which reports its own
+    /// errors.
     pub(crate) fn parse(url: &str) -> Result<Address> {
         match url.split_once("://") {
             None | Some(("undercroft", _)) => Ok(Address::Store),
@@ -69,7 +70,7 @@ impl Address {
 }
 
 impl Server {
-    /// Reads `redis://`, `rediss://` and `unix://` URLs.
+    /// Parses a `redis://`, `rediss://` or `unix://` URL.
     pub(crate) fn parse(url: &str) -> Result<Server> {
         let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -81,7 +82,7 @@ impl Server {
             database: 0,
             resp3: false,
         };
-        // A path may hold an '@', an authority's last one ends the password.
+        // A socket path may contain '@'. In a host URL, the last '@' ends the password.
         let end = match scheme {
             "unix" => rest.find('/').unwrap_or(rest.len()),
             _ => rest.len(),
@@ -124,13 +125,13 @@ impl Server {
         Ok(server)
     }
 
-    /// A number that clients of the same server and database have in common.
+    /// Returns a number that is the same for all clients of one server and database.
     pub(crate) fn keys(&self) -> u64 {
         computing::keys((&self.place, self.database))
     }
 
-    /// Reads `redis+cluster://user:password@host:port,host:port`, with the options of `redis://`. All nodes want the same
-    /// password, and have one database.
+    /// Parses `redis+cluster://user:password@host:port,host:port`, with the options of `redis://`.
+    /// All nodes use the same credentials, and the database is always 0.
     #[cfg(feature = "cluster")]
     pub(crate) fn parse_cluster(url: &str) -> Result<Vec<Server>> {
         let Some(rest) = url.strip_prefix("redis+cluster://") else {
@@ -156,7 +157,7 @@ impl Server {
         nodes.trim_end_matches('/').split(',').map(node).collect()
     }
 
-    /// Reads `user:password`, `:password` or `user`.
+    /// Parses `user:password`, `:password` or `user`.
     fn introduce(&mut self, text: &str) -> Result<()> {
         let (user, password) = match text.split_once(':') {
             Some((user, password)) => (user, Some(password)),
@@ -194,7 +195,7 @@ impl Server {
         Ok(())
     }
 
-    /// The commands that a new connection sends first; there is always something to be answered.
+    /// Returns the commands that a new connection sends first. At least one of them gets a reply.
     pub(crate) fn greeting(&self) -> Vec<Vec<Vec<u8>>> {
         let mut credentials: Vec<&str> = Vec::new();
         if let Some(password) = &self.password {
@@ -205,7 +206,7 @@ impl Server {
         if self.resp3 {
             let mut hello = vec!["HELLO", "3"];
             if let Some(password) = &self.password {
-                // HELLO names the user in any case.
+                // HELLO needs a user name even if the URL has none.
                 let user = self.user.as_deref().unwrap_or("default");
                 hello.extend(["AUTH", user, password]);
             }
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_read() {
+    fn urls_are_parsed() {
         for (url, place, database) in [
             ("redis://", tcp("localhost", 6379, false), 0),
             ("redis://cache/7", tcp("cache", 6379, false), 7),
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn greetings_say_who_connects() {
+    fn greetings_carry_the_credentials() {
         let words = |url| {
             server(url)
                 .greeting()
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_of_a_server_is_refused() {
+    fn invalid_server_urls_are_refused() {
         for url in [
             "redis://h:port",
             "redis://[::1",

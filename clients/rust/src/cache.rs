@@ -1,4 +1,4 @@
-//! The trait of all caches.
+//! The trait that all caches implement.
 
 use std::time::Duration;
 
@@ -10,10 +10,11 @@ use crate::lease::Lease;
 use crate::set_options::SetOptions;
 use crate::subscription::Subscription;
 
-/// A cache, wherever it is. It is shared by any number of tasks; [`cache`](crate::cache()) finds one by its URL.
+/// A cache in shared memory or on a server. Any number of tasks can share it.
+/// [`cache`](crate::cache()) opens the cache that a URL names.
 ///
-/// Calls are cancelled by dropping them: the cache stays usable, and nobody gets another's reply. A call that was
-/// cancelled, or whose time was up, may have been carried out.
+/// Dropping a call's future cancels the call: the cache stays usable, and no call receives the
+/// reply of another. A call that was cancelled or that timed out may still have been executed.
 ///
 /// ```
 /// use undercroft::{Cache, SetOptions};
@@ -33,7 +34,7 @@ use crate::subscription::Subscription;
 /// ```
 #[async_trait]
 pub trait Cache: Send + Sync {
-    /// The string that a key holds.
+    /// Returns the string value of a key, or `None` if the key does not exist.
     ///
     /// ```
     /// # use undercroft::Cache;
@@ -47,7 +48,8 @@ pub trait Cache: Send + Sync {
     /// ```
     async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
 
-    /// The strings of several keys, as they were at one moment; none where a key is missing or holds something else.
+    /// Returns the string values of several keys in one atomic read, with `None` for keys that are
+    /// missing or hold another type.
     ///
     /// ```
     /// # use undercroft::{Cache, SetOptions};
@@ -62,7 +64,8 @@ pub trait Cache: Send + Sync {
     /// ```
     async fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>>;
 
-    /// Sets a key to a string, perhaps with an expiry or on a condition. Returns whether it did.
+    /// Sets a key to a string, optionally with an expiry or a condition. Returns whether the value
+    /// was set.
     ///
     /// ```
     /// use std::time::Duration;
@@ -79,7 +82,7 @@ pub trait Cache: Send + Sync {
     /// ```
     async fn set(&self, key: &[u8], value: &[u8], options: SetOptions) -> Result<bool>;
 
-    /// Removes keys. Returns how many were there.
+    /// Deletes keys. Returns the number of keys that existed.
     ///
     /// ```
     /// # use undercroft::{Cache, SetOptions};
@@ -94,9 +97,11 @@ pub trait Cache: Send + Sync {
     /// ```
     async fn delete(&self, keys: &[&[u8]]) -> Result<u64>;
 
-    /// Takes the lease of a key's value for a term, unless somebody has it. Dropped, it is given back.
+    /// Takes the lease of a key's value for a term, unless another caller holds it. Dropping the
+    /// lease releases it.
     ///
-    /// [`GetOrInsert`](crate::GetOrInsert) is made of these; they are for what that cannot do.
+    /// [`GetOrInsert`](crate::GetOrInsert) is built on leases. Use them directly for cases that it
+    /// does not cover.
     ///
     /// ```
     /// use std::time::Duration;
@@ -114,8 +119,8 @@ pub trait Cache: Send + Sync {
     /// ```
     async fn take_lease(&self, key: &[u8], term: Duration) -> Result<Option<Lease>>;
 
-    /// Stores the value that a lease is about, and gives the lease back, at one moment. Returns false, and stores
-    /// nothing, where the lease was over. A condition in the options is not looked at.
+    /// Stores the value of a leased key and releases the lease, atomically. Returns false, without
+    /// storing anything, if the lease has expired. A condition in the options is ignored.
     ///
     /// ```
     /// use std::time::Duration;
@@ -132,7 +137,8 @@ pub trait Cache: Send + Sync {
     /// ```
     async fn set_leased(&self, lease: Lease, value: &[u8], options: SetOptions) -> Result<bool>;
 
-    /// Sends a message to all who are subscribed to a channel. Returns how many they are.
+    /// Publishes a message to all subscribers of a channel. Returns the number of subscribers that
+    /// received it.
     ///
     /// ```
     /// # use undercroft::Cache;
@@ -146,7 +152,7 @@ pub trait Cache: Send + Sync {
     /// ```
     async fn publish(&self, channel: &[u8], message: &[u8]) -> Result<u64>;
 
-    /// The messages of some channels, all that are published from the return on.
+    /// Subscribes to channels. Receives every message that is published after the call returns.
     ///
     /// ```
     /// use undercroft::Event;
@@ -164,7 +170,7 @@ pub trait Cache: Send + Sync {
     /// ```
     async fn subscribe(&self, channels: &[&[u8]]) -> Result<Subscription>;
 
-    /// The messages of all channels that match one of some patterns.
+    /// Subscribes to all channels that match at least one of the patterns.
     ///
     /// ```
     /// use undercroft::Event;
@@ -183,14 +189,15 @@ pub trait Cache: Send + Sync {
     /// ```
     async fn subscribe_to_patterns(&self, patterns: &[&[u8]]) -> Result<Subscription>;
 
-    /// A number that caches with the same keys have in common, so that a computation which asks for its own key is
-    /// found.
+    /// Returns a number that identifies the key space of this cache. A computation that requests
+    /// its own key through another handle is detected by this number.
     #[doc(hidden)]
     fn place(&self) -> u64 {
         computing::keys(std::ptr::from_ref(self).cast::<()>())
     }
 
-    /// Closes the cache: new calls fail with [`Error::Closed`](crate::Error::Closed), those under way end first.
+    /// Closes the cache: new calls fail with [`Error::Closed`](crate::Error::Closed), and calls in
+    /// progress complete first.
     ///
     /// ```
     /// # use undercroft::Cache;

@@ -1,4 +1,4 @@
-//! How a computed value is cached: for how long, when it is made anew, and who waits for whom.
+//! Caching options of computed values: their expiry, early refresh, leases and waiting time.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,15 +7,16 @@ use undercroft_engine::leases::Cached;
 use crate::error::{Error, Result};
 use crate::set_options::{LONGEST, SetOptions};
 
-/// How [`get_or_insert_with`](crate::Store::get_or_insert_with) caches a value.
+/// Options that control how [`get_or_insert_with`](crate::Store::get_or_insert_with) caches a
+/// value.
 ///
 /// ```
 /// use std::time::Duration;
 /// use undercroft::Caching;
 /// let minute = Caching::new()
 ///     .ttl(Duration::from_secs(60)) // fresh for a minute,
-///     .stale(Duration::from_secs(600)) // then given out for ten more while one caller makes it anew,
-///     .early(1.0); // who may begin a little before the minute is over
+///     .stale(Duration::from_secs(600)) // then served stale for ten more while one caller recomputes it,
+///     .early(1.0); // and perhaps recomputed shortly before the minute is over
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Caching {
@@ -33,7 +34,8 @@ impl Default for Caching {
 }
 
 impl Caching {
-    /// The defaults: values never expire; a lease lasts 10 seconds; who waits for another's value waits a minute.
+    /// Returns the defaults: values never expire, a lease lasts 10 seconds, and a caller waits up
+    /// to a minute for a value that another caller computes.
     ///
     /// ```
     /// assert_eq!(undercroft::Caching::new(), undercroft::Caching::default());
@@ -48,8 +50,9 @@ impl Caching {
         }
     }
 
-    /// A value is fresh for so long, in whole milliseconds. Less than one is an error of the call that would compute,
-    /// before it does; more than a store can count is for ever.
+    /// Sets how long a value is fresh, in whole milliseconds. A call with a TTL below 1 ms fails
+    /// before it computes a value. A TTL that exceeds the range of a store means that the value
+    /// never expires.
     ///
     /// ```
     /// let minute = undercroft::Caching::new().ttl(std::time::Duration::from_secs(60));
@@ -60,8 +63,8 @@ impl Caching {
         self
     }
 
-    /// After its ttl a value is kept for so long, and given to all while one caller makes it anew. Nothing without a
-    /// ttl.
+    /// Sets how long a value is kept after its TTL has passed. During this time callers receive the
+    /// stale value while one caller recomputes it. Has no effect without a TTL.
     ///
     /// ```
     /// use std::time::Duration;
@@ -73,11 +76,12 @@ impl Caching {
         self
     }
 
-    /// A value may be made anew before its ttl is over, by chance: the earlier the longer it took to make and the
-    /// larger `beta` is, of which 1 is the best guess. Most values are then never missing. Nothing without a ttl.
+    /// Recomputes values at random before their TTL has passed. The longer the value took to
+    /// compute and the larger `beta`, the earlier. A `beta` of 1 is a good default. With it, most
+    /// values are never missing. Has no effect without a TTL.
     ///
-    /// The chances are those of Vattani, Chierichetti, Lowenstein: "Optimal Probabilistic Cache Stampede Prevention",
-    /// VLDB 2015.
+    /// The probabilities are those of Vattani, Chierichetti, Lowenstein: "Optimal Probabilistic
+    /// Cache Stampede Prevention", VLDB 2015.
     ///
     /// ```
     /// let caching = undercroft::Caching::new().ttl(std::time::Duration::from_secs(5)).early(1.0);
@@ -88,8 +92,10 @@ impl Caching {
         self
     }
 
-    /// A computation has so long: then another caller computes as well, and what the first one makes is given to
-    /// its caller only. Longer than any computation should take; a holder's death ends it at once on one machine.
+    /// Sets how long a computation may take. After this time another caller computes the value as
+    /// well, and the result of the first computation is returned to its caller but not stored.
+    /// Choose a time longer than any computation should take. If the holder dies on the same
+    /// machine, its lease ends at once.
     ///
     /// ```
     /// let caching = undercroft::Caching::new().lease(std::time::Duration::from_secs(30));
@@ -100,7 +106,8 @@ impl Caching {
         self
     }
 
-    /// A caller waits so long for what others compute, and then fails with [`Error::TimedOut`].
+    /// Sets how long a caller waits for a value that another caller computes. After this time the
+    /// call fails with [`Error::TimedOut`].
     ///
     /// ```
     /// let caching = undercroft::Caching::new().wait(std::time::Duration::from_secs(2));
@@ -111,7 +118,8 @@ impl Caching {
         self
     }
 
-    /// How long a computation has. Fails where no value could be stored, before one is computed.
+    /// Returns the term of a lease. Fails if the TTL or the term is shorter than a millisecond, so
+    /// that no value is computed that could not be stored.
     pub(crate) fn term(&self) -> Result<Duration> {
         for (what, time) in [("ttl", self.ttl), ("lease", Some(self.term))] {
             if let Some(time) = time
@@ -125,7 +133,7 @@ impl Caching {
         Ok(self.term.min(LONGEST))
     }
 
-    /// How hasty a call is, see [`Cached::is_due`].
+    /// Returns the random factor by which a call refreshes early, see [`Cached::is_due`].
     #[inline]
     pub(crate) fn haste(&self) -> f64 {
         match self.early > 0.0 {
@@ -134,7 +142,7 @@ impl Caching {
         }
     }
 
-    /// Cuts off what stands in front of a value. Returns whether it is due to be made anew.
+    /// Removes the header in front of a value. Returns whether the value is due for a refresh.
     #[inline]
     pub(crate) fn open(stored: &mut Vec<u8>, haste: f64) -> bool {
         let cached = Cached::of(stored);
@@ -145,7 +153,8 @@ impl Caching {
         cached.due != 0 && cached.is_due(now(), haste)
     }
 
-    /// What is stored for a value that took so long to make, and how.
+    /// Returns the bytes to store for a value, and the options to set them with. `took` is the time
+    /// of its computation.
     pub(crate) fn close<'v>(
         &self,
         value: &'v [u8],
@@ -169,7 +178,7 @@ impl Caching {
     }
 }
 
-/// Unix time in milliseconds.
+/// Returns the Unix time in milliseconds.
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as u64)

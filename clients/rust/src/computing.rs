@@ -8,26 +8,27 @@ use std::pin::pin;
 use crate::error::{Error, Result};
 
 thread_local! {
-    /// The values that are being computed by the calls on this thread's stack, the innermost last.
+    /// The values that calls on this thread's stack are computing, innermost last.
     static COMPUTING: RefCell<Vec<Value>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A value: the number of the keys that it belongs to, see [`keys`], and its key.
+/// A value: the number of its key space, see [`keys`], and its key.
 type Value = (u64, Box<[u8]>);
 
-/// A number for what two handles have in common that have the same keys.
+/// Returns a number that is the same for all handles with the same keys.
 pub(crate) fn keys(of: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
     hasher.finish()
 }
 
-/// The mark that a value is being computed, until it is dropped.
+/// Marks a value as being computed until it is dropped.
 struct Inside;
 
 impl Inside {
     fn new(value: Value) -> Inside {
-        // A thread that ends keeps none: a computation in a destructor that waits for itself waits as long as for others.
+        // A thread that is exiting has no list. A computation that waits for itself in a destructor
+        // then waits until the timeout.
         let _ = COMPUTING.try_with(|values| values.borrow_mut().push(value));
         Inside
     }
@@ -39,7 +40,7 @@ impl Drop for Inside {
     }
 }
 
-/// Fails where the caller that is about to wait for a value computes it itself.
+/// Fails if the caller is about to wait for a value that it is computing itself.
 pub(crate) fn expect_other(keys: u64, key: &[u8]) -> Result<()> {
     let is_own = COMPUTING.try_with(|values| {
         let values = values.borrow();
@@ -52,13 +53,14 @@ pub(crate) fn expect_other(keys: u64, key: &[u8]) -> Result<()> {
     }
 }
 
-/// Calls a function that computes a value.
+/// Calls a function that computes a value, which is marked as being computed.
 pub(crate) fn inside<T>(keys: u64, key: &[u8], compute: impl FnOnce() -> T) -> T {
     let _inside = Inside::new((keys, key.into()));
     compute()
 }
 
-/// Runs a future that computes a value: the mark is set while it is polled, on whichever thread that is.
+/// Runs a future that computes a value. The mark is set only while the future is polled, on the
+/// thread that polls it.
 pub(crate) async fn inside_task<T>(keys: u64, key: &[u8], compute: impl Future<Output = T>) -> T {
     let mut compute = pin!(compute);
     poll_fn(|cx| inside(keys, key, || compute.as_mut().poll(cx))).await

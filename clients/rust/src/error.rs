@@ -1,4 +1,4 @@
-//! Errors: one type for a store in the process and for servers.
+//! The error type of the crate, for stores in the process and for servers.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use undercroft_embedded::removed_text;
 use undercroft_engine as engine;
 use undercroft_resp::ReplyError;
 
-/// What every call returns.
+/// The result type of every call.
 ///
 /// ```
 /// fn visits(store: &undercroft::Store) -> undercroft::Result<i64> {
@@ -22,10 +22,11 @@ use undercroft_resp::ReplyError;
 /// ```
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a call failed.
+/// The reason why a call failed.
 ///
-/// One failure can end many calls at once, such as a lost connection; so errors are cloned cheaply. What an
-/// application decides by is asked of the predicates, which mean the same for a store and for a server.
+/// Errors are cheap to clone, because one failure, such as a lost connection, can end many calls at
+/// once. Applications make their decisions with the predicates below, which mean the same for a
+/// store and for a server.
 ///
 /// ```
 /// # let directory = undercroft_testkit::fresh::directory();
@@ -39,71 +40,75 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The URL, or an option, is not one.
+    /// The URL or an option is invalid.
     #[error("{0}")]
     Url(Box<str>),
     /// The store can neither be opened nor created.
     #[error("{0}")]
     Open(Box<str>),
-    /// No connection to the server could be made.
+    /// The connection to the server could not be established.
     #[error("cannot connect to {address}: {source}")]
     Connect {
         /// The server, without user and password.
         address: Arc<str>,
-        /// What the system says.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// The server answered a new connection with an error: it wants another password, say.
+    /// The server answered a new connection with an error, for example because the password is
+    /// wrong.
     #[error("{address} refuses connections: {reply}")]
     Refused {
         /// The server, without user and password.
         address: Arc<str>,
-        /// The server's words, their code in front.
+        /// The error reply of the server, starting with its code.
         reply: Arc<str>,
     },
-    /// The connection was lost while the call waited for its reply: whether the command was run is not known.
+    /// The connection was lost while the call waited for its reply. It is unknown whether the
+    /// command was executed.
     #[error("the connection to {address} was lost: {source}")]
     Lost {
         /// The server, without user and password.
         address: Arc<str>,
-        /// What the system says.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// The server sent what is no reply. The connection is given up, as in [`Error::Lost`].
+    /// The server sent bytes that are not a valid reply. The connection is closed, as with
+    /// [`Error::Lost`].
     #[error("{address} broke the protocol: {reason}")]
     Protocol {
         /// The server, without user and password.
         address: Arc<str>,
-        /// What is wrong with it.
+        /// The violation of the protocol.
         reason: Arc<str>,
     },
-    /// No reply came within the deadline: whether the command was or will be run is not known.
+    /// No reply arrived within the deadline. It is unknown whether the command was or will be
+    /// executed.
     #[error("no reply within {0:?}")]
     TimedOut(Duration),
-    /// The reply is an error: its text, the code in front.
+    /// The reply is an error: its text, starting with its code.
     #[error("{0}")]
     Reply(Box<str>),
-    /// The reply is of another type than the call expects.
+    /// The type of the reply differs from the type that the call expects.
     #[error("expected {expected}, got {got}")]
     Unexpected {
-        /// The type that was expected.
+        /// The expected type.
         expected: &'static str,
-        /// The type that came.
+        /// The received type.
         got: &'static str,
     },
-    /// Another process holds a lock of the store, and makes no progress. Nothing was changed.
+    /// Another process holds a lock of the store and makes no progress. Nothing was changed.
     #[error("{0}")]
     Busy(Box<str>),
-    /// The store's file was removed or replaced, and the call belongs to that store: a transaction, a wait, a lease, a
-    /// subscription. Other calls go on in the store that the name means now, unless its URL ends with
-    /// `?on_removed=error`.
+    /// The store's file was removed or replaced while the call depended on it: a transaction, a
+    /// wait, a lease or a subscription. Other calls continue in the store that now has this name,
+    /// unless the URL ends with `?on_removed=error`.
     #[error("{0}")]
     Removed(Box<str>),
-    /// The value cannot be written as JSON, or what a key holds is no such value. Only what needs the crate's feature
-    /// `serde` fails so.
+    /// The value cannot be written as JSON, or the stored value cannot be parsed. Only calls that
+    /// need the crate's feature `serde` return this error.
     #[error("{0}")]
     Value(Box<str>),
-    /// A computation asks for the key that it computes: it would wait for itself.
+    /// A computation requests the key that it computes, so it would wait for itself.
     #[error(
         "the value of {0:?} is asked for by its own computation, which would wait for itself: \
          give the inner call another key, or call the function without the cache"
@@ -118,7 +123,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The code in front of an error reply: `WRONGTYPE`, `OOM`, `ERR` and the like.
+    /// Returns the code at the start of an error reply, such as `WRONGTYPE`, `OOM` or `ERR`.
     ///
     /// ```
     /// use undercroft::Error;
@@ -133,7 +138,7 @@ impl Error {
         }
     }
 
-    /// Whether a key holds a value of another type than the call works on.
+    /// Returns whether the key holds a value of another type than the call works on.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -146,13 +151,13 @@ impl Error {
         self.code() == Some("WRONGTYPE")
     }
 
-    /// Whether there is no memory for what was to be stored.
+    /// Returns whether there is not enough memory for the value to store.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
     /// # let store = undercroft::Store::at(directory.path().join("store"))?;
     /// store.command(&["CONFIG", "SET", "maxmemory", "1"])?;
-    /// store.set("first", "it is full behind this one")?;
+    /// store.set("first", "the store is full after this value")?;
     /// assert!(store.set("second", "value").unwrap_err().is_full());
     /// # Ok::<(), undercroft::Error>(())
     /// ```
@@ -160,7 +165,7 @@ impl Error {
         self.code() == Some("OOM")
     }
 
-    /// Whether no reply came in time.
+    /// Returns whether the call timed out.
     ///
     /// ```
     /// use std::time::Duration;
@@ -170,7 +175,7 @@ impl Error {
         matches!(self, Error::TimedOut(_))
     }
 
-    /// Whether there was no connection, or not long enough: the same call may succeed later.
+    /// Returns whether the connection failed or was lost. The same call may succeed later.
     ///
     /// ```
     /// use undercroft::{Cache, CacheOptions, PipelinedCache};
@@ -178,7 +183,7 @@ impl Error {
     /// # async fn main() -> undercroft::Result<()> {
     /// # let directory = undercroft_testkit::fresh::directory();
     /// # let url = format!("unix://{}/nobody", directory.path().display());
-    /// let cache = PipelinedCache::open(&url, CacheOptions::new())?; // where no server is
+    /// let cache = PipelinedCache::open(&url, CacheOptions::new())?; // no server listens here
     /// assert!(cache.get(b"key").await.unwrap_err().is_connection());
     /// # Ok(())
     /// # }
@@ -193,7 +198,7 @@ impl Error {
         )
     }
 
-    /// Whether the server may have run the command although the call failed.
+    /// Returns whether the server may have executed the command although the call failed.
     ///
     /// ```
     /// use std::time::Duration;
@@ -208,7 +213,7 @@ impl Error {
         )
     }
 
-    /// Its variant in lower case, for counters.
+    /// Returns the name of the variant in lower case, as the label of a counter.
     #[cfg(feature = "metrics")]
     pub(crate) fn kind(&self) -> &'static str {
         match self {
@@ -255,7 +260,7 @@ impl Error {
         }
     }
 
-    /// An error of a call on a store.
+    /// Converts an error of a call on a store.
     #[cold]
     pub(crate) fn engine(store: &engine::Store, error: engine::Error) -> Error {
         match error.into() {
@@ -264,7 +269,7 @@ impl Error {
         }
     }
 
-    /// An error reply of a store.
+    /// Converts an error reply of a store.
     #[cold]
     pub(crate) fn answer(store: &engine::Store, text: &str) -> Error {
         match removed_text(store, text) {

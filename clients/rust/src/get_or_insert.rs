@@ -1,4 +1,4 @@
-//! Values that are computed where they are missing, by one caller at a time.
+//! Values that are computed when they are missing, by one caller at a time.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -14,11 +14,11 @@ use crate::lease::Lease;
 use crate::set_options::SetOptions;
 use crate::store::Store;
 
-/// One who waits looks again after this long at first, and at last.
+/// The first and the longest pause between two looks of a waiting caller.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LAST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Why there is no value.
+/// The reason why there is no value.
 pub(crate) enum Failed<E> {
     Store(Error),
     Computation(E),
@@ -48,7 +48,7 @@ impl Failed<Infallible> {
     }
 }
 
-/// How long one waits whose value another one computes.
+/// The waiting time of a caller while another caller computes its value.
 pub(crate) struct Wait {
     start: Instant,
     most: Duration,
@@ -64,7 +64,7 @@ impl Wait {
         }
     }
 
-    /// What is left of it; an error where that is nothing.
+    /// Returns the remaining waiting time, or an error if it is used up.
     pub(crate) fn left(&self) -> Result<Duration> {
         match self.most.saturating_sub(self.start.elapsed()) {
             Duration::ZERO => Err(Error::TimedOut(self.most)),
@@ -72,17 +72,17 @@ impl Wait {
         }
     }
 
-    /// After how long to look again.
+    /// Returns the pause before the next look.
     pub(crate) fn pause(&mut self) -> Result<Duration> {
-        // Those who wait do not all look at the same moment.
+        // Random pauses keep the waiting callers from all looking at the same moment.
         let pause = self.pause.mul_f64(0.5 + fastrand::f64() / 2.0);
         self.pause = (self.pause * 2).min(LAST_PAUSE);
         Ok(pause.min(self.left()?))
     }
 }
 
-/// What `compute` makes, which `store` stores for the lease, unless another one has stored something just before that
-/// was taken.
+/// Returns the value that `compute` makes, after `store` has stored it for the lease. If another
+/// caller stored a value just before the lease was taken, returns that value instead.
 pub(crate) fn computed<E>(
     keys: u64,
     mut lease: Lease,
@@ -100,28 +100,32 @@ pub(crate) fn computed<E>(
     Ok(value)
 }
 
-/// What another has stored just before the lease was taken, unless that is due as well.
+/// Returns the value that another caller stored just before the lease was taken, unless that value
+/// is also due for a refresh.
 fn came_first(lease: &mut Lease, haste: f64) -> Option<Vec<u8>> {
     let mut value = lease.value.take()?;
     (!Caching::open(&mut value, haste)).then_some(value)
 }
 
 impl Store {
-    /// The string that a key holds; where there is none, `compute` makes it, and it is stored.
+    /// Returns the string value of a key. If the key is missing, `compute` makes the value and it
+    /// is stored.
     ///
-    /// Of all callers in all processes one computes at a time, and the others wait for its value. Where it panics, or
-    /// its process is killed, another one takes over at once; where it is stopped or takes longer than
-    /// [`Caching::lease`], another one when that is over. Then what comes late is returned to its caller and not
-    /// stored. What is due to be made anew ([`Caching::stale`], [`Caching::early`]) is made by one caller, and given to
-    /// the others as it is.
+    /// Of all callers in all processes, one computes at a time, and the others wait for its value.
+    /// If `compute` panics or its process is killed, another caller takes over at once. If its
+    /// process is stopped, or if it takes longer than [`Caching::lease`], another caller takes over
+    /// when the lease expires. The late value is then returned to its caller but not stored. A
+    /// value that is due for a refresh ([`Caching::stale`], [`Caching::early`]) is recomputed by
+    /// one caller, while the others receive the old value.
     ///
-    /// A hit is a [`get`](Store::get). In front of values with `stale` or `early` stand 16 bytes of their times, which
-    /// other commands see.
+    /// A hit costs the same as [`get`](Store::get). Values with `stale` or `early` are stored with
+    /// a header of 16 bytes that holds their times and that other commands see.
     ///
     /// # Errors
-    /// [`Error::TimedOut`] where others computed for all of [`Caching::wait`]; [`Error::Recursion`] where `compute` asks
-    /// for the same key and would wait for itself; a key that holds something else than a
-    /// string; those of [`set_with`](Store::set_with).
+    /// - [`Error::TimedOut`] if other callers computed for all of [`Caching::wait`].
+    /// - [`Error::Recursion`] if `compute` requests the same key and would wait for itself.
+    /// - An error reply if the key does not hold a string.
+    /// - The errors of [`set_with`](Store::set_with).
     ///
     /// ```
     /// use std::time::Duration;
@@ -146,11 +150,11 @@ impl Store {
         computed.map_err(Failed::<Infallible>::into_own)
     }
 
-    /// [`get_or_insert_with`](Self::get_or_insert_with) of what may fail: then nothing is stored, and the next caller
-    /// computes.
+    /// Like [`get_or_insert_with`](Self::get_or_insert_with), but `compute` may fail. Then nothing
+    /// is stored, and the next caller computes.
     ///
     /// # Errors
-    /// That of `compute`, and those of `get_or_insert_with`.
+    /// The error of `compute`, and the errors of `get_or_insert_with`.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -226,10 +230,11 @@ impl Store {
     }
 }
 
-/// [`get_or_insert_with`](Store::get_or_insert_with) of every [`Cache`].
+/// [`get_or_insert_with`](Store::get_or_insert_with) for every [`Cache`].
 ///
-/// In a store the tasks of all processes take one lease, on a server those of all machines: an entry that is
-/// set where it is missing (NX) and expires (PX), and is compared before a value is stored for it (EVAL).
+/// In a store, the tasks of all processes compete for one lease. On a server, the tasks of all
+/// machines do: there the lease is an entry that is set if it is missing (NX), that expires (PX),
+/// and that is compared before a value is stored for it (EVAL).
 ///
 /// ```
 /// use undercroft::{Caching, GetOrInsert};
@@ -246,15 +251,18 @@ impl Store {
 /// # }
 /// ```
 pub trait GetOrInsert: Cache {
-    /// The string that a key holds; where there is none, `compute` makes it, and it is stored.
+    /// Returns the string value of a key. If the key is missing, `compute` makes the value and it
+    /// is stored.
     ///
-    /// Of all callers one computes at a time, and the others look again and again, at first after a millisecond, at
-    /// last every 50 ms, until its value is there. Where it panics or is cancelled, another one takes over at once, as
-    /// where its process is killed and the cache is a [`StoreCache`](crate::StoreCache); else when its
-    /// [`Caching::lease`] is over. Then what comes late is returned to its caller and not stored.
+    /// Of all callers, one computes at a time. The others poll until its value is there, at first
+    /// after 1 ms and finally every 50 ms. If `compute` panics or is cancelled, another caller
+    /// takes over at once. The same holds for a killed process if the cache is a
+    /// [`StoreCache`](crate::StoreCache). Otherwise another caller takes over when the
+    /// [`Caching::lease`] expires. A value that comes later is returned to its caller but not
+    /// stored.
     ///
     /// # Errors
-    /// As those of [`Store::get_or_insert_with`].
+    /// The errors of [`Store::get_or_insert_with`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -287,11 +295,11 @@ pub trait GetOrInsert: Cache {
         }
     }
 
-    /// [`get_or_insert_with`](Self::get_or_insert_with) of what may fail: then nothing is stored, and the next caller
-    /// computes.
+    /// Like [`get_or_insert_with`](Self::get_or_insert_with), but `compute` may fail. Then nothing
+    /// is stored, and the next caller computes.
     ///
     /// # Errors
-    /// That of `compute`, and those of `get_or_insert_with`.
+    /// The error of `compute`, and the errors of `get_or_insert_with`.
     ///
     /// ```
     /// use undercroft::{Cache, Caching, GetOrInsert};

@@ -1,17 +1,18 @@
-//! Leases: who has a key's computes its value.
+//! Leases: the holder of a key's lease computes the key's value.
 
 use std::fmt;
 use std::sync::Arc;
 
 use undercroft_embedded::OpenStore;
 
-/// What gives a lease back: the key, and what is stored of the lease.
+/// The function that releases a lease, given its key and its token.
 type GiveBack = Box<dyn Fn(&[u8], &[u8]) + Send + Sync>;
 
-/// The right to compute a key's value, which one caller has at a time.
+/// The right to compute a key's value, which one caller holds at a time.
 ///
-/// It is given back when it is dropped; on a server in the background, and only if the runtime on which it was taken
-/// runs that long. See [`Cache::take_lease`](crate::Cache::take_lease).
+/// Dropping the lease releases it. On a server, that happens in the background, and only if the
+/// runtime on which the lease was taken is still running. See
+/// [`Cache::take_lease`](crate::Cache::take_lease).
 ///
 /// ```
 /// use std::time::Duration;
@@ -21,7 +22,7 @@ type GiveBack = Box<dyn Fn(&[u8], &[u8]) + Send + Sync>;
 /// # let directory = undercroft_testkit::fresh::directory();
 /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
 /// let term = Duration::from_secs(10);
-/// let lease = cache.take_lease(b"page", term).await?.expect("nobody else has it");
+/// let lease = cache.take_lease(b"page", term).await?.expect("the lease is free");
 /// assert!(cache.take_lease(b"page", term).await?.is_none());
 /// assert!(cache.set_leased(lease, b"<html>", SetOptions::new()).await?);
 /// # Ok(())
@@ -32,7 +33,7 @@ pub struct Lease {
     pub(crate) token: Vec<u8>,
     pub(crate) value: Option<Vec<u8>>,
     give_back: Option<GiveBack>,
-    /// The store that it was taken in, unless that is on a server.
+    /// The store that the lease was taken in, or `None` if it is on a server.
     pub(crate) of: Option<Arc<OpenStore>>,
 }
 
@@ -52,15 +53,15 @@ impl Lease {
         }
     }
 
-    /// The same lease, taken in a store of this process.
+    /// Returns this lease with the store of this process in which it was taken.
     pub(crate) fn of(self, open: Arc<OpenStore>) -> Lease {
-        // `Drop` keeps the fields from being moved out.
+        // Moving the fields out is not possible, because `Lease` implements `Drop`.
         let mut lease = self;
         lease.of = Some(open);
         lease
     }
 
-    /// The key whose value it is about.
+    /// Returns the key whose value may be computed.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -78,7 +79,8 @@ impl Lease {
         &self.key
     }
 
-    /// What the key held when the lease was taken: another may have stored it a moment before.
+    /// Returns the value of the key when the lease was taken, which another caller may have stored
+    /// just before.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -96,7 +98,7 @@ impl Lease {
         self.value.as_deref()
     }
 
-    /// It is given back already.
+    /// Marks the lease as released, so that dropping it does nothing.
     pub(crate) fn is_ended(&mut self) {
         self.give_back = None;
     }

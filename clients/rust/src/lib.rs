@@ -1,6 +1,7 @@
-//! Redis data structures in shared memory, and one cache trait over them and over every way of reaching a Redis.
+//! Redis data structures in shared memory, and one cache trait for them and for Redis servers.
 //!
-//! A [`Store`] is mapped into the process: its calls are look-ups in memory that all processes of the machine share.
+//! A [`Store`] is mapped into the process: its calls are look-ups in memory that all processes of
+//! the machine share.
 //!
 //! ```
 //! # let directory = undercroft_testkit::fresh::directory();
@@ -11,7 +12,8 @@
 //! # Ok::<(), undercroft::Error>(())
 //! ```
 //!
-//! A [`Cache`] is wherever its URL says: in shared memory, or on a server that many tasks reach over one connection.
+//! A [`Cache`] lives where its URL says: in shared memory, or on a server that many tasks reach
+//! over one connection.
 //!
 //! ```
 //! use undercroft::SetOptions;
@@ -26,24 +28,24 @@
 //! # }
 //! ```
 //!
-//! - `address`: where a cache is: what its URL says.
-//! - `cache`: the trait of all caches.
-//! - `caching`: how a computed value is cached.
+//! - `address`: cache URLs: parsing and what they address.
+//! - `cache`: the trait that all caches implement.
+//! - `caching`: caching options of computed values.
 //! - `computing`: the values that a thread or a task is computing.
-//! - `error`: errors: one type for a store in the process and for servers.
-//! - `objects`: objects: bytes and arrays that processes hand to each other without copying.
-//! - `observe`: what can be watched of caches: spans of calls, counters, and what happens to connections.
-//! - `get_or_insert`: values that are computed where they are missing, by one caller at a time.
-//! - `lease`: leases: who has a key's computes its value.
-//! - `open`: the cache that a URL names.
-//! - `options`: how a cache reaches its server.
-//! - `remote`: servers: connections, and caches on them.
-//! - `reply`: replies of commands, whoever ran them, and what becomes of them.
-//! - `set_options`: how a value is set: for how long, and on which condition.
+//! - `error`: the error type of the crate, for stores in the process and for servers.
+//! - `objects`: bytes and arrays that processes exchange without copying.
+//! - `observe`: observability: spans of calls, counters, and connection events.
+//! - `get_or_insert`: values that are computed when they are missing, by one caller at a time.
+//! - `lease`: the holder of a key's lease computes the key's value.
+//! - `open`: opening the cache that a URL names.
+//! - `options`: connection options of caches on a server.
+//! - `remote`: connections to servers, and caches on them.
+//! - `reply`: command replies, from stores and servers, and their conversion to Rust types.
+//! - `set_options`: expiry and conditions of a SET.
 //! - `store`: a store in this process: typed calls, and any command by its words.
 //! - `store_cache`: the cache in shared memory.
 //! - `subscription`: messages of channels as a stream.
-//! - `values`: values of types that serde knows, kept as JSON.
+//! - `values`: values of types that implement serde's traits, stored as JSON.
 
 mod address;
 mod cache;

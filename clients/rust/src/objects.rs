@@ -1,6 +1,7 @@
-//! Objects: bytes and arrays that processes hand to each other without copying.
+//! Objects: bytes and arrays that processes exchange without copying.
 //!
-//! They are those of Python's `undercroft.Objects`, whose values of other kinds are read as bytes.
+//! They are compatible with Python's `undercroft.Objects`. Python values of other kinds are read as
+//! bytes.
 
 use std::time::Duration;
 
@@ -32,10 +33,12 @@ use undercroft_embedded::{FoundObject, ObjectHead, object_key};
 use crate::error::{Error, Result};
 use crate::store::Store;
 
-/// Objects of a store: what one process puts, another takes, by an id that goes through any queue.
+/// Objects in a store: one process puts an object, another takes it by an id that can be sent
+/// through any queue.
 ///
-/// An [`Object`] is read where it lies in shared memory, and lasts until it is dropped, whatever becomes of its key. A
-/// process reads 126 of [`get`](Objects::get) in place at a time; more are copied.
+/// An [`Object`] is read in place in shared memory. It stays valid until it is dropped, even if its
+/// key is deleted or overwritten. A process can read 126 objects of [`get`](Objects::get) in place
+/// at a time, and copies any further ones.
 ///
 /// ```
 /// use undercroft::{ObjectKind, Objects, Store};
@@ -59,7 +62,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// The objects of a store's database.
+    /// Returns the objects of a store's selected database.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -72,10 +75,11 @@ impl Objects {
         Objects { store }
     }
 
-    /// Stores bytes, for so long or for good, and returns their id. O(bytes): they are copied once.
+    /// Stores bytes, with or without an expiry, and returns the id of the new object. O(n) in the
+    /// number of bytes, which are copied once.
     ///
     /// # Errors
-    /// A store that is full, and more than 512 MiB.
+    /// Fails if the store is full, or if there are more than 512 MiB of bytes.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -89,11 +93,11 @@ impl Objects {
         self.put(&ObjectHead::bytes(), bytes, ttl)
     }
 
-    /// Stores an array in C order, of a type as numpy has it.
+    /// Stores an array in C order, with a data type in numpy's notation.
     ///
     /// # Errors
-    /// As those of [`put_bytes`](Self::put_bytes), a type that is no word of letters, digits and `<>|=`, and bytes that
-    /// are no whole items of the shape.
+    /// Fails like [`put_bytes`](Self::put_bytes), if the data type contains anything but letters,
+    /// digits and `<>|=`, and if the number of bytes does not match the shape.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -120,10 +124,10 @@ impl Objects {
             .call(|open| open.put_object(number, head, bytes, ttl))
     }
 
-    /// The object with an id. O(1) from 32 KiB on; less is copied.
+    /// Returns the object with an id. O(1) from 32 KiB on, because only smaller objects are copied.
     ///
     /// # Errors
-    /// A key that is no object.
+    /// Fails if the key does not hold an object.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -138,10 +142,11 @@ impl Objects {
         found(self.store.call(|open| open.get_object(number, id))?)
     }
 
-    /// The object with an id, which is deleted: of several that take it one gets it. O(1) from 32 KiB on.
+    /// Returns the object with an id and deletes it. If several callers take the same object, only
+    /// one gets it. O(1) from 32 KiB on.
     ///
     /// # Errors
-    /// A key that is no object, which stays as it is.
+    /// Fails if the key does not hold an object. The key is then left unchanged.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -160,10 +165,11 @@ impl Objects {
         found(self.store.call(|open| open.take_object(number, id))?)
     }
 
-    /// Deletes an object, and returns whether it was there. Who reads it goes on.
+    /// Deletes an object. Returns whether the object existed. Processes that are reading the object
+    /// are not affected.
     ///
     /// # Errors
-    /// A store that cannot be written.
+    /// Fails if the store cannot be written.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -178,10 +184,10 @@ impl Objects {
         Ok(self.store.del(&[object_key(id)])? > 0)
     }
 
-    /// Whether there is an object with an id.
+    /// Returns whether there is an object with an id.
     ///
     /// # Errors
-    /// A store that cannot be read.
+    /// Fails if the store cannot be read.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();

@@ -1,5 +1,5 @@
-//! What can be watched of caches: spans of calls, counters, and what happens to connections. Without the features
-//! `tracing` and `metrics` all of it is nothing.
+//! Observability: spans of calls, counters, and connection events. Without the features `tracing`
+//! and `metrics`, this module does nothing.
 
 use std::future::Future;
 #[cfg(feature = "metrics")]
@@ -10,8 +10,9 @@ use tracing::Instrument;
 
 use crate::error::{Error, Result};
 
-/// Makes a call of a cache that can be watched. Without the features it is the call itself: a function around it would
-/// hold it twice, before its first step and while it waits, which is memory for every caller.
+/// Makes an observed call of a cache. Without the features it returns the future of the call
+/// itself. An async function would store that future twice, before its first step and while it
+/// waits, which costs memory for every caller.
 #[cfg(not(any(feature = "metrics", feature = "tracing")))]
 #[inline]
 pub(crate) fn call<T, F: Future<Output = Result<T>>>(
@@ -22,7 +23,7 @@ pub(crate) fn call<T, F: Future<Output = Result<T>>>(
     call
 }
 
-/// Makes a call of a cache that can be watched.
+/// Makes an observed call of a cache, with a span and counters.
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 #[inline]
 pub(crate) async fn call<T>(
@@ -64,7 +65,7 @@ fn count(cache: &'static str, operation: &'static str, started: Instant, error: 
     }
 }
 
-/// A shared connection, or a subscription's, was made.
+/// Records that a shared connection, or the connection of a subscription, was established.
 pub(crate) fn connected(server: &str) {
     #[cfg(feature = "tracing")]
     tracing::debug!(server, "connected");
@@ -73,7 +74,8 @@ pub(crate) fn connected(server: &str) {
     let _ = server;
 }
 
-/// A shared connection, or a subscription's, was lost, or could not be made.
+/// Records that a shared connection, or the connection of a subscription, was lost or could not be
+/// established.
 pub(crate) fn disconnected(server: &str, error: &Error) {
     #[cfg(feature = "tracing")]
     tracing::warn!(server, %error, "not connected");

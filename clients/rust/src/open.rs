@@ -1,4 +1,4 @@
-//! The cache that a URL names.
+//! Opening the cache that a URL names.
 
 use std::sync::Arc;
 
@@ -11,13 +11,18 @@ use crate::remote::ClusterCache;
 use crate::remote::PipelinedCache;
 use crate::store_cache::StoreCache;
 
-/// The cache that a URL names: a [`StoreCache`] for a store in shared memory (`undercroft://name`,
-/// `undercroft:///path`, a path), a [`PipelinedCache`] for a server (`redis://`, `rediss://`, `unix://`), and with the
-/// feature `cluster` a `ClusterCache` for some nodes of a cluster (`redis+cluster://host:port,host:port`).
+/// Opens the cache that a URL names.
+///
+/// - A store in shared memory (`undercroft://name`, `undercroft:///path` or a path) is a
+///   [`StoreCache`].
+/// - A server (`redis://`, `rediss://`, `unix://`) is a [`PipelinedCache`], which connects in the
+///   background.
+/// - Some nodes of a cluster (`redis+cluster://host:port,host:port`) are a `ClusterCache`, with the
+///   feature `cluster`.
 ///
 /// # Errors
-/// [`Error::Url`](crate::Error::Url) where it names nothing, [`Error::Open`](crate::Error::Open) where a store cannot
-/// be opened; a server is only connected to in the background.
+/// [`Error::Url`](crate::Error::Url) if the URL is invalid, and [`Error::Open`](crate::Error::Open)
+/// if a store cannot be opened.
 ///
 /// ```
 /// # use undercroft::SetOptions;
@@ -34,10 +39,10 @@ pub fn cache(url: &str) -> Result<Arc<dyn Cache>> {
     cache_with(url, CacheOptions::new())
 }
 
-/// [`cache`] with options for a server.
+/// Like [`cache`], with options for a server.
 ///
 /// # Errors
-/// As those of [`cache`].
+/// The errors of [`cache`].
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,11 +1,11 @@
-//! How a cache reaches its server.
+//! Connection options of caches on a server.
 
 use std::time::Duration;
 
-/// How many connections a pool has, unless told otherwise.
+/// The default number of connections in a pool.
 const POOLED: usize = 16;
 
-/// How a cache reaches its server.
+/// Connection options of a cache on a server.
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,7 +29,8 @@ impl Default for CacheOptions {
 }
 
 impl CacheOptions {
-    /// One shared connection (a pool: 16), a deadline of 5 seconds, 10 seconds of silence, a queue of 4 MiB.
+    /// Returns the defaults: one shared connection (16 in a pool), a deadline of 5 seconds, a
+    /// silence of 10 seconds, and a queue of 4 MiB.
     ///
     /// ```
     /// let options = undercroft::CacheOptions::new();
@@ -43,7 +44,7 @@ impl CacheOptions {
         }
     }
 
-    /// How many connections there are, at most.
+    /// Sets the maximum number of connections.
     ///
     /// ```
     /// let options = undercroft::CacheOptions::new().connections(4);
@@ -54,7 +55,7 @@ impl CacheOptions {
         self
     }
 
-    /// How many of them a pool has.
+    /// Returns the maximum number of connections in a pool.
     pub(crate) fn pooled(&self) -> usize {
         match self.connections {
             0 => POOLED,
@@ -62,7 +63,7 @@ impl CacheOptions {
         }
     }
 
-    /// How long a call may take, whatever it waits for. So long may connecting take, too.
+    /// Sets how long a call may take, including all waiting. The same limit holds for connecting.
     ///
     /// ```
     /// use std::time::Duration;
@@ -74,8 +75,8 @@ impl CacheOptions {
         self
     }
 
-    /// How long a server may say nothing while replies are awaited, before the connection is given up and another one
-    /// made.
+    /// Sets how long a server may stay silent while replies are pending. After this time the
+    /// connection is closed and replaced.
     ///
     /// ```
     /// use std::time::Duration;
@@ -87,7 +88,8 @@ impl CacheOptions {
         self
     }
 
-    /// How many bytes of commands may be under way on a shared connection. Calls beyond that wait for their turn.
+    /// Sets how many bytes of commands may be in flight on a shared connection. Further calls wait
+    /// for their turn.
     ///
     /// ```
     /// let options = undercroft::CacheOptions::new().queue(64 << 10);

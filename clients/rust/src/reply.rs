@@ -1,11 +1,12 @@
-//! Replies of commands, whoever ran them, and what becomes of them.
+//! Command replies, from stores and servers, and their conversion to Rust types.
 
 use undercroft_commands::reply::Tree;
 use undercroft_resp::Value;
 
 use crate::error::{Error, Result};
 
-/// The reply of a command. An error reply is an [`Error::Reply`], unless it stands within another reply.
+/// The reply of a command. An error reply is an [`Error::Reply`], unless it is nested in another
+/// reply.
 ///
 /// ```
 /// use undercroft::Reply;
@@ -29,25 +30,25 @@ pub enum Reply {
     Bytes(Vec<u8>),
     /// A floating point number.
     Double(f64),
-    /// A truth value.
+    /// A Boolean.
     Boolean(bool),
     /// An integer of any size, in decimal digits.
     BigNumber(Vec<u8>),
-    /// Replies in their order.
+    /// An array of replies.
     Array(Vec<Reply>),
-    /// Pairs of key and value, in the order in which they came.
+    /// Pairs of key and value, in the order of their arrival.
     Map(Vec<(Reply, Reply)>),
-    /// Replies in no order.
+    /// A set of replies, in no particular order.
     Set(Vec<Reply>),
-    /// An error within another reply, such as that of EXEC; its code stands in front.
+    /// An error nested in another reply, such as that of EXEC. The text starts with its code.
     Error(String),
 }
 
 impl Reply {
-    /// The value as the type that the caller expects.
+    /// Converts the reply to the type that the caller expects.
     ///
     /// # Errors
-    /// [`Error::Unexpected`] where it is none.
+    /// [`Error::Unexpected`] if the reply has another type.
     ///
     /// ```
     /// use undercroft::Reply;
@@ -87,10 +88,11 @@ impl Reply {
     }
 }
 
-/// What a [`Reply`] can become, see [`Reply::to`].
+/// A type that a [`Reply`] can be converted to, see [`Reply::to`].
 ///
-/// Numbers are also read from strings of digits, and `bool` from 0, 1 and `OK`, as servers of both versions of the
-/// protocol send them; pairs are read from maps, and from arrays in which key and value take turns.
+/// Numbers are also parsed from strings of digits, and `bool` from 0, 1 and `OK`, so that RESP2 and
+/// RESP3 replies both work. Pairs are read from maps, and from arrays in which keys and values
+/// alternate.
 ///
 /// ```
 /// use undercroft::{FromReply, Reply};
@@ -98,10 +100,10 @@ impl Reply {
 /// # Ok::<(), undercroft::Error>(())
 /// ```
 pub trait FromReply: Sized {
-    /// The value.
+    /// Converts the reply.
     ///
     /// # Errors
-    /// [`Error::Unexpected`] where the reply is none.
+    /// [`Error::Unexpected`] if the reply has another type.
     ///
     /// ```
     /// use undercroft::{Error, FromReply, Reply, Result};
@@ -208,7 +210,7 @@ impl<T: FromReply> FromReply for Option<T> {
     }
 }
 
-/// The items of a reply that is an array or a set.
+/// Returns the items of a reply that is an array or a set.
 fn items(reply: Reply) -> Result<Vec<Reply>> {
     match reply {
         Reply::Array(items) | Reply::Set(items) => Ok(items),
@@ -226,7 +228,8 @@ macro_rules! vectors {
     )*};
 }
 
-// A `Vec<u8>` is a string, so vectors of other items are named one by one.
+// The item types are listed one by one, because `Vec<u8>` is a string and excludes a generic
+// implementation.
 vectors!(
     Reply,
     Vec<u8>,
@@ -268,7 +271,7 @@ impl<K: FromReply, V: FromReply> FromReply for Vec<(K, V)> {
     }
 }
 
-/// What a store answered.
+/// Converts the reply of a store.
 pub(crate) fn from_tree(tree: Tree) -> Reply {
     let all = |items: Vec<Tree>| items.into_iter().map(from_tree).collect();
     match tree {
@@ -291,7 +294,7 @@ pub(crate) fn from_tree(tree: Tree) -> Reply {
     }
 }
 
-/// What a server answered. Attributes only describe a reply, so they are left out.
+/// Converts the reply of a server. Attributes are dropped, because they only describe a reply.
 pub(crate) fn from_value(value: Value) -> Reply {
     let all = |items: Vec<Value>| items.into_iter().map(from_value).collect();
     match value {
@@ -313,7 +316,7 @@ pub(crate) fn from_value(value: Value) -> Reply {
     }
 }
 
-/// What the client of a cluster was answered.
+/// Converts the reply of the cluster client.
 #[cfg(feature = "cluster")]
 pub(crate) fn from_redis(value: redis::Value) -> Reply {
     let all = |items: Vec<redis::Value>| items.into_iter().map(from_redis).collect();
@@ -347,7 +350,7 @@ fn lossy(text: Vec<u8>) -> String {
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// The outcome of a command whose whole reply is this.
+/// Returns a complete reply as the result of a command.
 pub(crate) fn outcome(reply: Reply) -> Result<Reply> {
     match reply {
         Reply::Error(text) => Err(Error::reply(text)),
@@ -364,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_read_from_maps_turns_and_pairs() {
+    fn pairs_are_read_from_maps_and_flat_or_nested_arrays() {
         let map = Reply::Map(vec![(bytes("a"), bytes("1"))]);
         let turns = Reply::Array(vec![bytes("a"), bytes("1")]);
         let pairs = Reply::Array(vec![Reply::Array(vec![bytes("a"), Reply::Double(1.0)])]);
@@ -377,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn other_types_are_refused_by_name() {
+    fn errors_name_the_unexpected_type() {
         let error = bytes("x").to::<i64>().expect_err("no integer");
         assert_eq!(error.to_string(), "expected an integer, got a string");
         let error = Reply::Error("WRONGTYPE no".into())

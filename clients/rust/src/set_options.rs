@@ -1,4 +1,4 @@
-//! How a value is set: for how long, and on which condition.
+//! Expiry and conditions of a SET.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use undercroft_engine as engine;
 
 use crate::error::{Error, Result};
 
-/// The longest time until a value expires: a sum of milliseconds with today's time stays below 2^63.
+/// The longest time until a value expires. Added to the current time, it stays below 2^63 ms.
 pub(crate) const LONGEST: Duration = Duration::from_millis(0x3fff_ffff_ffff_ffff);
 
-/// How a value is set. By default it is set in any case, and does not expire.
+/// Options for setting a value. By default the value is set unconditionally and does not expire.
 ///
 /// ```
 /// use std::time::Duration;
@@ -36,7 +36,7 @@ enum Condition {
 }
 
 impl SetOptions {
-    /// The defaults.
+    /// Returns the defaults.
     ///
     /// ```
     /// assert_eq!(undercroft::SetOptions::new(), undercroft::SetOptions::default());
@@ -48,8 +48,8 @@ impl SetOptions {
         }
     }
 
-    /// The value expires after so long, in whole milliseconds (PX). Without this it does not, even where the value before
-    /// it did.
+    /// Sets the time until the value expires, in whole milliseconds (PX). Without this option the
+    /// value never expires, even if the previous value did.
     ///
     /// ```
     /// use std::time::Duration;
@@ -65,7 +65,7 @@ impl SetOptions {
         self
     }
 
-    /// The value is set only where there is none (NX).
+    /// Sets the value only if the key does not exist (NX).
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -80,7 +80,7 @@ impl SetOptions {
         self
     }
 
-    /// The value is set only where there is one (XX).
+    /// Sets the value only if the key exists (XX).
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -94,7 +94,7 @@ impl SetOptions {
         self
     }
 
-    /// The word of the condition, where there is one.
+    /// Returns the option of SET for the condition, if there is one.
     pub(crate) fn word(&self) -> Option<&'static [u8]> {
         match self.condition {
             Condition::Always => None,
@@ -103,7 +103,7 @@ impl SetOptions {
         }
     }
 
-    /// Milliseconds until the value expires, where it does.
+    /// Returns the milliseconds until the value expires, or `None` if it does not expire.
     pub(crate) fn milliseconds(&self) -> Result<Option<u64>> {
         let Some(ttl) = self.ttl else {
             return Ok(None);
@@ -114,7 +114,7 @@ impl SetOptions {
         }
     }
 
-    /// As the engine has them.
+    /// Converts the options to those of the engine.
     pub(crate) fn for_engine(&self, now: u64) -> Result<engine::strings::SetOptions> {
         Ok(engine::strings::SetOptions {
             condition: match self.condition {

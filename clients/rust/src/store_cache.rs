@@ -24,23 +24,24 @@ use crate::set_options::SetOptions;
 use crate::store::Store;
 use crate::subscription::{Event, Message, Subscription, check_names};
 
-/// What a task of an event loop waits for a lock (M6): more than others hold one where nothing is wrong.
+/// How long a task of an event loop waits for a lock (M6). In normal operation a lock is held for a
+/// shorter time.
 const MOMENT: Duration = Duration::from_millis(1);
-/// Bytes that take long to copy.
+/// The size in bytes from which a copied value counts as long.
 const LONG: usize = 64 << 10;
 /// The longest pause between two tries.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 thread_local! {
-    /// Calls of this thread.
+    /// The number of calls of this thread, modulo 256.
     static CALLS: Cell<u8> = const { Cell::new(0) };
 }
 
 /// A cache in shared memory: no socket, no server, no switch to another task.
 ///
-/// Its calls are done when they are polled, but for every 2,048th in a row (every 128th, where values have 64 KiB or
-/// more), before which other tasks have their turns. Where another process holds a lock they leave the event loop to
-/// others, and try again until the store's patience ends.
+/// Calls complete when they are first polled. As an exception, every 2,048th call in a row yields
+/// to other tasks first (every 128th if values have 64 KiB or more). If another process holds a
+/// lock, a call yields to the event loop and tries again until the store's patience ends.
 ///
 /// ```
 /// use undercroft::{Cache, SetOptions, StoreCache};
@@ -73,7 +74,7 @@ impl StoreCache {
     /// Opens or creates a store, see [`Store::open`].
     ///
     /// # Errors
-    /// As those of `Store::open`.
+    /// The errors of `Store::open`.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -88,7 +89,7 @@ impl StoreCache {
     /// Opens or creates the store at a path.
     ///
     /// # Errors
-    /// As those of [`Store::at`].
+    /// The errors of [`Store::at`].
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -99,7 +100,7 @@ impl StoreCache {
         Store::at(path).map(StoreCache::from)
     }
 
-    /// The store, for what the trait has no method for.
+    /// Returns the store, whose calls go beyond the methods of the trait.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -111,12 +112,12 @@ impl StoreCache {
         &self.store
     }
 
-    /// Makes a call, and again while a lock stands in its way.
+    /// Makes a call and repeats it while a lock is busy.
     async fn patiently<R>(&self, mut call: impl FnMut(&Store) -> Result<R> + Send) -> Result<R> {
         if self.is_closed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }
-        // A loop of calls that never wait would leave no other task its turn.
+        // Without a yield, a loop of calls that never wait would starve all other tasks.
         if is_counted() {
             consume_budget().await;
         }
@@ -137,7 +138,8 @@ impl StoreCache {
         made
     }
 
-    /// Does what a lock kept a write from doing behind its commit, such as serving those who wait for a key.
+    /// Completes the steps after a commit that a busy lock postponed, such as serving the tasks
+    /// that wait for a key.
     async fn settle(&self) {
         let until = Instant::now() + self.store.with(engine::Store::patience);
         while Instant::now() < until {
@@ -158,7 +160,7 @@ impl StoreCache {
             |receiver| async {
                 let mut receiver = receiver?;
                 let event = receiver.next().await;
-                // Where the store is gone nothing can come any more.
+                // After the store is removed, no further event can arrive.
                 let is_over = matches!(event, Err(Error::Removed(_)));
                 Some((event, Some(receiver).filter(|_| !is_over)))
             },
@@ -166,8 +168,9 @@ impl StoreCache {
     }
 }
 
-/// Whether a call of this thread counts against its task's budget, of which the runtime gives 128 a turn: every 16th
-/// does. A call takes about a microsecond, which is little beside what a turn of all others costs.
+/// Returns whether a call counts against its task's budget. The runtime grants a budget of 128 per
+/// turn, and every 16th call counts. A call takes about 1 µs, which is little compared with a turn
+/// of all other tasks.
 #[inline]
 fn is_counted() -> bool {
     CALLS.with(|calls| {
@@ -176,7 +179,8 @@ fn is_counted() -> bool {
     })
 }
 
-/// So many bytes were copied: behind many, the next call counts.
+/// Records the number of bytes that were copied. After a long copy, the next call counts against
+/// the budget.
 #[inline]
 fn copied(bytes: usize) {
     if bytes >= LONG {
@@ -184,13 +188,13 @@ fn copied(bytes: usize) {
     }
 }
 
-/// Makes a call that waits for locks no longer than a moment.
+/// Makes a call that waits for a lock for at most `MOMENT`.
 fn momentarily<R>(store: &Store, call: &mut impl FnMut(&Store) -> Result<R>) -> Result<R> {
     let _limited = limit_patience(MOMENT);
     call(store)
 }
 
-/// Makes a call that can be watched.
+/// Makes an observed call.
 #[inline]
 fn watched<T>(
     operation: &'static str,
@@ -269,14 +273,14 @@ impl Cache for StoreCache {
     }
 }
 
-/// A subscriber, and what wakes the task that waits for its messages.
+/// A subscriber, and the file descriptor that wakes the task waiting for its messages.
 struct Receiver {
     open: Arc<OpenStore>,
     subscriber: Subscriber<StoreOf>,
     bell: AsyncFd<std::os::fd::OwnedFd>,
-    /// Of a message that matches several patterns: what is still to be told.
+    /// The messages still to return for a published message that matches several patterns.
     queue: Vec<Message>,
-    /// Whether the descriptor was readable since it was looked at last.
+    /// True if the descriptor has become readable since the last look.
     rung: bool,
 }
 
@@ -292,7 +296,8 @@ impl Receiver {
         let failed = |error: std::io::Error| Error::Open(error.to_string().into());
         let bell = subscriber.descriptor().map_err(refuse)?;
         let bell = bell.try_clone_to_owned().map_err(failed)?;
-        // Its successor is unsafe, for types that may change their descriptor.
+        // The replacement of this deprecated function is unsafe, because a type may change its
+        // descriptor.
         #[expect(deprecated, reason = "an owned descriptor stays the same")]
         let bell = AsyncFd::with_interest(bell, Interest::READABLE).map_err(failed)?;
         Ok(Receiver {
@@ -311,19 +316,20 @@ impl Receiver {
             }
             match self.look() {
                 Ok(Some(event)) => return Ok(event),
-                // A lock that cannot be had now: the bell rings ten times a second in any case.
+                // If a lock is busy, the call continues: the descriptor becomes readable ten times
+                // a second in any case.
                 Ok(None) | Err(Error::Busy(_)) => {}
                 Err(error) => return Err(error),
             }
             let failed = |error: std::io::Error| Error::Open(error.to_string().into());
             let mut ready = self.bell.readable().await.map_err(failed)?;
-            // Whatever comes from here on makes it readable anew.
+            // From here on, any new message makes the descriptor readable again.
             ready.clear_ready();
             self.rung = true;
         }
     }
 
-    /// What comes next, if it is there.
+    /// Returns the next event if there is one.
     fn look(&mut self) -> Result<Option<Event>> {
         let _limited = limit_patience(MOMENT);
         let rung = std::mem::take(&mut self.rung);
@@ -337,7 +343,7 @@ impl Receiver {
                     pattern: pattern.map(<[u8]>::to_vec),
                     payload: message.payload.to_vec(),
                 };
-                // The last one is told first.
+                // The queue is popped from its end, so the last entry is returned first.
                 let by_pattern = message.patterns.iter().rev();
                 self.queue
                     .extend(by_pattern.map(|pattern| told(Some(pattern))));

@@ -9,7 +9,7 @@ use futures_core::Stream;
 
 use crate::error::{Error, Result};
 
-/// A message that was published.
+/// A published message.
 ///
 /// ```
 /// # use undercroft::{Cache, Event};
@@ -27,15 +27,15 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Message {
-    /// Where it was published.
+    /// The channel that the message was published to.
     pub channel: Vec<u8>,
-    /// The pattern that the channel matches, where that is what was subscribed to.
+    /// The matching pattern, if the subscription was to a pattern.
     pub pattern: Option<Vec<u8>>,
-    /// What was published.
+    /// The content of the message.
     pub payload: Vec<u8>,
 }
 
-/// What a subscriber is told.
+/// An event of a subscription.
 ///
 /// ```
 /// use undercroft::Event;
@@ -52,16 +52,17 @@ pub struct Message {
 pub enum Event {
     /// A message.
     Message(Message),
-    /// Messages were lost here. A store tells how many they were at most: its subscriber was too slow for them. With a
-    /// server nobody knows: the connection was lost, and there is another one now.
+    /// Messages were lost here. A store reports the maximum number of lost messages, because its
+    /// subscriber was too slow. With a server the number is unknown, because the connection was
+    /// lost and then re-established.
     Lost(Option<u64>),
 }
 
 /// A stream of messages, see [`Cache::subscribe`](crate::Cache::subscribe).
 ///
-/// It goes on whatever happens to the connection: an error tells why there is none at the moment, and the next call
-/// tries again. The stream ends where nothing can come any more, as when a store was removed. Dropping it ends the
-/// subscription.
+/// The stream survives the loss of a connection. An error reports why there is currently no
+/// connection, and the next call tries again. The stream ends when no further message can arrive,
+/// for example because the store was removed. Dropping it ends the subscription.
 ///
 /// ```
 /// # use undercroft::Cache;
@@ -86,7 +87,7 @@ impl Subscription {
         Subscription(Box::pin(stream))
     }
 
-    /// What comes next. Nothing is lost where the call is cancelled.
+    /// Waits for the next event. Cancelling the call loses no event.
     ///
     /// ```
     /// # use undercroft::{Cache, Event};
@@ -105,7 +106,7 @@ impl Subscription {
     }
 }
 
-/// Refuses a subscription to nothing, which would never end.
+/// Refuses a subscription without names, which would wait forever.
 pub(crate) fn check_names(names: &[&[u8]]) -> Result<()> {
     match names {
         [] => Err(Error::reply(

@@ -1,4 +1,4 @@
-//! Values of types that serde knows, kept as JSON.
+//! Values of types that implement serde's traits, stored as JSON.
 
 use std::future::Future;
 
@@ -10,10 +10,10 @@ use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::set_options::SetOptions;
 
-/// Values of the program's own types in any cache, `dyn Cache` included; needs the crate's feature `serde`.
+/// Typed values in any cache, including `dyn Cache`. Needs the crate's feature `serde`.
 ///
-/// They are kept as JSON, which programs in all languages read. Bytes that are not to be read by others are kept
-/// smaller by a format of the program's choice and [`Cache::set`].
+/// Values are stored as JSON, which programs in all languages can read. If no other program reads
+/// them, a more compact format and [`Cache::set`] take less space.
 ///
 /// ```
 /// use undercroft::{CacheExt, SetOptions};
@@ -29,11 +29,11 @@ use crate::set_options::SetOptions;
 /// # }
 /// ```
 pub trait CacheExt: Cache {
-    /// The value that a key holds, without the times that [`Caching::stale`](crate::Caching::stale) and
-    /// [`early`](crate::Caching::early) put in front of it.
+    /// Returns the value of a key. The header that [`Caching::stale`](crate::Caching::stale) and
+    /// [`early`](crate::Caching::early) add is skipped.
     ///
     /// # Errors
-    /// [`Error::Value`] where the string is no JSON, or of another type.
+    /// [`Error::Value`] if the string is not JSON or does not have the expected type.
     ///
     /// ```
     /// # use undercroft::{Cache, CacheExt, SetOptions};
@@ -55,7 +55,7 @@ pub trait CacheExt: Cache {
         async move {
             let found = self.get(key).await?;
             let read = |text: Vec<u8>| {
-                // No JSON begins like the times that stand in front of some.
+                // JSON never starts with the bytes of the header.
                 serde_json::from_slice(&text[Cached::of(&text).start..]).map_err(|error| {
                     Error::value(format!(
                         "expected a {} in JSON: {error}",
@@ -67,10 +67,10 @@ pub trait CacheExt: Cache {
         }
     }
 
-    /// Sets a key to a value, as [`Cache::set`] does. Returns whether it did.
+    /// Sets a key to a value, like [`Cache::set`]. Returns whether the value was set.
     ///
     /// # Errors
-    /// [`Error::Value`] where the value cannot be written as JSON: nothing is set then.
+    /// [`Error::Value`] if the value cannot be written as JSON. Then nothing is set.
     ///
     /// ```
     /// # use undercroft::{CacheExt, SetOptions};

@@ -1,9 +1,9 @@
-//! The store that a name means, also after its file was removed or replaced.
+//! Stores by name, which survive the removal or replacement of the store's file.
 //!
-//! `undercroft rm`, or a clean-up of /dev/shm, takes the file away from under the processes that map it. Their mappings
-//! stay, and every write to them is refused. The types here are the only way to a store for Rust and C: a call that meets
-//! a removed store is made again in the store that the name means now. Python has a [`Place`] of its own and asks it the
-//! same questions.
+//! `undercroft rm`, or a clean-up of /dev/shm, removes the file while processes map it. Their
+//! mappings stay, and every write to them is refused. Rust and C reach a store only through the
+//! types of this module: a call that meets a removed store is repeated in the store that now has
+//! this name. Python has a [`Place`] itself and applies the same rules.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use undercroft_engine::{Error, Store, WaitHook};
 use crate::open_store::OpenStore;
 use crate::place::Place;
 
-/// Returns the hook that waits for a store's locks, for each new mapping.
+/// Returns the wait hook for the store's locks, for each new mapping.
 pub type Hook = fn() -> Option<Box<dyn WaitHook>>;
 
-/// Returns the text of an error reply, if the store's file was removed or replaced. An out-of-memory error becomes the error
-/// of the removal, which is its cause.
+/// Returns the text of an error reply, if the store's file was removed or replaced. An
+/// out-of-memory error becomes the error of the removal, which is its cause.
 #[cold]
 pub fn removed_text<'t>(store: &Store, text: &'t str) -> Option<Cow<'t, str>> {
     let removal = store.removal()?;
@@ -34,10 +34,11 @@ pub fn removed_text<'t>(store: &Store, text: &'t str) -> Option<Cow<'t, str>> {
     Some(Cow::Borrowed(text))
 }
 
-/// The store that a name means. Clones share it; any number of threads may use it.
+/// The store that a name refers to. Clones share the store, and any number of threads may use it.
 ///
-/// The mapping that it begins with stays until the last clone is dropped, as calls borrow it without counting: the common
-/// case costs a look at one flag. A later mapping is given back when the next one takes its place.
+/// The first mapping stays until the last clone is dropped, because calls borrow it without
+/// reference counting. In the common case a call only reads one flag. A later mapping is released
+/// when the next one replaces it.
 #[derive(Clone)]
 pub struct StoreByName {
     first: Arc<OpenStore>,
@@ -48,9 +49,9 @@ pub struct StoreByName {
 struct Rest {
     place: Place,
     hook: Hook,
-    /// The store in use since the file of the first one was removed.
+    /// The current store, if the file of the first one has been removed.
     later: ArcSwapOption<OpenStore>,
-    /// The patience that was set after opening, in nanoseconds; 0 where none was.
+    /// The patience that was set after opening, in nanoseconds, or 0 if none was set.
     patience: AtomicU64,
 }
 
@@ -58,7 +59,7 @@ impl StoreByName {
     /// Opens or creates the store, see [`Place::open`].
     ///
     /// # Errors
-    /// As those of [`Place::open`].
+    /// The errors of [`Place::open`].
     pub fn open(place: Place, hook: Hook) -> Result<StoreByName, Error> {
         Ok(StoreByName {
             first: place.open(hook)?,
@@ -71,16 +72,17 @@ impl StoreByName {
         })
     }
 
-    /// The place that the store is opened from.
+    /// Returns the place that the store is opened from.
     pub fn place(&self) -> &Place {
         &self.rest.place
     }
 
-    /// Makes a call on the store, and once more if the call fails because the file was removed and the client goes on with
-    /// the store that the name means now. `opening` converts an error of opening that store.
+    /// Makes a call on the store. If the call fails because the file was removed, and the client
+    /// may move to the store that now has this name, the call is repeated there. `opening` converts
+    /// an error of opening that store.
     ///
     /// # Errors
-    /// Those of the call, and of the opening.
+    /// The errors of the call, and of opening the store.
     #[inline(always)]
     pub fn call<R, E>(
         &self,
@@ -89,7 +91,8 @@ impl StoreByName {
     ) -> Result<R, E> {
         if !self.first.store.is_lost() {
             let done = call(&self.first);
-            // A removed store may also fail with another error, such as OOM, so look at the path after each error.
+            // A removed store may also fail with another error, such as OOM, so look at the path
+            // after each error.
             if done.is_ok() || !self.rest.place.reopens() || !self.first.store.removed() {
                 return done;
             }
@@ -97,7 +100,7 @@ impl StoreByName {
         self.call_later(opening, &mut call)
     }
 
-    /// [`call`](Self::call) where the first store's file is gone.
+    /// The slow path of [`call`](Self::call), after the first store's file was removed.
     #[cold]
     fn call_later<R, E>(
         &self,
@@ -109,15 +112,15 @@ impl StoreByName {
         if done.is_ok() || !self.rest.place.reopens() || !open.store.removed() {
             return done;
         }
-        // This one was removed as well.
+        // The later store was removed as well.
         let open = self.current().map_err(|error| opening(&error))?;
         call(&open)
     }
 
-    /// [`call`](Self::call) for a command of a connection of its own.
+    /// Like [`call`](Self::call), for a command on a temporary connection.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`call`](Self::call).
     pub fn command<R, E>(
         &self,
         words: &[&[u8]],
@@ -139,10 +142,11 @@ impl StoreByName {
         }
     }
 
-    /// Returns the store that the name means, for a connection, a subscription or an object, which outlive a call.
+    /// Returns the store that the name refers to, for a connection, a subscription or an object,
+    /// which outlive a call.
     ///
     /// # Errors
-    /// Where the file was removed, those of opening the store again.
+    /// If the file was removed, the errors of opening the store again.
     #[inline]
     pub fn current(&self) -> Result<Arc<OpenStore>, Error> {
         match self.first.store.is_lost() && self.rest.place.reopens() {
@@ -161,12 +165,12 @@ impl StoreByName {
         if let nanoseconds @ 1.. = self.rest.patience.load(Ordering::Relaxed) {
             opened.store.set_patience(Duration::from_nanos(nanoseconds));
         }
-        // Threads that come here at the same time have opened the same mapping.
+        // Threads that arrive here at the same time have opened the same mapping.
         self.rest.later.store(Some(opened.clone()));
         Ok(opened)
     }
 
-    /// Uses the store that was used last, even if its file was removed.
+    /// Calls `body` with the store that was used last, even if its file has been removed.
     #[inline]
     pub fn with<R>(&self, body: impl FnOnce(&Arc<OpenStore>) -> R) -> R {
         if !self.first.store.is_lost() {
@@ -176,7 +180,8 @@ impl StoreByName {
         body(later.as_ref().unwrap_or(&self.first))
     }
 
-    /// Sets how long calls of this process wait for locks, now and in later stores.
+    /// Sets how long calls of this process wait for locks, in this store and in those that replace
+    /// it.
     pub fn set_patience(&self, patience: Duration) {
         let nanoseconds = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
         self.rest
@@ -186,8 +191,8 @@ impl StoreByName {
     }
 }
 
-/// A connection to the store that a name means. While it holds something of a store, such as a transaction that was begun,
-/// it stays on that one, and its calls end with the error.
+/// A connection to the store that a name refers to. While the connection holds state of a removed
+/// store, such as an open transaction, it stays on that store, and its calls end with the error.
 pub struct SessionByName {
     of: StoreByName,
     open: Arc<OpenStore>,
@@ -195,7 +200,8 @@ pub struct SessionByName {
 }
 
 impl SessionByName {
-    /// A new connection. Where the store cannot be opened again, its first call tries once more, and says why.
+    /// Returns a new connection. If the store cannot be opened again, the first call tries once
+    /// more and reports the error.
     pub fn new(of: &StoreByName) -> SessionByName {
         let open = of.current().unwrap_or_else(|_| of.with(Arc::clone));
         SessionByName {
@@ -205,20 +211,21 @@ impl SessionByName {
         }
     }
 
-    /// The store that it is on, and its state.
+    /// Returns the connection's store and state.
     pub fn get(&self) -> (&Arc<OpenStore>, &Session) {
         (&self.open, &self.session)
     }
 
-    /// Its state.
+    /// Returns the state of the connection.
     pub fn session(&mut self) -> &mut Session {
         &mut self.session
     }
 
-    /// Begins a call: on the store that the name means now, if the connection holds nothing of a removed one.
+    /// Begins a call. If the connection holds no state of a removed store, it moves to the store
+    /// that now has this name.
     ///
     /// # Errors
-    /// As those of [`StoreByName::current`].
+    /// The errors of [`StoreByName::current`].
     #[inline]
     pub fn enter(&mut self) -> Result<(&Arc<OpenStore>, &mut Session), Error> {
         if self.open.store.is_lost() && self.of.place().leaves(&self.open, &self.session) {
@@ -227,11 +234,11 @@ impl SessionByName {
         Ok((&self.open, &mut self.session))
     }
 
-    /// Runs a command, and once more where it was refused as the file of the store is gone and the connection goes on with
-    /// the store that the name means now.
+    /// Runs a command. If the command was refused because the store's file was removed, and the
+    /// connection may move to the store that now has this name, the command is repeated there.
     ///
     /// # Errors
-    /// As those of [`StoreByName::call`].
+    /// The errors of [`StoreByName::call`].
     pub fn run<R, E>(
         &mut self,
         words: &[&[u8]],
@@ -239,7 +246,7 @@ impl SessionByName {
         mut run: impl FnMut(&OpenStore, &mut Session) -> Result<R, E>,
     ) -> Result<R, E> {
         let (open, session) = self.enter().map_err(|error| opening(&error))?;
-        // EXEC ends what it held.
+        // EXEC ends the state that the connection held, so check it before the command.
         let held_nothing = session.holds_nothing();
         let done = run(open, session);
         if done.is_ok() || !open.store.removed() {
@@ -274,7 +281,7 @@ mod tests {
         error.to_string()
     }
 
-    /// Makes calls until the process knows that the file is gone. A look is due once a second.
+    /// Repeats a call until the process notices that the file was removed. It checks once a second.
     fn until<R>(store: &StoreByName, mut call: impl FnMut(&Store) -> Result<R, String>) -> String {
         loop {
             let done = store.call(text, |open| call(&open.store).map(drop));
@@ -294,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_goes_on_with_the_new_store_and_frees_those_between() {
+    fn calls_continue_in_the_new_store_and_free_intermediate_ones() {
         let (_directory, store) = by_name("");
         let mut between = None;
         for round in 0..3 {
@@ -315,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_whose_keys_are_all_absent_learns_of_the_removal() {
+    fn client_that_only_misses_keys_learns_of_the_removal() {
         let (_directory, store) = by_name("");
         fs::remove_file(store.place().path()).expect("it is there");
         until(&store, miss);
@@ -324,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_stays_where_that_is_wanted() {
+    fn on_removed_error_ends_every_call() {
         let (_directory, store) = by_name("?on_removed=error");
         fs::remove_file(store.place().path()).expect("it is there");
         let told = until(&store, set);
@@ -334,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_is_back_at_its_path_is_opened_again() {
+    fn store_moved_back_to_its_path_is_opened_again() {
         let (directory, store) = by_name("");
         set(&store.first.store).expect("room");
         let aside = directory.path().join("aside");
@@ -349,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_has_never_written_goes_on_at_once() {
+    fn process_that_never_wrote_moves_to_the_new_store_at_once() {
         let (_directory, store) = by_name("");
         fs::remove_file(store.place().path()).expect("it is there");
         store.call(text, |open| set(&open.store)).expect("a store");
@@ -368,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_leaves_the_old_store_once_it_holds_nothing_of_it() {
+    fn connection_leaves_the_old_store_once_it_holds_no_state() {
         let (_directory, store) = by_name("");
         let mut session = SessionByName::new(&store);
         let mut run = |words: &[&[u8]]| {
@@ -392,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn other_choices_are_refused() {
+    fn unknown_on_removed_options_are_refused() {
         for url in ["undercroft://x?on_removed=retry", "undercroft://x?strict=1"] {
             let refused = Place::new(url, Terms::default());
             assert!(matches!(refused, Err(Error::Name(_))), "{url}");

@@ -1,4 +1,5 @@
-//! The process that embeds a store, as commands see it: no connections, and a configuration of its own.
+//! The process that embeds a store, as commands see it: without connections, but with a
+//! configuration.
 
 use std::time::Duration;
 
@@ -6,9 +7,10 @@ use undercroft_commands::config::{Config, Parameter, STORED, Value};
 use undercroft_commands::context::{Connections, Control, Host, Inbox, Interpreter, Process};
 use undercroft_commands::scripts::ScriptLimits;
 
-/// A script that runs longer would have others give up who wait behind it: it is ended, and undone.
+/// A script that exceeds this time is aborted and rolled back, because waiting processes would
+/// otherwise give up.
 const SCRIPT_TIME: Duration = Duration::from_secs(5);
-/// A script of an event loop that runs longer is started anew beside the loop.
+/// A script that exceeds this time in an event loop is restarted outside of the loop.
 const IMPATIENT_TIME: Duration = Duration::from_millis(5);
 const LIMITS: ScriptLimits = ScriptLimits {
     memory: 256 << 20,
@@ -17,7 +19,7 @@ const LIMITS: ScriptLimits = ScriptLimits {
     impatient_time: Some(IMPATIENT_TIME),
 };
 
-/// What runs scripts, where the build has it.
+/// Returns the script interpreter, if the build includes one.
 fn interpreter() -> Option<&'static dyn Interpreter> {
     #[cfg(feature = "scripts")]
     return Some(undercroft_scripts::interpreter());
@@ -28,12 +30,12 @@ fn interpreter() -> Option<&'static dyn Interpreter> {
 /// A process without a server: a program that embeds the store.
 pub struct Embedding {
     process: Process,
-    /// Whether it runs one command and ends.
+    /// True if the process runs one command and exits.
     is_passing: bool,
 }
 
 impl Embedding {
-    /// A process with the default configuration.
+    /// Returns a process with the default configuration.
     pub fn new() -> Embedding {
         Embedding {
             process: Process::new(Config::new(), 1).with_interpreter(interpreter(), LIMITS),
@@ -41,7 +43,8 @@ impl Embedding {
         }
     }
 
-    /// A process that runs one command and ends: what CONFIG SET would change in it, and not in the store, is refused.
+    /// Returns a process that runs one command and exits. It refuses CONFIG SET for parameters that
+    /// belong to the process and not to the store.
     pub fn passing() -> Embedding {
         Embedding {
             is_passing: true,
@@ -49,17 +52,17 @@ impl Embedding {
         }
     }
 
-    /// What belongs to the process.
+    /// Returns the state of the process.
     pub fn process(&self) -> &Process {
         &self.process
     }
 
-    /// The process as commands see it.
+    /// Returns the process as commands see it.
     pub fn host(&self) -> Host<'_> {
         Host::of(&self.process, self)
     }
 
-    /// [`host`](Self::host) for a connection that messages and items reach in its own way.
+    /// Like [`host`](Self::host), for a connection with a custom inbox for messages and items.
     pub fn host_with<'a>(&'a self, inbox: &'a dyn Inbox) -> Host<'a> {
         Host {
             inbox,
@@ -83,7 +86,8 @@ impl Control for Embedding {
         &self,
         changes: &[(&'static Parameter, Value)],
     ) -> Result<(), (&'static Parameter, String)> {
-        // The typed calls of a program do not look for replicas: a promise that its writes have some would not be kept.
+        // The typed calls of a program do not count replicas, so a minimum number of replicas could
+        // not be guaranteed.
         let is_servers = |(parameter, value): &&(&'static Parameter, Value)| {
             let wants_replicas =
                 parameter.name == "min-replicas-to-write" && *value != Value::Integer(0);

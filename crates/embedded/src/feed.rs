@@ -1,5 +1,5 @@
-//! Feeds for languages that have many items in one buffer: values go in and out as they lie in the feed, without a word
-//! of a command or a reply for each.
+//! Feeds for languages that pass many items in one buffer. Values are copied in the feed's own
+//! layout, without a command word or a reply for each.
 
 use undercroft_commands::{Failure, append_feed_between, count_feed_between, feed_selection};
 use undercroft_engine::feeds::{FeedRange, FoundItems, Order, Schema, Seen, Untallied};
@@ -7,19 +7,19 @@ use undercroft_engine::{Error, ShardSet};
 
 use crate::OpenStore;
 
-/// Which items of a feed are meant.
+/// The conditions that select items of a feed.
 #[derive(Clone, Copy, Debug)]
 pub struct FeedQuery<'q> {
-    /// By their mark.
+    /// The condition on the mark of an item.
     pub seen: Seen,
-    /// By their attributes, as clients write it.
+    /// The condition on the attributes, in the syntax of clients.
     pub filter: Option<&'q [u8]>,
-    /// By the ends of a range of values, as FEED.BETWEEN takes them; for sorted feeds alone.
+    /// The ends of a range of values as in FEED.BETWEEN, for sorted feeds only.
     pub between: Option<(&'q [u8], &'q [u8])>,
 }
 
 impl FeedQuery<'_> {
-    /// All visible items.
+    /// Selects all visible items.
     pub const VISIBLE: FeedQuery<'static> = FeedQuery {
         seen: Seen::Visible,
         filter: None,
@@ -27,21 +27,22 @@ impl FeedQuery<'_> {
     };
 }
 
-/// Items that are to be added; their values lie one behind the other, and so do their attributes.
+/// Items to add. Their values are stored consecutively, and so are their attributes.
 #[derive(Clone, Copy, Debug)]
 pub struct FeedItems<'a> {
     /// The values.
     pub values: &'a [u8],
-    /// Bytes of each, not 0.
+    /// The size of each value in bytes, which is not 0.
     pub size: usize,
-    /// As many for each value.
+    /// The attributes, with `columns` numbers for each value.
     pub attributes: &'a [u32],
-    /// How many that are; without any, all are 0.
+    /// The number of attributes of each value. With 0 columns, all attributes are 0.
     pub columns: usize,
 }
 
 impl FeedItems<'_> {
-    /// Values and attributes for a feed that takes them at this position; none where it does not.
+    /// Returns the values and attributes, or `None` if a feed with this schema does not accept them
+    /// at this position.
     fn of(&self, schema: &Schema, position: Option<i64>) -> Option<(&[u8], &[u32])> {
         let columns = schema.widths().len();
         let is_place = match schema.order() {
@@ -55,11 +56,12 @@ impl FeedItems<'_> {
 }
 
 impl OpenStore {
-    /// Adds items to a feed before the one at a position; without one, where their values say. Returns how many it has now.
-    /// None where there is no such feed or it does not take them: FEED.ADD with the same items says why.
+    /// Adds items to a feed before the item at a position, or, without a position, where their
+    /// values belong. Returns the new number of items. Returns `None` if there is no feed or if it
+    /// does not accept the items. FEED.ADD with the same items then reports the reason.
     ///
     /// # Errors
-    /// As those of every write.
+    /// The errors of every write.
     pub fn feed_add(
         &self,
         (database, key): (usize, &[u8]),
@@ -79,11 +81,12 @@ impl OpenStore {
         Ok(added)
     }
 
-    /// Moves the first item with a value to a position among the others. Returns whether there was one; none where there is
-    /// no feed that takes that: FEED.MOVE says why.
+    /// Moves the first item with a value to a position in the feed. Returns whether there was such
+    /// an item. Returns `None` if there is no feed that accepts the move. FEED.MOVE then reports
+    /// the reason.
     ///
     /// # Errors
-    /// As those of every write.
+    /// The errors of every write.
     pub fn feed_move(
         &self,
         (database, key): (usize, &[u8]),
@@ -113,11 +116,12 @@ impl OpenStore {
         Ok(moved)
     }
 
-    /// Reads items of a feed into a buffer, with attributes where the range says so, if `takes` says
-    /// that the caller has a place for such items. Returns what they are; none where there is no such key.
+    /// Reads items of a feed into a buffer, with attributes if the range asks for them. `takes`
+    /// decides whether the caller accepts items of this kind. Returns the kind of the items, or
+    /// `None` if the key does not exist.
     ///
     /// # Errors
-    /// As those of FEED.RANGE and FEED.BETWEEN.
+    /// The errors of FEED.RANGE and FEED.BETWEEN.
     pub fn feed_items(
         &self,
         (database, key): (usize, &[u8]),
@@ -152,10 +156,10 @@ impl OpenStore {
         Ok(schema)
     }
 
-    /// How many items of a feed are meant; none where there is no such key.
+    /// Returns the number of items that a query selects, or `None` if the key does not exist.
     ///
     /// # Errors
-    /// As those of FEED.COUNT.
+    /// The errors of FEED.COUNT.
     pub fn feed_count(
         &self,
         (database, key): (usize, &[u8]),

@@ -1,14 +1,15 @@
-//! What every program that embeds a store needs, whatever its language: the store, opened once in a process, and
-//! commands that run as on a connection of their own.
+//! The parts that every program with an embedded store needs, in any language: the store, mapped
+//! once in a process, and commands that run as on a separate connection.
 //!
-//! - `by_name`: the store that a name means, also after its file was removed or replaced.
+//! - `by_name`: stores by name, which survive the removal of the store's file.
 //! - `embedding`: the process as commands see it.
-//! - `feed`: items of feeds that go in and out as they lie there.
-//! - `feed_buffer`: a buffer for each thread, for such items.
-//! - `objects`: objects, as those languages read and write them that know bytes and arrays.
-//! - `open_store`: a store with what belongs to the process around it, and commands on it.
-//! - `place`: finding a store by its name; one mapping of each file in a process.
-//! - `taken`: what a command took out of the store, to be given back where its caller does not get it.
+//! - `feed`: items of feeds, copied in the feed's own layout.
+//! - `feed_buffer`: a buffer for each thread that holds items of feeds.
+//! - `objects`: objects, for languages that exchange bytes and arrays.
+//! - `open_store`: an open store with the state of its process, and commands on it.
+//! - `place`: finding a store by its name, with one mapping of each file in a process.
+//! - `taken`: the items that a command removed from the store, to restore them if they do not reach
+//!   the caller.
 
 mod by_name;
 mod embedding;

@@ -1,5 +1,5 @@
-//! Objects: bytes and arrays that processes hand to each other, each a string that begins with a head. `docs/objects.md`
-//! has the format, of which Python writes more kinds.
+//! Objects: bytes and arrays that processes exchange, each a string that starts with a header.
+//! `docs/objects.md` describes the format. Python writes further kinds.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -16,14 +16,15 @@ use crate::open_store::OpenStore;
 
 const MAGIC: [u8; 3] = [0xc1, b'U', b'O'];
 const PREFIX: &[u8] = b"object:";
-/// Buffers begin at multiples of this behind the head.
+/// The alignment of the data after the header, in bytes.
 const ALIGNMENT: usize = 64;
-/// The fixed part of a head.
+/// The size of the fixed part of a header, in bytes.
 const START: usize = 8;
-/// Shorter values are put together first; longer ones are copied into the store once, without a lock.
+/// The size in bytes from which a value is copied directly into the store, once and without a lock.
+/// Smaller values are assembled first.
 const PIECES_MIN: usize = 32 << 10;
 
-/// What an object is.
+/// The kind of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ObjectKind {
@@ -31,34 +32,36 @@ pub enum ObjectKind {
     Bytes,
     /// An array in C order.
     Array {
-        /// The type of its items as numpy has it, such as `<f8`.
+        /// The data type of the items in numpy's notation, such as `<f8`.
         dtype: String,
-        /// Its lengths.
+        /// The lengths of the dimensions.
         shape: Vec<u64>,
     },
-    /// Another of Python's kinds, by its letter; its bytes are all that is behind the head's padding.
+    /// Another of Python's kinds, identified by its letter. Its bytes are all bytes after the
+    /// padded header.
     Other {
-        /// `m` for a tree, `p` for a pickle, and others, which `docs/objects.md` lists.
+        /// The letter: `m` for a tree, `p` for a pickle, and others that `docs/objects.md` lists.
         letter: u8,
-        /// What the head says of it.
+        /// The description in the header.
         description: Vec<u8>,
     },
 }
 
-/// What an object's string begins with.
+/// The header of an object.
 #[derive(Clone, Debug)]
 pub struct ObjectHead(Vec<u8>);
 
 impl ObjectHead {
-    /// That of bytes.
+    /// Returns the header of an object of bytes.
     pub fn bytes() -> ObjectHead {
         ObjectHead::new(b'b', &[])
     }
 
-    /// That of an array in C order, whose items take so many bytes together.
+    /// Returns the header of an array in C order with `length` bytes of items.
     ///
     /// # Errors
-    /// What is wrong: a type that is no word as numpy writes one, or bytes that are no whole items.
+    /// Returns a description of the fault if the data type is not in numpy's notation, or if the
+    /// length does not match the shape.
     pub fn array(dtype: &str, shape: &[u64], length: usize) -> Result<ObjectHead, String> {
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"<>|=".contains(&byte);
         if dtype.is_empty() || !dtype.bytes().all(is_word) {
@@ -80,7 +83,7 @@ impl ObjectHead {
         Ok(ObjectHead::new(b'a', description.as_bytes()))
     }
 
-    /// With the padding behind it.
+    /// Returns the header including its padding.
     fn new(kind: u8, description: &[u8]) -> ObjectHead {
         let mut head = MAGIC.to_vec();
         head.push(kind);
@@ -91,22 +94,23 @@ impl ObjectHead {
     }
 }
 
-/// What was found where an object was looked for.
+/// The result of looking up an object.
 #[derive(Debug)]
 pub enum FoundObject {
-    /// No key.
+    /// The key does not exist.
     Nothing,
-    /// Something else than an object.
+    /// The key holds a value that is not an object.
     Foreign,
-    /// An object.
+    /// The key holds this object.
     Object(Object),
 }
 
 impl OpenStore {
-    /// Stores an object, for so long or for good, and returns its id. O(bytes): they are copied once.
+    /// Stores an object, with or without an expiry, and returns its id. O(n) in the number of
+    /// bytes, which are copied once.
     ///
     /// # Errors
-    /// Those of a change; no memory.
+    /// Fails like every write, and if the store is full.
     pub fn put_object(
         &self,
         database: usize,
@@ -142,19 +146,21 @@ impl OpenStore {
         set.map(|()| id).map_err(|(error, _)| error)
     }
 
-    /// The object with an id. O(1) from 32 KiB on; less is copied, as is what this process reads beyond 126 at a time.
+    /// Returns the object with an id. O(1) from 32 KiB on. Smaller objects are copied, and so are
+    /// objects beyond the 126 that this process can read in place at a time.
     ///
     /// # Errors
-    /// [`Error::WrongType`] where the key is no string; those of a read.
+    /// [`Error::WrongType`] if the key does not hold a string, and the errors of a read.
     pub fn get_object(self: &Arc<Self>, database: usize, id: &[u8]) -> Result<FoundObject, Error> {
         let found = self.store.get_in_place(database, &object_key(id));
         found.map(|whole| Object::of(self, whole))
     }
 
-    /// The object with an id, which is deleted; what is no object stays as it is. O(1) from 32 KiB on.
+    /// Returns the object with an id and deletes it. A value that is not an object is left
+    /// unchanged. O(1) from 32 KiB on.
     ///
     /// # Errors
-    /// [`Error::WrongType`] where the key is no string; those of a change.
+    /// [`Error::WrongType`] if the key does not hold a string, and the errors of a write.
     pub fn take_object(self: &Arc<Self>, database: usize, id: &[u8]) -> Result<FoundObject, Error> {
         let accepts = |first: u64, length| {
             object_letter(first).is_some() && START as u64 + (first >> 32) <= length
@@ -164,22 +170,24 @@ impl OpenStore {
     }
 }
 
-/// The kind of an object, by its letter, whose string begins with this word; none where it is no object.
+/// Returns the letter of an object's kind from the first 8 bytes of its string, or `None` if the
+/// string is not an object.
 pub fn object_letter(first: u64) -> Option<u8> {
     let [start @ .., letter, _, _, _, _] = first.to_le_bytes();
     (start == MAGIC).then_some(letter)
 }
 
-/// The key of the object with an id.
+/// Returns the key of the object with an id.
 pub fn object_key(id: &[u8]) -> Vec<u8> {
     [PREFIX, id].concat()
 }
 
-/// An id that nobody else makes: no other process, no child that is forked, nor who has a dead one's process id.
+/// Returns a globally unique id: distinct from those of other processes, of forked children, and of
+/// later processes that reuse a process id.
 fn next_id() -> Vec<u8> {
     static START: AtomicU64 = AtomicU64::new(0);
     static NUMBERS: AtomicU64 = AtomicU64::new(0);
-    // The first thread that comes here chooses it.
+    // The first thread to arrive sets the random part.
     let chosen = RandomState::new().hash_one(std::process::id()).max(1);
     let changed = START.compare_exchange(0, chosen, Ordering::Relaxed, Ordering::Relaxed);
     let start = changed.map_or_else(|known| known, |_| chosen);
@@ -189,14 +197,15 @@ fn next_id() -> Vec<u8> {
     format!("{start:x}-{process:x}-{now:x}-{number:x}").into_bytes()
 }
 
-/// An object: its bytes, read where they lie in the store.
+/// An object whose bytes are read in place in the store.
 ///
-/// It keeps its memory until it is dropped. In a forked child it is empty: what it reads is the parent's.
+/// The object keeps its memory until it is dropped. In a forked child it is empty, because the
+/// memory is pinned for the parent.
 pub struct Object {
     shared: Arc<OpenStore>,
-    /// None only while it is dropped.
+    /// `None` only during the drop.
     whole: Option<Whole>,
-    /// Where its description ends, and where its bytes begin.
+    /// The offset at which the description ends, and the offset at which the bytes start.
     described: usize,
     start: usize,
 }
@@ -229,7 +238,7 @@ impl Object {
         FoundObject::Object(object)
     }
 
-    /// What it is.
+    /// Returns the kind of the object.
     pub fn kind(&self) -> ObjectKind {
         let whole = self.whole();
         let description = whole.get(START..self.described).unwrap_or_default();
@@ -252,7 +261,8 @@ impl Object {
     }
 }
 
-/// The type and shape of an array whose items are no records, from a text such as `('<f8', (3, 4))`.
+/// Parses the type and the shape of an array from a text such as `('<f8', (3, 4))`. Returns `None`
+/// for arrays of records.
 fn array(description: &[u8]) -> Option<(String, Vec<u64>)> {
     let text = std::str::from_utf8(description).ok()?;
     let (dtype, shape) = text.strip_prefix("('")?.split_once("', (")?;
@@ -293,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn descriptions_of_any_bytes_are_arrays_or_none() {
+    fn arbitrary_descriptions_parse_as_arrays_or_not_at_all() {
         let known = |dtype: &str, shape: &[u64]| Some((dtype.to_owned(), shape.to_vec()));
         assert_eq!(array(b"('<f8', (3, 4))"), known("<f8", &[3, 4]));
         assert_eq!(array(b"('|u1', (5,))"), known("|u1", &[5]));
@@ -310,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_are_of_arrays_that_can_be() {
+    fn headers_of_impossible_arrays_are_refused() {
         for (shape, length) in [(&[2, 3][..], 48), (&[], 8), (&[0, 7], 0)] {
             assert!(ObjectHead::array("<f8", shape, length).is_ok());
         }

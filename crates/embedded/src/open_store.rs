@@ -1,4 +1,4 @@
-//! A store with what belongs to the process around it, and commands on it.
+//! An open store with the state of its process, and commands on it.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use undercroft_engine::{Access, Error, Store, is_patience_limited, limit_patienc
 
 use crate::embedding::Embedding;
 
-/// A store that this process has open. Shared by all its clients.
+/// A store that this process has open. All clients in the process share it.
 pub struct OpenStore {
     /// The store.
     pub store: Store,
@@ -23,13 +23,13 @@ pub struct OpenStore {
 
 impl Drop for OpenStore {
     fn drop(&mut self) {
-        // What was left to be done behind calls is done now or never.
+        // This is the last chance to complete the work that calls postponed.
         let _limited = limit_patience(Duration::ZERO);
         self.store.settle_waits();
     }
 }
 
-/// The store of a process, for a holder that must not lose it.
+/// A reference to an open store, for types that need to own one.
 pub struct StoreOf(pub Arc<OpenStore>);
 
 impl Deref for StoreOf {
@@ -41,7 +41,7 @@ impl Deref for StoreOf {
 }
 
 impl OpenStore {
-    /// A store with a process around it that has the default configuration.
+    /// Returns a store in a process with the default configuration.
     pub fn new(store: Store) -> OpenStore {
         OpenStore {
             store,
@@ -49,7 +49,7 @@ impl OpenStore {
         }
     }
 
-    /// A store for a process that runs one command and ends.
+    /// Returns a store in a process that runs one command and exits.
     pub fn passing(store: Store) -> OpenStore {
         OpenStore {
             store,
@@ -57,28 +57,29 @@ impl OpenStore {
         }
     }
 
-    /// The configuration, the clock and the counters of the process.
+    /// Returns the configuration, the clock and the counters of the process.
     #[inline(always)]
     pub fn process(&self) -> &Process {
         self.embedding.process()
     }
 
-    /// What a new client begins with.
+    /// Returns the initial state of a new client.
     pub fn session(&self) -> Session {
         let now = self.process().now_microseconds() / 1000;
         Session::new(1, self.embedding.initial_user(), now)
     }
 
-    /// What commands of a client work with. Where there are several to run, this is made once.
+    /// Returns the context of a client's commands. One context can run several commands.
     pub fn context<'a>(&'a self, session: &'a mut Session) -> Context<'a> {
         self.store.look_for_file();
         Context::new(session, self.embedding.host(), &self.store)
     }
 
-    /// Runs a command, its name first, and writes its reply.
+    /// Runs a command, given as its name and arguments, and writes its reply.
     ///
     /// # Errors
-    /// [`Blocked`] where another process holds a lock for longer than the store's patience. Nothing was changed.
+    /// [`Blocked`] if another process holds a lock for longer than the store's patience. Then
+    /// nothing was changed.
     #[inline]
     pub fn execute<R: Reply>(
         &self,
@@ -89,10 +90,10 @@ impl OpenStore {
         self.execute_for(&self.embedding, session, words, reply)
     }
 
-    /// [`execute`](Self::execute) for a client that messages and items reach in its own way.
+    /// Like [`execute`](Self::execute), for a client with a custom inbox for messages and items.
     ///
     /// # Errors
-    /// As those of [`execute`](Self::execute).
+    /// The errors of [`execute`](Self::execute).
     pub fn execute_for<R: Reply>(
         &self,
         inbox: &dyn Inbox,
@@ -105,11 +106,11 @@ impl OpenStore {
         outcome
     }
 
-    /// [`execute_for`](Self::execute_for) for a caller that ends the command itself, with
-    /// [`Session::finish_command`], which says whether the reply is to be sent.
+    /// Like [`execute_for`](Self::execute_for), for a caller that ends the command itself with
+    /// [`Session::finish_command`], which says whether to send the reply.
     ///
     /// # Errors
-    /// As those of [`execute`](Self::execute).
+    /// The errors of [`execute`](Self::execute).
     pub fn execute_unfinished<R: Reply>(
         &self,
         inbox: &dyn Inbox,
@@ -117,7 +118,7 @@ impl OpenStore {
         words: &[&[u8]],
         reply: &mut R,
     ) -> Result<(), Blocked> {
-        // Commands that neither find nor miss a key, such as DBSIZE, learn here that the file was removed.
+        // Commands that look up no key, such as DBSIZE, learn here that the file was removed.
         self.store.look_for_file();
         let host = self.embedding.host_with(inbox);
         let context = &mut Context::new(session, host, &self.store);
@@ -125,11 +126,11 @@ impl OpenStore {
     }
 }
 
-/// Goes on with a command that [`execute`] has left: where it is a script that a signal has stopped, the handlers run
-/// here, without locks, and it starts anew unless one of them ends it.
+/// Continues a command that [`execute`] interrupted. For a script that a signal interrupted, the
+/// signal handlers run here, without locks. Then the script starts again, unless a handler ends it.
 ///
 /// # Errors
-/// Why it could not be run.
+/// Returns the reason why the command cannot be run.
 #[cold]
 pub fn run_on<R: Reply>(
     context: &mut Context<'_>,
@@ -142,7 +143,7 @@ pub fn run_on<R: Reply>(
         if context.store.store().is_interrupted() {
             return Err(Blocked::Lock(Error::interrupted()));
         }
-        // The caller starts it anew where it may take long.
+        // The caller restarts the script in a place where it may take long.
         if is_patience_limited() {
             break;
         }
@@ -154,12 +155,12 @@ pub fn run_on<R: Reply>(
     Err(left)
 }
 
-/// An [`Inbox`] that changes, and that one thread has for itself while a command runs.
+/// A mutable [`Inbox`] that one thread uses exclusively while a command runs.
 pub trait Receiver: Send {
-    /// As [`Inbox::take_or_wait`].
+    /// Implements [`Inbox::take_or_wait`].
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Inbox::take_or_wait`].
     fn take_or_wait(
         &mut self,
         store: Access<'_>,
@@ -171,29 +172,29 @@ pub trait Receiver: Send {
             .map(WaitOutcome::Answered)
     }
 
-    /// As [`Inbox::subscribe`].
+    /// Implements [`Inbox::subscribe`].
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Inbox::subscribe`].
     fn subscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error>;
 
-    /// As [`Inbox::unsubscribe`].
+    /// Implements [`Inbox::unsubscribe`].
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Inbox::unsubscribe`].
     fn unsubscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error>;
 }
 
-/// A [`Receiver`] for the time of a command.
+/// An [`Inbox`] that wraps a [`Receiver`] for the duration of a command.
 pub struct Exclusive<'a, R>(Mutex<&'a mut R>);
 
 impl<'a, R: Receiver> Exclusive<'a, R> {
-    /// Has it to itself.
+    /// Wraps a receiver that the caller borrows exclusively.
     pub fn new(receiver: &'a mut R) -> Exclusive<'a, R> {
         Exclusive(Mutex::new(receiver))
     }
 
-    /// Only the thread that runs the command comes here.
+    /// The mutex is never contended, because only the thread that runs the command locks it.
     fn receiver(&self) -> MutexGuard<'_, &'a mut R> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! Finding a store by its name; one mapping of each file in a process, however many clients use it.
+//! Finding a store by its name, with one mapping of each file in a process for all clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,7 @@ use undercroft_engine::{Error, ForkMutex, Options, Store, StoreName, Terms, Wait
 
 use crate::open_store::OpenStore;
 
-/// Which file of which device: a store's identity.
+/// The identity of a store: the device and the inode of its file.
 type Inode = (u64, u64);
 
 /// The stores that this process has open.
@@ -20,13 +20,13 @@ static OPEN: ForkMutex<Stores> = ForkMutex::new(BTreeMap::new(), BTreeMap::new);
 
 type Stores = BTreeMap<Inode, Weak<OpenStore>>;
 
-/// The differences between stores and what was asked of them that this process was warned of.
+/// The warnings about mismatched store options that this process has already received.
 static TOLD: ForkMutex<BTreeSet<Box<str>>> = ForkMutex::new(BTreeSet::new(), BTreeSet::new);
 
 /// The reaction of a client to the removal or replacement of its store's file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnRemoved {
-    /// Opens the store that the name means now, unless the client holds something of the old one.
+    /// Opens the store that now has this name, unless the client holds state of the old one.
     #[default]
     Reopen,
     /// Ends every call with an error until the program opens the store again.
@@ -34,10 +34,10 @@ pub enum OnRemoved {
 }
 
 impl OnRemoved {
-    /// The choice of this name: `reopen` or `error`.
+    /// Returns the option with this name: `reopen` or `error`.
     ///
     /// # Errors
-    /// Any other name.
+    /// Fails for any other name.
     pub fn from_name(name: &str) -> Result<OnRemoved, Error> {
         match name {
             "reopen" => Ok(OnRemoved::Reopen),
@@ -49,7 +49,7 @@ impl OnRemoved {
     }
 }
 
-/// How to find a store, again after it was closed or removed, too.
+/// The location of a store and the terms to open it, also again after it was closed or removed.
 #[derive(Clone, Debug)]
 pub struct Place {
     name: StoreName,
@@ -59,11 +59,11 @@ pub struct Place {
 }
 
 impl Place {
-    /// Reads a store's name, see [`StoreName::parse`]; a relative path is taken from the directory that the process is
-    /// in now. A URL may end with `?on_removed=error`, see [`OnRemoved`].
+    /// Parses the name of a store, see [`StoreName::parse`]. A relative path starts at the current
+    /// directory of the process. A URL may end with `?on_removed=error`, see [`OnRemoved`].
     ///
     /// # Errors
-    /// What a name looks like, where this is none.
+    /// If the name is invalid, the error describes valid names.
     pub fn new(name: &str, terms: Terms) -> Result<Place, Error> {
         let option = match name.starts_with("undercroft://") {
             true => name.split_once("?on_removed="),
@@ -85,32 +85,35 @@ impl Place {
         })
     }
 
-    /// The same place for a client with another choice.
+    /// Returns the same place with another reaction to a removed file.
     #[must_use]
     pub fn on_removed(self, on_removed: OnRemoved) -> Place {
         Place { on_removed, ..self }
     }
 
-    /// The same place for a client that sets how long this process waits for the store's locks.
+    /// Returns the same place with a limit on how long this process waits for the store's locks.
     #[must_use]
     pub fn with_patience(self, patience: Option<Duration>) -> Place {
         Place { patience, ..self }
     }
 
-    /// Whether a client that holds nothing of a removed store opens the one that the name means now.
+    /// Returns whether a client that holds no state of a removed store opens the store that now has
+    /// this name.
     #[inline]
     pub fn reopens(&self) -> bool {
         self.on_removed == OnRemoved::Reopen
     }
 
-    /// Whether a client leaves a store whose file was removed or replaced for the one that the name means now: it may, and
-    /// its connection holds nothing of the old one.
+    /// Returns whether a client leaves a store whose file was removed or replaced for the store
+    /// that now has this name. The client's option must allow that, and its connection must hold no
+    /// state of the old store.
     pub fn leaves(&self, open: &OpenStore, session: &Session) -> bool {
         open.store.is_lost() && self.reopens() && session.holds_nothing()
     }
 
-    /// Whether a command that was refused is run again in the store that the name means now; its connection held nothing
-    /// of the old one before it. A command that waits for keys is not: its wait ends with the store that it began in (M7).
+    /// Returns whether a refused command is repeated in the store that now has this name, given
+    /// that its connection held no state of the old store before the command. A command that waits
+    /// for keys is not repeated, because its wait ends with the store in which it started (M7).
     #[cold]
     pub fn runs_again(&self, open: &OpenStore, session: &Session, words: &[&[u8]]) -> bool {
         let command = words.first().and_then(|name| find(name));
@@ -118,36 +121,36 @@ impl Place {
         !waits && self.leaves(open, session)
     }
 
-    /// The error of calls that would use what is gone with a removed store.
+    /// Returns the error of calls that depend on a removed store.
     pub fn removed(&self) -> Error {
         Error::of_removal(self.path())
     }
 
-    /// Compares a store with what the client asks for. Returns a warning where it has other limits, to each process
-    /// once.
+    /// Compares a store with the client's terms. If the store has other limits, returns a warning,
+    /// once per process.
     ///
     /// # Errors
-    /// As those of [`Store::agrees_with`].
+    /// The errors of [`Store::agrees_with`].
     pub fn check_terms(&self, store: &Store) -> Result<Option<Box<str>>, Error> {
         let warning = store.agrees_with(&self.terms)?;
         Ok(warning.filter(|warning| TOLD.lock().insert(warning.clone())))
     }
 
-    /// The database that the name ends with, as in `undercroft://name/1`.
+    /// Returns the database at the end of the name, as in `undercroft://name/1`.
     pub fn database(&self) -> Option<usize> {
         self.name.database
     }
 
-    /// The store's path.
+    /// Returns the path of the store's file.
     pub fn path(&self) -> &Path {
         &self.name.path
     }
 
-    /// The store, opened or created unless this process has it already. A new mapping waits for locks with this hook,
-    /// where one is made.
+    /// Returns the store, which is opened or created unless this process has it open already. A new
+    /// mapping waits for locks with this hook.
     ///
     /// # Errors
-    /// Where the store can neither be opened nor created.
+    /// Fails if the store can neither be opened nor created.
     pub fn open(
         &self,
         hook: impl FnOnce() -> Option<Box<dyn WaitHook>>,
@@ -177,7 +180,8 @@ impl Place {
             store.set_wait_hook(hook);
         }
         let opened = Arc::new(OpenStore::new(store));
-        // Of two threads that open a store at the same time the second takes the first's.
+        // If two threads open a store at the same time, the second one uses the mapping of the
+        // first.
         Ok(keep(path, &opened).unwrap_or(opened))
     }
 }
@@ -187,20 +191,21 @@ fn inode(path: &Path) -> Option<Inode> {
     Some((status.dev(), status.ino()))
 }
 
-/// The store that this process has open with this identity. A store that was lost stays lost to those who have it, also
-/// where its file is back at its path: that is opened again.
+/// Returns the store with this identity that this process has open. A lost store stays lost for its
+/// clients, even if its file is moved back to its path. The file is then opened again.
 fn usable(open: &Stores, inode: Inode) -> Option<Arc<OpenStore>> {
     let known = open.get(&inode).and_then(Weak::upgrade);
     known.filter(|known| !known.store.is_lost())
 }
 
-/// The store that this process has open at a path.
+/// Returns the store that this process has open at a path.
 fn known(path: &Path) -> Option<Arc<OpenStore>> {
     let inode = inode(path)?;
     usable(&OPEN.lock(), inode)
 }
 
-/// Remembers a store that was just opened, unless there is another one by now, which is returned.
+/// Registers a store that was just opened. If another thread has registered one in the meantime,
+/// returns that store instead.
 fn keep(path: &Path, opened: &Arc<OpenStore>) -> Option<Arc<OpenStore>> {
     let inode = inode(path)?;
     let mut open = OPEN.lock();
@@ -227,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_has_one_mapping_of_a_file() {
+    fn process_maps_each_file_once() {
         let (_directory, place) = place();
         let barrier = Barrier::new(4);
         let opened: Vec<Arc<OpenStore>> = std::thread::scope(|scope| {
@@ -249,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn another_file_at_the_path_is_another_store() {
+    fn replaced_file_is_a_different_store() {
         let (_directory, place) = place();
         let old = place.open(|| None).expect("a store");
         std::fs::remove_file(place.path()).expect("it is there");

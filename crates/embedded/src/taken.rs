@@ -1,8 +1,10 @@
-//! What a command takes out of the store and returns, so that a caller which it does not reach can give it back (M9).
+//! The items that a command removes from the store and returns, so that they can be restored if
+//! they do not reach the caller (M9).
 //!
-//! A signal handler that raises, or a text that cannot be decoded, comes between the commit of a command and its caller.
-//! The language border then has the words of the command and its whole reply, a [`Taken`], and puts the store back:
-//! items at the end that they came from, in their order, and members with their scores.
+//! A signal handler that raises an exception, or a text that cannot be decoded, may come between
+//! the commit of a command and its caller. The language binding then has the words of the command
+//! and its whole reply, as a [`Taken`]. It puts list items back in order at the end that they came
+//! from, and members back with their scores.
 
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::session::Session;
@@ -11,36 +13,36 @@ use undercroft_numbers::double_text;
 
 use crate::open_store::OpenStore;
 
-/// How often a change by another process makes giving back begin anew.
+/// The maximum number of attempts to restore items, each of which a concurrent change may defeat.
 const TRIES: usize = 64;
 
-/// What the reply of a command holds that the store has no more.
+/// The kind of items in a command's reply that are no longer in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holds {
-    /// Items of the list that the first argument names, from its left end, or its right one.
+    /// Items from the left or right end of the list that the first argument names.
     Items { left: bool },
-    /// The name of a list and an item.
+    /// The name of a list, and an item.
     KeyAndItem { left: bool },
-    /// The name of a list and items; LEFT or RIGHT among the words says of which end.
+    /// The name of a list, and items. LEFT or RIGHT among the arguments names the end.
     KeyAndItems,
     /// Members of the set that the first argument names.
     Members,
     /// Members and scores of the sorted set that the first argument names.
     Scores,
-    /// The name of a sorted set, and members and scores.
+    /// The name of a sorted set, and members with scores.
     KeyAndScores,
-    /// The string that the first argument names.
+    /// The string of the key that the first argument names.
     Text,
-    /// The string that was there before another one was set.
+    /// The old string that a new one has replaced.
     Replaced,
-    /// Entries of streams, which a group of consumers counts as delivered.
+    /// Entries of streams that a consumer group counts as delivered.
     Entries,
     /// Values of the feed that the first argument names.
     Values,
 }
 
-/// The commands that take something out of the store and return it. The test
-/// `every_command_that_writes_says_whether_it_takes` compares them with the command table.
+/// The commands that remove items from the store and return them. The test
+/// `every_write_command_is_classified_as_taking_or_not` compares the list with the command table.
 const TAKING: &[(&str, Holds)] = &[
     ("blmpop", Holds::KeyAndItems),
     ("blpop", Holds::KeyAndItem { left: true }),
@@ -62,16 +64,17 @@ const TAKING: &[(&str, Holds)] = &[
     ("zpopmin", Holds::Scores),
 ];
 
-/// The names of the commands that take something out of the store and return it.
+/// Returns the names of the commands that remove items from the store and return them.
 pub fn taking() -> impl Iterator<Item = &'static str> {
     TAKING.iter().map(|(name, _)| *name)
 }
 
-/// What the reply to a command holds, where the store has it no more.
+/// Returns the kind of items that a command removes from the store and returns, or `None` for any
+/// other command.
 #[inline]
 fn holds(words: &[&[u8]]) -> Option<Holds> {
     let name = words.first()?;
-    // Most commands are told by this.
+    // The first letter excludes most commands.
     let begins = name.first()?.to_ascii_lowercase();
     if !matches!(
         begins,
@@ -79,7 +82,7 @@ fn holds(words: &[&[u8]]) -> Option<Holds> {
     ) {
         return None;
     }
-    // GETs are told by this, and SETs that ask for no old string.
+    // The lengths exclude GET, and SET without the GET option.
     if name.len() == "set".len() && (words.len() < 4 || begins != b's') {
         return None;
     }
@@ -88,7 +91,7 @@ fn holds(words: &[&[u8]]) -> Option<Holds> {
         .find(|(other, _)| name.eq_ignore_ascii_case(other.as_bytes()));
     let (_, holds) = *found?;
     match holds {
-        // SET returns the old string where it is asked to.
+        // SET returns the old string only with the GET option.
         Holds::Replaced if words.len() > 3 => has(&words[3..], "GET").then_some(holds),
         Holds::Replaced if name.len() == "set".len() => None,
         _ => Some(holds),
@@ -101,26 +104,27 @@ fn has(words: &[&[u8]], option: &str) -> bool {
         .any(|word| word.eq_ignore_ascii_case(option.as_bytes()))
 }
 
-/// What a command took out of the store.
+/// The items that a command removed from the store.
 #[derive(Clone, Debug)]
 pub struct Taken {
     holds: Holds,
     database: u32,
     words: Vec<Vec<u8>>,
     reply: Tree,
-    /// When the string expires that it took, in milliseconds; negative where it does not.
+    /// The expiry of the removed string in Unix milliseconds, or a negative number if the string
+    /// does not expire.
     expires: i64,
-    /// What the feed's items were, each value with its attributes.
+    /// The items of the feed before the command, each value with its attributes.
     items: Option<Tree>,
 }
 
 type Words = Vec<Vec<u8>>;
 
-/// What asks the store.
+/// A function that runs a command on the store.
 type Ask<'a> = dyn FnMut(&[&[u8]]) -> Option<Tree> + 'a;
 
 impl Taken {
-    /// Entries of a stream that were delivered to a consumer of a group, by a typed call.
+    /// Returns the entries of a stream that a typed call delivered to a consumer of a group.
     pub fn entries(
         database: usize,
         [stream, group, consumer]: [&[u8]; 3],
@@ -146,8 +150,9 @@ impl Taken {
         }
     }
 
-    /// The items that a command with these words has taken, as its reply holds them; none for a command that takes nothing.
-    /// `expires` is the Unix time in milliseconds at which a string would have expired.
+    /// Returns the items that a command removed, as found in its reply, or `None` for a command
+    /// that removes nothing. `expires` is the Unix time in milliseconds at which a removed string
+    /// would have expired.
     pub fn of(
         database: usize,
         words: &[&[u8]],
@@ -164,18 +169,18 @@ impl Taken {
         })
     }
 
-    /// The same, with the whole reply to the command.
+    /// Replaces the reply with the whole reply of the command.
     pub fn with_reply(mut self, reply: Tree) -> Taken {
         self.reply = reply;
         self
     }
 
-    /// The reply to the command.
+    /// Returns the reply of the command.
     pub fn reply(&self) -> &Tree {
         &self.reply
     }
 
-    /// The commands that put it back; none where it is nothing.
+    /// Returns the commands that restore the items, or `None` if the command removed nothing.
     fn commands(&self, ask: &mut Ask<'_>) -> Option<Vec<Words>> {
         let found = leaves(&self.reply);
         if found.is_empty() || matches!(self.reply, Tree::Error(_)) {
@@ -205,7 +210,7 @@ impl Taken {
             Holds::KeyAndItems => {
                 let is_left = |word: &&Vec<u8>| word.eq_ignore_ascii_case(b"left");
                 let is_end = |word: &&Vec<u8>| is_left(word) || word.eq_ignore_ascii_case(b"right");
-                // The end is named behind the keys, and only a count stands behind it.
+                // LEFT or RIGHT follows the keys, and only a count comes after it.
                 let end = self.words.iter().rfind(is_end);
                 let left = end.as_ref().is_none_or(is_left);
                 vec![pushed(left, first.clone(), rest.to_vec())]
@@ -217,7 +222,7 @@ impl Taken {
             Holds::Replaced => {
                 let key = key();
                 ask(&[b"WATCH", &key])?;
-                // Another one has set it since: the old string would be gone in any case.
+                // Another client has set the key since, which removes the old string in any case.
                 let now = ask(&[b"GET", &key]).as_ref().and_then(text);
                 if now.as_ref() != self.words.get(2) {
                     return None;
@@ -230,7 +235,7 @@ impl Taken {
         Some(commands)
     }
 
-    /// A string as SET has it, with the time at which it expires.
+    /// Returns the arguments of a SET that restores a string with its expiry.
     fn text_again(&self, value: &[u8], condition: &str) -> Words {
         let mut words = vec![value.to_vec(), condition.as_bytes().to_vec()];
         if self.expires > 0 {
@@ -239,7 +244,8 @@ impl Taken {
         words
     }
 
-    /// Items of a feed with their attributes, at the end that they came from.
+    /// Returns the command that restores items of a feed with their attributes, at the end that
+    /// they came from.
     fn values_again(&self, key: Vec<u8>, mut values: Words, ask: &mut Ask<'_>) -> Words {
         let left = !self
             .words
@@ -273,8 +279,9 @@ impl Taken {
         words
     }
 
-    /// Entries of streams, as ones that the group has not delivered; where it has delivered later ones meanwhile, as
-    /// pending, which XAUTOCLAIM finds.
+    /// Returns the commands that mark entries of streams as not delivered to the group. If the
+    /// group has delivered later entries in the meantime, the entries stay pending, and XAUTOCLAIM
+    /// finds them.
     fn entries_again(&self, ask: &mut Ask<'_>) -> Option<Vec<Words>> {
         let streams: Vec<(&Tree, &Tree)> = match &self.reply {
             Tree::Map(pairs) => pairs
@@ -305,7 +312,7 @@ impl Taken {
             };
             let place = names.iter().position(|other| *other == name);
             if place.and_then(|place| behind.get(place)) != Some(&&b">"[..]) {
-                // They were pending before, and are.
+                // These entries were pending before the command and still are.
                 continue;
             }
             let ids: Words = entries
@@ -346,7 +353,8 @@ impl Taken {
     }
 }
 
-/// The id that a group of consumers has delivered last, and how many entries it has read where that is known.
+/// Returns the id that a consumer group delivered last, and the number of entries that the group
+/// has read, if known.
 fn group_state(ask: &mut Ask<'_>, name: &[u8], group: &[u8]) -> Option<(Vec<u8>, Option<i64>)> {
     let Tree::Array(groups) = ask(&[b"XINFO", b"GROUPS", name])? else {
         return None;
@@ -375,7 +383,7 @@ fn group_state(ask: &mut Ask<'_>, name: &[u8], group: &[u8]) -> Option<(Vec<u8>,
     })
 }
 
-/// The id that comes right before another one.
+/// Returns the id directly before another id.
 fn before(id: &[u8]) -> Option<Vec<u8>> {
     let (time, number) = str::from_utf8(id).ok()?.split_once('-')?;
     let (time, number): (u64, u64) = (time.parse().ok()?, number.parse().ok()?);
@@ -390,7 +398,7 @@ fn words_of(words: &[&[u8]]) -> Words {
     words.iter().map(|word| word.to_vec()).collect()
 }
 
-/// The bytes of a reply that is no list.
+/// Returns the bytes of a reply that is not a list.
 fn text(tree: &Tree) -> Option<Vec<u8>> {
     Some(match tree {
         Tree::Bulk(bytes) => bytes.clone(),
@@ -403,7 +411,7 @@ fn text(tree: &Tree) -> Option<Vec<u8>> {
     })
 }
 
-/// All texts of a reply, in their order, whatever lists they are in.
+/// Returns all texts of a reply in order, from lists at any depth.
 fn leaves(tree: &Tree) -> Words {
     match tree {
         Tree::Array(items) | Tree::Set(items) | Tree::Push(items) => {
@@ -418,8 +426,8 @@ fn leaves(tree: &Tree) -> Words {
 }
 
 impl OpenStore {
-    /// Begins a command that takes something out of the store and returns it; none where it is no such command. What
-    /// its reply lacks to be given back is read before.
+    /// Prepares a command that removes items from the store and returns them. State that the reply
+    /// lacks, such as an expiry, is read first. Returns `None` for any other command.
     #[inline]
     pub fn taking(&self, session: &Session, words: &[&[u8]]) -> Option<Taken> {
         holds(words).map(|holds| self.before_taking(holds, session, words))
@@ -436,7 +444,7 @@ impl OpenStore {
         };
         match (holds, words.get(1)) {
             (Holds::Text | Holds::Replaced, Some(key)) => {
-                // An error is the command's own to tell.
+                // An error is ignored here, because the command itself reports it.
                 let found = self.store.access().expiry(taken.database as usize, key);
                 if let Ok(Some(Some(at))) = found {
                     taken.expires = at as i64;
@@ -458,7 +466,7 @@ impl OpenStore {
         taken
     }
 
-    /// Runs a command of the store's own beside those of its clients.
+    /// Runs a command in a session that belongs to no client.
     fn ask(&self, database: u32, words: &[&[u8]]) -> Option<Tree> {
         let mut session = self.session();
         session.database = database;
@@ -471,10 +479,10 @@ impl OpenStore {
         recorder.finish().ok()?.pop()
     }
 
-    /// Puts back what a command took, unless it took nothing. No handler of signals runs meanwhile.
+    /// Restores the items that a command removed, if any. Signal handlers are deferred meanwhile.
     ///
     /// # Errors
-    /// Why it is not there again, in words.
+    /// Returns the reason why the items were not restored.
     pub fn give_back(&self, taken: &Taken) -> Result<(), String> {
         let _deferred = defer_signals();
         unlimited_patience(|| {
@@ -495,7 +503,7 @@ impl OpenStore {
         })
     }
 
-    /// Runs commands as one change. Returns false where a watched key was changed meanwhile.
+    /// Runs commands atomically. Returns false if a watched key was changed in the meantime.
     fn run_all(&self, session: &mut Session, commands: &[Words]) -> Result<bool, String> {
         let mut run = |words: &[&[u8]]| match self.ask_in(session, words) {
             Some(Tree::Error(text)) => Err(text),
@@ -527,8 +535,9 @@ mod tests {
 
     use super::*;
 
-    /// Commands that write, and return nothing that the store has no more: a number, a status, what they have put there
-    /// or moved there, or what a script or a transaction made of its own commands.
+    /// Commands that write, but whose replies hold no items removed from the store. They return a
+    /// number, a status, values that they stored or moved, or the result of a script's or a
+    /// transaction's own commands.
     const OTHERS: &str = "append bitfield bitop blmove brpoplpush copy decr decrby del expire expireat feed.add feed.compact \
         feed.create feed.del feed.delwhere feed.move feed.setattr feed.hide feed.show flushall flushdb \
         function geoadd georadius georadiusbymember geosearchstore getex hdel hincrby hincrbyfloat hmset \
@@ -539,7 +548,7 @@ mod tests {
         zinterstore zrangestore zrem zremrangebylex zremrangebyrank zremrangebyscore zunionstore";
 
     #[test]
-    fn every_command_that_writes_says_whether_it_takes() {
+    fn every_write_command_is_classified_as_taking_or_not() {
         let writing = table::all().iter().filter(|command| {
             let is_writing = |flags: table::Flags| flags.has(Flag::Write);
             is_writing(command.flags) || command.subcommands.iter().any(|one| is_writing(one.flags))
@@ -580,7 +589,7 @@ mod tests {
         store.ask(0, &line).expect("no lock is in the way")
     }
 
-    /// Runs a command, and gives back what it took.
+    /// Runs a command and returns the items that it removed.
     fn take(store: &OpenStore, line: &str) -> Taken {
         let line = words(line);
         let line: Vec<&[u8]> = line.iter().map(Vec::as_slice).collect();
@@ -603,7 +612,7 @@ mod tests {
         "FEED.ADD f 0 a ATTRS 3 b c ATTRS 5",
     ];
 
-    /// What the store holds, as far as these commands show it.
+    /// Returns the content of the store, as far as these commands show it.
     fn shown(store: &OpenStore) -> Vec<Tree> {
         let mut members = leaves(&run(store, "SMEMBERS s"));
         members.sort();
@@ -618,13 +627,13 @@ mod tests {
         ] {
             all.push(run(store, line));
         }
-        // How many entries the group has not read: the last of its fields.
+        // The last field is the number of entries that the group has not read.
         all.extend(leaves(&run(store, "XINFO GROUPS x")).pop().map(Tree::Bulk));
         all
     }
 
     #[test]
-    fn what_each_command_took_is_there_again() {
+    fn items_of_every_taking_command_are_restored() {
         let (_directory, store) = open();
         for line in MADE {
             assert!(
@@ -687,13 +696,13 @@ mod tests {
             store
                 .give_back(&taken)
                 .unwrap_or_else(|reason| panic!("{line}: {reason}"));
-            // A consumer that was named stays.
+            // Restoring does not remove a consumer that the command created.
             assert_eq!(shown(&store), before, "{line}");
         }
     }
 
     #[test]
-    fn nothing_is_given_back_of_an_empty_or_failed_reply() {
+    fn empty_and_failed_replies_restore_nothing() {
         let (_directory, store) = open();
         run(&store, "SET t text");
         for line in [
@@ -713,7 +722,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_behind_which_others_have_read_on_stay_pending() {
+    fn entries_stay_pending_if_the_group_has_read_later_ones() {
         let (_directory, store) = open();
         for line in &MADE[4..8] {
             run(&store, line);
@@ -726,7 +735,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_set_meanwhile_stays() {
+    fn concurrent_writes_are_not_overwritten() {
         let (_directory, store) = open();
         for line in ["GETDEL t", "GETSET t mine"] {
             run(&store, "SET t old");

@@ -1,5 +1,5 @@
-//! A typed call of a store ends as the command of its name does: what it answers, which keys are there, what is told of
-//! them, how their uses are counted.
+//! Tests that a typed call of a store is equivalent to its command: in the reply, the remaining
+//! keys, the keyspace events, and the use counts.
 
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_embedded::OpenStore;
@@ -9,12 +9,12 @@ use undercroft_engine::strings::{Condition, SetOptions};
 use undercroft_engine::{Error, Expiry, Options, Ranges, Store};
 
 const K: &[u8] = b"k";
-/// When the stores' time stands, and how far it is when a key expires: milliseconds.
+/// The stores' clock in milliseconds while a state of the key is created.
 const NOW: u64 = 1_000_000;
 
 type Answer = Result<Tree, Error>;
 
-/// The commands that make each state of the key.
+/// The commands that create each state of the key.
 const STATES: &[(&str, &[&str])] = &[
     ("absent", &[]),
     ("string", &["SET k text"]),
@@ -61,7 +61,7 @@ fn pop(store: &Store, end: End) -> Answer {
     bulk(found, if found { items.get(0) } else { b"" })
 }
 
-/// Each typed call, and the command that it is.
+/// Each typed call with the equivalent command.
 type Call = (&'static str, fn(&OpenStore) -> Answer);
 const CALLS: &[Call] = &[
     ("GET k", |open| {
@@ -147,10 +147,11 @@ const CALLS: &[Call] = &[
     }),
 ];
 
-/// What was told; the number of keys, of those removed as expired, and the uses of two; their values and when one expires.
+/// The state after a call: the events, then the number of keys, the number of expired keys and the
+/// use counts of two keys, then the values of both keys and an expiry.
 type Left = (Vec<(String, String)>, (Tree, u64, Tree, Tree), [Tree; 3]);
 
-/// A store, and all that is told of its keys.
+/// A store with a subscriber to all of its keyspace events.
 struct Watched<'s> {
     open: &'s OpenStore,
     subscriber: Subscriber<&'s Store>,
@@ -164,7 +165,7 @@ impl<'s> Watched<'s> {
             subscriber: Subscriber::new(&open.store),
         };
         watched.run("CONFIG SET notify-keyspace-events KEAmn");
-        // Each use of a key counts.
+        // With a factor of 0, every use of a key is counted.
         watched.run("CONFIG SET maxmemory-policy allkeys-lfu lfu-log-factor 0");
         let names: &[&[u8]] = &[b"__key*"];
         watched
@@ -186,7 +187,7 @@ impl<'s> Watched<'s> {
         replies.into_iter().next().expect("one")
     }
 
-    /// Makes a state of the key, as the next moment finds it.
+    /// Creates a state of the key, and advances the clock by 10 ms.
     fn make(&mut self, commands: &[&str]) {
         self.open.store.set_time(NOW);
         self.run("FLUSHALL");
@@ -212,7 +213,7 @@ impl<'s> Watched<'s> {
         told
     }
 
-    /// All that a call has left.
+    /// Returns the state after a call.
     fn left(&mut self) -> Left {
         let told = self.told();
         let counted = (
@@ -228,7 +229,7 @@ impl<'s> Watched<'s> {
 }
 
 #[test]
-fn a_typed_call_ends_as_its_command_does() {
+fn typed_calls_are_equivalent_to_their_commands() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
     let open = ["typed", "command"].map(|name| {
         let path = directory.path().join(name);

@@ -1,9 +1,9 @@
-//! Why a server does not start.
+//! The error of a server that cannot start.
 
 use std::fmt;
 use std::io;
 
-/// What could not be done, and the system's answer.
+/// The action that failed, and the error of the operating system.
 #[derive(Debug)]
 pub struct Error {
     doing: String,

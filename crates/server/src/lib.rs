@@ -1,18 +1,19 @@
 //! Serves a store over the Redis protocol.
 //!
-//! A [`Server`] is a fixed number of threads, each with its own epoll loop. A connection belongs to one thread, which
-//! reads its bytes, runs the commands in them right there and writes the replies: one read and one write for a whole
-//! pipeline. Threads share nothing but the store and a few counters.
+//! A [`Server`] is a fixed number of threads, each with its own epoll loop. A connection belongs to
+//! one thread, which reads its bytes, runs the commands in them and writes the replies: one read
+//! and one write for a whole pipeline. Threads share only the store and a few counters.
 //!
-//! No thread waits for a lock of the store longer than a millisecond (M6): where another process holds one, the
-//! connection is parked and tried again, in order with the rest of its input, and others go on. A script that takes longer
-//! than a few milliseconds is undone, and starts anew on a thread of its own.
+//! No thread waits for a lock of the store longer than 1 ms (M6). If another process holds a lock,
+//! the connection is parked and its command is retried, in order with the rest of its input, while
+//! other connections continue. A script that takes longer than a few milliseconds is rolled back
+//! and restarts on a separate thread.
 //!
 //! From the bottom up:
 //!
-//! - `error`, `log`: why a server does not start; lines on standard error.
-//! - `sockets`: where connections come in, and when they are ready.
-//! - `shared`: what all threads share.
+//! - `error`, `log`: the error of a server that cannot start, and lines on standard error.
+//! - `sockets`: accepting connections, and readiness of sockets.
+//! - `shared`: the state that all threads share.
 //! - `connection`: one connection, and the commands in its input.
 //! - `worker`: one thread: an event loop over its connections.
 //! - `server`: starting and stopping.

@@ -6,16 +6,19 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Lines are cut to this many bytes: a pipe that is ready for writing takes so many without waiting (PIPE_BUF).
+/// The maximum length of a line in bytes. A pipe that is ready for writing accepts this many bytes
+/// without blocking (PIPE_BUF).
 const LINE_MAX: usize = 4096;
 
-/// Lines that were left out since the last one that was written.
+/// The number of lines dropped since the last written line.
 static LEFT_OUT: Mutex<u64> = Mutex::new(0);
 
-/// Writes lines, and never waits: where nobody reads standard error they are left out, and the next one that is
-/// written says how many those were. A server that logs must go on serving, and end when it is told to.
+/// Writes a line without ever blocking. If standard error is not read, lines are dropped, and the
+/// next written line reports their number. A server must keep serving, and stop when told, even if
+/// its log is stuck.
 pub fn log(text: Arguments<'_>) {
-    // Held so that two threads do not find the same room. A panic elsewhere leaves nothing but a number.
+    // The lock keeps two threads from claiming the same room. After a panic the guarded number is
+    // still valid.
     let mut left_out = LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner);
     if !takes_a_line() {
         *left_out += 1;
@@ -31,15 +34,17 @@ pub fn log(text: Arguments<'_>) {
     let mut line = line.into_bytes();
     line.truncate(LINE_MAX - 1);
     line.push(b'\n');
-    // Where standard error is closed there is nobody to tell.
+    // If standard error is closed, the error cannot be reported.
     let _ = std::io::stderr().write_all(&line);
 }
 
-/// Whether standard error takes a line without waiting. One that is closed does: the line is lost.
+/// Returns whether standard error accepts a line without blocking. If it is closed, the answer is
+/// yes and the line is lost.
 fn takes_a_line() -> bool {
     let stderr = std::io::stderr();
     let mut look = [PollFd::new(&stderr, PollFlags::OUT)];
-    // A signal that comes in between leaves the line out; what cannot be looked at is no pipe.
+    // A signal in between drops the line. A descriptor that cannot be polled is not a pipe and does
+    // not block.
     !matches!(
         poll(&mut look, Some(&Timespec::default())),
         Ok(0) | Err(rustix::io::Errno::INTR)

@@ -1,4 +1,4 @@
-//! Starting and stopping.
+//! Starting and stopping the server.
 
 use std::io;
 use std::path::Path;
@@ -21,15 +21,16 @@ use crate::worker::state::Worker;
 /// Settings that are not parameters of the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Threads that serve connections; 0 is one for each core.
+    /// The number of threads that serve connections, or 0 for one per core.
     pub threads: usize,
-    /// The configuration file, for INFO; empty where there is none.
+    /// The path of the configuration file for INFO, or an empty string if there is none.
     pub config_file: String,
 }
 
-/// The configuration of a server where nobody sets anything: that of the commands, but a client that does not read is
-/// not listened to above 64 MiB of replies, and closed after a minute of that. A single reply may be larger: as in
-/// Redis it is sent, however long it is, to a client that reads it.
+/// Returns the default configuration of a server: the defaults of the commands, with a stricter
+/// limit for clients that do not read. Above 64 MiB of pending replies, a client's commands are no
+/// longer read, and after a minute the client is closed. A single reply may be larger: as in Redis,
+/// a client that reads it receives it whatever its length.
 pub fn default_config() -> Config {
     let config = Config::new();
     let limits = "normal 0 64mb 60";
@@ -39,28 +40,29 @@ pub fn default_config() -> Config {
     config
 }
 
-/// A server that listens and does not serve yet.
+/// A server that listens but does not serve yet.
 pub struct Server {
     shared: Arc<Shared>,
     listeners: Vec<Listener>,
     polls: Vec<Poll>,
 }
 
-/// Stops a server from another thread.
+/// A handle that stops a server from another thread.
 #[derive(Clone)]
 pub struct Handle {
     shared: Arc<Shared>,
-    /// Files of unix sockets, which the listeners own.
+    /// The files of unix sockets, which the listeners own.
     published: Vec<Weak<Published>>,
 }
 
 impl Handle {
-    /// Lets the server end: no new connections, no more commands; those that run come to their ends. Returns at once.
+    /// Stops the server: it accepts no new connections and starts no more commands, but completes
+    /// running ones. Returns at once.
     pub fn stop(&self) {
         self.shared.stop();
     }
 
-    /// Removes the files of unix sockets, for a process that ends without the server's own end.
+    /// Removes the files of unix sockets, for a process that exits without stopping the server.
     pub fn withdraw(&self) {
         for published in self.published.iter().filter_map(Weak::upgrade) {
             published.remove();
@@ -69,11 +71,11 @@ impl Handle {
 }
 
 impl Server {
-    /// Listens where the configuration says: on `port` of each address of `bind`, unless it is 0, and on
-    /// `unixsocket`. Raises the limit of open descriptors for `maxclients`.
+    /// Listens on the configured addresses: on `port` of each address of `bind`, unless the port is
+    /// 0, and on `unixsocket`. Raises the limit of open descriptors for `maxclients`.
     ///
     /// # Errors
-    /// An address that cannot be listened on, or none at all.
+    /// Fails if it cannot listen on an address, and if there are no addresses.
     pub fn bind(store: Store, config: Config, options: Options) -> Result<Server, Error> {
         let listeners = listen(&config)?;
         let threads = match options.threads {
@@ -112,28 +114,30 @@ impl Server {
         })
     }
 
-    /// Where it listens: `ip:port` or a unix socket's path.
+    /// Returns the addresses on which the server listens: `ip:port` or the path of a unix socket.
     pub fn addresses(&self) -> Vec<&str> {
         self.listeners.iter().map(|l| l.name.as_str()).collect()
     }
 
-    /// Whether clients on other machines are turned away: no password is set, and nobody has allowed it.
+    /// Returns whether clients on other machines are rejected, because no password is set and
+    /// protected mode is on.
     pub fn is_protected(&self) -> bool {
         self.shared.is_protected()
     }
 
-    /// From now on, where the store's file is removed or replaced, the server goes on with the store that this opens. Without
-    /// it, commands that write answer an error from then on.
+    /// Sets how the store is reopened. If the store's file is removed or replaced, the server moves
+    /// to the store that this function opens. Without such a function, commands that write then
+    /// return an error.
     pub fn reopen_by(&self, reopen: Reopen) {
         self.shared.change.reopen_by(reopen);
     }
 
-    /// Number of threads that serve connections.
+    /// Returns the number of threads that serve connections.
     pub fn threads(&self) -> usize {
         self.polls.len()
     }
 
-    /// A way to stop it.
+    /// Returns a handle that stops the server.
     pub fn handle(&self) -> Handle {
         let published = self.listeners.iter().filter_map(|l| l.published.as_ref());
         Handle {
@@ -142,10 +146,11 @@ impl Server {
         }
     }
 
-    /// Serves until [`Handle::stop`] or SHUTDOWN. The calling thread is one of the threads.
+    /// Serves until [`Handle::stop`] or SHUTDOWN. The calling thread is one of the server's
+    /// threads.
     ///
     /// # Errors
-    /// A thread that cannot be started, or that the system refused to wait for events.
+    /// Fails if a thread cannot be started, or if waiting for events fails.
     pub fn run(self) -> Result<(), Error> {
         let Server {
             shared,
@@ -193,7 +198,8 @@ impl Server {
     }
 }
 
-/// Stops the whole server where one of its threads ends, by an error or a panic: its connections would hang.
+/// Stops the whole server when one of its threads ends, by an error or a panic, because the
+/// thread's connections would hang.
 struct StopOnEnd(Arc<Shared>);
 
 impl Drop for StopOnEnd {
@@ -233,7 +239,7 @@ mod tests {
     use undercroft_engine::Options as StoreOptions;
 
     #[test]
-    fn a_thread_that_panics_ends_the_server() {
+    fn panic_of_a_thread_stops_the_server() {
         let directory = tempfile::tempdir().expect("a directory");
         let options = StoreOptions {
             capacity: Some(64 << 20),

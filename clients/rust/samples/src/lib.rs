@@ -1,8 +1,10 @@
-//! The Rust samples of the documentation: `build.rs` finds them, and a test runs each twice.
+//! The Rust samples of the documentation: `build.rs` finds them, and a test runs each of them
+//! twice.
 //!
-//! As a reader tries one sample after another, all of them share their stores and their server. URLs of samples are
-//! replaced by those of temporary stores, of a server of ours, and of a cluster of real Redis servers. Without
-//! `redis-server` the samples of clusters are skipped.
+//! All samples share their stores and their server, because a reader tries the samples one after
+//! another. The URLs in the samples are replaced by those of temporary stores, of an Undercroft
+//! server, and of a cluster of real Redis servers. Without `redis-server`, the cluster samples are
+//! skipped.
 
 #![cfg(test)]
 
@@ -16,7 +18,7 @@ mod redis;
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 type Sample = fn() -> Outcome;
 
-/// The stores and servers that samples find in the place of those that they name.
+/// The stores and servers that replace those named in the samples.
 mod place {
     use std::sync::{Arc, Mutex};
 
@@ -46,7 +48,7 @@ mod place {
         place.clone()
     }
 
-    /// Ends the servers when it is dropped: a static is not.
+    /// Stops the servers when it is dropped, because a static is never dropped.
     pub(crate) struct End;
 
     impl Drop for End {
@@ -56,23 +58,23 @@ mod place {
         }
     }
 
-    /// The URL of a store.
+    /// Returns the URL of a store.
     pub(crate) fn store(name: &str) -> String {
         format!("undercroft://{}/{name}", place().directory.path().display())
     }
 
-    /// The URL of a server.
+    /// Returns the URL of the server.
     pub(crate) fn server() -> String {
         place().served.url()
     }
 
-    /// The URL of a cluster.
+    /// Returns the URL of the cluster.
     pub(crate) fn cluster() -> String {
         let place = place();
         place.cluster.as_ref().expect("a cluster runs").url()
     }
 
-    /// An open store of the engine, with a job in it.
+    /// Opens a store with the engine's API and puts a job into it.
     pub(crate) fn engine() -> Store {
         let path = place().directory.path().join("engine");
         let store = Store::open_or_create(&path, &Options::default()).expect("a store");

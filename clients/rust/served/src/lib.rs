@@ -1,4 +1,4 @@
-//! A server for a test or an example: on a store of its own, in the same process.
+//! A server for a test or an example, in the same process and with a temporary store.
 
 use std::thread::{JoinHandle, spawn};
 
@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use undercroft_engine::{Options, Store};
 use undercroft_server::{Handle, Server, default_config};
 
-/// A running server; it ends with the value.
+/// A running server, which stops when the value is dropped.
 pub struct Served {
     directory: TempDir,
     handle: Handle,
@@ -22,18 +22,18 @@ impl Served {
         Served::start_with(&[])
     }
 
-    /// Starts a server with some parameters of its configuration.
+    /// Starts a server with the given configuration parameters.
     ///
     /// # Panics
-    /// If it cannot be started.
+    /// If the server cannot be started.
     pub fn start_with(parameters: &[(&str, &str)]) -> Served {
         Served::start_so(parameters, 1)
     }
 
-    /// Starts a server whose connections are served by several threads.
+    /// Starts a server that serves its connections with several threads.
     ///
     /// # Panics
-    /// If it cannot be started.
+    /// If the server cannot be started.
     pub fn start_with_threads(threads: usize) -> Served {
         Served::start_so(&[], threads)
     }
@@ -63,7 +63,7 @@ impl Served {
         }
     }
 
-    /// Its URL.
+    /// Returns the URL of the server.
     pub fn url(&self) -> String {
         format!("unix://{}/socket", self.directory.path().display())
     }
@@ -73,7 +73,7 @@ impl Drop for Served {
     fn drop(&mut self) {
         self.handle.stop();
         if let Some(thread) = self.thread.take() {
-            // A panic has told its reason already.
+            // If the thread panicked, the panic message is already printed.
             let _ = thread.join();
         }
     }

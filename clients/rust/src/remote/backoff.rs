@@ -7,14 +7,15 @@ const FIRST: Duration = Duration::from_millis(10);
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Pauses that double, by chance shorter, so that many clients of a server that begins anew do not come at once.
+/// Exponential backoff with jitter, so that the clients of a restarted server do not all reconnect
+/// at once.
 #[derive(Default)]
 pub(crate) struct Backoff {
     attempts: u32,
 }
 
 impl Backoff {
-    /// The next pause.
+    /// Returns the next pause.
     pub(crate) fn pause(&mut self) -> Duration {
         let longest = FIRST
             .saturating_mul(1 << self.attempts.min(16))

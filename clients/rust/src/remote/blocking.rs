@@ -1,4 +1,4 @@
-//! A connection whose caller waits.
+//! A connection with blocking calls.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -20,7 +20,8 @@ use crate::remote::input::Input;
 use crate::remote::socket::is_quiet;
 use crate::reply::{Reply, from_value, outcome};
 
-/// Bytes of one write: the time limit of a unix socket holds anew for each piece that the system makes of it.
+/// The maximum number of bytes in one write. The kernel splits larger writes to a unix socket, and
+/// restarts the time limit for each part.
 const PIECE: usize = 32 << 10;
 
 enum Socket {
@@ -30,18 +31,18 @@ enum Socket {
     Tls(Box<rustls::StreamOwned<rustls::ClientConnection, TcpStream>>),
 }
 
-/// A connection on which the server has answered.
+/// A connection whose handshake is complete.
 pub(crate) struct Connection {
     socket: Socket,
     input: Input,
     output: Vec<u8>,
     name: Arc<str>,
-    /// How long a read or a write may take, as the socket was told last.
+    /// The time limit of a read or a write that was last set on the socket.
     limit: Duration,
 }
 
 impl Connection {
-    /// Connects and introduces itself until then.
+    /// Connects and completes the handshake before `until`.
     pub(crate) fn open(server: &Server, until: Instant) -> Result<Connection> {
         let connecting = |error| Error::connecting(&server.name, error);
         let mut connection = Connection {
@@ -59,8 +60,8 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Sends a command and waits for its reply until then. After an error other than a reply the connection is of no
-    /// use.
+    /// Sends a command and waits for its reply before `until`. After any error other than an error
+    /// reply, the connection must not be used again.
     pub(crate) fn call(&mut self, words: &[&[u8]], until: Instant) -> Result<Reply> {
         self.send(words, until)?;
         loop {
@@ -71,15 +72,15 @@ impl Connection {
         }
     }
 
-    /// Sends a command until then.
+    /// Sends a command before `until`.
     pub(crate) fn send(&mut self, words: &[&[u8]], until: Instant) -> Result<()> {
         self.output.clear();
         encode::command(&mut self.output, words);
         self.write(until)
     }
 
-    /// The next reply, or whatever the server sends until then. Where nothing does it fails by the socket's time limit,
-    /// see [`is_late`], and may be called again.
+    /// Returns the next reply or push message before `until`. If nothing arrives, the socket's time
+    /// limit ends the call with an error, see [`is_late`], and the call may be repeated.
     pub(crate) fn receive(&mut self, until: Instant) -> Result<Value> {
         loop {
             match self.input.next() {
@@ -98,7 +99,8 @@ impl Connection {
         }
     }
 
-    /// Writes all output. A server that takes it slowly is given no more time for each piece.
+    /// Writes all output. The deadline covers all pieces together, so that a slow server does not
+    /// get more time for each piece.
     fn write(&mut self, until: Instant) -> Result<()> {
         let mut written = 0;
         while written < self.output.len() {
@@ -117,7 +119,8 @@ impl Connection {
         flushed.map_err(|error| Error::lost(&self.name, error))
     }
 
-    /// Limits what the next read or write may take. A limit that was set is kept while it is right to a tenth.
+    /// Sets the time limit of the next read or write. The previous limit is kept if it is within 10
+    /// % of the new one, which saves a system call.
     fn limit(&mut self, until: Instant) -> Result<()> {
         let left = until.saturating_duration_since(Instant::now());
         let lost = |error| Error::lost(&self.name, error);
@@ -131,7 +134,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether the server has not closed it, nor sent what nobody asked for.
+    /// Returns whether the server has neither closed the connection nor sent data that no request
+    /// asked for.
     pub(crate) fn is_usable(&self) -> bool {
         match &self.socket {
             Socket::Tcp(stream) => is_quiet(stream.as_fd(), true),
@@ -142,7 +146,7 @@ impl Connection {
     }
 }
 
-/// Whether that is the end of a wait, and not of a connection.
+/// Returns whether the error is a timeout rather than the end of the connection.
 pub(crate) fn is_late(error: &Error) -> bool {
     let Error::Lost { source, .. } = error else {
         return false;
@@ -212,8 +216,8 @@ impl Socket {
     }
 }
 
-/// Connects to a unix socket until then. A server that accepts nobody lets a caller wait, whom only the time limit of
-/// the socket's writes frees.
+/// Connects to a unix socket before `until`. If the server does not accept connections, connecting
+/// blocks until the time limit for the socket's writes is over.
 fn connect_unix(path: &Path, until: Instant) -> io::Result<UnixStream> {
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() {

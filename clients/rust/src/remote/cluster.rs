@@ -1,4 +1,5 @@
-//! The cache on a cluster of servers: redis-rs knows which node has a key, and where it has moved to.
+//! The cache on a Redis Cluster. The crate redis-rs tracks which node serves a key, and follows
+//! redirections.
 
 use std::fmt;
 use std::io;
@@ -21,16 +22,17 @@ use crate::remote::receiver;
 use crate::reply::{Reply, from_redis, outcome};
 use crate::subscription::Subscription;
 
-/// Calls at a time; further ones wait for their turn.
+/// The maximum number of concurrent calls. Further calls wait for their turn.
 const CALLS_MAX: u32 = 1 << 16;
 
-/// A cache on a Redis Cluster, reached through the cluster client of the crate `redis`; needs the crate's feature
-/// `cluster`.
+/// A cache on a Redis Cluster, reached through the cluster client of the crate `redis`. Needs the
+/// crate's feature `cluster`.
 ///
-/// Keys of several slots may be asked for by one call: each node is asked for its own, so that `get_many` is of one
-/// moment on each node only. A node that fails ends the calls for its keys with errors of connections, and the others
-/// go on; where the cluster gives its slots to another node, calls find that. There are connections to the nodes that
-/// are needed, each of which all callers share: [`CacheOptions::connections`] says nothing here.
+/// A call may name keys of several slots. It asks each node for the node's own keys, so `get_many`
+/// is atomic only per node. If a node fails, the calls for its keys end with connection errors, and
+/// all other calls continue. When the cluster moves slots to another node, calls follow. The cache
+/// connects to nodes as they are needed, and all callers share the connection to a node, so
+/// [`CacheOptions::connections`] has no effect here.
 ///
 /// ```no_run
 /// use undercroft::{Cache, CacheOptions, ClusterCache, SetOptions};
@@ -48,20 +50,21 @@ pub struct ClusterCache {
     options: CacheOptions,
 }
 
-/// The way to a cluster, which tasks share that outlive their calls.
+/// The connection to a cluster, shared with tasks that outlive their calls.
 struct Link {
     servers: Vec<Arc<Server>>,
     connection: OnceCell<ClusterConnection>,
-    /// A permit for each call under way, see `end`.
+    /// Holds a permit for each call in progress, see `end`.
     calls: Semaphore,
     options: CacheOptions,
 }
 
 impl ClusterCache {
-    /// A cache on the cluster that `redis+cluster://` and some of its nodes name. The first call connects.
+    /// Creates a cache on a cluster from a `redis+cluster://` URL with some of its nodes. The first
+    /// call connects.
     ///
     /// # Errors
-    /// [`Error::Url`], and [`Error::NoRuntime`] outside of a Tokio runtime.
+    /// [`Error::Url`] if the URL is invalid, and [`Error::NoRuntime`] outside of a Tokio runtime.
     ///
     /// ```
     /// use undercroft::{CacheOptions, ClusterCache, Error};
@@ -91,14 +94,16 @@ impl ClusterCache {
         })
     }
 
-    /// Runs any command, its name first, but those that change the connection for others. It goes to the node that has
-    /// its keys; without keys to one, or to all, as the command is.
+    /// Runs any command, given as its name and arguments, except commands that change the state of
+    /// the shared connection. The command is sent to the node that serves its keys. A command
+    /// without keys is sent to one node or to all nodes, depending on the command.
     ///
-    /// A call that is dropped before its reply, or whose deadline passes, loses what a command such as LPOP or BLPOP took.
-    /// LMOVE, BLMOVE and XREADGROUP leave it on the server.
+    /// If a call is dropped before its reply, or if its deadline passes, the item that a command
+    /// such as LPOP or BLPOP took is lost. LMOVE, BLMOVE and XREADGROUP keep the item on the
+    /// server.
     ///
     /// # Errors
-    /// An error reply is an [`Error::Reply`].
+    /// An error reply is returned as [`Error::Reply`].
     ///
     /// ```no_run
     /// # use undercroft::{CacheOptions, ClusterCache};
@@ -129,7 +134,8 @@ impl ClusterCache {
         &self.link.servers[0]
     }
 
-    /// Messages go to all nodes of a cluster, so that any of them will do.
+    /// A cluster broadcasts messages to all of its nodes, so a subscription to any node receives
+    /// them.
     async fn receive(&self, command: &'static [u8], names: &[&[u8]]) -> Result<Subscription> {
         if self.is_closed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
@@ -139,7 +145,7 @@ impl ClusterCache {
 
     async fn end(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
-        // The permits of the calls under way come back when these have ended.
+        // Each call in progress returns its permit when it ends.
         let all = self.link.calls.acquire_many(CALLS_MAX);
         let ended = timeout(self.options.deadline, all).await;
         self.link.calls.close();
@@ -207,7 +213,7 @@ impl Link {
         client.get_async_connection().await.map_err(connecting)
     }
 
-    /// What an error of redis-rs means here.
+    /// Converts an error of redis-rs.
     fn failed(&self, error: redis::RedisError) -> Error {
         let address = self.servers[0].name.clone();
         match error.kind() {
@@ -231,7 +237,8 @@ impl Link {
     }
 }
 
-/// Commands of leases on a cluster. Those of a key go out on one connection to its node.
+/// Runs the commands of leases on a cluster. The commands for one key use one connection to the
+/// key's node.
 #[derive(Clone)]
 pub(crate) struct ClusterErrands(Arc<Link>);
 

@@ -1,10 +1,10 @@
-//! The commands behind the trait's methods.
+//! The commands that implement the trait's methods.
 
 use crate::error::{Error, Result};
 use crate::set_options::SetOptions;
 
-/// Commands that change what a connection answers from then on, or to whom: on a connection of many callers, they
-/// would change it for others.
+/// Commands that change the state of their connection. On a shared connection they would affect
+/// other callers.
 const OF_CONNECTIONS: &[&str] = &[
     "ASKING",
     "AUTH",
@@ -30,10 +30,10 @@ const OF_CONNECTIONS: &[&str] = &[
     "WATCH",
 ];
 
-/// What CLIENT does of that kind.
+/// Subcommands of CLIENT that change the state of their connection.
 const OF_CLIENT: &[&str] = &["CACHING", "REPLY", "TRACKING"];
 
-/// The words of a command. Refuses what is not for a connection that others use, too.
+/// Returns the words of a command. Refuses commands that must not run on a shared connection.
 pub(crate) fn shared(words: &[impl AsRef<[u8]>]) -> Result<Vec<&[u8]>> {
     let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
     let Some(name) = words.first() else {
@@ -54,7 +54,7 @@ pub(crate) fn shared(words: &[impl AsRef<[u8]>]) -> Result<Vec<&[u8]>> {
     Ok(words)
 }
 
-/// A command with a list of arguments.
+/// Returns the words of a command with a list of arguments.
 pub(crate) fn with<'a>(name: &'a [u8], arguments: &[&'a [u8]]) -> Vec<&'a [u8]> {
     let mut words = Vec::with_capacity(1 + arguments.len());
     words.push(name);
@@ -62,7 +62,7 @@ pub(crate) fn with<'a>(name: &'a [u8], arguments: &[&'a [u8]]) -> Vec<&'a [u8]> 
     words
 }
 
-/// The words of a SET.
+/// The words of a SET command.
 pub(crate) struct SetWords<'a> {
     words: [&'a [u8]; 3],
     digits: itoa::Buffer,
@@ -80,13 +80,13 @@ impl<'a> SetWords<'a> {
         })
     }
 
-    /// A copy of them, for a task that outlives the call.
+    /// Returns a copy of the words, for a task that outlives the call.
     pub(crate) fn into_owned(mut self) -> Vec<Vec<u8>> {
         let (words, count) = self.words();
         words[..count].iter().map(|word| word.to_vec()).collect()
     }
 
-    /// Calls something with them.
+    /// Returns the words of the command and their number.
     pub(crate) fn words(&mut self) -> ([&[u8]; 6], usize) {
         let [set, key, value] = self.words;
         let mut words: [&[u8]; 6] = [set, key, value, b"", b"", b""];
@@ -104,16 +104,18 @@ impl<'a> SetWords<'a> {
     }
 }
 
-/// What the trait's `get` returns.
+/// The return type of the trait's `get`.
 pub(crate) type Getting<'a> =
     std::pin::Pin<Box<dyn Future<Output = Result<Option<Vec<u8>>>> + Send + 'a>>;
 
-/// The trait's methods, of a cache on a server that has `call`, `fetch`, `errands`, `receive`, `server` and `end`.
+/// Implements the cache trait for a cache on a server that has `call`, `fetch`, `errands`,
+/// `receive`, `server` and `end`.
 macro_rules! remote_cache {
     ($cache:ident) => {
         #[async_trait::async_trait]
         impl $crate::cache::Cache for $cache {
-            // As the attribute would write an `async fn`, without the function around that keeps the arguments twice.
+            // Written like the attribute's expansion of an `async fn`, but without the wrapper that
+            // stores the arguments twice.
             fn get<'cache, 'key, 'async_trait>(
                 &'cache self,
                 key: &'key [u8],

@@ -1,4 +1,4 @@
-//! A connection that one caller has to itself at a time.
+//! A connection that one caller at a time uses exclusively.
 
 use std::future::poll_fn;
 use std::io;
@@ -15,18 +15,18 @@ use crate::remote::input::Input;
 use crate::remote::socket::Socket;
 use crate::reply::{Reply, from_value, outcome};
 
-/// A connection on which the server has answered.
+/// A connection whose handshake is complete.
 pub(crate) struct Connection {
     pub(crate) socket: Socket,
     pub(crate) input: Input,
     output: Vec<u8>,
     name: Arc<str>,
-    /// Nothing is on its way: whatever was asked was answered.
+    /// True if every request has been answered.
     is_idle: bool,
 }
 
 impl Connection {
-    /// Connects and introduces itself, within so long.
+    /// Connects and completes the handshake within a time limit.
     pub(crate) async fn open(server: &Server, within: Duration) -> Result<Connection> {
         match timeout(within, Connection::introduced(server)).await {
             Ok(opened) => opened,
@@ -65,7 +65,7 @@ impl Connection {
         sent.map_err(|error| Error::lost(&self.name, error))
     }
 
-    /// The next reply, or whatever the server sends.
+    /// Returns the next reply or push message.
     pub(crate) async fn receive(&mut self) -> Result<Value> {
         loop {
             match self.received()? {
@@ -75,7 +75,7 @@ impl Connection {
         }
     }
 
-    /// What of that has come already.
+    /// Returns the next reply or push message if all of it has arrived already.
     #[inline]
     pub(crate) fn received(&mut self) -> Result<Option<Value>> {
         let received = self.input.next();
@@ -91,13 +91,14 @@ impl Connection {
         }
     }
 
-    /// Sends a command and waits for its reply. Where that is cancelled, the connection is not idle any more.
+    /// Sends a command and waits for its reply. If the call is cancelled, the connection is no
+    /// longer idle.
     pub(crate) async fn call(&mut self, words: &[&[u8]]) -> Result<Reply> {
         self.send(words).await?;
         self.answer().await
     }
 
-    /// Waits for the reply of the command that was sent last.
+    /// Waits for the reply to the command that was sent last.
     pub(crate) async fn answer(&mut self) -> Result<Reply> {
         loop {
             match self.receive().await? {
@@ -110,18 +111,19 @@ impl Connection {
         }
     }
 
-    /// Whether whatever was asked was answered.
+    /// Returns whether every request has been answered.
     pub(crate) fn is_idle(&self) -> bool {
         self.is_idle
     }
 
-    /// Whether the next call can use it: nothing is on its way, and the server has not closed it.
+    /// Returns whether the next call can use the connection: no reply is pending, and the server
+    /// has not closed the connection.
     pub(crate) fn is_usable(&self) -> bool {
         self.is_idle && self.socket.is_quiet()
     }
 }
 
-/// What it means that a greeting failed.
+/// Converts the error of a failed handshake.
 pub(crate) fn not_accepted(server: &Server, error: Error) -> Error {
     let address = server.name.clone();
     match error {
@@ -129,13 +131,13 @@ pub(crate) fn not_accepted(server: &Server, error: Error) -> Error {
             address,
             reply: text.into(),
         },
-        // Whoever hangs up before the first reply accepts no connections.
+        // A server that closes the connection before its first reply does not accept connections.
         Error::Lost { source, .. } => Error::Connect { address, source },
         error => error,
     }
 }
 
-/// The end of a connection by the server.
+/// Returns the error of a connection that the server closed.
 pub(crate) fn closed() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed it")
 }

@@ -1,4 +1,4 @@
-//! Bytes from a server, and the replies in them.
+//! The receive buffer of a connection and the parsing of replies in it.
 
 use std::io::{self, Read};
 use std::pin::Pin;
@@ -9,17 +9,18 @@ use undercroft_resp::{ReplyError, ReplyReader, Value};
 
 use crate::remote::socket::Socket;
 
-/// Room for what comes, at first.
+/// The initial size of the buffer in bytes.
 const ROOM: usize = 16 << 10;
-/// Room for one read, where much comes.
+/// The maximum room for one read in bytes, when much data arrives.
 const ROOM_MAX: usize = 256 << 10;
-/// Room that is kept between replies.
+/// The maximum size in bytes at which the buffer is kept between replies.
 const KEPT: usize = 1 << 20;
 
-/// How a message begins, behind the byte that says that it is an array or a push.
+/// The start of a message, after the byte that marks an array or a push.
 const MESSAGE: &[u8] = b"3\r\n$7\r\nmessage\r\n";
 
-/// Takes a string of up to four digits of bytes off the input, where all of it has come.
+/// Parses a bulk string whose length has at most four digits. Returns `None` unless all of it has
+/// arrived.
 #[inline]
 fn short_string<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
     let mut rest = input.strip_prefix(b"$")?;
@@ -42,14 +43,14 @@ fn short_string<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(string)
 }
 
-/// A buffer that bytes are read into, and the reader of the replies in it.
+/// A receive buffer with the parser of the replies in it.
 pub(crate) struct Input {
     bytes: Vec<u8>,
-    /// What is in it and was not read yet.
+    /// The received bytes that are not parsed yet are at `start..end`.
     start: usize,
     end: usize,
     reader: ReplyReader,
-    /// The last read filled all the room there was.
+    /// True if the last read filled all the room there was.
     was_full: bool,
 }
 
@@ -64,7 +65,7 @@ impl Input {
         }
     }
 
-    /// The next reply, where all of it has come.
+    /// Returns the next reply if all of it has arrived.
     pub(crate) fn next(&mut self) -> Result<Option<Value>, ReplyError> {
         let mut rest = &self.bytes[self.start..self.end];
         let value = self.reader.read(&mut rest);
@@ -72,8 +73,8 @@ impl Input {
         value
     }
 
-    /// Channel and text of the message that comes next, where all of it has come and it is written as servers write it;
-    /// whatever else comes next is for [`next`](Self::next).
+    /// Returns the channel and the payload of the next message if all of it has arrived in the
+    /// usual encoding. Anything else is left to [`next`](Self::next).
     #[inline]
     pub(crate) fn next_message(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
         if self.reader.has_begun() {
@@ -90,12 +91,12 @@ impl Input {
         Some(message)
     }
 
-    /// How many bytes have come that no reply was read from yet.
+    /// Returns the number of bytes that have arrived and are not parsed yet.
     pub(crate) fn unread(&self) -> usize {
         self.end - self.start
     }
 
-    /// Reads what has come, once. No byte is the end.
+    /// Reads the available bytes once. A count of zero means the end of the stream.
     pub(crate) fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,
@@ -109,7 +110,8 @@ impl Input {
         Poll::Ready(Ok(count))
     }
 
-    /// Reads what has come by asking the system; none where nothing has.
+    /// Reads the available bytes with a system call, bypassing the runtime. Returns `None` if
+    /// nothing has arrived.
     pub(crate) fn fill_now(&mut self, socket: &Socket) -> Option<io::Result<usize>> {
         self.make_room();
         let count = socket.receive_now(&mut self.bytes[self.end..])?;
@@ -119,7 +121,7 @@ impl Input {
         Some(count)
     }
 
-    /// [`poll_fill`](Self::poll_fill) that waits.
+    /// The blocking form of [`poll_fill`](Self::poll_fill).
     pub(crate) fn fill(&mut self, socket: &mut impl Read) -> io::Result<usize> {
         self.make_room();
         let count = socket.read(&mut self.bytes[self.end..])?;
@@ -132,7 +134,8 @@ impl Input {
         self.was_full = self.end == self.bytes.len();
     }
 
-    /// Room behind what is there: what is in front of it goes first, then the buffer grows with what arrives.
+    /// Makes room after the unparsed bytes. Parsed bytes are removed first, then the buffer grows
+    /// with the amount that arrives.
     fn make_room(&mut self) {
         let is_small = self.was_full && self.bytes.len() < ROOM_MAX;
         let left = self.end - self.start;
@@ -161,7 +164,7 @@ impl Input {
 mod tests {
     use super::*;
 
-    /// Gives pieces of a few lengths in turn.
+    /// A source that returns pieces of a few lengths in turn.
     struct Pieces<'a>(&'a [u8], usize);
 
     impl AsyncRead for Pieces<'_> {
@@ -180,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_of_all_lengths_are_read_and_much_room_is_given_back() {
+    fn replies_of_all_lengths_are_read_and_large_buffers_are_freed() {
         let lengths = [0, 1, 5_000, 16_384, 40_000, 3_000_000, 7, 1_000_000, 0];
         let mut sent = Vec::new();
         for length in lengths {
@@ -203,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_taken_as_the_reader_would_read_them() {
+    fn the_fast_path_for_messages_agrees_with_the_reader() {
         let long = format!(
             "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$12345\r\n{}\r\n",
             "x".repeat(12_345)
@@ -223,7 +226,8 @@ mod tests {
             Value::Bulk(bytes) => bytes.clone(),
             other => format!("{other:?}").into_bytes(),
         };
-        // What the reader alone reads is what both read together, wherever the pieces end.
+        // The reader alone, and the reader with the fast path, return the same values, wherever the
+        // pieces end.
         let read = |takes: bool, most: usize| {
             let (mut input, mut found, mut taken) = (Input::new(), Vec::new(), 0);
             let mut cx = Context::from_waker(std::task::Waker::noop());

@@ -17,24 +17,24 @@ use crate::remote::connection::Connection;
 use crate::reply::Reply;
 use crate::set_options::SetOptions;
 
-/// The words of a command, for a task that outlives the call which it belongs to.
+/// The words of a command, owned by a task that outlives its call.
 pub(crate) type Words = Vec<Vec<u8>>;
 
-/// Runs commands in tasks that outlive the call which began them.
+/// Runs commands in tasks that outlive the call that started them.
 pub(crate) trait Errands: Clone + Send + Sync + 'static {
-    /// Sends a command and waits for its reply, also past the call's deadline where the reply tells whether the lease
-    /// was taken.
+    /// Sends a command and waits for its reply. Waits beyond the call's deadline if the reply tells
+    /// whether the lease was taken.
     fn run(&self, words: Words) -> impl Future<Output = Result<Reply>> + Send;
 
-    /// Sends a command though the cache was closed meanwhile.
+    /// Sends a command even if the cache has been closed in the meantime.
     fn run_last(&self, words: Words) -> impl Future<Output = Result<Reply>> + Send;
 }
 
-/// Takes the lease of a key's value, unless another caller has it.
+/// Takes the lease of a key's value, unless another caller holds it.
 ///
-/// A task of its own sends the SET and waits for the reply. If the caller's future is dropped first, the task releases
-/// the lease after the reply. A release that was sent at once on another connection could overtake the SET, and the
-/// lease would stay taken for its whole term.
+/// A separate task sends the SET and waits for the reply. If the caller's future is dropped first,
+/// the task releases the lease after the reply. A release that is sent at once on another
+/// connection could overtake the SET, and the lease would stay taken for its whole term.
 pub(crate) async fn take(
     errands: impl Errands,
     deadline: Duration,
@@ -48,18 +48,18 @@ pub(crate) async fn take(
     let (back, of) = (errands.clone(), runtime.clone());
     let give_back = move |key: &[u8], token: &[u8]| {
         let (back, words) = (back.clone(), release(key, token));
-        // If the server cannot be reached the lease stays taken until its term is over.
+        // If the server cannot be reached, the lease stays taken until its term ends.
         of.spawn(async move { drop(back.run_last(words).await) });
     };
     let mut lease = Lease::new(key, token, None, give_back);
     let (tell, told) = oneshot::channel();
     runtime.spawn(async move {
-        // After an error it is released as well: the server may have taken it.
+        // The lease is also released after an error, because the server may have taken it.
         let taken = errands.run(words).await.and_then(|reply| reply.to());
         if matches!(taken, Ok(false)) {
             lease.is_ended();
         }
-        // A lease that its caller does not receive any more is dropped, and so released.
+        // If the caller no longer waits, the lease is dropped here and thereby released.
         drop(tell.send(taken.map(|is_taken: bool| is_taken.then_some(lease))));
     });
     match timeout(deadline, told).await {
@@ -70,19 +70,20 @@ pub(crate) async fn take(
     }
 }
 
-/// What is stored of a lease: nobody else's is the same.
+/// Returns a random token that is stored as the value of a lease and is unique to it.
 pub(crate) fn token() -> Vec<u8> {
     format!("{:032x}", fastrand::u128(..)).into_bytes()
 }
 
-/// Stores a value for a lease, with milliseconds until it expires, or 0.
+/// Returns the command that stores a value for a lease. `time` is the expiry in milliseconds, or 0
+/// for none.
 pub(crate) fn set(key: &[u8], token: &[u8], value: &[u8], time: &[u8]) -> Words {
     let mut words = release(key, token);
     words.extend([value.to_vec(), time.to_vec()]);
     words
 }
 
-/// Gives a lease back.
+/// Returns the command that releases a lease.
 pub(crate) fn release(key: &[u8], token: &[u8]) -> Words {
     let words: [&[u8]; 4] = [b"EVAL", LEASE_SCRIPT.as_bytes(), b"2", key];
     let mut words: Words = words.map(<[u8]>::to_vec).into();
@@ -90,7 +91,7 @@ pub(crate) fn release(key: &[u8], token: &[u8]) -> Words {
     words
 }
 
-/// Runs a command on a connection of its own.
+/// Runs a command on a separate connection.
 pub(crate) async fn run_alone(
     server: &Server,
     options: CacheOptions,
@@ -101,7 +102,7 @@ pub(crate) async fn run_alone(
     answered.map_err(|_| Error::TimedOut(options.deadline))?
 }
 
-/// The words as commands take them.
+/// Borrows the words for a call.
 pub(crate) fn borrowed(words: &Words) -> Vec<&[u8]> {
     words.iter().map(Vec::as_slice).collect()
 }

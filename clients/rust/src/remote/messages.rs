@@ -1,4 +1,4 @@
-//! Messages of channels for threads.
+//! Subscriptions with blocking calls, for threads.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,11 +15,12 @@ use crate::remote::commands::with;
 use crate::remote::receiver::{check_confirmation, message};
 use crate::subscription::{Event, check_names};
 
-/// Messages that a thread waits for, see [`Pool::subscribe`](crate::Pool::subscribe).
+/// The messages of a subscription, with blocking calls, see
+/// [`Pool::subscribe`](crate::Pool::subscribe).
 ///
-/// It has a connection of its own, and goes on whatever happens to that: an error tells why there is none at the
-/// moment, and the next call tries again; [`Event::Lost`] comes with another connection. As an iterator it does not
-/// end. Dropping it ends the subscription.
+/// The subscription has a separate connection and survives its loss. An error reports why there is
+/// currently no connection, and the next call tries again. [`Event::Lost`] is the first event of a
+/// new connection. The iterator never ends. Dropping it ends the subscription.
 ///
 /// ```
 /// # use undercroft::{CacheOptions, Pool};
@@ -39,11 +40,11 @@ pub struct Messages {
     names: Vec<Vec<u8>>,
     connection: Option<Connection>,
     backoff: Backoff,
-    /// When something came, or was asked for.
+    /// The time of the last input, or of the last request.
     heard: Instant,
-    /// The server was asked whether it is there.
+    /// True if a PING to the server is pending.
     is_asked: bool,
-    /// Until then no connection is tried.
+    /// The time before which no connection is attempted.
     pause_end: Option<Instant>,
 }
 
@@ -71,7 +72,8 @@ impl Messages {
         Ok(messages)
     }
 
-    /// What comes next within so long; none where nothing does. To connect anew it may take the pool's deadline longer.
+    /// Returns the next event within a time limit, or `None` if there is none. Reconnecting may add
+    /// up to the pool's deadline.
     ///
     /// ```
     /// use std::time::Duration;
@@ -85,7 +87,8 @@ impl Messages {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn next_within(&mut self, time: Duration) -> Option<Result<Event>> {
-        // Beyond a year it is for ever.
+        // A time beyond a year is treated as a year, because adding it to an instant could
+        // overflow.
         let until = Instant::now() + time.min(Duration::from_secs(365 * 24 * 3600));
         while let Some(connection) = &mut self.connection {
             let silent = self.heard + self.options.silence;
@@ -102,7 +105,7 @@ impl Messages {
                         return None;
                     }
                 }
-                // A server that is gone without a word would be waited for in vain.
+                // A PING detects a server that disappeared without closing the connection.
                 Err(error) if is_late(&error) && !self.is_asked => self.ask(),
                 Err(error) => self.lose(&error),
             }
@@ -138,8 +141,8 @@ impl Messages {
         self.connection = None;
     }
 
-    /// Connects and subscribes; what is published from then on comes. Where that fails, a pause comes before the next
-    /// attempt.
+    /// Connects and subscribes. Every message that is published after the call returns is received.
+    /// After a failure, a pause precedes the next attempt.
     fn connect(&mut self) -> Result<()> {
         match self.connected() {
             Ok(connection) => {
@@ -175,7 +178,7 @@ impl Messages {
 impl Iterator for Messages {
     type Item = Result<Event>;
 
-    /// What comes next, however long that takes.
+    /// Waits for the next event without a time limit.
     fn next(&mut self) -> Option<Result<Event>> {
         loop {
             if let Some(event) = self.next_within(Duration::MAX) {

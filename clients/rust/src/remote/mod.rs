@@ -1,22 +1,23 @@
-//! Servers: connections, and caches on them.
+//! Connections to servers, and caches on them.
 //!
 //! - `backoff`: pauses between attempts to connect.
-//! - `blocking`: a connection whose caller waits.
-//! - `cluster`: the cache on a cluster of servers.
-//! - `commands`: the commands behind the trait's methods.
-//! - `connection`: a connection that one caller has to itself at a time.
-//! - `input`: bytes from a server, and the replies in them.
-//! - `messages`: messages of channels for threads.
-//! - `models`: the queue under every order of its callers' and its connection's steps that shuttle chooses.
+//! - `blocking`: a connection with blocking calls.
+//! - `cluster`: the cache on a Redis Cluster.
+//! - `commands`: the commands that implement the trait's methods.
+//! - `connection`: a connection that one caller at a time uses exclusively.
+//! - `input`: the receive buffer of a connection and the parsing of replies in it.
+//! - `messages`: subscriptions with blocking calls, for threads.
+//! - `models`: the queue under thread schedules that shuttle chooses.
 //! - `lease`: leases on a server.
 //! - `pipelined`: the cache on connections that all callers share.
-//! - `pool`: connections that threads take turns with.
-//! - `pool_leases`: leases of a pool's threads: who computes a value that is missing on the server.
-//! - `pooled`: the cache on connections that callers take turns with.
-//! - `queue`: commands of many callers on one connection: in which order they were sent, and who waits for which reply.
-//! - `receiver`: messages of channels from a server.
+//! - `pool`: a pool of connections for threads.
+//! - `pool_leases`: leases for the threads of a pool.
+//! - `pooled`: the cache on a pool of connections.
+//! - `queue`: the commands of many callers on one connection, and the matching of replies to
+//!   callers.
+//! - `receiver`: subscriptions on a server.
 //! - `socket`: sockets of all kinds.
-//! - `task`: the task of one connection that many callers share: it connects, writes, reads, and connects again.
+//! - `task`: the task of a shared connection, which connects, writes, reads and reconnects.
 //! - `tls`: TLS on a socket to a server.
 
 mod backoff;
@@ -41,7 +42,7 @@ mod task;
 #[cfg(feature = "tls")]
 mod tls;
 
-/// What the queue is locked by; its models have another one.
+/// The mutex of the queue. The models replace it with shuttle's mutex.
 mod sync {
     pub(crate) use std::sync::{Mutex, MutexGuard};
 }

@@ -1,7 +1,7 @@
-//! The queue under every order of its callers' and its connection's steps that shuttle chooses.
+//! The queue under thread schedules that shuttle chooses.
 //!
-//! It is the same source as the one that the crate uses, with shuttle's mutex in the place of the standard library's:
-//! all that callers and the connection share is behind that one.
+//! The models compile the crate's own queue source with shuttle's mutex instead of the standard
+//! library's. That mutex protects all state that callers and the connection share.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -31,7 +31,8 @@ mod queue;
 const CALLERS: usize = 3;
 const ORDERS: usize = 1000;
 
-/// Answers every command with its own words until the queue is closed; the connection is lost now and then.
+/// Answers every command with its key until the queue is closed. Now and then the connection is
+/// lost.
 fn serve(queue: &Queue) {
     let (mut output, mut sent) = (Vec::new(), Vec::<u8>::new());
     let (mut replies, mut wakers) = (Vec::new(), Vec::new());
@@ -54,7 +55,7 @@ fn serve(queue: &Queue) {
             queue.forget_cancelled();
             continue;
         }
-        // Some replies come now, the others later.
+        // Answer some of the commands now and the rest later.
         let (mut rest, mut reader) = (&sent[..], ReplyReader::default());
         let before = rest.len();
         while let Ok(Some(Value::Array(words))) = reader.read(&mut rest) {
@@ -75,7 +76,7 @@ fn serve(queue: &Queue) {
     }
 }
 
-/// A waker that calls a function.
+/// Returns a waker that calls a function.
 fn waker_fn(wake: impl Fn() + Send + Sync + 'static) -> Waker {
     struct Function<F>(F);
     impl<F: Fn() + Send + Sync + 'static> std::task::Wake for Function<F> {
@@ -86,7 +87,7 @@ fn waker_fn(wake: impl Fn() + Send + Sync + 'static) -> Waker {
     Waker::from(Arc::new(Function(wake)))
 }
 
-/// One caller: some of its calls are given up after they were sent.
+/// Makes the calls of one caller, some of which it gives up after they were sent.
 fn call(queue: &Queue, name: usize) {
     for round in 0..3 {
         let key = format!("{name} {round}");
@@ -142,7 +143,7 @@ fn model() {
 }
 
 #[test]
-fn every_caller_gets_its_own_reply_whatever_is_given_up_or_lost() {
+fn callers_get_their_own_replies_despite_cancellations_and_lost_connections() {
     shuttle::check_random(model, ORDERS);
     shuttle::check_pct(model, ORDERS, 3);
     println!(

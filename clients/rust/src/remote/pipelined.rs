@@ -19,13 +19,13 @@ use crate::subscription::Subscription;
 
 /// A cache on a few connections to a server, each of which all callers share.
 ///
-/// Commands of callers that ask at the same time go out in one write, and their replies come in one read: the more
-/// callers, the less each costs. No caller waits for a connection, so that none is needed for each of them: one is right
-/// for most loads, a few where one core cannot keep up with the bytes. More commands than
-/// [`CacheOptions::queue`] allows wait, first come first served.
+/// Commands of concurrent callers are sent in one write, and their replies arrive in one read. The
+/// more callers there are, the less each call costs. One connection is right for most loads. Use a
+/// few if one core cannot keep up with the bytes. Commands beyond [`CacheOptions::queue`] wait in
+/// first-come, first-served order.
 ///
-/// A lost connection ends the calls that were under way with one error each; another is made at once, and callers that
-/// come meanwhile wait for it.
+/// A lost connection ends each call in progress with an error. The cache reconnects at once, and
+/// new calls wait for the new connection.
 ///
 /// ```
 /// # use undercroft_served::Served;
@@ -48,10 +48,11 @@ pub struct PipelinedCache {
 }
 
 impl PipelinedCache {
-    /// A cache on the server that a URL names. It connects in the background, on the runtime that this is called on.
+    /// Creates a cache on the server that a URL names. The cache connects in the background, on the
+    /// current Tokio runtime.
     ///
     /// # Errors
-    /// [`Error::Url`], and [`Error::NoRuntime`] outside of a Tokio runtime.
+    /// [`Error::Url`] if the URL is invalid, and [`Error::NoRuntime`] outside of a Tokio runtime.
     ///
     /// ```
     /// # use undercroft_served::Served;
@@ -89,15 +90,17 @@ impl PipelinedCache {
         })
     }
 
-    /// Runs any command, its name first, but those that change the connection for others.
+    /// Runs any command, given as its name and arguments, except commands that change the state of
+    /// the shared connection.
     ///
-    /// One that waits for keys, such as BLPOP, keeps all others waiting that share its connection.
+    /// A command that waits for keys, such as BLPOP, blocks all other calls on the same connection.
     ///
-    /// A call that is dropped before its reply, or whose deadline passes, loses what a command such as LPOP or BLPOP took.
-    /// LMOVE, BLMOVE and XREADGROUP leave it on the server.
+    /// If a call is dropped before its reply, or if its deadline passes, the item that a command
+    /// such as LPOP or BLPOP took is lost. LMOVE, BLMOVE and XREADGROUP keep the item on the
+    /// server.
     ///
     /// # Errors
-    /// An error reply is an [`Error::Reply`].
+    /// An error reply is returned as [`Error::Reply`].
     ///
     /// ```
     /// # use undercroft_served::Served;
@@ -115,7 +118,7 @@ impl PipelinedCache {
         self.call(&shared(words)?).await
     }
 
-    /// The connection in turn.
+    /// Returns the next connection, in round-robin order.
     fn line(&self) -> &Arc<Queue> {
         match &*self.lines {
             [line] => line,
@@ -158,8 +161,8 @@ impl PipelinedCache {
 
 remote_cache!(PipelinedCache);
 
-/// Commands of one lease. They go out on one connection, so that the server runs them in their order also where the
-/// first one's deadline passes.
+/// Runs the commands of one lease on one connection. The server therefore executes them in order,
+/// even if the deadline of the first command passes.
 #[derive(Clone)]
 pub(crate) struct LineErrands {
     line: Arc<Queue>,
@@ -200,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_caller_that_waits_takes_few_bytes() {
+    fn a_waiting_call_is_small() {
         let bytes = size_of::<To<Call<'_, Get<'_>>, Option<Vec<u8>>>>();
         assert!(bytes <= 40, "expected at most 40 bytes, got {bytes}");
     }

@@ -1,4 +1,4 @@
-//! Connections that threads take turns with.
+//! A pool of connections for threads.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,10 +15,11 @@ use crate::remote::messages::Messages;
 use crate::reply::Reply;
 use crate::set_options::SetOptions;
 
-/// A pool of connections to a server, for threads: its calls block, and need no runtime.
+/// A pool of connections to a server, for threads: its calls block and need no runtime.
 ///
-/// Connections are made when they are needed, and threads get them in the order in which they came. A call ends within
-/// its deadline, whatever it waits for but the system's look-up of a host's name. Clones share the connections.
+/// The pool connects when a connection is needed, and serves threads in first-come, first-served
+/// order. A call ends within its deadline, including all waiting except the system's look-up of a
+/// host name. Clones share the connections.
 ///
 /// ```
 /// # use undercroft_served::Served;
@@ -41,26 +42,26 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Connections that nobody uses, the one used last at the end.
+    /// The idle connections, most recently used last.
     idle: Vec<Connection>,
-    /// Turns that may still be given out.
+    /// The number of turns that are available.
     free: usize,
-    /// Threads that wait for a turn, the first one in front.
+    /// The threads that wait for a turn, in order of arrival.
     waiting: VecDeque<SyncSender<Turn>>,
 }
 
-/// The right to use a connection; dropped, it is the next thread's.
+/// The right to use a connection. When dropped, it passes to the next thread.
 struct Turn {
-    /// None once it was given back.
+    /// `None` once the turn has been returned.
     shared: Option<Arc<Shared>>,
     connection: Option<Connection>,
 }
 
 impl Pool {
-    /// A pool on the server that a URL names, which is connected to by the first call.
+    /// Creates a pool on the server that a URL names. The first call connects.
     ///
     /// # Errors
-    /// [`Error::Url`].
+    /// [`Error::Url`] if the URL is invalid.
     ///
     /// ```
     /// # use undercroft::{CacheOptions, Pool, SetOptions};
@@ -82,10 +83,10 @@ impl Pool {
         })))
     }
 
-    /// The string that a key holds.
+    /// Returns the string value of a key.
     ///
     /// # Errors
-    /// A key that holds something else, and those of connections.
+    /// Fails if the key holds another type, and if the connection fails.
     ///
     /// ```
     /// # use undercroft::{CacheOptions, Pool, SetOptions};
@@ -99,10 +100,11 @@ impl Pool {
         self.call(&[b"GET", key.as_ref()])?.to()
     }
 
-    /// The strings of several keys; none where a key is missing or holds something else.
+    /// Returns the string values of several keys, with `None` for keys that are missing or hold
+    /// another type.
     ///
     /// # Errors
-    /// Those of connections.
+    /// Fails if the connection fails.
     ///
     /// ```
     /// # use undercroft::{CacheOptions, Pool, SetOptions};
@@ -120,10 +122,11 @@ impl Pool {
         self.call(&with(b"MGET", &keys))?.to()
     }
 
-    /// Sets a key to a string, perhaps with an expiry or on a condition. Returns whether it did.
+    /// Sets a key to a string, optionally with an expiry or a condition. Returns whether the value
+    /// was set.
     ///
     /// # Errors
-    /// No memory, and those of connections.
+    /// Fails if the server is out of memory, and if the connection fails.
     ///
     /// ```
     /// # use undercroft::{CacheOptions, Pool, SetOptions};
@@ -144,10 +147,10 @@ impl Pool {
         self.call(&words[..count])?.to()
     }
 
-    /// Removes keys. Returns how many were there.
+    /// Deletes keys. Returns the number of keys that existed.
     ///
     /// # Errors
-    /// Those of connections.
+    /// Fails if the connection fails.
     ///
     /// ```
     /// # use undercroft::{CacheOptions, Pool, SetOptions};
@@ -165,10 +168,11 @@ impl Pool {
         self.call(&with(b"DEL", &keys))?.to()
     }
 
-    /// Sends a message to all who are subscribed to a channel. Returns how many they are.
+    /// Publishes a message to all subscribers of a channel. Returns the number of subscribers that
+    /// received it.
     ///
     /// # Errors
-    /// Those of connections.
+    /// Fails if the connection fails.
     ///
     /// ```
     /// # use undercroft::{CacheOptions, Pool, SetOptions};
@@ -183,10 +187,11 @@ impl Pool {
         self.call(&words)?.to()
     }
 
-    /// Runs any command, its name first, but those that change the connection for whoever has it next.
+    /// Runs any command, given as its name and arguments, except commands that change the state of
+    /// the connection for its next user.
     ///
     /// # Errors
-    /// An error reply is an [`Error::Reply`].
+    /// An error reply is returned as [`Error::Reply`].
     ///
     /// ```
     /// # use undercroft::{CacheOptions, Pool, SetOptions};
@@ -200,10 +205,11 @@ impl Pool {
         self.call(&shared(words)?)
     }
 
-    /// The messages of some channels, all that are published from the return on, for a loop of a thread.
+    /// Subscribes to channels. The returned iterator receives every message that is published after
+    /// the call returns.
     ///
     /// # Errors
-    /// Those of connections.
+    /// Fails if the connection fails.
     ///
     /// ```
     /// use undercroft::Event;
@@ -221,10 +227,10 @@ impl Pool {
         self.receive(b"SUBSCRIBE", channels)
     }
 
-    /// The messages of all channels that match one of some patterns.
+    /// Subscribes to all channels that match at least one of the patterns.
     ///
     /// # Errors
-    /// Those of connections.
+    /// Fails if the connection fails.
     ///
     /// ```
     /// use undercroft::Event;
@@ -279,13 +285,13 @@ impl Pool {
         let (give, take) = sync_channel(1);
         state.waiting.push_back(give);
         drop(state);
-        // A turn that is given too late goes on to the next when the channel is dropped.
+        // If this thread times out, dropping the channel passes a late turn to the next thread.
         let left = until.saturating_duration_since(Instant::now());
         take.recv_timeout(left)
             .map_err(|_| Error::TimedOut(self.0.options.deadline))
     }
 
-    /// A read that took too long is a call that did.
+    /// Turns the timeout of a read into the timeout of the call.
     fn timed_out(&self, error: Error) -> Error {
         match is_late(&error) {
             true => Error::TimedOut(self.0.options.deadline),
@@ -301,7 +307,7 @@ impl Shared {
 }
 
 impl Turn {
-    /// Runs a command on the connection, on another one where that is of no use any more.
+    /// Runs a command on the connection. A connection that is no longer usable is replaced first.
     fn call(&mut self, server: &Server, words: &[&[u8]], until: Instant) -> Result<Reply> {
         if !self.connection.as_ref().is_some_and(Connection::is_usable) {
             self.connection = None;
@@ -327,7 +333,7 @@ impl Drop for Turn {
         while let Some(give) = state.waiting.pop_front() {
             match give.try_send(next) {
                 Ok(()) => return,
-                // That thread has given up.
+                // The waiting thread has given up, so the turn is offered to the next one.
                 Err(TrySendError::Full(turn) | TrySendError::Disconnected(turn)) => next = turn,
             }
         }

@@ -1,4 +1,4 @@
-//! Leases of a pool's threads: who computes a value that is missing on the server.
+//! Leases for the threads of a pool.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -14,17 +14,19 @@ use crate::remote::pool::Pool;
 use crate::set_options::SetOptions;
 
 impl Pool {
-    /// The string that a key holds; where there is none, `compute` makes it, and it is stored.
+    /// Returns the string value of a key. If the key is missing, `compute` makes the value and it
+    /// is stored.
     ///
-    /// Of all callers of all machines one computes at a time, and the others look again and again, at first after a
-    /// millisecond, at last every 50 ms, until its value is there. Where it panics, another one takes over at once, and
-    /// where its process is killed, when its [`Caching::lease`] is over. It is the lease that caches
-    /// on a runtime take ([`GetOrInsert`](crate::GetOrInsert)). No connection is kept while `compute` runs.
+    /// Of all callers on all machines, one computes at a time. The others poll until its value is
+    /// there, at first after 1 ms and finally every 50 ms. If `compute` panics, another caller
+    /// takes over at once. If its process is killed, another caller takes over when the
+    /// [`Caching::lease`] expires. Caches on a runtime compete for the same lease
+    /// ([`GetOrInsert`](crate::GetOrInsert)). No connection is held while `compute` runs.
     ///
     /// # Errors
-    /// [`Error::TimedOut`] where others computed for all of [`Caching::wait`]; [`Error::Recursion`] where `compute` asks
-    /// for the same key and would wait for itself; those of [`get`](Pool::get) and
-    /// [`set`](Pool::set).
+    /// - [`Error::TimedOut`] if other callers computed for all of [`Caching::wait`].
+    /// - [`Error::Recursion`] if `compute` requests the same key and would wait for itself.
+    /// - The errors of [`get`](Pool::get) and [`set`](Pool::set).
     ///
     /// ```
     /// use std::time::Duration;
@@ -50,11 +52,11 @@ impl Pool {
         computed.map_err(Failed::into_own)
     }
 
-    /// [`get_or_insert_with`](Self::get_or_insert_with) of what may fail: then nothing is stored, and the next caller
-    /// computes.
+    /// Like [`get_or_insert_with`](Self::get_or_insert_with), but `compute` may fail. Then nothing
+    /// is stored, and the next caller computes.
     ///
     /// # Errors
-    /// That of `compute`, and those of `get_or_insert_with`.
+    /// The error of `compute`, and the errors of `get_or_insert_with`.
     ///
     /// ```
     /// # use undercroft::{CacheOptions, Caching, Pool};
@@ -109,11 +111,11 @@ impl Pool {
         )
     }
 
-    /// Takes the lease of a key's value for a term, unless somebody has it: then none. Dropped, it is given back, which
-    /// takes a call of its own.
+    /// Takes the lease of a key's value for a term, or returns `None` if another caller holds it.
+    /// Dropping the lease releases it with a call to the server.
     ///
     /// # Errors
-    /// Those of [`set`](Pool::set) and [`get`](Pool::get).
+    /// The errors of [`set`](Pool::set) and [`get`](Pool::get).
     ///
     /// ```
     /// use std::time::Duration;
@@ -122,7 +124,7 @@ impl Pool {
     /// # let served = undercroft_served::Served::start();
     /// # let pool = Pool::open(&served.url(), CacheOptions::new())?;
     /// let term = Duration::from_secs(10);
-    /// let lease = pool.take_lease("page", term)?.expect("nobody has it");
+    /// let lease = pool.take_lease("page", term)?.expect("the lease is free");
     /// assert!(pool.take_lease("page", term)?.is_none());
     /// assert!(pool.set_leased(lease, "<html>", SetOptions::new())?);
     /// # Ok::<(), undercroft::Error>(())
@@ -135,10 +137,11 @@ impl Pool {
         let (words, count) = words.words();
         let pool = self.clone();
         let give_back = move |key: &[u8], token: &[u8]| {
-            // Where the server cannot be reached it stays until its term is over.
+            // If the server cannot be reached, the lease stays taken until its term ends.
             let _ = pool.run(&release(key, token));
         };
-        // From here on it is given back: whether a call that failed was done nobody knows.
+        // From here on, dropping the lease releases it, because a call that failed may have taken
+        // it.
         let mut lease = Lease::new(key, token.clone(), None, give_back);
         if !self.call(&words[..count])?.to::<bool>()? {
             lease.is_ended();
@@ -148,11 +151,11 @@ impl Pool {
         Ok(Some(lease))
     }
 
-    /// Stores the value that a lease is about, and gives the lease back, at one moment. Returns false, and stores
-    /// nothing, where the lease was over. A condition in the options is not looked at.
+    /// Stores the value of a leased key and releases the lease, atomically. Returns false, without
+    /// storing anything, if the lease has expired. A condition in the options is ignored.
     ///
     /// # Errors
-    /// Those of [`set`](Pool::set): then the lease is given back.
+    /// The errors of [`set`](Pool::set). The lease is released in this case as well.
     ///
     /// ```
     /// use std::time::Duration;
@@ -160,7 +163,7 @@ impl Pool {
     /// # use undercroft::{CacheOptions, Pool};
     /// # let served = undercroft_served::Served::start();
     /// # let pool = Pool::open(&served.url(), CacheOptions::new())?;
-    /// let lease = pool.take_lease("page", Duration::from_secs(10))?.expect("nobody has it");
+    /// let lease = pool.take_lease("page", Duration::from_secs(10))?.expect("the lease is free");
     /// pool.delete(&["undercroft:lease:{page}"])?;
     /// assert!(!pool.set_leased(lease, "<html>", SetOptions::new())?);
     /// assert_eq!(pool.get("page")?, None);

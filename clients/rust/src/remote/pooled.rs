@@ -1,4 +1,4 @@
-//! The cache on connections that callers take turns with.
+//! The cache on a pool of connections.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,14 +18,15 @@ use crate::remote::receiver;
 use crate::reply::Reply;
 use crate::subscription::Subscription;
 
-/// Calls at a time, those that wait for a connection included.
+/// The maximum number of concurrent calls, including those that wait for a connection.
 const CALLS_MAX: u32 = 1 << 20;
 
-/// A cache on a pool of connections to a server, each of which one caller has at a time.
+/// A cache on a pool of connections to a server, each of which serves one caller at a time.
 ///
-/// It is for calls that keep a connection busy for long, such as commands that wait for keys, or values of megabytes:
-/// others need not wait behind them. Where calls are short and many, [`PipelinedCache`](crate::PipelinedCache) does
-/// more of them. Callers get connections in the order in which they came, within their deadline.
+/// Use it for calls that occupy a connection for a long time, such as commands that wait for keys,
+/// or values of megabytes. They do not delay other calls. For many short calls,
+/// [`PipelinedCache`](crate::PipelinedCache) has a higher throughput. Callers get connections in
+/// first-come, first-served order, within their deadline.
 ///
 /// ```
 /// # use undercroft_served::Served;
@@ -36,7 +37,7 @@ const CALLS_MAX: u32 = 1 << 20;
 /// # let url = served.url();
 /// let cache = PooledCache::open(&url, CacheOptions::new().connections(8))?; // redis://localhost, say
 /// cache.set(b"key", b"value", SetOptions::new()).await?;
-/// // While one waits for a job, the others go on.
+/// // A call that waits for a job does not block the others.
 /// let (job, value) = tokio::join!(cache.command(&["BLPOP", "jobs", "0.01"]), cache.get(b"key"));
 /// # assert!(job.is_ok() && value.is_ok());
 /// # Ok(())
@@ -44,17 +45,18 @@ const CALLS_MAX: u32 = 1 << 20;
 /// ```
 pub struct PooledCache {
     pool: Pool<Connections>,
-    /// A permit for each call under way, see `end`.
+    /// Holds a permit for each call in progress, see `end`.
     calls: Arc<Semaphore>,
     server: Arc<Server>,
     options: CacheOptions,
 }
 
 impl PooledCache {
-    /// A cache on the server that a URL names. Connections are made when they are needed first.
+    /// Creates a cache on the server that a URL names. The cache connects when a connection is
+    /// needed.
     ///
     /// # Errors
-    /// [`Error::Url`].
+    /// [`Error::Url`] if the URL is invalid.
     ///
     /// ```
     /// # use undercroft_served::Served;
@@ -76,7 +78,7 @@ impl PooledCache {
         };
         let pool = Pool::builder(manager).max_size(options.pooled()).build();
         Ok(PooledCache {
-            // It is only refused where it has time-outs and no runtime.
+            // Building the pool fails only if it has timeouts but no runtime.
             pool: pool.map_err(|error| Error::url(error.to_string()))?,
             calls: Arc::new(Semaphore::new(CALLS_MAX as usize)),
             server,
@@ -84,13 +86,15 @@ impl PooledCache {
         })
     }
 
-    /// Runs any command, its name first, but those that change the connection for whoever has it next.
+    /// Runs any command, given as its name and arguments, except commands that change the state of
+    /// the connection for its next user.
     ///
-    /// A call that is dropped before its reply, or whose deadline passes, loses what a command such as LPOP or BLPOP took.
-    /// LMOVE, BLMOVE and XREADGROUP leave it on the server.
+    /// If a call is dropped before its reply, or if its deadline passes, the item that a command
+    /// such as LPOP or BLPOP took is lost. LMOVE, BLMOVE and XREADGROUP keep the item on the
+    /// server.
     ///
     /// # Errors
-    /// An error reply is an [`Error::Reply`].
+    /// An error reply is returned as [`Error::Reply`].
     ///
     /// ```
     /// # use undercroft_served::Served;
@@ -147,7 +151,7 @@ impl PooledCache {
     }
 
     async fn end(&self) {
-        // The permits of the calls under way come back when these have ended.
+        // Each call in progress returns its permit when it ends.
         self.pool.close();
         let all = self.calls.acquire_many(CALLS_MAX);
         drop(timeout(self.options.deadline, all).await);
@@ -167,8 +171,9 @@ impl fmt::Debug for PooledCache {
 
 /// A connection of the pool while a call uses it.
 ///
-/// If the call ends before its reply the connection is closed at once. In the pool it would stay open until the next
-/// call, and a command that waits for keys on the server would take an item that no caller receives.
+/// If the call ends before its reply, the connection is closed at once. If it returned to the pool,
+/// it would stay open until the next call. A command that still waits for keys on the server would
+/// then take an item that no caller receives.
 struct Used(Option<Object<Connections>>);
 
 impl Used {
@@ -185,7 +190,7 @@ impl Drop for Used {
     }
 }
 
-/// Commands of leases on a pool.
+/// Runs the commands of leases on a pool.
 #[derive(Clone)]
 pub(crate) struct PoolErrands {
     pool: Pool<Connections>,
@@ -207,7 +212,8 @@ impl Errands for PoolErrands {
         match timeout_at(until, connection.call(&words)).await {
             Ok(outcome) => outcome,
             Err(_) => {
-                // The pool opens another connection in its place. The release must come after the reply.
+                // The connection leaves the pool, which may open another one. The release must come
+                // after the reply.
                 let mut connection = Object::take(connection);
                 let answered = timeout(silence, connection.answer()).await;
                 answered.map_err(late)?
@@ -217,7 +223,7 @@ impl Errands for PoolErrands {
 
     async fn run_last(&self, words: Words) -> Result<Reply> {
         match self.run(words.clone()).await {
-            // Its own calls may keep the pool busy for longer than the deadline.
+            // The pool's own calls may keep it busy for longer than the deadline.
             Err(Error::Closed | Error::TimedOut(_)) => {
                 run_alone(&self.server, self.options, words).await
             }
@@ -250,7 +256,7 @@ impl Manager for Connections {
     async fn recycle(&self, connection: &mut Connection, _: &Metrics) -> RecycleResult<Error> {
         match connection.is_usable() {
             true => Ok(()),
-            // A call on it was cancelled, or the server has closed it meanwhile.
+            // A call on the connection was cancelled, or the server has closed the connection.
             false => Err(RecycleError::message("not usable")),
         }
     }

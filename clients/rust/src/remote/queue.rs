@@ -1,13 +1,15 @@
-//! Commands of many callers on one connection: in which order they were sent, and who waits for which reply.
+//! The commands of many callers on one connection, and the matching of replies to callers.
 //!
-//! A caller appends its command to the bytes that go out next, and takes a *slot* for its reply. The order of the
-//! commands is a queue of *places*, each of which names a slot. The connection's task takes all bytes at once, and gives
-//! replies to the places from the front. A caller that goes away leaves its place behind: its reply is given to nobody,
-//! and only then is the slot used again. So no reply can come to another caller.
+//! A caller appends its command to the output buffer and takes a *slot* for its reply. The order of
+//! the commands is a queue of *places*, each of which names a slot. The connection's task takes the
+//! whole buffer at once, and assigns replies to the places from the front. When a caller gives up,
+//! its place stays in the queue. The reply for that place is discarded, and only then is the slot
+//! reused. Therefore no reply can reach the wrong caller.
 //!
-//! How much may be under way is a budget of bytes: who would exceed it waits, first come first served. And no more
-//! commands are handed over than have replies of some hundred kilobytes, as those before them had: a server that has to
-//! keep megabytes of replies works slower, and none comes sooner for it.
+//! A budget limits the bytes in flight. Callers that exceed it wait in first-come, first-served
+//! order. The queue also limits the commands in flight so that their expected replies stay below
+//! `ASKED` bytes, as estimated from previous replies. A server that has to buffer megabytes of
+//! replies is slower, and no reply arrives sooner for it.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -26,73 +28,75 @@ use super::sync::{Mutex, MutexGuard};
 use crate::error::{Error, Result};
 use crate::reply::{FromReply, Reply};
 
-/// Bytes of a unit of the budget. A command costs one, and one more for each so many bytes.
+/// The number of bytes in a unit of the budget. A command costs one unit, plus one for each `UNIT`
+/// bytes.
 const UNIT: usize = 256;
-/// Bytes of replies that are asked for at a time, as far as can be told.
+/// The maximum number of reply bytes in flight, as estimated from previous replies.
 const ASKED: usize = 512 << 10;
-/// Commands that are sent at a time, however long the replies were.
+/// The number of commands that may be in flight regardless of the size of their replies.
 const FEW: usize = 16;
-/// Memory for commands that is kept when they are sent.
+/// The maximum size in bytes at which the output buffer is kept after its commands were sent.
 const KEPT: usize = 1 << 20;
-/// What a look at all deadlines may be late, so that there are not too many of them.
+/// The maximum delay of a deadline check. Nearby deadlines share one check.
 const LATE: Duration = Duration::from_millis(5);
 
-/// What callers and the connection's task share.
+/// The state that callers share with the connection's task.
 pub(crate) struct Queue {
     state: Mutex<State>,
     budget: Semaphore,
-    /// Units of the budget.
+    /// The size of the budget in units.
     units: u32,
-    /// How long a call may take.
+    /// The time limit of a call.
     deadline: Duration,
-    /// What deadlines are counted from.
+    /// The time from which deadlines are counted.
     start: Instant,
-    /// Told when the connection's task ends.
+    /// Notified when the connection's task ends.
     ended: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    /// Commands that were not handed to the connection yet, one behind another.
+    /// The encoded commands that the connection's task has not taken yet.
     output: Vec<u8>,
-    /// Their places.
+    /// The places of the commands in `output`.
     unsent: VecDeque<Place>,
-    /// The places of commands that were, and were not answered.
+    /// The places of the commands that the task has taken and that await their replies.
     sent: VecDeque<Place>,
     slots: Slab<Slot>,
     /// Wakes the connection's task.
     task: Option<Waker>,
-    /// When deadlines are to be looked at.
+    /// The time of the next deadline check.
     look_at: Option<Instant>,
-    /// How long a reply is: the mean of the last ones.
+    /// The moving average of the reply size in bytes.
     reply_bytes: usize,
     is_closing: bool,
     is_ended: bool,
 }
 
-/// One command in the order of all.
+/// The position of one command in the order of all commands.
 struct Place {
     slot: u32,
-    /// What it costs.
+    /// The cost of the command in units of the budget.
     units: u32,
-    /// Its bytes in `output`.
+    /// The size of the command in `output`, in bytes.
     bytes: usize,
 }
 
-/// Where a reply is left for a caller.
+/// The slot in which a reply is left for a caller.
 struct Slot {
     reply: Expected,
-    /// In microseconds since the queue was made: half as much memory as an instant.
+    /// In microseconds since the creation of the queue, which takes half the memory of an
+    /// `Instant`.
     deadline: u64,
-    /// A place in the order names it.
+    /// True if a place refers to the slot.
     has_place: bool,
-    /// A caller waits for it.
+    /// True if a caller waits for the reply.
     has_caller: bool,
 }
 
-/// A reply before and after it has come.
+/// A reply before and after its arrival.
 enum Expected {
-    /// It wakes the caller, where that waits already.
+    /// Contains the waker of the caller once the caller has been polled.
     Awaited(Option<Waker>),
     Left(Result<Reply>),
 }
@@ -102,7 +106,7 @@ impl Expected {
         matches!(self, Expected::Awaited(_))
     }
 
-    /// Leaves an outcome. Returns whom to wake.
+    /// Stores an outcome. Returns the waker of the caller.
     fn leave(&mut self, outcome: Result<Reply>) -> Option<Waker> {
         match std::mem::replace(self, Expected::Left(outcome)) {
             Expected::Awaited(waker) => waker,
@@ -111,20 +115,20 @@ impl Expected {
     }
 }
 
-/// What the connection's task is told when it asks for commands.
+/// The state of the queue as reported to the connection's task when it takes commands.
 pub(crate) struct Taken {
-    /// When to call [`Queue::expire`].
+    /// The time at which to call [`Queue::expire`].
     pub(crate) look_at: Option<Instant>,
-    /// The first commands after all before were answered.
+    /// True if no earlier command awaited its reply.
     pub(crate) was_idle: bool,
-    /// One command, and no other one is under way.
+    /// True if exactly one command is in flight.
     pub(crate) is_lone: bool,
-    /// Nothing is left, and nothing will come.
+    /// True if the queue is closed and no command is left.
     pub(crate) is_over: bool,
 }
 
 impl Queue {
-    /// A queue that holds commands of so many bytes, each of which is answered within so long.
+    /// Creates a queue with a budget in bytes and a time limit for each call.
     pub(crate) fn new(bytes: usize, deadline: Duration) -> Queue {
         let units = (bytes / UNIT).clamp(1, u32::MAX as usize >> 3) as u32;
         Queue {
@@ -167,13 +171,15 @@ impl Queue {
         let slot = &mut state.slots[at as usize];
         match &mut slot.reply {
             Expected::Left(outcome) => {
-                // A slot keeps an outcome as long as it has a place, so that no later one is left in it.
+                // The slot keeps an outcome while it has a place, so that a later reply is not
+                // stored in it.
                 Poll::Ready(std::mem::replace(outcome, Err(Error::Closed)))
             }
             Expected::Awaited(waker) => {
                 let is_known = |waker: &Waker| waker.will_wake(cx.waker());
                 if !waker.as_ref().is_some_and(is_known) {
-                    // What a waker keeps alive may be a caller: the old one is dropped when the lock is free.
+                    // Dropping a waker may drop a caller, which locks the queue. Drop the old waker
+                    // only after unlocking.
                     let old = waker.replace(cx.waker().clone());
                     drop(state);
                     drop(old);
@@ -183,7 +189,7 @@ impl Queue {
         }
     }
 
-    /// A caller goes away.
+    /// Gives up the call of a slot.
     fn give_up(&self, at: u32) {
         let mut state = self.state();
         let slot = &mut state.slots[at as usize];
@@ -197,13 +203,13 @@ impl Queue {
         drop((waker, removed));
     }
 
-    /// Microseconds between the queue's start and a time.
+    /// Returns the microseconds between the start of the queue and `at`.
     fn clock(&self, at: Instant) -> u64 {
         let since = at.saturating_duration_since(self.start).as_micros();
         u64::try_from(since).unwrap_or(u64::MAX)
     }
 
-    /// Appends a command, for which the budget has so many units less. Returns its slot.
+    /// Appends a command whose units are already taken from the budget. Returns its slot.
     fn push(&self, words: &[&[u8]], units: u32, deadline: Instant) -> Result<u32> {
         let mut state = self.state();
         if state.is_closing {
@@ -220,13 +226,14 @@ impl Queue {
             has_place: true,
             has_caller: true,
         });
-        // Each slot belongs to a call or a place in memory, so that there are fewer.
+        // The cast is lossless: each slot belongs to a call or a place in memory, so there are
+        // fewer than 2^32.
         let slot = slot as u32;
         state.unsent.push_back(Place { slot, units, bytes });
         if state.look_at.is_none_or(|at| deadline < at) {
             state.look_at = Some(deadline);
         }
-        // Only the first command since the task looked wakes it.
+        // Only the first command since the task's last look wakes the task.
         let task = state.task.take();
         drop(state);
         if let Some(task) = task {
@@ -235,7 +242,8 @@ impl Queue {
         Ok(slot)
     }
 
-    /// Hands all commands to the connection's task, which is woken by what comes later. `output` is empty.
+    /// Moves the commands to the empty `output` of the connection's task. Later commands wake the
+    /// task.
     pub(crate) fn take(&self, output: &mut Vec<u8>, cx: &Context<'_>) -> Taken {
         let mut state = self.state();
         let was_idle = state.sent.is_empty();
@@ -249,12 +257,13 @@ impl Queue {
         }
     }
 
-    /// Whether [`take`](Self::take) would hand something over.
+    /// Returns whether [`take`](Self::take) has commands to move.
     pub(crate) fn has_output(&self) -> bool {
         !self.state().output.is_empty()
     }
 
-    /// Gives replies, of so many bytes, to the places in front. Returns false where there are fewer places than replies.
+    /// Assigns replies, `bytes` long in total, to the places at the front. Returns false if there
+    /// are fewer places than replies.
     pub(crate) fn answer(
         &self,
         replies: &mut Vec<Result<Reply>>,
@@ -280,12 +289,12 @@ impl Queue {
         is_asked
     }
 
-    /// Ends the calls that the lost connection did not answer.
+    /// Fails the calls that the lost connection did not answer.
     pub(crate) fn fail_sent(&self, error: &Error) {
         self.fail(error, |state| std::mem::take(&mut state.sent));
     }
 
-    /// Ends all calls.
+    /// Fails all calls.
     pub(crate) fn fail_all(&self, error: &Error) {
         self.fail(error, |state| {
             state.output = Vec::new();
@@ -307,7 +316,7 @@ impl Queue {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Drops the commands that nobody waits for any more; called before a new connection begins with the others.
+    /// Removes the unsent commands whose callers gave up, before a new connection sends the others.
     pub(crate) fn forget_cancelled(&self) {
         let mut state = self.state();
         let State {
@@ -338,12 +347,12 @@ impl Queue {
         self.budget.add_permits(units);
     }
 
-    /// Whether all commands that were handed over were answered.
+    /// Returns whether every command that was taken has been answered.
     pub(crate) fn is_answered(&self) -> bool {
         self.state().sent.is_empty()
     }
 
-    /// Ends the calls whose time is up.
+    /// Fails the calls whose deadline has passed.
     pub(crate) fn expire(&self, now: Instant) {
         let mut state = self.state();
         let clock = self.clock(now);
@@ -364,7 +373,8 @@ impl Queue {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether the connection's task may end; it is woken when it may, or when there is another deadline.
+    /// Returns whether the connection's task may end. The task is woken when it may end, and when
+    /// the next deadline changes.
     pub(crate) fn look(&self, cx: &Context<'_>) -> Taken {
         let mut state = self.state();
         state.wake_by(cx);
@@ -376,7 +386,7 @@ impl Queue {
         }
     }
 
-    /// Takes no more calls. The connection's task ends when those under way have.
+    /// Refuses new calls. The connection's task ends after the calls in progress.
     pub(crate) fn close(&self) {
         self.budget.close();
         let mut state = self.state();
@@ -388,13 +398,13 @@ impl Queue {
         }
     }
 
-    /// Whether nothing is left of any call, and all of the budget is there.
+    /// Returns whether no call is left and the whole budget is available.
     #[cfg(test)]
     #[allow(dead_code, reason = "only the models' copy of the queue is asked")]
     pub(crate) fn is_empty(&self) -> bool {
         let state = self.state();
         let has_no_calls = state.slots.is_empty() && state.sent.is_empty();
-        // A queue that is closed gives no permits, and counts them all the same.
+        // A closed semaphore issues no permits but still counts them.
         has_no_calls && self.budget.available_permits() == self.units as usize
     }
 
@@ -411,7 +421,7 @@ impl Queue {
 }
 
 impl State {
-    /// Moves commands to the connection's task, as many as may be asked now. `output` is empty.
+    /// Moves as many commands as may be in flight to the empty `output` of the connection's task.
     fn hand_over(&mut self, output: &mut Vec<u8>) {
         let most = (ASKED / self.reply_bytes.max(1)).max(FEW);
         let count = most.saturating_sub(self.sent.len()).min(self.unsent.len());
@@ -429,7 +439,7 @@ impl State {
         }
     }
 
-    /// The task that is woken from now on.
+    /// Registers the task to wake from now on.
     fn wake_by(&mut self, cx: &Context<'_>) {
         match &mut self.task {
             Some(task) => task.clone_from(cx.waker()),
@@ -437,7 +447,7 @@ impl State {
         }
     }
 
-    /// Leaves a reply at a place, which is gone with that.
+    /// Stores the reply of a place and removes the place.
     fn leave(&mut self, place: Place, reply: Result<Reply>, wakers: &mut Vec<Waker>) {
         let Some(slot) = self.slots.get_mut(place.slot as usize) else {
             return;
@@ -451,9 +461,9 @@ impl State {
     }
 }
 
-/// The words of a command, until it is sent.
+/// The words of a command before it is sent.
 pub(crate) trait Words<'a>: Copy + Unpin + Send + 'a {
-    /// Gives them to something.
+    /// Calls `body` with the words.
     fn with<R>(self, body: impl FnOnce(&[&[u8]]) -> R) -> R;
 }
 
@@ -463,7 +473,7 @@ impl<'a> Words<'a> for &'a [&'a [u8]] {
     }
 }
 
-/// A GET of a key: fewer bytes than its words.
+/// The words of a GET: smaller than an array of words.
 #[derive(Clone, Copy)]
 pub(crate) struct Get<'a>(pub(crate) &'a [u8]);
 
@@ -473,19 +483,21 @@ impl<'a> Words<'a> for Get<'a> {
     }
 }
 
-/// A call under way; dropped, it is given up. Written by hand as each caller that waits has one: it is as small as can
-/// be, where a function of the language would keep each argument and each step's values side by side.
+/// A call in progress, which is given up when dropped. It is implemented by hand because every
+/// waiting caller has one: an `async fn` would store every argument and the state of every step
+/// separately, while this future is as small as possible.
 pub(crate) struct Call<'a, W> {
     queue: &'a Queue,
     step: Step<'a, W>,
 }
 
 enum Step<'a, W> {
-    /// Nothing was sent.
+    /// The command is not sent yet.
     Begins(W),
-    /// It waits for the budget: few callers need the room for that, and all would have it.
+    /// The call waits for the budget. The future is boxed because few callers need it and all would
+    /// reserve its space.
     Stands(Pin<Box<dyn Future<Output = Result<u32>> + Send + 'a>>),
-    /// It waits for the reply in its slot.
+    /// The call waits for the reply in its slot.
     Waits(u32),
 }
 
@@ -502,7 +514,7 @@ impl<'a, W: Words<'a>> Future for Call<'a, W> {
                 let deadline = Instant::now() + queue.deadline;
                 let bytes: usize =
                     words.with(|words| words.iter().map(|word| word.len() + 8).sum());
-                // A command above the whole budget has it to itself.
+                // A command larger than the whole budget takes all of it.
                 let units = (1 + bytes / UNIT).min(queue.units as usize) as u32;
                 match queue.budget.try_acquire_many(units) {
                     Ok(permit) => permit.forget(),
@@ -529,7 +541,7 @@ impl<W> Drop for Call<'_, W> {
     }
 }
 
-/// A call whose reply is of a type.
+/// A call whose reply is converted to a type.
 pub(crate) struct To<C, T>(C, PhantomData<fn() -> T>);
 
 impl<C, T> To<C, T> {
@@ -547,7 +559,7 @@ impl<C: Future<Output = Result<Reply>> + Unpin, T: FromReply> Future for To<C, T
     }
 }
 
-/// Ends a queue with the connection's task, however that ends.
+/// Ends a queue when the connection's task ends, even by a panic or a cancellation.
 pub(crate) struct EndOnDrop(pub(crate) Arc<Queue>);
 
 impl Drop for EndOnDrop {

@@ -1,4 +1,4 @@
-//! Messages of channels from a server.
+//! Subscriptions on a server.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,9 +18,9 @@ use crate::remote::commands::with;
 use crate::remote::connection::Connection;
 use crate::subscription::{Event, Message, Subscription, check_names};
 
-/// A connection of its own that messages come on, and another one where that is lost.
+/// A subscription with a separate connection, which is replaced when it is lost.
 struct Receiver {
-    /// Servers that send the same messages; the one in turn is connected to.
+    /// Servers that deliver the same messages, in the order of the connection attempts.
     servers: Vec<Arc<Server>>,
     turn: usize,
     options: CacheOptions,
@@ -30,7 +30,7 @@ struct Receiver {
     backoff: Backoff,
 }
 
-/// Subscribes to channels or patterns, by the command that does so, on any of some servers.
+/// Subscribes to channels or patterns with `command`, on any of the servers.
 pub(crate) async fn subscribe(
     servers: Vec<Arc<Server>>,
     options: CacheOptions,
@@ -51,14 +51,15 @@ pub(crate) async fn subscribe(
     Ok(Subscription::new(Stream::Idle(Box::new(receiver))))
 }
 
-/// A receiver that waits for an event, and is given back with it.
+/// A future that waits for an event and returns the receiver with it.
 type Next = dyn Future<Output = (Result<Event>, Box<Receiver>)> + Send;
 
-/// A receiver as a stream: what has come already is taken from it without a future.
+/// A receiver as a stream. A message that has already arrived is returned without creating a
+/// future.
 enum Stream {
     Idle(Box<Receiver>),
     Waiting(Pin<Box<Next>>),
-    /// Only in the midst of a change.
+    /// A transient state while the stream changes from one state to another.
     Gone,
 }
 
@@ -89,7 +90,7 @@ impl futures_core::Stream for Stream {
 }
 
 impl Receiver {
-    /// Connects to the server in turn, or to the first one behind it that can be connected to.
+    /// Connects to the current server, or to the next one in order that accepts the connection.
     async fn connect_to_any(&mut self) -> Result<()> {
         let mut connected = self.connect().await;
         for _ in 1..self.servers.len() {
@@ -107,7 +108,8 @@ impl Receiver {
         connected
     }
 
-    /// Connects and subscribes; what is published from then on comes.
+    /// Connects and subscribes. Every message that is published after this call returns is
+    /// received.
     async fn connect(&mut self) -> Result<()> {
         let within = self.options.deadline;
         let server = &self.servers[self.turn];
@@ -134,7 +136,7 @@ impl Receiver {
         self.connection = None;
     }
 
-    /// The message that has come already, if it is what comes next.
+    /// Returns the next message if it has already arrived and no other event precedes it.
     #[inline]
     fn received(&mut self) -> Option<Message> {
         let (channel, payload) = self.connection.as_mut()?.input.next_message()?;
@@ -145,11 +147,11 @@ impl Receiver {
         })
     }
 
-    /// What comes next. An error is told once; after it the next call connects again.
+    /// Returns the next event. An error is returned once, and the next call reconnects.
     async fn next(&mut self) -> Result<Event> {
         let mut is_asked = false;
         while let Some(connection) = &mut self.connection {
-            // What has come already needs no timer.
+            // Input that has already arrived needs no timer.
             let received = match connection.received() {
                 Ok(None) => timeout(self.options.silence, connection.receive()).await,
                 Ok(Some(value)) => Ok(Ok(value)),
@@ -162,7 +164,7 @@ impl Receiver {
                         return Ok(Event::Message(message));
                     }
                 }
-                // A server that is gone without a word would be waited for in vain.
+                // A PING detects a server that disappeared without closing the connection.
                 Err(_) if !is_asked && connection.send(&[b"PING"]).await.is_ok() => is_asked = true,
                 Ok(Err(error)) => self.lose(&error),
                 Err(_) => self.lose(&Error::TimedOut(self.options.silence)),
@@ -171,7 +173,7 @@ impl Receiver {
         match self.connect_to_any().await {
             Ok(()) => Ok(Event::Lost(None)),
             Err(error) => {
-                // The pause comes behind the attempt, so that the first one is made at once.
+                // The pause follows the attempt, so the first attempt is made at once.
                 let pause: Duration = self.backoff.pause();
                 sleep(pause).await;
                 Err(error)
@@ -180,7 +182,7 @@ impl Receiver {
     }
 }
 
-/// Refuses what does not confirm a subscription.
+/// Fails unless a reply confirms a subscription.
 pub(crate) fn check_confirmation(server: &Server, value: &Value) -> Result<()> {
     match value {
         Value::Array(_) | Value::Push(_) => Ok(()),
@@ -195,7 +197,7 @@ pub(crate) fn check_confirmation(server: &Server, value: &Value) -> Result<()> {
     }
 }
 
-/// The message that a server sent, if it is one.
+/// Returns the message that a server sent, or `None` for any other value.
 pub(crate) fn message(value: Value) -> Option<Message> {
     let (Value::Array(parts) | Value::Push(parts)) = value else {
         return None;

@@ -26,7 +26,7 @@ impl Socket {
             Place::Unix(path) => Ok(Socket::Unix(UnixStream::connect(path).await?)),
             Place::Tcp { host, port, tls } => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await?;
-                // Commands are gathered here already.
+                // Disable Nagle's algorithm, because commands are already batched here.
                 stream.set_nodelay(true)?;
                 match tls {
                     None => Ok(Socket::Tcp(stream)),
@@ -36,19 +36,21 @@ impl Socket {
         }
     }
 
-    /// Whether nothing has come, not even the end. The runtime learns of that only when it looks, so the socket is asked.
+    /// Returns whether nothing has arrived, not even the end of the stream. Asks the kernel,
+    /// because the runtime learns of input only when it polls.
     pub(crate) fn is_quiet(&self) -> bool {
         let (socket, is_plain) = match self {
             Socket::Tcp(stream) => (stream.as_fd(), true),
             Socket::Unix(stream) => (stream.as_fd(), true),
-            // What comes may belong to the encryption.
+            // Received bytes may be part of the TLS protocol.
             #[cfg(feature = "tls")]
             Socket::Tls(stream) => (stream.get_ref().0.as_fd(), false),
         };
         is_quiet(socket, is_plain)
     }
 
-    /// Whether what comes is what the server says.
+    /// Returns whether the socket is unencrypted, so that received bytes are those of the server's
+    /// replies.
     pub(crate) fn is_plain(&self) -> bool {
         match self {
             Socket::Tcp(_) | Socket::Unix(_) => true,
@@ -57,8 +59,8 @@ impl Socket {
         }
     }
 
-    /// What has come, by asking the system rather than the runtime; none where nothing has, and where it would have to
-    /// be decrypted.
+    /// Receives the available bytes with a system call, bypassing the runtime. Returns `None` if
+    /// nothing has arrived, or if the socket is encrypted.
     pub(crate) fn receive_now(&self, room: &mut [u8]) -> Option<io::Result<usize>> {
         let socket = match self {
             Socket::Tcp(stream) => stream.as_fd(),
@@ -86,7 +88,7 @@ impl Socket {
     }
 }
 
-/// What becomes of `rediss://` without the feature.
+/// Returns the error of `rediss://` URLs without the feature `tls`.
 #[cfg(not(feature = "tls"))]
 pub(crate) fn no_encryption() -> io::Error {
     io::Error::new(
@@ -95,7 +97,8 @@ pub(crate) fn no_encryption() -> io::Error {
     )
 }
 
-/// Whether nothing has come on a socket, not even the end; where it is not plain, bytes may have.
+/// Returns whether nothing has arrived on a socket, not even the end of the stream. Bytes on an
+/// encrypted socket are ignored.
 pub(crate) fn is_quiet(socket: impl AsFd, is_plain: bool) -> bool {
     let mut byte = [0];
     match recv(socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
@@ -104,7 +107,7 @@ pub(crate) fn is_quiet(socket: impl AsFd, is_plain: bool) -> bool {
     }
 }
 
-/// Calls a method of whichever socket it is.
+/// Calls a method of the stream in a socket of any kind.
 macro_rules! of_each {
     ($socket:expr, $stream:ident => $call:expr) => {
         match $socket {

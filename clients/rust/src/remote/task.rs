@@ -1,4 +1,4 @@
-//! The task of one connection that many callers share: it connects, writes, reads, and connects again.
+//! The task of a shared connection, which connects, writes, reads and reconnects.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -21,20 +21,20 @@ use crate::remote::queue::{EndOnDrop, Queue};
 use crate::remote::socket::Socket;
 use crate::reply::{Reply, from_value, outcome};
 
-/// A connection that lived longer was not refused.
+/// A connection that lived longer than this was accepted, so the backoff is reset.
 const LIVED: Duration = Duration::from_secs(1);
 
-/// How long the reply of a lone call is looked for again and again, before its connection's task sleeps.
+/// How long the task polls for the reply of a lone call before it sleeps.
 const LOOKING: Duration = Duration::from_micros(100);
-/// So many lone calls in a row, at most, are not looked for, where looking was in vain.
+/// The maximum number of lone calls in a row without polling, after polling was in vain.
 const UNLOOKED: u32 = 1024;
 
-/// How long connections may take, and be silent.
+/// The time limits of a connection.
 #[derive(Clone, Copy)]
 pub(crate) struct Times {
-    /// To connect.
+    /// The time limit for connecting.
     pub(crate) connect: Duration,
-    /// While replies are awaited.
+    /// How long the server may stay silent while replies are pending.
     pub(crate) silence: Duration,
 }
 
@@ -63,7 +63,7 @@ pub(crate) async fn serve(queue: Arc<Queue>, server: Arc<Server>, times: Times) 
                         queue.fail_sent(&error);
                     }
                 }
-                // It was a connection, so that another attempt is a first one.
+                // The connection worked, so the next attempt starts without a pause.
                 if line.has_answered || line.opened.elapsed() > LIVED {
                     backoff = Backoff::default();
                     continue;
@@ -76,7 +76,8 @@ pub(crate) async fn serve(queue: Arc<Queue>, server: Arc<Server>, times: Times) 
     }
 }
 
-/// Waits for something while calls wait: they end when their time is up. None where nobody needs the outcome.
+/// Runs a future while calls wait, and fails calls whose deadline passes. Returns `None` as soon as
+/// the queue is closed and no call is left.
 async fn unless_over<T>(queue: &Queue, something: impl Future<Output = T>) -> Option<T> {
     let mut something = pin!(something);
     let mut alarm = Alarm::new();
@@ -97,7 +98,7 @@ async fn unless_over<T>(queue: &Queue, something: impl Future<Output = T>) -> Op
     .await
 }
 
-/// Ends calls whose time is up.
+/// A timer that fails calls whose deadline has passed.
 struct Alarm {
     timer: Pin<Box<Sleep>>,
     set: Option<Instant>,
@@ -111,7 +112,7 @@ impl Alarm {
         }
     }
 
-    /// Ready when some calls' time was up.
+    /// Ready after a deadline check.
     fn poll(&mut self, cx: &mut Context<'_>, queue: &Queue, look_at: Option<Instant>) -> Poll<()> {
         if self.set != look_at {
             self.set = look_at;
@@ -123,53 +124,54 @@ impl Alarm {
             return Poll::Pending;
         }
         ready!(self.timer.as_mut().poll(cx));
-        // The queue moves its time on, so that the timer is set anew.
+        // The queue changes `look_at`, and the timer is then set again.
         self.set = None;
         queue.expire(Instant::now());
         Poll::Ready(())
     }
 }
 
-/// A connection at work.
+/// An open connection that serves a queue.
 struct Line<'a> {
     queue: &'a Queue,
     server: &'a Server,
     socket: Socket,
     input: Input,
     output: Vec<u8>,
-    /// How much of `output` was written.
+    /// The number of bytes of `output` that are written.
     written: usize,
     replies: Vec<Result<Reply>>,
     wakers: Vec<Waker>,
     alarm: Alarm,
-    /// How many replies came together last.
+    /// The number of replies that arrived together last time.
     together: usize,
-    /// The others were let run before commands are taken.
+    /// True if other tasks were given a turn before the next commands are taken.
     has_yielded: bool,
     has_answered: bool,
     opened: Instant,
-    /// When something came, or the first command was sent after all were answered.
+    /// The time of the last input, or the time of the first command that was sent while no reply
+    /// was pending.
     heard: Instant,
     silence: Duration,
     haste: Haste,
 }
 
-/// Whether the reply of a lone call is looked for rather than slept for.
+/// Decides whether to poll for the reply of a lone call instead of sleeping.
 ///
-/// A processor that sleeps takes long to wake up: as long as a server on the same machine takes to reply. So the task
-/// looks again and again for a short time, and lets other tasks run between two looks. Where that was in vain, as the
-/// server is far away or needs the same processor, it is tried ever more rarely.
+/// Waking up a sleeping core takes as long as a reply of a server on the same machine. Therefore
+/// the task polls for a short time, and lets other tasks run between two polls. If polling was in
+/// vain, because the server is remote or needs the same core, the task polls ever more rarely.
 #[derive(Default)]
 struct Haste {
-    /// Until when it looks.
+    /// The end of the current polling, or `None` if the task does not poll.
     until: Option<std::time::Instant>,
-    /// Calls that are slept for before it looks again, and of those the ones still to come.
+    /// The number of calls without polling before the next attempt, and how many of them are left.
     unlooked: u32,
     left: u32,
 }
 
 impl Haste {
-    /// A lone call was sent. Returns whether to look.
+    /// Records that a lone call was sent. Returns whether to poll for its reply.
     fn begin(&mut self) -> bool {
         if self.left > 0 {
             self.left -= 1;
@@ -217,7 +219,8 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Looks for the reply of a lone call. Returns whether to look again after the others had their turns.
+    /// Polls for the reply of a lone call. Returns whether to poll again after other tasks had
+    /// their turns.
     fn look(&mut self, until: std::time::Instant) -> Result<bool> {
         if let Some(count) = self.input.fill_now(&self.socket) {
             let has_replied = self.take_replies(count)?;
@@ -227,7 +230,7 @@ impl<'a> Line<'a> {
             return Ok(!has_replied);
         }
         if self.queue.has_output() {
-            // It is not alone any more.
+            // Another command is pending, so the call is no longer alone.
             self.haste.until = None;
         } else if std::time::Instant::now() >= until {
             self.haste.fail();
@@ -235,7 +238,8 @@ impl<'a> Line<'a> {
         Ok(self.haste.until.is_some())
     }
 
-    /// Reads and writes what there is. Ready when the queue is closed, or with why the connection is lost.
+    /// Reads and writes the available data. Ready when the queue is closed, or with the error that
+    /// ended the connection.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         if let Some(until) = self.haste.until
             && self.look(until)?
@@ -248,7 +252,8 @@ impl<'a> Line<'a> {
                 self.take_replies(count)?;
             }
             if self.written == self.output.len() {
-                // Callers whose replies came together ask again together: with them, one write is enough.
+                // Callers whose replies came together usually send their next commands together.
+                // After they have run, one write is enough.
                 if self.together > 1 && !self.has_yielded && self.queue.has_output() {
                     self.has_yielded = true;
                     cx.waker().wake_by_ref();
@@ -263,7 +268,8 @@ impl<'a> Line<'a> {
                 false => self.queue.look(cx),
             };
             if taken.is_over && self.output.is_empty() {
-                // The server sees the end in any case.
+                // The error is ignored, because the server notices the closed connection in any
+                // case.
                 let _ = Pin::new(&mut self.socket).poll_shutdown(cx);
                 return Poll::Ready(Ok(()));
             }
@@ -286,7 +292,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Gives the replies to those who wait for them. Returns whether there were any.
+    /// Delivers the replies to their callers. Returns whether there were any.
     fn take_replies(&mut self, count: io::Result<usize>) -> Result<bool> {
         let name = &self.server.name;
         match count {
@@ -307,7 +313,7 @@ impl<'a> Line<'a> {
         if has_replied {
             self.has_answered = true;
             self.together = self.replies.len();
-            // What came before garbage are replies.
+            // Replies before a protocol error are valid.
             let bytes = before - self.input.unread();
             let Line {
                 queue,
@@ -322,7 +328,7 @@ impl<'a> Line<'a> {
         end.map(|()| has_replied)
     }
 
-    /// Writes as much as the socket takes.
+    /// Writes as much as the socket accepts.
     fn write(&mut self, cx: &mut Context<'_>) -> Result<()> {
         let lost = |error| Error::lost(&self.server.name, error);
         while self.written < self.output.len() {
@@ -334,7 +340,7 @@ impl<'a> Line<'a> {
                 Poll::Pending => break,
             }
         }
-        // A socket that encrypts keeps bytes back until then.
+        // An encrypted socket may buffer bytes until it is flushed.
         match Pin::new(&mut self.socket).poll_flush(cx) {
             Poll::Ready(Err(error)) => Err(lost(error)),
             _ => Ok(()),
@@ -347,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_looking_is_in_vain_it_is_tried_ever_more_rarely() {
+    fn polling_in_vain_becomes_ever_rarer() {
         let mut haste = Haste::default();
         for expected in [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1024, 1024] {
             let slept = (0..).take_while(|_| !haste.begin()).count();

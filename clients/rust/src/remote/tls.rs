@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Encrypts a connection, and makes sure who is at its other end.
+/// Performs the TLS handshake and verifies the server's certificate.
 pub(crate) async fn connect(
     host: &str,
     authorities: Option<&Path>,
@@ -22,7 +22,7 @@ pub(crate) async fn connect(
     connector.connect(name(host)?, stream).await
 }
 
-/// [`connect`] that waits.
+/// The blocking form of [`connect`].
 pub(crate) fn connect_blocking(
     host: &str,
     authorities: Option<&Path>,
@@ -41,7 +41,7 @@ fn name(host: &str) -> io::Result<ServerName<'static>> {
     ServerName::try_from(host.to_owned()).map_err(invalid)
 }
 
-/// Trusts the authorities in a file, or those that the system trusts.
+/// Returns a configuration that trusts the CA certificates in a file, or those of the system.
 fn config(authorities: Option<&Path>) -> io::Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     match authorities {
@@ -57,7 +57,7 @@ fn config(authorities: Option<&Path>) -> io::Result<ClientConfig> {
         }
         None => {
             let found = rustls_native_certs::load_native_certs();
-            // Some systems have certificates that are none; the others count.
+            // Some systems have invalid certificates, which are skipped.
             let (added, _) = roots.add_parsable_certificates(found.certs);
             if added == 0 {
                 return Err(io::Error::new(

@@ -1,13 +1,13 @@
-//! Hashes.
+//! Commands of hashes.
 
 use crate::error::Result;
 use crate::store::Store;
 
 impl Store {
-    /// The value of a hash's field.
+    /// Returns the value of a field of a hash.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -21,10 +21,10 @@ impl Store {
         self.ask(&[b"HGET", key.as_ref(), field.as_ref()])
     }
 
-    /// The values of several fields, as they were at one moment.
+    /// Returns the values of several fields in one atomic read.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -41,10 +41,10 @@ impl Store {
         self.ask_all(&[b"HMGET", key.as_ref()], fields)
     }
 
-    /// All fields and their values, in no order.
+    /// Returns all fields and their values, in no particular order.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -57,10 +57,10 @@ impl Store {
         self.ask(&[b"HGETALL", key.as_ref()])
     }
 
-    /// Sets fields, all at one moment. Returns how many are new.
+    /// Sets fields atomically. Returns the number of new fields.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -81,10 +81,10 @@ impl Store {
         self.ask_all(&[b"HSET", key.as_ref()], &fields)
     }
 
-    /// Sets a field that is not there. Returns whether it did.
+    /// Sets a field unless it exists. Returns whether the field was set.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -102,10 +102,10 @@ impl Store {
         self.ask(&[b"HSETNX", key.as_ref(), field.as_ref(), value.as_ref()])
     }
 
-    /// Removes fields. Returns how many were there.
+    /// Deletes fields. Returns the number of fields that existed.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -118,10 +118,10 @@ impl Store {
         self.ask_all(&[b"HDEL", key.as_ref()], fields)
     }
 
-    /// Whether a hash has a field.
+    /// Returns whether a hash has a field.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -133,10 +133,11 @@ impl Store {
         self.ask(&[b"HEXISTS", key.as_ref(), field.as_ref()])
     }
 
-    /// Adds to the integer in a field, 0 where it is not there. Returns the sum.
+    /// Adds to the integer in a field. A missing field counts as 0. Returns the sum.
     ///
     /// # Errors
-    /// A key that holds something else, a value that is no integer, a sum beyond 64 bits.
+    /// Fails if the key holds another type, if the value is not an integer, and if the sum exceeds
+    /// 64 bits.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -150,10 +151,10 @@ impl Store {
         self.ask(&[b"HINCRBY", key.as_ref(), field.as_ref(), by])
     }
 
-    /// The number of fields.
+    /// Returns the number of fields.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();

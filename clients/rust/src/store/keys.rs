@@ -1,4 +1,4 @@
-//! Keys whatever they hold, and messages.
+//! Commands for keys of any type, and PUBLISH.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::error::{Error, Result};
 use crate::store::Store;
 
 impl Store {
-    /// Removes keys, all at one moment. Returns how many were there.
+    /// Deletes keys atomically. Returns the number of keys that existed.
     ///
     /// # Errors
-    /// A store that cannot be written.
+    /// Fails if the store cannot be written.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -26,10 +26,10 @@ impl Store {
         self.call(|open| open.store.delete(self.database, &keys))
     }
 
-    /// How many of the keys are there.
+    /// Returns how many of the keys exist.
     ///
     /// # Errors
-    /// A store that cannot be read.
+    /// Fails if the store cannot be read.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -42,10 +42,10 @@ impl Store {
         self.call(|open| open.store.exists(self.database, &keys))
     }
 
-    /// Lets a key expire after so long. Returns whether it is there.
+    /// Sets the time after which a key expires. Returns whether the key exists.
     ///
     /// # Errors
-    /// A time beyond 2^62 milliseconds.
+    /// Fails if the time is 2^62 ms or longer.
     ///
     /// ```
     /// use std::time::Duration;
@@ -67,10 +67,11 @@ impl Store {
         self.call(|open| open.store.expire_at(self.database, key.as_ref(), at))
     }
 
-    /// How long a key still lives: none where it is not there or does not expire.
+    /// Returns the remaining time until a key expires, or `None` if the key is missing or does not
+    /// expire.
     ///
     /// # Errors
-    /// A store that cannot be read.
+    /// Fails if the store cannot be read.
     ///
     /// ```
     /// use std::time::Duration;
@@ -89,10 +90,10 @@ impl Store {
         Ok(at.flatten().map(left))
     }
 
-    /// Takes a key's expiry away. Returns whether it had one.
+    /// Removes the expiry of a key. Returns whether the key had one.
     ///
     /// # Errors
-    /// A store that cannot be written.
+    /// Fails if the store cannot be written.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -105,10 +106,11 @@ impl Store {
         self.ask(&[b"PERSIST", key.as_ref()])
     }
 
-    /// The type of what a key holds, as Redis names it: `string`, `list`, `hash`, ...; none where it is not there.
+    /// Returns Redis' name for the type of a key (`string`, `list`, `hash`, ...), or `None` if the
+    /// key does not exist.
     ///
     /// # Errors
-    /// A store that cannot be read.
+    /// Fails if the store cannot be read.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -123,10 +125,12 @@ impl Store {
         Ok(Some(name).filter(|name| name != "none"))
     }
 
-    /// Sends a message to all who are subscribed to a channel, in whatever process. Returns how many they are.
+    /// Publishes a message to the subscribers of a channel in all processes. Returns the number of
+    /// subscribers.
     ///
     /// # Errors
-    /// No memory for a message longer than a quarter of the store's ring.
+    /// Fails if the message is longer than a quarter of the store's ring and there is no memory for
+    /// it.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();

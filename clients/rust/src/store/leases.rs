@@ -1,4 +1,4 @@
-//! Leases: who has a key's computes its value.
+//! Leases: the holder of a key's lease computes the key's value.
 
 use std::time::Duration;
 
@@ -10,17 +10,19 @@ use crate::lease::Lease;
 use crate::set_options::SetOptions;
 use crate::store::Store;
 
-/// What giving a lease back waits for a lock, which may be done in an event loop.
+/// The time limit for a lock when a lease is released, because the release may run in an event
+/// loop.
 const MOMENT: Duration = Duration::from_millis(1);
 
 impl Store {
-    /// Takes the lease of a key's value for a term, unless somebody has it. That of a process that is dead is taken
-    /// over.
+    /// Takes the lease of a key's value for a term, unless another caller holds it. A dead process
+    /// loses its lease at once.
     ///
-    /// [`get_or_insert_with`](Store::get_or_insert_with) is made of these; they are for what that cannot do.
+    /// [`get_or_insert_with`](Store::get_or_insert_with) is built on leases. Use them directly for
+    /// cases that it does not cover.
     ///
     /// # Errors
-    /// A key that holds something else than a string; those of [`set`](Store::set).
+    /// Fails if the key does not hold a string, and with the errors of [`set`](Store::set).
     ///
     /// ```
     /// use std::time::Duration;
@@ -28,7 +30,7 @@ impl Store {
     /// # let directory = undercroft_testkit::fresh::directory();
     /// # let store = undercroft::Store::at(directory.path().join("store"))?;
     /// let term = Duration::from_secs(10);
-    /// let lease = store.take_lease("page", term)?.expect("nobody has it");
+    /// let lease = store.take_lease("page", term)?.expect("the lease is free");
     /// assert!(store.take_lease("page", term)?.is_none());
     /// assert!(store.set_leased(lease, "<html>", SetOptions::new())?);
     /// # Ok::<(), undercroft::Error>(())
@@ -46,25 +48,25 @@ impl Store {
         let give_back = move |key: &[u8], token: &[u8]| {
             let lease = engine::leases::Lease::from_bytes(token);
             let _limited = limit_patience(MOMENT);
-            // Where somebody is stopped with a lock it stays until its term is over.
+            // If a stopped process holds the lock, the lease stays taken until its term ends.
             let _ = open.store.release_lease(database, key, &lease);
         };
         let token = lease.as_bytes().to_vec();
         Ok(Some(Lease::new(key, token, value, give_back).of(of)))
     }
 
-    /// Stores the value that a lease is about, and gives the lease back, at one moment. Returns false, and stores
-    /// nothing, where the lease was over. A condition in the options is not looked at.
+    /// Stores the value of a leased key and releases the lease, atomically. Returns false, without
+    /// storing anything, if the lease has expired. A condition in the options is ignored.
     ///
     /// # Errors
-    /// Those of [`set_with`](Store::set_with): then the lease is given back.
+    /// The errors of [`set_with`](Store::set_with). The lease is released in this case as well.
     ///
     /// ```
     /// use std::time::Duration;
     /// use undercroft::SetOptions;
     /// # let directory = undercroft_testkit::fresh::directory();
     /// # let store = undercroft::Store::at(directory.path().join("store"))?;
-    /// let lease = store.take_lease("page", Duration::from_secs(10))?.expect("nobody has it");
+    /// let lease = store.take_lease("page", Duration::from_secs(10))?.expect("the lease is free");
     /// store.del(&["undercroft:lease:{page}"])?;
     /// assert!(!store.set_leased(lease, "<html>", SetOptions::new())?);
     /// assert_eq!(store.get("page")?, None);
@@ -90,7 +92,7 @@ impl Store {
         let expiry = options.for_engine(self.with(engine::Store::now))?.expiry;
         let (key, token) = (&lease.key, engine::leases::Lease::from_bytes(&lease.token));
         match &lease.of {
-            // It ends with the store that it was taken in.
+            // A lease is only valid in the store file in which it was taken.
             Some(of) if of.store.path() == self.path() => {
                 let set = (of.store).set_leased(self.database, key, value, expiry, &token);
                 set.map_err(|error| Error::engine(&of.store, error))
@@ -101,7 +103,7 @@ impl Store {
         }
     }
 
-    /// Waits until the lease of a key's value may be had, for so long at most.
+    /// Waits until the lease of a key's value may be free, for at most `most`.
     pub(crate) fn wait_for_lease(&self, key: &[u8], most: Duration) -> Result<()> {
         self.call(|open| open.store.wait_for_lease(self.database, key, most))
     }

@@ -1,18 +1,18 @@
-//! Lists. Positions count from 0, or from the end: -1 is the last item.
+//! Commands of lists. Positions count from 0, or from the end: -1 is the last item.
 
 use std::time::Duration;
 
 use crate::error::Result;
 use crate::store::Store;
 
-/// A wait of a hundred years or more has no end.
+/// A timeout of 100 years or more means no timeout.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 impl Store {
-    /// Adds items in front, one after another. Returns the list's length.
+    /// Inserts items at the front, one after another. Returns the length of the list.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -24,10 +24,10 @@ impl Store {
         self.ask_all(&[b"LPUSH", key.as_ref()], items)
     }
 
-    /// Adds items at the end, one after another. Returns the list's length.
+    /// Appends items, one after another. Returns the length of the list.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -39,10 +39,10 @@ impl Store {
         self.ask_all(&[b"RPUSH", key.as_ref()], items)
     }
 
-    /// Takes the first item.
+    /// Removes and returns the first item.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -55,10 +55,10 @@ impl Store {
         self.ask(&[b"LPOP", key.as_ref()])
     }
 
-    /// Takes the last item.
+    /// Removes and returns the last item.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -71,10 +71,11 @@ impl Store {
         self.ask(&[b"RPOP", key.as_ref()])
     }
 
-    /// Takes the first item, and waits for one until the timeout. The calling thread sleeps meanwhile.
+    /// Removes and returns the first item. If the list is empty, the calling thread sleeps until
+    /// there is an item or the timeout ends.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -86,7 +87,7 @@ impl Store {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn blpop(&self, key: impl AsRef<[u8]>, timeout: Duration) -> Result<Option<Vec<u8>>> {
-        // Redis takes a timeout of 0 for none at all, and refuses those that end behind all its time.
+        // Redis treats a timeout of 0 as infinite, and refuses a timeout that overflows its clock.
         let seconds = if timeout >= FOREVER {
             "0".to_owned()
         } else {
@@ -97,10 +98,10 @@ impl Store {
         Ok(popped.and_then(|mut pair| pair.pop()))
     }
 
-    /// The items from one position to another, both included.
+    /// Returns the items from one position to another, inclusive.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -115,10 +116,10 @@ impl Store {
         self.ask(&[b"LRANGE", key.as_ref(), from, to])
     }
 
-    /// The item at a position.
+    /// Returns the item at a position.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -132,10 +133,10 @@ impl Store {
         self.ask(&[b"LINDEX", key.as_ref(), digits.format(position).as_bytes()])
     }
 
-    /// Removes all items but those from one position to another.
+    /// Removes all items outside a range of positions, which is inclusive.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -151,10 +152,10 @@ impl Store {
         self.ask(&[b"LTRIM", key.as_ref(), from, to])
     }
 
-    /// The number of items.
+    /// Returns the number of items.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();

@@ -1,13 +1,13 @@
 //! A store in this process: typed calls, and any command by its words.
 //!
-//! - `hashes`: hashes.
-//! - `keys`: keys whatever they hold, and messages.
-//! - `leases`: leases: who has a key's computes its value.
-//! - `lists`: lists.
-//! - `second_try`: test: reads that are thrown away leave nothing in the next try's answer.
-//! - `sets`: sets.
-//! - `sorted`: sorted sets.
-//! - `strings`: strings and counters.
+//! - `hashes`: commands of hashes.
+//! - `keys`: commands for keys of any type, and PUBLISH.
+//! - `leases`: the holder of a key's lease computes the key's value.
+//! - `lists`: commands of lists.
+//! - `second_try`: test: discarded reads leave nothing in the result of the next try.
+//! - `sets`: commands of sets.
+//! - `sorted`: commands of sorted sets.
+//! - `strings`: commands of strings and counters.
 
 mod hashes;
 mod keys;
@@ -33,17 +33,18 @@ use crate::computing;
 use crate::error::{Error, Result};
 use crate::reply::{FromReply, Reply, from_tree, outcome};
 
-/// A store that this process has mapped, and one database of it.
+/// A store that is mapped into this process, with a selected database.
 ///
-/// A call is a look-up in shared memory: no system call, no other process. Clones share the mapping, and so does
-/// whoever else opens the same store in this process; any number of threads may use it. A call waits only for a lock
-/// that another process holds, and ends with [`Error::Busy`] where that makes no progress (see
-/// [`set_patience`](Store::set_patience)).
+/// A call is a look-up in shared memory, without system calls and without another process. Clones
+/// share the mapping with all handles on the same store in this process. Any number of threads may
+/// use a store. A call waits only for a lock that another process holds. If the holder makes no
+/// progress, the call fails with [`Error::Busy`] (see [`set_patience`](Store::set_patience)).
 ///
-/// Where the store's file was removed or replaced, as by `undercroft rm`, calls go on in the store that the name means now.
-/// A [`Session`] in a transaction or with watched keys, a [`Lease`](crate::Lease), a wait and a subscription belong to the
-/// old store, and end with [`Error::Removed`]; an [`Object`](crate::Object) stays readable. `?on_removed=error` at the end of
-/// an `undercroft://` URL ends every call with that error, until the store is opened again.
+/// If the store's file is removed or replaced, for example by `undercroft rm`, calls continue in
+/// the store that now has this name. A [`Session`] in a transaction or with watched keys, a
+/// [`Lease`](crate::Lease), a wait and a subscription belong to the old store and end with
+/// [`Error::Removed`]. An [`Object`](crate::Object) stays readable. With `?on_removed=error` at the
+/// end of an `undercroft://` URL, every call fails with that error until the store is opened again.
 ///
 /// ```
 /// # let directory = undercroft_testkit::fresh::directory();
@@ -70,11 +71,11 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens the store with this name, or creates it: `undercroft://name` lies in shared memory, in a directory of the
-    /// user's; `undercroft:///path` or a path is a file.
+    /// Opens the store with this name, or creates it. `undercroft://name` is in shared memory, in
+    /// the user's directory. `undercroft:///path` or a plain path is a file.
     ///
     /// # Errors
-    /// [`Error::Url`] and [`Error::Open`], which say why.
+    /// [`Error::Url`] if the URL is invalid, and [`Error::Open`] if the store cannot be opened.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -97,10 +98,10 @@ impl Store {
         })
     }
 
-    /// [`open`](Self::open) of the file at a path.
+    /// Opens the store in the file at a path, or creates it.
     ///
     /// # Errors
-    /// As those of `open`, and a path that is not UTF-8.
+    /// Fails like `open`, and if the path is not valid UTF-8.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -109,7 +110,7 @@ impl Store {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn at(path: impl AsRef<Path>) -> Result<Store> {
-        // A relative one is never a name.
+        // An absolute path cannot be mistaken for a store name.
         let path = std::path::absolute(path.as_ref()).unwrap_or_else(|_| path.as_ref().into());
         match path.to_str() {
             Some(text) => Store::open(text),
@@ -120,10 +121,10 @@ impl Store {
         }
     }
 
-    /// The same store, another of its 16 databases.
+    /// Returns the same store with another of its 16 databases selected.
     ///
     /// # Errors
-    /// A number that no database has.
+    /// Fails if there is no database with this number.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -142,7 +143,7 @@ impl Store {
         })
     }
 
-    /// The store's file.
+    /// Returns the path of the store's file.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -154,7 +155,8 @@ impl Store {
         self.by_name.place().path()
     }
 
-    /// How long calls of this process wait for a lock whose holder makes no progress; 5 seconds by default.
+    /// Sets how long calls of this process wait for a lock whose holder makes no progress. The
+    /// default is 5 seconds.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -166,12 +168,13 @@ impl Store {
         self.by_name.set_patience(patience);
     }
 
-    /// Runs any command, its name first. Replies have the types of RESP3: HGETALL's is a [`Reply::Map`].
+    /// Runs any command, given as its name and arguments. Replies have the types of RESP3: HGETALL
+    /// returns a [`Reply::Map`].
     ///
-    /// What a connection remembers from one command to the next is that of a [`Session`].
+    /// Commands that change the state of a connection, such as MULTI, need a [`Session`].
     ///
     /// # Errors
-    /// An error reply is an [`Error::Reply`].
+    /// An error reply is returned as [`Error::Reply`].
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -187,7 +190,8 @@ impl Store {
         self.run(&words)
     }
 
-    /// What a connection is elsewhere: MULTI, WATCH and SELECT hold from one command of a session to the next.
+    /// Starts a session, which corresponds to a connection to a server: the effects of MULTI, WATCH
+    /// and SELECT last from one command to the next.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -205,7 +209,7 @@ impl Store {
         Session { by_name }
     }
 
-    /// Sets the database and the protocol of a new connection.
+    /// Sets the database and the protocol of a new session.
     fn begin(&self, session: &mut session::Session) {
         session.database = self.database as u32;
         session.protocol = Protocol::Resp3;
@@ -219,13 +223,13 @@ impl Store {
             })
     }
 
-    /// A number that handles of the same keys have in common.
+    /// Returns a number that is the same for all handles with the same keys.
     pub(crate) fn keys(&self) -> u64 {
         computing::keys((self.path(), self.database))
     }
 
-    /// Makes a call of the engine. Where it finds that the store's file was removed, it is made again in the store that the
-    /// name means now: all calls come this way.
+    /// Makes a call of the engine. If the store's file has been removed, the call is repeated in
+    /// the store that now has this name. Every call takes this path.
     #[inline]
     pub(crate) fn call<T>(
         &self,
@@ -236,28 +240,29 @@ impl Store {
         })
     }
 
-    /// Returns the store that the name means now, for a subscription, which outlives a call.
+    /// Returns the store that the name currently refers to, for a subscription, which outlives a
+    /// call.
     pub(crate) fn current(&self) -> Result<Arc<OpenStore>> {
         (self.by_name.current()).map_err(|error| Error::opening(&error))
     }
 
-    /// Uses the store that was used last, even if its file was removed.
+    /// Calls `body` with the store of the last call, even if its file has been removed.
     #[inline]
     pub(crate) fn with<R>(&self, body: impl FnOnce(&engine::Store) -> R) -> R {
         self.by_name.with(|open| body(&open.store))
     }
 
-    /// Which of its databases it is.
+    /// Returns the number of the selected database.
     pub(crate) fn number(&self) -> usize {
         self.database
     }
 
-    /// Runs a command for the type of its reply.
+    /// Runs a command and converts its reply.
     fn ask<T: FromReply>(&self, words: &[&[u8]]) -> Result<T> {
         self.run(words)?.to()
     }
 
-    /// Runs a command with a list of arguments behind the first ones.
+    /// Runs a command that consists of its first words and a list of arguments.
     fn ask_all<T: FromReply>(&self, first: &[&[u8]], rest: &[impl AsRef<[u8]>]) -> Result<T> {
         let rest = rest.iter().map(AsRef::as_ref);
         let words: Vec<&[u8]> = first.iter().copied().chain(rest).collect();
@@ -265,7 +270,7 @@ impl Store {
     }
 }
 
-/// Commands that belong together, see [`Store::session`].
+/// A sequence of commands with the state of a connection, see [`Store::session`].
 ///
 /// ```
 /// # let directory = undercroft_testkit::fresh::directory();
@@ -291,10 +296,10 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// Runs any command, its name first.
+    /// Runs any command, given as its name and arguments.
     ///
     /// # Errors
-    /// An error reply is an [`Error::Reply`].
+    /// An error reply is returned as [`Error::Reply`].
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -319,14 +324,14 @@ impl Session {
     }
 }
 
-/// Runs a command on a connection.
+/// Runs a command in a session.
 fn run(open: &OpenStore, session: &mut session::Session, words: &[&[u8]]) -> Result<Reply> {
     if words.is_empty() {
         return Err(Error::reply("ERR expected the name of a command, got none"));
     }
     let mut recorder = Recorder::new();
     open.execute(session, words, &mut recorder)?;
-    // The tests of the commands see to it that each writes one whole reply.
+    // The tests of the commands ensure that each command writes exactly one complete reply.
     let mut replies = recorder.finish().unwrap_or_default();
     match replies.pop().unwrap_or(Tree::Null) {
         Tree::Error(text) => Err(Error::answer(&open.store, &text)),

@@ -1,5 +1,5 @@
-//! Test: a typed read that is thrown away, because a writer came in the midst of it, leaves nothing in the answer of the
-//! next try (R8).
+//! Test: a typed read that is discarded, because a writer interfered, leaves nothing in the result
+//! of the next try (R8).
 
 use std::fmt::Debug;
 
@@ -9,7 +9,7 @@ use undercroft_testkit::race::{Family, Interruption, NOW, Stage, World};
 use crate::error::Result;
 use crate::store::Store;
 
-/// Pairs of states for each call.
+/// The number of state pairs for each call.
 const SOME: usize = 40;
 
 type Call = fn(&Store) -> String;
@@ -18,7 +18,7 @@ fn say<T: Debug>(result: Result<T>) -> String {
     format!("{result:?}")
 }
 
-/// What sets and hashes give in no order is compared in one.
+/// Sorts the items of sets and hashes, which are returned in no particular order, to compare them.
 fn sorted<T: Ord + Debug>(result: Result<Vec<T>>) -> String {
     say(result.map(|mut items| {
         items.sort_unstable();
@@ -31,7 +31,7 @@ const CALLS: &[(&str, Family, Call)] = &[
     ("get_into", Family::String, |store| {
         let mut value = b"before".to_vec();
         let found = store.get_into("k", &mut value);
-        // What is left behind an error is nobody's.
+        // The content of the buffer after an error is unspecified.
         let left = found.is_ok().then_some(value);
         format!("{found:?} {left:?}")
     }),
@@ -78,7 +78,7 @@ const CALLS: &[(&str, Family, Call)] = &[
     }),
 ];
 
-/// Ordered pairs of states that a call tells apart.
+/// Returns ordered pairs of states for which a call has different results.
 fn pairs(stage: &Stage, family: Family) -> Vec<(World, World)> {
     let relevant = |index: &usize| {
         let state = &stage.states[*index];
@@ -90,7 +90,7 @@ fn pairs(stage: &Stage, family: Family) -> Vec<(World, World)> {
 }
 
 #[test]
-fn a_read_returns_nothing_of_a_try_that_was_thrown_away() {
+fn reads_return_nothing_of_a_discarded_try() {
     let stage = Stage::new(4);
     let store = Store::at(stage.path()).expect("the store");
     stage.fill(|_, database, words| {

@@ -1,13 +1,13 @@
-//! Sets.
+//! Commands of sets.
 
 use crate::error::Result;
 use crate::store::Store;
 
 impl Store {
-    /// Adds members. Returns how many are new.
+    /// Adds members. Returns the number of new members.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -20,10 +20,10 @@ impl Store {
         self.ask_all(&[b"SADD", key.as_ref()], members)
     }
 
-    /// Removes members. Returns how many were there.
+    /// Removes members. Returns the number of members that existed.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -36,10 +36,10 @@ impl Store {
         self.ask_all(&[b"SREM", key.as_ref()], members)
     }
 
-    /// Whether a set has a member.
+    /// Returns whether a set has a member.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -52,10 +52,10 @@ impl Store {
         self.ask(&[b"SISMEMBER", key.as_ref(), member.as_ref()])
     }
 
-    /// All members, in no order.
+    /// Returns all members, in no particular order.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -68,10 +68,10 @@ impl Store {
         self.ask(&[b"SMEMBERS", key.as_ref()])
     }
 
-    /// The number of members.
+    /// Returns the number of members.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -83,10 +83,10 @@ impl Store {
         self.ask(&[b"SCARD", key.as_ref()])
     }
 
-    /// Takes a member by chance.
+    /// Removes and returns a random member.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -99,10 +99,10 @@ impl Store {
         self.ask(&[b"SPOP", key.as_ref()])
     }
 
-    /// The members that all of the sets have, as they were at one moment.
+    /// Returns the intersection of the sets, in one atomic read.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -116,10 +116,10 @@ impl Store {
         self.ask_all(&[b"SINTER"], keys)
     }
 
-    /// The members that any of the sets has, as they were at one moment.
+    /// Returns the union of the sets, in one atomic read.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -133,10 +133,10 @@ impl Store {
         self.ask_all(&[b"SUNION"], keys)
     }
 
-    /// The members of the first set that none of the others has, as they were at one moment.
+    /// Returns the members of the first set that are in none of the other sets, in one atomic read.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();

@@ -1,18 +1,18 @@
-//! Sorted sets: members in the order of their scores.
+//! Commands of sorted sets, whose members are ordered by score.
 
 use crate::error::Result;
 use crate::store::Store;
 
-/// A score as an argument: `inf` and `-inf` are read by Redis as Rust writes them.
+/// Formats a score as an argument. Redis parses `inf` and `-inf` as Rust formats them.
 fn text(score: f64) -> String {
     score.to_string()
 }
 
 impl Store {
-    /// Adds members with their scores, or changes these. Returns how many are new.
+    /// Adds members with their scores, or updates the scores. Returns the number of new members.
     ///
     /// # Errors
-    /// A key that holds something else, a score that is not a number.
+    /// Fails if the key holds another type, and if a score is not a number.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -30,10 +30,10 @@ impl Store {
         self.ask_all(&[b"ZADD", key.as_ref()], &pairs)
     }
 
-    /// Adds to a member's score, 0 where it is not there. Returns the sum.
+    /// Adds to the score of a member. A missing member counts as 0. Returns the sum.
     ///
     /// # Errors
-    /// A key that holds something else, a sum that is not a number.
+    /// Fails if the key holds another type, and if the sum is not a number.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -50,10 +50,10 @@ impl Store {
         ])
     }
 
-    /// A member's score.
+    /// Returns the score of a member.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -66,10 +66,10 @@ impl Store {
         self.ask(&[b"ZSCORE", key.as_ref(), member.as_ref()])
     }
 
-    /// A member's position, from 0 at the lowest score.
+    /// Returns the position of a member, counted from 0 at the lowest score.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -82,10 +82,11 @@ impl Store {
         self.ask(&[b"ZRANK", key.as_ref(), member.as_ref()])
     }
 
-    /// Members and scores from one position to another, both included; negative ones count from the highest score.
+    /// Returns the members and scores from one position to another, inclusive. Negative positions
+    /// count from the highest score.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -105,10 +106,10 @@ impl Store {
         self.ask(&[b"ZRANGE", key.as_ref(), from, to, b"WITHSCORES"])
     }
 
-    /// Members and scores from one score to another, both included.
+    /// Returns the members and scores in a range of scores, inclusive.
     ///
     /// # Errors
-    /// A key that holds something else, a bound that is not a number.
+    /// Fails if the key holds another type, and if a bound is not a number.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -134,10 +135,10 @@ impl Store {
         ])
     }
 
-    /// Removes members. Returns how many were there.
+    /// Removes members. Returns the number of members that existed.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -150,10 +151,10 @@ impl Store {
         self.ask_all(&[b"ZREM", key.as_ref()], members)
     }
 
-    /// The number of members.
+    /// Returns the number of members.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();

@@ -1,4 +1,4 @@
-//! Strings and counters.
+//! Commands of strings and counters.
 
 use undercroft_engine as engine;
 
@@ -7,10 +7,10 @@ use crate::set_options::SetOptions;
 use crate::store::Store;
 
 impl Store {
-    /// The string that a key holds.
+    /// Returns the string value of a key.
     ///
     /// # Errors
-    /// A key that holds something else.
+    /// Fails if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -26,10 +26,11 @@ impl Store {
         Ok(self.get_into(key, &mut value)?.then_some(value))
     }
 
-    /// [`get`](Self::get) into memory that is used again: what was in it is gone. Returns whether the key was there.
+    /// Reads the string value of a key into a buffer, whose old contents are overwritten. Returns
+    /// whether the key exists.
     ///
     /// # Errors
-    /// As those of `get`.
+    /// The errors of `get`.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -45,10 +46,11 @@ impl Store {
         self.call(|open| open.store.get(self.database, key.as_ref(), value))
     }
 
-    /// The strings of several keys, as they were at one moment; none where a key is missing or holds something else.
+    /// Returns the string values of several keys in one atomic read, with `None` for keys that are
+    /// missing or hold another type.
     ///
     /// # Errors
-    /// A store that cannot be read.
+    /// Fails if the store cannot be read.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -65,7 +67,7 @@ impl Store {
     /// Sets a key to a string that does not expire.
     ///
     /// # Errors
-    /// No memory: [`Error::is_full`](crate::Error::is_full).
+    /// Fails if the store is full, see [`Error::is_full`](crate::Error::is_full).
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -79,10 +81,10 @@ impl Store {
         self.call(|open| open.store.set(self.database, key, value))
     }
 
-    /// Sets a key to a string, with an expiry or on a condition. Returns whether it did.
+    /// Sets a key to a string, with an expiry or a condition. Returns whether the value was set.
     ///
     /// # Errors
-    /// As those of [`set`](Self::set).
+    /// The errors of [`set`](Self::set).
     ///
     /// ```
     /// use std::time::Duration;
@@ -103,10 +105,10 @@ impl Store {
         self.call(|open| open.store.set_with(self.database, key, value, options))
     }
 
-    /// Sets several keys to strings that do not expire, all at one moment.
+    /// Sets several keys atomically to strings that do not expire.
     ///
     /// # Errors
-    /// As those of [`set`](Self::set).
+    /// The errors of [`set`](Self::set).
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -123,10 +125,10 @@ impl Store {
         self.call(|open| open.store.set_many(self.database, &pairs))
     }
 
-    /// Adds to the integer that a key holds, 0 where it is not there. Returns the sum.
+    /// Adds to the integer value of a key. A missing key counts as 0. Returns the sum.
     ///
     /// # Errors
-    /// A value that is no integer, and a sum beyond 64 bits.
+    /// Fails if the value is not an integer, and if the sum exceeds 64 bits.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -140,10 +142,10 @@ impl Store {
         self.call(|open| open.store.increment(self.database, key.as_ref(), by))
     }
 
-    /// Appends to the string that a key holds. Returns its length.
+    /// Appends to the string value of a key. Returns the new length.
     ///
     /// # Errors
-    /// As those of [`set`](Self::set), and a key that holds something else.
+    /// Fails like [`set`](Self::set), and if the key holds another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();

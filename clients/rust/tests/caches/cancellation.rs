@@ -1,8 +1,8 @@
-//! Calls that are cancelled at any moment, beside others that must get their own replies.
+//! Tests calls that are cancelled at any moment, while other calls must get their own replies.
 //!
-//! Every value says which key it belongs to, and carries a checksum. Many callers read and write at random; some give up
-//! after a few turns of the event loop, and now and then the server hangs up on all. Whoever gets a reply checks
-//! that it is one of its own.
+//! Every value contains its key and a checksum. Many callers read and write at random. Some of them
+//! give up after a few turns of the event loop, and now and then the server closes all connections.
+//! Each caller checks that a reply belongs to its own call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,14 +45,14 @@ fn check(key: u32, value: &[u8]) {
     assert_eq!(value[4..8], key.to_le_bytes(), "a reply for another key");
 }
 
-/// Gives up after some turns of the event loop.
+/// Yields to the event loop `count` times.
 async fn turns(count: u32) {
     for _ in 0..count {
         tokio::task::yield_now().await;
     }
 }
 
-/// One call, checked where it gets a reply.
+/// Makes one call and checks its reply.
 async fn call(cache: &dyn Cache, random: &mut Rng) -> Result<()> {
     let key = random.u32(0..KEYS);
     let name = |key: u32| format!("key {key}").into_bytes();
@@ -106,7 +106,8 @@ async fn caller(cache: Arc<dyn Cache>, seed: u64, counts: Arc<Counts>) {
     }
 }
 
-/// Lets callers call, and the server hang up. Returns how many calls were cancelled.
+/// Runs all callers while the server repeatedly closes the connections. Returns the number of
+/// cancelled calls.
 async fn storm(what: &str, cache: Arc<dyn Cache>, url: Option<&str>) -> u64 {
     let seed = undercroft_testkit::fresh::seed();
     let counts = Arc::new(Counts::default());
@@ -145,7 +146,7 @@ async fn storm(what: &str, cache: Arc<dyn Cache>, url: Option<&str>) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_one_shared_connection() {
+async fn cancelled_calls_on_one_shared_connection() {
     let Some(redis) = Redis::start(&[]) else {
         return;
     };
@@ -154,7 +155,7 @@ async fn on_one_shared_connection() {
 }
 
 #[tokio::test]
-async fn on_several_shared_connections() {
+async fn cancelled_calls_on_several_shared_connections() {
     let ours = Served::start();
     let options = CacheOptions::new().connections(3).queue(8 << 10);
     let cache = undercroft::cache_with(&ours.url(), options).expect("a cache");
@@ -162,7 +163,7 @@ async fn on_several_shared_connections() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_a_pool() {
+async fn cancelled_calls_on_a_pool() {
     let ours = Served::start();
     let options = CacheOptions::new().connections(8);
     let cache = undercroft::PooledCache::open(&ours.url(), options).expect("a cache");
@@ -170,16 +171,17 @@ async fn on_a_pool() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_a_store() {
+async fn cancelled_calls_on_a_store() {
     let directory = undercroft_testkit::fresh::directory();
     let cache = undercroft::StoreCache::at(directory.path().join("store")).expect("a store");
-    // Its calls are done before anybody could give up.
+    // Calls on a store complete before they can be cancelled, so the number is not checked.
     storm("a store", Arc::new(cache), None).await;
 }
 
-/// Commands that are cancelled at any moment lose nothing that the server keeps: what was moved is in one of both lists.
+/// A cancelled command loses nothing that the server keeps: a moved item is in exactly one of the
+/// two lists.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_move_that_is_cancelled_loses_nothing() {
+async fn cancelled_moves_lose_nothing() {
     let ours = Served::start();
     let options = CacheOptions::new().connections(4);
     let pooled = undercroft::PooledCache::open(&ours.url(), options).expect("a cache");
@@ -200,7 +202,7 @@ async fn a_move_that_is_cancelled_loses_nothing() {
         let length = pooled.command(&["LLEN", key]).await.expect("a list");
         length.to::<i64>().expect("a number")
     };
-    // One that was sent before it was cancelled may be carried out between two looks.
+    // A command that was sent before its cancellation may be executed between the two calls.
     let until = Instant::now() + Duration::from_secs(60);
     while length("jobs").await + length("mine").await != 2000 {
         assert!(Instant::now() < until, "an item was lost");

@@ -1,4 +1,4 @@
-//! A cluster of three servers.
+//! Tests on a cluster of three servers.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use undercroft::{CacheOptions, Event, Pool, SetOptions, cache_with};
 
 use crate::support::cluster::{Cluster, SLOTS, pool, run};
 
-/// Which third of the slots has a key.
+/// Returns which third of the slots a key belongs to.
 fn third(pool: &Pool, key: &str) -> usize {
     let slot: i64 = run(pool, &["CLUSTER", "KEYSLOT", key])
         .to()
@@ -15,7 +15,7 @@ fn third(pool: &Pool, key: &str) -> usize {
 }
 
 #[tokio::test]
-async fn keys_of_all_nodes_and_a_node_that_fails() {
+async fn calls_reach_all_nodes_and_survive_the_failure_of_one() {
     let Some(mut cluster) = Cluster::start() else {
         return;
     };
@@ -42,7 +42,7 @@ async fn keys_of_all_nodes_and_a_node_that_fails() {
     assert_eq!(cache.delete(&words[..500]).await.expect("delete"), 500);
     assert_eq!(cache.get(words[0]).await.expect("get"), None);
 
-    // A lease lies with its key, and is given back by whoever drops it.
+    // A lease is stored in its key's slot, and dropping it releases it.
     let term = Duration::from_secs(60);
     for key in [&b"key 1"[..], b"{tag}:key", b"key 999"] {
         let lease = cache.take_lease(key, term).await.expect("a lease");
@@ -63,7 +63,7 @@ async fn keys_of_all_nodes_and_a_node_that_fails() {
         );
     }
 
-    // Whichever node a message is published on, it comes.
+    // A message arrives no matter which node it is published on.
     let mut news = cache.subscribe(&[b"news"]).await.expect("subscribed");
     let pools: Vec<Pool> = cluster.0.iter().map(pool).collect();
     for (at, pool) in pools.iter().enumerate() {
@@ -75,7 +75,7 @@ async fn keys_of_all_nodes_and_a_node_that_fails() {
         assert_eq!(message.payload, at.to_string().into_bytes());
     }
 
-    // The first node is the one that messages come from.
+    // The subscription is connected to the first node.
     cluster.0[0].kill();
     let mut failed = 0;
     for key in &keys[500..520] {
@@ -93,13 +93,13 @@ async fn keys_of_all_nodes_and_a_node_that_fails() {
         }
     }
     assert_eq!(failed, 2, "keys of the node that is dead");
-    // The subscription goes on on another node, and says that messages may be lost.
+    // The subscription moves to another node, and reports that messages may be lost.
     while !matches!(news.next().await, Some(Ok(Event::Lost(None)))) {}
     pools[2].publish("news", "again").expect("published");
     let event = news.next().await.expect("no end");
     assert!(matches!(event, Ok(Event::Message(_))), "{event:?}");
 
-    // A node that comes again is used again.
+    // A restarted node is used again.
     cluster.0[0].start_again();
     let key = keys.iter().find(|key| third(&pools[1], key) == 0);
     let key = key.expect("a key of a third").as_bytes();
@@ -114,8 +114,8 @@ async fn keys_of_all_nodes_and_a_node_that_fails() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_is_not_there() {
-    // A port that nobody listens at.
+async fn unreachable_cluster_fails_calls() {
+    // A port on which no server listens.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     drop(listener);

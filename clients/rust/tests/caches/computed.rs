@@ -1,4 +1,5 @@
-//! Values that are computed where they are missing: by one caller at a time, in every kind of cache.
+//! Tests of values that are computed when they are missing: by one caller at a time, in every kind
+//! of cache.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, Command, Stdio};
@@ -17,17 +18,17 @@ use undercroft_served::Served;
 use crate::support::redis::Redis;
 
 const CALLERS: usize = 1000;
-/// A term and a wait that end only in a test that fails.
+/// A term and a wait that end only if a test fails.
 const LONG: Duration = Duration::from_secs(120);
 
 fn patient() -> Caching {
     Caching::new().lease(LONG).wait(LONG)
 }
 
-/// What holds for every cache.
+/// Checks the behavior that all caches share.
 async fn check(cache: &dyn Cache) {
     let caching = patient();
-    // Nobody's value is there before all have asked.
+    // No computation completes before all callers have asked.
     let (made, asked) = (AtomicUsize::new(0), tokio::sync::Semaphore::new(0));
     let callers = (0..CALLERS).map(|_| async {
         asked.add_permits(1);
@@ -42,7 +43,8 @@ async fn check(cache: &dyn Cache) {
     join_all(callers).await;
     assert_eq!(made.into_inner(), 1);
 
-    // A computation that fails, panics or is cancelled is another's at once: the lease lasts for minutes.
+    // After a computation that fails, panics or is cancelled, another caller computes at once,
+    // although the lease lasts for minutes.
     let failing = async || Err::<Vec<u8>, Error>(Error::Closed);
     let failed = cache.try_get_or_insert_with(b"key", &caching, failing);
     assert!(matches!(failed.await, Err(Error::Closed)));
@@ -67,7 +69,7 @@ async fn check(cache: &dyn Cache) {
         Some(&b"value"[..])
     );
 
-    // Who is too slow loses the lease to one of those who wait, and comes too late.
+    // A caller that is too slow loses the lease to a waiting caller, and its value comes too late.
     let short = Caching::new().lease(Duration::from_millis(50)).wait(LONG);
     let (begun, done) = (tokio::sync::Notify::new(), tokio::sync::Notify::new());
     let slow = cache.get_or_insert_with(b"slow", &short, async || {
@@ -99,7 +101,7 @@ async fn check(cache: &dyn Cache) {
     let left = cache.get(b"slow").await.expect("get");
     assert_eq!(left.as_deref(), Some(&b"in time"[..]));
 
-    // A value that is due is made by one, and given to the others as it is.
+    // One caller recomputes a value that is due, while the others receive the old value.
     let brief = Duration::from_millis(30);
     let refreshed = patient().ttl(brief).stale(LONG);
     let first = cache.get_or_insert_with(b"stale", &refreshed, async || b"old".to_vec());
@@ -112,7 +114,7 @@ async fn check(cache: &dyn Cache) {
     });
     assert_eq!(second.await.expect("a value"), b"new");
 
-    // Far ahead of its time with a beta as large as that.
+    // With a beta this large, the value is due long before its TTL has passed.
     let early = patient().ttl(LONG).early(1e12);
     for number in 0..3u8 {
         let made = cache.get_or_insert_with(b"early", &early, async || {
@@ -122,7 +124,8 @@ async fn check(cache: &dyn Cache) {
         assert_eq!(made.await.expect("a value"), [number]);
     }
 
-    // Times that no value could be stored with are refused before one is computed; too long ones are for ever.
+    // A TTL or a lease below 1 ms is refused before a value is computed. A time that is too long
+    // means that the value never expires.
     let none = Duration::from_nanos(999_999);
     for refused in [
         patient().ttl(none),
@@ -155,7 +158,7 @@ async fn check(cache: &dyn Cache) {
         cache.delete(&[&key]).await.expect("removed");
     }
 
-    // A typed read knows what stands in front of some.
+    // A typed read skips the header of a value.
     #[cfg(feature = "serde")]
     {
         let times = patient().ttl(LONG).stale(LONG);
@@ -166,7 +169,7 @@ async fn check(cache: &dyn Cache) {
         cache.delete(&[b"typed"]).await.expect("removed");
     }
 
-    // Who waits too long is told so.
+    // A caller that waits too long gets a timeout.
     let lease = cache.take_lease(b"held", LONG).await.expect("free");
     let lease = lease.expect("free");
     let hasty = Caching::new().wait(Duration::from_millis(5));
@@ -181,7 +184,7 @@ async fn check(cache: &dyn Cache) {
 }
 
 #[tokio::test]
-async fn tasks_on_a_store() {
+async fn tasks_on_a_store_compute_one_at_a_time() {
     let directory = undercroft_testkit::fresh::directory();
     let cache = StoreCache::at(directory.path().join("store")).expect("a store");
     check(&cache).await;
@@ -197,7 +200,7 @@ async fn tasks_on_a_store() {
 }
 
 #[tokio::test]
-async fn tasks_on_a_real_redis() {
+async fn tasks_on_a_real_redis_compute_one_at_a_time() {
     let Some(redis) = Redis::start(&[]) else {
         return;
     };
@@ -206,14 +209,14 @@ async fn tasks_on_a_real_redis() {
 }
 
 #[tokio::test]
-async fn tasks_on_a_served_store() {
+async fn tasks_on_a_served_store_compute_one_at_a_time() {
     let served = Served::start();
     let options = CacheOptions::new().deadline(LONG).connections(4);
     check(&PooledCache::open(&served.url(), options).expect("a cache")).await;
 }
 
 #[test]
-fn threads_on_a_store() {
+fn threads_on_a_store_compute_one_at_a_time() {
     let directory = undercroft_testkit::fresh::directory();
     let store = Store::at(directory.path().join("store")).expect("a store");
     let (made, all) = (AtomicUsize::new(0), Barrier::new(CALLERS));
@@ -236,7 +239,7 @@ fn threads_on_a_store() {
     assert!(catch_unwind(AssertUnwindSafe(panicking)).is_err());
     let value = store.get_or_insert_with("key", &patient(), || b"value".to_vec());
     assert_eq!(value.expect("a value"), b"value");
-    // One that begins as the front of values does.
+    // A value that starts with the bytes of a header.
     let odd = [&[0xf5, b'u', b'c', 1][..], &[7; 40]].concat();
     for _ in 0..2 {
         let value = store.get_or_insert_with("odd", &patient(), || odd.clone());
@@ -244,9 +247,10 @@ fn threads_on_a_store() {
     }
 }
 
-/// A process that computes, until it is told to end, or waits for what others compute.
+/// The child process of the storms below: it computes until it is told to end, or waits for the
+/// value that another process computes.
 #[test]
-fn a_child_of_the_storms() {
+fn child_process_of_the_storms() {
     let Ok(path) = std::env::var("UNDERCROFT_COMPUTES") else {
         return;
     };
@@ -261,7 +265,7 @@ fn a_child_of_the_storms() {
             .set("pid", std::process::id().to_string())
             .expect("room");
         if number == 1 {
-            // Until the test has seen what it wants to see.
+            // The computation lasts until the test allows it to end.
             while store.get("over").expect("readable").is_none() {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -281,7 +285,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Lets 8 processes ask for one key, of which the first to compute is sent a signal, or is slow.
+/// Starts 8 processes that request one key. The first to compute receives a signal or is slow.
 fn storm(term: u32, signal: Option<Signal>) {
     let directory = undercroft_testkit::fresh::directory();
     let path = directory.path().join("store");
@@ -299,7 +303,7 @@ fn storm(term: u32, signal: Option<Signal>) {
     let mut children: Vec<Child> = (0..8)
         .map(|_| {
             Command::new(std::env::current_exe().expect("this program"))
-                .args(["--exact", "computed::a_child_of_the_storms"])
+                .args(["--exact", "computed::child_process_of_the_storms"])
                 .env("UNDERCROFT_COMPUTES", &path)
                 .env("UNDERCROFT_TERM", term.to_string())
                 .stdout(Stdio::null())
@@ -345,26 +349,28 @@ fn storm(term: u32, signal: Option<Signal>) {
 }
 
 #[test]
-fn a_holder_that_is_killed() {
-    // Its term would last for minutes.
+fn killed_holder_loses_its_lease_at_once() {
+    // The term of the lease lasts for minutes, so only the death of the holder can end it.
     storm(120_000, Some(Signal::SIGKILL));
 }
 
 #[test]
-fn a_holder_that_is_stopped() {
+fn stopped_holder_loses_its_lease_after_the_term() {
     storm(1500, Some(Signal::SIGSTOP));
 }
 
 #[test]
-fn a_holder_that_is_too_slow() {
+fn slow_holder_loses_its_lease_after_the_term() {
     storm(1500, None);
 }
 
-/// A computation that asks for its own key is refused at once, also by way of another key, and leaves nothing behind.
+/// A computation that requests its own key, directly or through another key, fails at once and
+/// leaves nothing behind.
 async fn check_recursion(cache: &(dyn Cache + 'static), other: &(dyn Cache + 'static)) {
     let caching = patient();
     let own = cache.try_get_or_insert_with(b"own", &caching, async || {
-        // Whichever of its callers runs it, and on another handle of the same keys.
+        // The recursion is detected in whatever thread polls the computation, and on another handle
+        // with the same keys.
         tokio::task::yield_now().await;
         let between = cache.try_get_or_insert_with(b"between", &caching, async || {
             let inner = other.get_or_insert_with(b"own", &caching, async || unreachable!());
@@ -376,7 +382,7 @@ async fn check_recursion(cache: &(dyn Cache + 'static), other: &(dyn Cache + 'st
     assert!(matches!(&refused, Error::Recursion(key) if &**key == "own"));
     let text = refused.to_string();
     assert!(text.starts_with("the value of \"own\" is asked for by its own computation"));
-    // Another task is not the one that computes, though both run on one thread.
+    // Another task on the same thread is not mistaken for the task that computes.
     let computing = tokio::sync::Notify::new();
     let first = cache.get_or_insert_with(b"own", &caching, async || {
         computing.notify_one();
@@ -394,7 +400,7 @@ async fn check_recursion(cache: &(dyn Cache + 'static), other: &(dyn Cache + 'st
 }
 
 #[tokio::test]
-async fn a_task_that_would_wait_for_itself() {
+async fn recursive_computation_of_a_task_fails() {
     let directory = undercroft_testkit::fresh::directory();
     let path = directory.path().join("store");
     let open = || StoreCache::at(&path).expect("a store");
@@ -410,14 +416,14 @@ async fn a_task_that_would_wait_for_itself() {
 }
 
 #[test]
-fn a_thread_that_would_wait_for_itself() {
+fn recursive_computation_of_a_thread_fails() {
     let directory = undercroft_testkit::fresh::directory();
     let store = Store::at(directory.path().join("store")).expect("a store");
     let own = store.try_get_or_insert_with("own", &patient(), || {
         store.get_or_insert_with("own", &patient(), || unreachable!())
     });
     assert!(matches!(own, Err(Error::Recursion(_))));
-    // The same key of another database is another one.
+    // The same key in another database is a different value.
     let other = store.database(1).expect("a database");
     let value = store.try_get_or_insert_with("own", &patient(), || {
         other.get_or_insert_with("own", &patient(), || b"value".to_vec())
@@ -425,7 +431,7 @@ fn a_thread_that_would_wait_for_itself() {
     assert_eq!(value.expect("a value"), b"value");
     other.del(&["own"]).expect("deleted");
     store.del(&["own"]).expect("deleted");
-    // It is waited for there, where another caller computes it.
+    // The inner call waits as usual if another caller computes that value.
     let lease = other.take_lease("own", LONG).expect("an answer");
     let hasty = Caching::new().wait(Duration::from_millis(5));
     let waited = store.try_get_or_insert_with("own", &patient(), || {
@@ -439,7 +445,7 @@ fn a_thread_that_would_wait_for_itself() {
         pool.get_or_insert_with("own", &patient(), || unreachable!())
     });
     assert!(matches!(own, Err(Error::Recursion(_))));
-    // It is over: a panic in between would have left no mark, either.
+    // The mark of the computation is removed, even after a panic.
     let panicking = || pool.get_or_insert_with("own", &patient(), || panic!("by the test"));
     assert!(catch_unwind(AssertUnwindSafe(panicking)).is_err());
     let value = pool.get_or_insert_with("own", &patient(), || b"value".to_vec());

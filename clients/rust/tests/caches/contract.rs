@@ -1,4 +1,5 @@
-//! Every cache does the same: a store, and servers of both kinds, by every kind of connection.
+//! Tests that all caches behave alike: on a store, and on servers of both kinds, over every kind of
+//! connection.
 
 use std::time::Duration;
 
@@ -7,10 +8,11 @@ use futures_util::StreamExt as _;
 use undercroft::{Cache, CacheOptions, Error, Event, PooledCache, SetOptions, StoreCache};
 use undercroft_served::Served;
 
-/// What holds for every cache.
+/// Checks the behavior that all caches share.
 async fn check(cache: &dyn Cache) {
     let set = SetOptions::new();
-    // Texts, bytes, emptiness, and more than any buffer holds at first.
+    // Text, arbitrary bytes, an empty value, and a value larger than the initial size of any
+    // buffer.
     let large: Vec<u8> = (0..3_000_000u32).map(|i| ((i * 31) >> 3) as u8).collect();
     for value in [&b"value"[..], b"", b"\r\n$-1\r\n\0\xff", &large] {
         assert!(cache.set(b"key", value, set).await.expect("set"));
@@ -79,7 +81,7 @@ async fn check(cache: &dyn Cache) {
     }
 }
 
-/// Many callers at once get each its own.
+/// Checks that each of many concurrent callers receives its own replies.
 async fn check_many(cache: &dyn Cache) {
     let callers = futures_util::stream::iter(0..2000u32).map(|number| async move {
         let (key, value) = (format!("key {number}"), vec![number as u8; number as usize]);
@@ -102,7 +104,7 @@ async fn check_closed(cache: &dyn Cache) {
     assert!(matches!(cache.get(b"key").await, Err(Error::Closed)));
 }
 
-/// Every kind of connection to a server.
+/// Checks every kind of connection to a server.
 pub(crate) async fn check_all(url: &str) {
     for connections in [0, 3] {
         let options = CacheOptions::new().connections(connections);
@@ -112,26 +114,26 @@ pub(crate) async fn check_all(url: &str) {
 }
 
 #[tokio::test]
-async fn a_store() {
+async fn cache_on_a_store_fulfills_the_contract() {
     let directory = undercroft_testkit::fresh::directory();
     let url = format!("undercroft://{}/store", directory.path().display());
     check_closed(&*undercroft::cache(&url).expect("a cache")).await;
 }
 
 #[tokio::test]
-async fn our_server_on_one_thread() {
+async fn caches_on_a_single_threaded_server_fulfill_the_contract() {
     let ours = Served::start();
     check_all(&ours.url()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn our_server_on_several_threads() {
+async fn caches_on_a_multi_threaded_server_fulfill_the_contract() {
     let ours = Served::start();
     check_all(&format!("{}?protocol=3&db=2", ours.url())).await;
 }
 
 #[tokio::test]
-async fn redis_on_one_thread() {
+async fn caches_on_a_single_threaded_redis_fulfill_the_contract() {
     let Some(redis) = Redis::start(&[]) else {
         return;
     };
@@ -140,7 +142,7 @@ async fn redis_on_one_thread() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redis_on_several_threads() {
+async fn caches_on_a_multi_threaded_redis_fulfill_the_contract() {
     let Some(redis) = Redis::start(&[]) else {
         return;
     };
@@ -149,7 +151,7 @@ async fn redis_on_several_threads() {
 }
 
 #[tokio::test]
-async fn databases_are_apart() {
+async fn databases_have_separate_keys() {
     let server = Served::start();
     let open = |database: u32| undercroft::cache(&format!("{}?db={database}", server.url()));
     let (one, two) = (open(0).expect("a cache"), open(1).expect("a cache"));
@@ -158,10 +160,10 @@ async fn databases_are_apart() {
 }
 
 #[tokio::test]
-async fn a_subscriber_of_a_store_is_told_how_much_it_lost() {
+async fn lagging_subscriber_of_a_store_learns_how_many_messages_it_lost() {
     let place = undercroft_testkit::fresh::directory();
     let path = place.path().join("store");
-    // A store whose ring of messages is soon full.
+    // A store with a small ring for messages.
     drop(undercroft_testkit::fresh::handle(&path));
     let cache = StoreCache::at(&path).expect("a store");
     let mut news = cache.subscribe(&[b"news"]).await.expect("subscribed");
@@ -173,7 +175,7 @@ async fn a_subscriber_of_a_store_is_told_how_much_it_lost() {
         panic!("nothing was lost")
     };
     assert_eq!(lost, 100, "it goes on with what comes next");
-    // A message that comes while the task waits.
+    // A message that arrives while the task waits.
     let (event, _) = tokio::join!(news.next(), cache.publish(b"news", b"again"));
     let Some(Ok(Event::Message(message))) = event else {
         panic!("{event:?}")
@@ -182,7 +184,7 @@ async fn a_subscriber_of_a_store_is_told_how_much_it_lost() {
 }
 
 #[tokio::test]
-async fn calls_on_a_store_leave_other_tasks_their_turns() {
+async fn calls_on_a_store_do_not_starve_other_tasks() {
     let place = undercroft_testkit::fresh::directory();
     let cache = StoreCache::at(place.path().join("store")).expect("a store");
     let other = tokio::spawn(async {});

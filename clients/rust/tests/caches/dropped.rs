@@ -1,4 +1,4 @@
-//! Calls that take something on a server and are dropped before they return.
+//! Tests of calls that take an item or a lease on a server and are dropped before they return.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,9 +11,9 @@ use undercroft_served::Served;
 use crate::support::redis::Redis;
 use crate::support::script::Script;
 
-/// A term that ends only in a test that fails.
+/// A term that ends only if a test fails.
 const LONG: Duration = Duration::from_secs(600);
-/// Within so long a lease is given back.
+/// The time within which a lease must be released.
 const SOON: Duration = Duration::from_secs(60);
 const CALLS: usize = 3000;
 const TASKS: u64 = 32;
@@ -24,7 +24,8 @@ async fn turns(count: u32) {
     }
 }
 
-/// One call that takes a lease and is dropped at a random moment. Returns whether it was dropped before it returned.
+/// Makes one call that takes a lease, and drops it at a random moment. Returns whether the call was
+/// dropped before it returned.
 async fn dropped(cache: &dyn Cache, random: &mut Rng) -> bool {
     let key = format!("page {}", random.u8(0..8)).into_bytes();
     let patience = random.u32(0..60);
@@ -79,7 +80,7 @@ async fn storm(name: &str, cache: Arc<dyn Cache>) {
         assert!(Instant::now() < until, "{left} leases are left on {name}");
         turns(100).await;
     }
-    // The name of a lease in this test is the one that caches use.
+    // Check that caches use the lease names of this test.
     let lease = cache.take_lease(b"page 0", LONG).await.expect("an answer");
     let lease = lease.expect("it is free");
     assert!(cache.get(leases[0]).await.expect("get").is_some());
@@ -87,7 +88,7 @@ async fn storm(name: &str, cache: Arc<dyn Cache>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn leases_on_shared_connections() {
+async fn dropped_calls_leave_no_leases_on_shared_connections() {
     let served = Served::start_with_threads(2);
     let options = CacheOptions::new().connections(3);
     let cache = PipelinedCache::open(&served.url(), options).expect("a cache");
@@ -95,7 +96,7 @@ async fn leases_on_shared_connections() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn leases_on_a_pool() {
+async fn dropped_calls_leave_no_leases_on_a_pool() {
     let served = Served::start_with_threads(2);
     let options = CacheOptions::new().connections(6).deadline(SOON);
     let cache = PooledCache::open(&served.url(), options).expect("a cache");
@@ -103,7 +104,7 @@ async fn leases_on_a_pool() {
 }
 
 #[tokio::test]
-async fn leases_on_a_real_redis() {
+async fn dropped_calls_leave_no_leases_on_a_real_redis() {
     let Some(redis) = Redis::start(&[]) else {
         return;
     };
@@ -112,7 +113,7 @@ async fn leases_on_a_real_redis() {
     storm("a real Redis", Arc::new(cache)).await;
 }
 
-/// Commands that reach a server of the test's own, which answers a SET when the test says so.
+/// The commands that reach the test's server, which answers a SET when the test tells it to.
 struct Held {
     script: Script,
     commands: tokio::sync::mpsc::UnboundedReceiver<String>,
@@ -145,7 +146,8 @@ fn hold() -> Held {
     }
 }
 
-/// Takes a lease whose SET is not answered before the call has ended, and expects the release after the answer.
+/// Takes a lease whose SET is answered only after the call has ended, and checks that the release
+/// comes after the answer.
 async fn released_after_the_reply(cache: &dyn Cache, mut held: Held, is_late: bool) {
     let taking = cache.take_lease(b"page", LONG);
     if is_late {
@@ -159,7 +161,7 @@ async fn released_after_the_reply(cache: &dyn Cache, mut held: Held, is_late: bo
             name = held.commands.recv() => assert_eq!(name.as_deref(), Some("SET")),
         }
     }
-    // A release on another connection arrives in these turns.
+    // These turns are enough for a release on another connection to arrive.
     turns(1000).await;
     assert!(held.commands.is_empty(), "it was released before the reply");
     held.answer.notify_one();
@@ -167,7 +169,7 @@ async fn released_after_the_reply(cache: &dyn Cache, mut held: Held, is_late: bo
 }
 
 #[tokio::test]
-async fn a_lease_is_released_after_the_reply_on_shared_connections() {
+async fn lease_is_released_after_the_reply_on_shared_connections() {
     for is_late in [false, true] {
         let mut held = hold();
         let deadline = if is_late {
@@ -177,7 +179,7 @@ async fn a_lease_is_released_after_the_reply_on_shared_connections() {
         };
         let options = CacheOptions::new().connections(2).deadline(deadline);
         let cache = PipelinedCache::open(&held.script.url(), options).expect("a cache");
-        // The SET goes out on the second connection: a release on the first one could overtake it.
+        // The SET uses the second connection, so that a release on the first one could overtake it.
         drop(cache.get(b"other").await);
         assert_eq!(held.commands.recv().await.as_deref(), Some("GET"));
         released_after_the_reply(&cache, held, is_late).await;
@@ -185,7 +187,7 @@ async fn a_lease_is_released_after_the_reply_on_shared_connections() {
 }
 
 #[tokio::test]
-async fn a_lease_is_released_after_the_reply_on_a_pool() {
+async fn lease_is_released_after_the_reply_on_a_pool() {
     for is_late in [false, true] {
         let held = hold();
         let deadline = if is_late {
@@ -199,7 +201,7 @@ async fn a_lease_is_released_after_the_reply_on_a_pool() {
     }
 }
 
-/// A lease outlives its cache, and a cache that is closed takes no more.
+/// A lease outlives its cache, and a closed cache takes no more leases.
 #[tokio::test]
 async fn a_lease_that_outlives_its_cache_is_released() {
     let served = Served::start();
@@ -216,7 +218,7 @@ async fn a_lease_that_outlives_its_cache_is_released() {
         let refused = cache.take_lease(b"page", LONG).await;
         assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
         drop(cache);
-        // No runtime is entered where it is dropped.
+        // The lease is dropped outside of the runtime.
         std::thread::spawn(|| drop(lease)).join().expect("dropped");
         let until = Instant::now() + SOON;
         let lease: &[u8] = b"undercroft:lease:{page}";
@@ -227,9 +229,10 @@ async fn a_lease_that_outlives_its_cache_is_released() {
     }
 }
 
-/// A dropped call's connection is closed at once: otherwise the server would give it what comes later.
+/// The connection of a dropped call is closed at once. Otherwise the server would send it an item
+/// that arrives later.
 #[tokio::test]
-async fn a_dropped_call_that_waits_for_a_key_takes_nothing_later() {
+async fn dropped_blpop_takes_no_later_item() {
     let served = Served::start();
     let cache = PooledCache::open(&served.url(), CacheOptions::new()).expect("a cache");
     let observer = PooledCache::open(&served.url(), CacheOptions::new()).expect("a cache");

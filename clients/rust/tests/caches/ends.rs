@@ -1,4 +1,4 @@
-//! Calls of a thread that ends, from the destructor of a value of its own.
+//! Tests of calls from the destructor of a thread-local value, while the thread exits.
 
 use std::cell::RefCell;
 use std::sync::mpsc::{Sender, channel};
@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use undercroft::Store;
 
-/// Makes calls when its thread ends, after the destructors of the values that the thread used later.
+/// Makes calls when its thread exits, after the destructors of thread-local values that were
+/// registered later.
 struct Last(Store, Sender<bool>);
 
 thread_local! {
@@ -31,7 +32,7 @@ fn make_calls(store: &Store) {
     store.del(&["list"]).expect("removed");
     store.rpush("list", &["a", "b"]).expect("a push");
     assert_eq!(store.lpop("list").expect("a pop"), Some(b"a".to_vec()));
-    // One of them would be a negative timeout for Redis.
+    // Passed to Redis unchanged, `Duration::MAX` would overflow to a negative timeout.
     for timeout in [Duration::from_secs(1), Duration::MAX] {
         store.rpush("list", &["b"]).expect("a push");
         store.blpop("list", timeout).expect("an item");
@@ -51,14 +52,14 @@ impl Drop for Last {
 }
 
 #[test]
-fn a_destructor_of_a_thread_makes_every_kind_of_call() {
+fn thread_local_destructors_can_make_every_kind_of_call() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
     let store = Store::at(directory.path().join("store")).expect("a store");
     for uses_first in [true, false] {
         let (sender, receiver) = channel();
         let (own, last) = (store.clone(), Last(store.clone(), sender));
         std::thread::spawn(move || {
-            // Registered first, so that it is dropped behind all others.
+            // Registered first, and therefore dropped last.
             LAST.set(Some(last));
             if uses_first {
                 make_calls(&own);

@@ -1,4 +1,4 @@
-//! What servers do wrong, and what callers are told.
+//! Tests of server faults, and of the errors that callers receive.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use undercroft_served::Served;
 
 const SHORT: Duration = Duration::from_millis(100);
 
-/// Calls until one succeeds: the errors before it are those of a connection.
+/// Calls until one succeeds. Each error before must be a connection error.
 async fn recover(cache: &dyn Cache) -> Vec<Error> {
     let mut errors = Vec::new();
     loop {
@@ -29,7 +29,7 @@ async fn recover(cache: &dyn Cache) -> Vec<Error> {
 }
 
 #[tokio::test]
-async fn a_server_that_is_started_again_costs_one_error() {
+async fn restarted_server_costs_at_most_one_error() {
     let Some(mut redis) = Redis::start(&[]) else {
         return;
     };
@@ -37,7 +37,7 @@ async fn a_server_that_is_started_again_costs_one_error() {
     for _ in 0..3 {
         recover(&*cache).await;
         redis.restart();
-        // The loss may be found by a call, or before one.
+        // The lost connection is noticed by a call or before the next call.
         let errors = recover(&*cache).await;
         assert!(errors.len() <= 1, "{errors:?}");
         assert!(
@@ -50,7 +50,7 @@ async fn a_server_that_is_started_again_costs_one_error() {
 }
 
 #[tokio::test]
-async fn calls_under_way_end_with_one_error_each_when_the_server_is_killed() {
+async fn pending_calls_get_one_error_each_when_the_server_is_killed() {
     let Some(mut redis) = Redis::start(&[]) else {
         return;
     };
@@ -77,7 +77,7 @@ async fn calls_under_way_end_with_one_error_each_when_the_server_is_killed() {
 }
 
 #[tokio::test]
-async fn a_paused_server_costs_the_deadline_and_goes_on() {
+async fn calls_on_a_paused_server_time_out_and_later_calls_succeed() {
     let Some(redis) = Redis::start(&[]) else {
         return;
     };
@@ -92,7 +92,7 @@ async fn a_paused_server_costs_the_deadline_and_goes_on() {
     }
     redis.signal(Signal::SIGCONT);
     recover(&cache).await;
-    // Late replies went to nobody.
+    // Late replies were discarded.
     let length = loop {
         match cache.command(&["STRLEN", "key"]).await {
             Err(error) if error.is_timeout() => {}
@@ -103,7 +103,7 @@ async fn a_paused_server_costs_the_deadline_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_connection_is_replaced_after_its_silence() {
+async fn silent_connection_is_replaced() {
     let served = Script::start(|number, mut peer| async move {
         while peer.command().await.is_some() {
             if number > 0 {
@@ -122,14 +122,14 @@ async fn a_connection_is_replaced_after_its_silence() {
 }
 
 #[tokio::test]
-async fn a_call_that_times_out_keeps_the_connection() {
+async fn timed_out_call_keeps_the_connection() {
     let connections = Arc::new(AtomicUsize::new(0));
     let counted = connections.clone();
     let served = Script::start(move |_, mut peer| {
         counted.fetch_add(1, Ordering::SeqCst);
         async move { while peer.command().await.is_some() {} }
     });
-    // A silence that no machine is slow enough to see the end of.
+    // A silence that does not end during the test, even on the slowest machine.
     let options = CacheOptions::new().deadline(SHORT);
     let options = options.silence(Duration::from_secs(86_400));
     let cache = PipelinedCache::open(&served.url(), options).expect("a cache");
@@ -137,7 +137,7 @@ async fn a_call_that_times_out_keeps_the_connection() {
     while seen.len() < 3 {
         match cache.get(b"key").await.expect_err("no reply is ever sent") {
             Error::TimedOut(SHORT) => seen.push(connections.load(Ordering::SeqCst)),
-            // A busy machine may take longer than that to connect.
+            // On a busy machine, connecting may take longer than the deadline.
             Error::Connect { .. } if seen.is_empty() => {}
             error => panic!("{error}"),
         }
@@ -146,7 +146,7 @@ async fn a_call_that_times_out_keeps_the_connection() {
 }
 
 #[tokio::test]
-async fn a_password_is_asked_for_and_given() {
+async fn servers_with_a_password_accept_it_from_the_url() {
     let ours = Served::start_with(&[("requirepass", "se cret")]);
     let redis = Redis::start(&["--requirepass", "se cret"]);
     for url in [Some(ours.url()), redis.as_ref().map(Redis::unix)]
@@ -166,7 +166,7 @@ async fn a_password_is_asked_for_and_given() {
             let cache = undercroft::cache(&url).expect("a cache");
             assert_eq!(cache.get(b"key").await.expect("a reply"), None);
         }
-        // Where there are not so many databases.
+        // The server does not have this many databases.
         let url = format!("{}?db=99", url(":se%20cret"));
         let error = undercroft::cache(&url).expect("a cache").get(b"key").await;
         assert!(matches!(error, Err(Error::Refused { .. })), "{error:?}");
@@ -174,7 +174,7 @@ async fn a_password_is_asked_for_and_given() {
 }
 
 #[tokio::test]
-async fn garbage_ends_the_connection_and_not_the_cache() {
+async fn garbage_closes_the_connection_but_not_the_cache() {
     let served = Script::start(|number, mut peer| async move {
         while peer.command().await.is_some() {
             match number {
@@ -189,7 +189,7 @@ async fn garbage_ends_the_connection_and_not_the_cache() {
 }
 
 #[tokio::test]
-async fn a_reply_that_ends_in_its_middle_is_none() {
+async fn truncated_reply_is_a_lost_connection() {
     let served = Script::start(|number, mut peer| async move {
         while peer.command().await.is_some() {
             if number < 3 {
@@ -210,7 +210,7 @@ async fn a_reply_that_ends_in_its_middle_is_none() {
 }
 
 #[tokio::test]
-async fn a_reply_that_nobody_asked_for_ends_the_connection() {
+async fn unsolicited_reply_closes_the_connection() {
     let served = Script::start(|number, mut peer| async move {
         while peer.command().await.is_some() {
             match number {
@@ -226,7 +226,7 @@ async fn a_reply_that_nobody_asked_for_ends_the_connection() {
             .await
             .expect("its own reply")
     );
-    // The other reply is for nobody.
+    // The second reply matches no request.
     let found = match cache.get(b"key").await {
         Err(error) if error.is_connection() => cache.get(b"key").await,
         found => found,
@@ -235,7 +235,7 @@ async fn a_reply_that_nobody_asked_for_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn a_late_reply_goes_to_nobody() {
+async fn late_reply_is_discarded() {
     let go_on = Arc::new(Notify::new());
     let waits = go_on.clone();
     let served = Script::start(move |_, mut peer| {
@@ -271,13 +271,14 @@ async fn a_late_reply_goes_to_nobody() {
     }
 }
 
-/// Answers only when so many commands have come that no more should, and tells whether more come nevertheless.
+/// Starts a server that answers only after `count` commands have arrived. The receiver tells
+/// whether further commands arrive nevertheless.
 fn answers_of(count: usize, reply: Vec<u8>) -> (Script, UnboundedReceiver<bool>) {
     let (tell, told) = unbounded_channel();
     let served = Script::start(move |_, mut peer| {
         let (tell, reply) = (tell.clone(), reply.clone());
         async move {
-            // The first one, by which the client learns how long replies are.
+            // The client learns the size of replies from the first one.
             if peer.command().await.is_some() {
                 peer.send(&reply).await;
             }
@@ -295,7 +296,7 @@ fn answers_of(count: usize, reply: Vec<u8>) -> (Script, UnboundedReceiver<bool>)
     (served, told)
 }
 
-/// Makes three times as many calls as may be under way.
+/// Makes three times as many calls as may be in flight.
 async fn check_under_way(count: usize, reply: Vec<u8>, options: CacheOptions) {
     let (served, mut told) = answers_of(count, reply);
     let options = options.deadline(Duration::from_secs(600));
@@ -312,13 +313,13 @@ async fn check_under_way(count: usize, reply: Vec<u8>, options: CacheOptions) {
 }
 
 #[tokio::test]
-async fn no_more_than_the_queue_is_under_way() {
-    // Each of the calls costs 256 bytes.
+async fn the_queue_limits_the_bytes_in_flight() {
+    // Each call costs 256 bytes.
     check_under_way(4, b"$1\r\nx\r\n".to_vec(), CacheOptions::new().queue(1024)).await;
 }
 
 #[tokio::test]
-async fn a_server_with_long_replies_is_asked_for_few_at_a_time() {
+async fn few_commands_are_in_flight_if_replies_are_long() {
     let mut reply = b"$1000000\r\n".to_vec();
     reply.resize(reply.len() + 1_000_000, b'x');
     reply.extend(b"\r\n");
@@ -326,7 +327,7 @@ async fn a_server_with_long_replies_is_asked_for_few_at_a_time() {
 }
 
 #[tokio::test]
-async fn closing_waits_for_what_is_under_way() {
+async fn closing_waits_for_pending_calls() {
     let served = Script::start(|_, mut peer| async move {
         let mut commands = 0;
         while peer.command().await.is_some() {
@@ -344,7 +345,7 @@ async fn closing_waits_for_what_is_under_way() {
 }
 
 #[tokio::test]
-async fn a_call_after_its_runtime_has_ended_is_told_so() {
+async fn calls_fail_after_their_runtime_has_ended() {
     let ours = Served::start();
     let url = ours.url();
     let cache = std::thread::spawn(move || {
@@ -363,7 +364,7 @@ async fn a_call_after_its_runtime_has_ended_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_subscriber_is_told_that_the_connection_was_lost() {
+async fn subscriber_learns_that_the_connection_was_lost() {
     let Some(mut redis) = Redis::start(&[]) else {
         return;
     };
@@ -390,7 +391,7 @@ async fn a_subscriber_is_told_that_the_connection_was_lost() {
 }
 
 #[tokio::test]
-async fn what_changes_a_shared_connection_is_refused() {
+async fn commands_that_change_a_shared_connection_are_refused() {
     let ours = Served::start();
     let cache = PipelinedCache::open(&ours.url(), CacheOptions::new()).expect("a cache");
     for words in [
@@ -409,7 +410,7 @@ async fn what_changes_a_shared_connection_is_refused() {
 }
 
 #[tokio::test]
-async fn a_pool_replaces_connections_that_the_server_closed() {
+async fn pool_replaces_connections_that_the_server_closed() {
     let Some(mut redis) = Redis::start(&[]) else {
         return;
     };
@@ -427,7 +428,7 @@ async fn a_pool_replaces_connections_that_the_server_closed() {
 }
 
 #[tokio::test]
-async fn a_pool_gives_its_connections_to_those_who_came_first() {
+async fn pool_serves_callers_in_order_of_arrival() {
     const CALLERS: usize = 10_000;
     let ours = Served::start();
     let options = CacheOptions::new().connections(2);
@@ -443,7 +444,7 @@ async fn a_pool_gives_its_connections_to_those_who_came_first() {
     for call in calls {
         turns.push(call.await.expect("it ran").expect("a reply"));
     }
-    // With two connections a caller is overtaken by the other one's at most.
+    // With two connections, a caller can be overtaken only by the caller on the other connection.
     let early = turns
         .iter()
         .zip(1..)

@@ -1,18 +1,18 @@
 //! Tests of caches on stores and on servers.
 //!
-//! - `cancellation`: calls that are cancelled at any moment, beside others that must get their own replies.
+//! - `cancellation`: calls that are cancelled at any moment.
 //! - `cluster`: a cluster of three servers.
-//! - `computed`: values that are computed where they are missing.
-//! - `contract`: every cache does the same.
-//! - `dropped`: calls that take something and are dropped before they return.
-//! - `ends`: calls of a thread that ends.
-//! - `faults`: what servers do wrong, and what callers are told.
+//! - `computed`: values that are computed when they are missing.
+//! - `contract`: all caches behave alike.
+//! - `dropped`: calls that take an item or a lease and are dropped before they return.
+//! - `ends`: calls of a thread that is exiting.
+//! - `faults`: server faults, and the errors that callers receive.
 //! - `removed`: a store whose file is removed or replaced.
-//! - `storm`: readers beside writers that are killed.
+//! - `storm`: readers while writers are killed.
 //! - `support`: servers that the tests start.
 //! - `threads`: the pool for threads.
-//! - `tls`: connections that are encrypted.
-//! - `watched`: what can be watched: spans, events and counters.
+//! - `tls`: encrypted connections.
+//! - `watched`: observability: spans, events and counters.
 
 mod cancellation;
 #[cfg(feature = "cluster")]

@@ -1,5 +1,7 @@
-//! A store whose file is removed or replaced: calls go on with the store that the name means now; a wait, a transaction, a
-//! lease or a subscription that began in the old one ends with the error. Also: the names of stores.
+//! Tests of a store whose file is removed or replaced.
+//!
+//! Calls continue in the store that now has this name. A wait, a transaction, a lease or a
+//! subscription of the old store ends with an error. The module also tests the names of stores.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +20,8 @@ fn open(path: &Path, option: &str) -> Store {
     Store::open(&format!("undercroft://{}{option}", path.display())).expect("a store")
 }
 
-/// Removes a store, and writes until this process knows. It looks once a second.
+/// Removes a store, and makes writes until this process notices, since it checks the file once a
+/// second.
 fn remove(path: &Path) {
     let probe = open(path, "?on_removed=error");
     fs::remove_file(path).expect("it is there");
@@ -53,7 +56,7 @@ const CALLS: [(&str, Call); 6] = [
 ];
 
 #[test]
-fn calls_go_on_with_the_store_that_was_made_anew() {
+fn calls_continue_in_the_recreated_store() {
     for (what, call) in CALLS {
         let (_directory, path) = place();
         let store = open(&path, "");
@@ -72,7 +75,7 @@ fn calls_go_on_with_the_store_that_was_made_anew() {
 }
 
 #[test]
-fn a_session_goes_on_once_it_holds_nothing() {
+fn session_moves_to_the_new_store_once_it_holds_no_state() {
     let (_directory, path) = place();
     let store = open(&path, "");
     let mut sessions = [store.session(), store.session()];
@@ -93,7 +96,7 @@ fn a_session_goes_on_once_it_holds_nothing() {
 }
 
 #[test]
-fn a_wait_and_a_lease_end_with_their_store() {
+fn waits_and_leases_end_with_their_store() {
     let (_directory, path) = place();
     let store = open(&path, "");
     let lease = store.take_lease("k", Duration::from_secs(60));
@@ -108,7 +111,7 @@ fn a_wait_and_a_lease_end_with_their_store() {
 }
 
 #[tokio::test]
-async fn a_cache_goes_on() {
+async fn cache_continues_in_the_recreated_store() {
     let (_directory, path) = place();
     let cache = StoreCache::at(&path).expect("a store");
     fs::remove_file(&path).expect("it is there");
@@ -121,7 +124,7 @@ async fn a_cache_goes_on() {
 }
 
 #[test]
-fn a_store_that_is_removed_and_full_is_removed() {
+fn full_store_reports_its_removal() {
     let (_directory, path) = place();
     let store = open(&path, "?on_removed=error");
     store
@@ -140,7 +143,7 @@ fn a_store_that_is_removed_and_full_is_removed() {
 }
 
 #[test]
-fn names_mean_what_they_mean_everywhere() {
+fn store_names_resolve_as_in_other_clients() {
     let told = Store::open("x").expect_err("it could be both");
     let text = told.to_string();
     assert!(matches!(told, Error::Url(_)), "{told:?}");

@@ -1,5 +1,5 @@
-//! A storm of writers that change the type and the size of a few keys all the time, and of which some are killed, while
-//! others read through the crate's calls.
+//! A storm of writers that constantly change the type and the size of a few keys, and of which some
+//! are killed, while others read through the crate's calls.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -9,16 +9,17 @@ use undercroft::{Cache, Error, Result, Store, StoreCache};
 use undercroft_testkit::fresh;
 use undercroft_testkit::storm::shapes::{self, ITEMS, KEYS, check_members, check_values, word_of};
 
-/// What makes a run of this test a writer: where the store is, and a seed.
+/// Environment variables that turn a run of this test into a writer: the path of the store, and a
+/// seed.
 const STORE: &str = "UNDERCROFT_STORM_STORE";
 const SEED: &str = "UNDERCROFT_STORM_SEED";
 const WRITERS: usize = 2;
 const READERS: usize = 3;
-/// Rounds of each reader, and after how many of all readers a writer is killed.
+/// The rounds of each reader, and the total rounds of all readers between two kills of a writer.
 const ROUNDS: u64 = 1500;
 const A_KILL: u64 = 300;
 
-/// Not a test: the process of a writer.
+/// The process of a writer, which is not a test itself.
 #[test]
 fn writer() {
     let Some(path) = std::env::var_os(STORE) else {
@@ -36,7 +37,7 @@ fn start(store: &Path, seed: u64) -> Child {
     command.stdout(Stdio::null()).spawn().expect("a child")
 }
 
-/// Kills a writer, which does not end by itself.
+/// Kills a writer, which never exits by itself.
 fn end(mut writer: Child) {
     let ended = writer.try_wait().expect("a child");
     assert!(ended.is_none(), "a writer ended by itself: {ended:?}");
@@ -44,7 +45,7 @@ fn end(mut writer: Child) {
     writer.wait().expect("it ends");
 }
 
-/// What a key holds, where it is of the call's type.
+/// Returns the result of a read, or the default value if the key holds another type.
 fn found<T: Default>(outcome: Result<T>) -> std::result::Result<T, String> {
     match outcome {
         Err(error) if error.is_wrong_type() => Ok(T::default()),
@@ -56,7 +57,7 @@ fn borrowed(items: &[Vec<u8>]) -> Vec<&[u8]> {
     items.iter().map(Vec::as_slice).collect()
 }
 
-/// One round of reads of a key.
+/// Makes one round of reads of a key.
 async fn round(store: &Store, cache: &StoreCache, key: &str) -> std::result::Result<(), String> {
     for value in [
         found(store.get(key))?,
@@ -90,7 +91,7 @@ async fn round(store: &Store, cache: &StoreCache, key: &str) -> std::result::Res
 }
 
 #[test]
-fn nobody_reads_bytes_of_two_values() {
+fn no_read_mixes_the_bytes_of_two_values() {
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let place = fresh::directory();

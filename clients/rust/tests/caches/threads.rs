@@ -1,4 +1,4 @@
-//! The pool for threads.
+//! Tests of the pool for threads.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -33,7 +33,7 @@ fn check(pool: &Pool) {
 }
 
 #[test]
-fn its_calls_do_what_those_of_caches_do() {
+fn calls_of_a_pool_behave_like_those_of_caches() {
     let ours = Served::start();
     check(&Pool::open(&ours.url(), CacheOptions::new()).expect("a pool"));
     let Some(redis) = Redis::start(&[]) else {
@@ -49,7 +49,7 @@ fn its_calls_do_what_those_of_caches_do() {
 }
 
 #[test]
-fn of_many_threads_one_computes_and_who_comes_too_late_stores_nothing() {
+fn one_thread_computes_at_a_time_and_late_values_are_not_stored() {
     const THREADS: usize = 32;
     let check = |url: &str| {
         let pool = Pool::open(url, CacheOptions::new().connections(4)).expect("a pool");
@@ -69,7 +69,8 @@ fn of_many_threads_one_computes_and_who_comes_too_late_stores_nothing() {
             }
         });
         assert_eq!(made.into_inner(), 1);
-        // What fails or panics is another's at once: the lease lasts for minutes.
+        // After a failure or a panic, another caller computes at once, although the lease lasts for
+        // minutes.
         let failed = pool.try_get_or_insert_with("key", &caching, || Err(Error::Closed));
         assert!(matches!(failed, Err(Error::Closed)));
         let panicking =
@@ -77,7 +78,7 @@ fn of_many_threads_one_computes_and_who_comes_too_late_stores_nothing() {
         assert!(catch_unwind(AssertUnwindSafe(panicking)).is_err());
         let value = pool.get_or_insert_with("key", &caching, || b"value".to_vec());
         assert_eq!(value.expect("a value"), b"value");
-        // Who loses its lease to another comes too late.
+        // A caller that loses its lease to another caller comes too late.
         let slow = pool.get_or_insert_with("slow", &caching, || {
             assert_eq!(
                 pool.delete(&["undercroft:lease:{slow}"]).expect("delete"),
@@ -92,7 +93,7 @@ fn of_many_threads_one_computes_and_who_comes_too_late_stores_nothing() {
             pool.get("slow").expect("get").as_deref(),
             Some(&b"in time"[..])
         );
-        // Who waits in vain is told so.
+        // A caller that waits in vain gets a timeout.
         let held = pool.take_lease("held", long).expect("a lease");
         let short = Caching::new().wait(Duration::from_millis(5));
         let waited = pool.get_or_insert_with("held", &short, || unreachable!());
@@ -113,7 +114,7 @@ fn of_many_threads_one_computes_and_who_comes_too_late_stores_nothing() {
 }
 
 #[test]
-fn many_threads_take_turns_with_few_connections() {
+fn many_threads_share_few_connections() {
     const THREADS: u64 = 32;
     const CALLS: u64 = 200;
     let ours = Served::start();
@@ -143,7 +144,7 @@ fn many_threads_take_turns_with_few_connections() {
 }
 
 #[test]
-fn threads_that_gave_up_do_not_keep_their_turns() {
+fn threads_that_give_up_do_not_block_the_others() {
     let Some(redis) = Redis::start(&[]) else {
         return;
     };
@@ -172,7 +173,7 @@ fn threads_that_gave_up_do_not_keep_their_turns() {
 }
 
 #[test]
-fn a_server_that_is_started_again_is_found_again() {
+fn pool_reconnects_to_a_restarted_server() {
     let Some(mut redis) = Redis::start(&[]) else {
         return;
     };
@@ -186,7 +187,7 @@ fn a_server_that_is_started_again_is_found_again() {
 }
 
 #[test]
-fn a_server_that_takes_a_value_slowly_gets_no_more_time_for_it() {
+fn slow_reads_by_the_server_do_not_extend_the_deadline() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("socket");
     let listener = UnixListener::bind(&path).expect("a socket");
@@ -197,7 +198,7 @@ fn a_server_that_takes_a_value_slowly_gets_no_more_time_for_it() {
         let mut byte = [0; 14];
         peer.read_exact(&mut byte).expect("PING");
         peer.write_all(b"+PONG\r\n").expect("a reply");
-        // One byte at a time takes far longer than the call may.
+        // Reading one byte at a time takes far longer than the deadline of the call.
         let taken = (0..rest).take_while(|_| matches!(peer.read(&mut byte[..1]), Ok(1)));
         taken.count()
     });
@@ -211,11 +212,11 @@ fn a_server_that_takes_a_value_slowly_gets_no_more_time_for_it() {
 }
 
 #[test]
-fn a_server_that_accepts_nobody_is_not_waited_for() {
+fn connecting_to_a_server_that_does_not_accept_times_out() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("socket");
     let listener = UnixListener::bind(&path).expect("a socket");
-    // Who connects beyond these is made to wait.
+    // Further connections block, because the backlog is full.
     rustix::net::listen(&listener, 0).expect("it listens already");
     let others = UnixStream::connect(&path).expect("there is room for one");
     let options = CacheOptions::new().deadline(Duration::from_millis(50));
@@ -226,7 +227,7 @@ fn a_server_that_accepts_nobody_is_not_waited_for() {
 }
 
 #[test]
-fn messages_come_to_a_thread_whatever_happens_to_the_connection() {
+fn subscription_of_a_thread_survives_lost_connections() {
     let Some(mut redis) = Redis::start(&[]) else {
         return;
     };
@@ -249,7 +250,7 @@ fn messages_come_to_a_thread_whatever_happens_to_the_connection() {
             );
         }
     }
-    // A server that says nothing is asked, and kept where it answers.
+    // A silent server is sent a PING, and the connection is kept if the server answers.
     assert!(news.next_within(Duration::from_millis(200)).is_none());
     assert_eq!(pool.publish("more", "two").expect("published"), 1);
     let event = news.next();
@@ -267,7 +268,7 @@ fn messages_come_to_a_thread_whatever_happens_to_the_connection() {
 }
 
 #[test]
-fn a_server_that_stops_without_a_word_is_given_up_by_those_who_wait_for_messages() {
+fn subscriptions_give_up_a_server_that_stops_responding() {
     let Some(redis) = Redis::start(&[]) else {
         return;
     };

@@ -1,4 +1,4 @@
-//! Connections that are encrypted.
+//! Tests of encrypted connections.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,7 +7,8 @@ use undercroft::{CacheOptions, Error, Pool, SetOptions};
 
 use crate::support::redis::Redis;
 
-/// Makes an authority and a certificate for 127.0.0.1; prints why it is skipped where there is no openssl.
+/// Creates a CA and a certificate for 127.0.0.1. If there is no `openssl`, prints why the test is
+/// skipped.
 fn certificates(directory: &Path) -> Option<()> {
     let extensions = directory.join("extensions");
     std::fs::write(extensions, "subjectAltName=IP:127.0.0.1\n").expect("it is written");
@@ -36,7 +37,7 @@ fn certificates(directory: &Path) -> Option<()> {
 }
 
 #[tokio::test]
-async fn a_server_proves_who_it_is() {
+async fn server_certificates_are_verified() {
     let directory = tempfile::tempdir().expect("a directory");
     if certificates(directory.path()).is_none() {
         return;
@@ -61,7 +62,7 @@ async fn a_server_proves_who_it_is() {
     pool.set("key", &large, SetOptions::new()).expect("set");
     assert!(pool.get("key").expect("get").expect("it is there") == large);
 
-    // Another name than that of the certificate, and no authority that vouches for it.
+    // A host name that is not in the certificate, and a certificate whose CA is not trusted.
     for url in [url("localhost"), redis.tls("127.0.0.1")] {
         let cache = undercroft::cache(&url).expect("a cache");
         let error = cache.set(b"key", b"value", SetOptions::new()).await;

@@ -1,4 +1,4 @@
-//! What can be watched: spans, events and counters.
+//! Tests of observability: spans, events and counters.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -89,7 +89,7 @@ impl tracing::Subscriber for Told {
 }
 
 #[tokio::test]
-async fn calls_and_connections_are_counted_and_told() {
+async fn calls_and_connections_are_counted_and_traced() {
     let (counters, told) = (Counters::default(), Told::default());
     let _counting = metrics::set_default_local_recorder(&counters);
     let _telling = tracing::subscriber::set_default(told.clone());
@@ -122,7 +122,7 @@ async fn calls_and_connections_are_counted_and_told() {
         1
     );
     drop(served);
-    // The end of the connection is seen before or after the attempt to make another one.
+    // The end of the connection is noticed before or after the attempt to reconnect.
     while counters.count(&format!(
         "undercroft_connection_errors_total {path} connect"
     )) == 0

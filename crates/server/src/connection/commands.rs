@@ -1,7 +1,8 @@
-//! One turn of a connection: the commands in its input, parsed and run.
+//! One turn of a connection: the commands in its input are parsed and executed.
 //!
-//! Of a pipeline several commands are parsed before the first of them runs. Their keys are warmed together, so that
-//! each does not wait for memory by itself: with more keys than the caches hold that is most of a command's time.
+//! Several commands of a pipeline are parsed before the first of them runs, so that their keys can
+//! be prefetched together. Otherwise each command would wait for memory by itself, which takes most
+//! of its time if there are more keys than fit into the CPU caches.
 
 use std::time::Instant;
 
@@ -19,26 +20,27 @@ use crate::shared::limits::Limits;
 use crate::shared::long_scripts::{self, is_of_scripts};
 use crate::shared::state::Shared;
 
-/// Batches of commands run in one turn at most; then other connections have theirs.
+/// The maximum number of batches in a turn, after which other connections have their turns.
 const BATCHES_A_TURN: usize = 64;
-/// A turn ends where its replies exceed this many bytes, so that they are sent before more are made.
+/// The number of reply bytes after which a turn ends, so that they are sent before more are
+/// produced.
 const OUTPUT_A_TURN: usize = 256 * 1024;
-/// Commands parsed before the first of them runs.
+/// The number of commands that are parsed before the first of them runs.
 const BATCH: usize = 16;
-/// Most commands have no more arguments.
+/// The number of arguments that most commands do not exceed.
 const ARGUMENTS: usize = 16;
-/// Room for the places of so many arguments is kept from one batch to the next.
+/// The capacity for arguments that is kept from one batch to the next.
 const KEPT_ARGUMENTS: usize = 4096;
-/// Below this many commands there is too little to gain from warming.
+/// The number of commands below which prefetching gains too little.
 const WORTH_WARMING: usize = 3;
 
-/// Why a turn ended.
+/// The reason why a turn ended.
 pub(crate) enum TurnEnd {
-    /// All that is complete has been run; at least so many bytes are missing of the next command.
+    /// Every complete command was executed. The next command lacks at least `wanted` bytes.
     Used { wanted: usize },
     /// There may be more commands.
     More,
-    /// The connection is to be closed.
+    /// The connection must be closed.
     Closing,
     /// The next command needs a lock that another process holds, is paused, or takes long.
     Blocked(Blocked),
@@ -46,27 +48,28 @@ pub(crate) enum TurnEnd {
     Waiting,
 }
 
-/// One turn, with what it needs at hand.
+/// The state of one turn.
 pub(crate) struct Turn<'a> {
     pub(crate) writer: Writer,
     pub(crate) context: Context<'a>,
     pub(crate) parser: &'a mut RequestParser,
-    /// The command whose value is being received, from one turn to the next.
+    /// The command whose value is being received, possibly over several turns.
     pub(crate) incoming: &'a mut Option<Incoming>,
     pub(crate) limits: &'a Limits,
-    /// Whether keys are warmed. Not while some lock is held for long: a look at its shard would wait for it.
+    /// True if keys are prefetched. False while a lock is held for long, because prefetching would
+    /// wait for the lock of the shard.
     pub(crate) warms: bool,
     pub(crate) shared: &'a Shared,
 }
 
-/// Commands that were parsed and not yet run. Its memory is used again.
+/// Commands that are parsed but not executed. The memory is reused.
 #[derive(Default)]
 pub(crate) struct Batch {
-    /// The places of their arguments, from the start of the batch's input on.
+    /// The spans of the arguments, relative to the start of the batch's input.
     arguments: Vec<Span>,
-    /// For each command the end of its bytes, and of its arguments.
+    /// For each command, the end of its bytes and the end of its arguments.
     commands: Vec<(usize, usize)>,
-    /// Bytes of all of them, and of what asks for nothing.
+    /// The number of bytes of all commands, including empty lines and the like.
     length: usize,
 }
 
@@ -79,44 +82,45 @@ impl Batch {
     }
 }
 
-/// What follows a batch.
+/// The input after a batch.
 enum Behind {
-    /// Perhaps more commands.
+    /// Possibly more commands.
     More,
-    /// An inline command, whose arguments the parser holds until it is run.
+    /// An inline command, whose arguments stay in the parser until it is executed.
     Inline,
-    /// The start of a command.
+    /// An incomplete command.
     Incomplete { wanted: usize },
-    /// What is no command.
+    /// Bytes that are not a valid command.
     Broken(ProtocolError),
 }
 
-/// How a command ended.
+/// The result of running a command.
 enum CommandEnd {
-    /// The next one may run.
+    /// The next command may run.
     On,
-    /// Commands that were parsed ahead are void: the limits are others now.
+    /// The limits have changed, so commands that were parsed ahead must be parsed again.
     Again,
-    /// It waits for keys: the next one may run once it is answered.
+    /// The command waits for keys. The next command may run after its reply.
     Waits,
-    /// The connection is to be closed.
+    /// The connection must be closed.
     Closing,
 }
 
-/// Whether a command may be one on a field or a member: those on hashes, sets, sorted sets and places. Of most others
-/// the first letter tells, and the length of GET and SET.
+/// Returns whether a command may access a field or a member, as commands of hashes, sets, sorted
+/// sets and geospatial indexes do. The first letter excludes most other commands, and the length
+/// excludes GET and SET.
 fn may_have_element(name: &[u8]) -> bool {
     name.len() > 3 && matches!(name[0] | 0x20, b'g' | b'h' | b's' | b'z')
 }
 
-/// Whether a command runs a script: EVAL, EVALSHA, FCALL, whose first key stands behind their number. Of ECHO and the like
-/// nothing stands there.
+/// Returns whether a command runs a script: EVAL, EVALSHA or FCALL, whose first key follows the
+/// number of keys. Other commands that match, such as ECHO, have no argument in this position.
 fn is_script(name: &[u8]) -> bool {
     matches!(name, [b'e' | b'E' | b'f' | b'F', rest @ ..] if matches!(rest.len(), 3 | 4 | 6))
 }
 
 impl Turn<'_> {
-    /// Runs commands from the start of `input`. Returns how many bytes are done with.
+    /// Runs commands from the start of `input`. Returns the number of bytes that were consumed.
     pub(crate) fn commands(&mut self, input: &[u8], batch: &mut Batch) -> (usize, TurnEnd) {
         if self.incoming.is_some()
             && let Some(end) = self.run_received()
@@ -160,7 +164,8 @@ impl Turn<'_> {
         (used, TurnEnd::More)
     }
 
-    /// Runs the command whose value has been received, if it is all there. Returns how the turn ends, where it does.
+    /// Runs the command whose value has been received, if the value is complete. Returns the reason
+    /// if this ends the turn.
     #[cold]
     fn run_received(&mut self) -> Option<TurnEnd> {
         let Some(mut whole) = self.incoming.take_if(|incoming| incoming.is_whole()) else {
@@ -183,8 +188,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether the value of the command at the start of `input`, all of which is its, is received into the store from
-    /// now on.
+    /// Returns whether the value of the incomplete command in `input` is received directly into the
+    /// store from now on.
     fn receives(&mut self, input: &[u8]) -> bool {
         if !self.warms || self.shared.pause.is_set() {
             return false;
@@ -197,7 +202,8 @@ impl Turn<'_> {
         self.incoming.is_some()
     }
 
-    /// Runs the commands of a batch. Where the turn ends with one of them: how many bytes are done with, and why.
+    /// Runs the commands of a batch. If a command ends the turn, returns the number of consumed
+    /// bytes and the reason.
     #[inline]
     fn run(&mut self, input: &[u8], batch: &Batch) -> Option<(usize, TurnEnd)> {
         let mut start = 0;
@@ -227,27 +233,29 @@ impl Turn<'_> {
         None
     }
 
-    /// Whether the turn goes on behind a command: not where there is much to be sent, not where the server ends, as a
-    /// pipeline can take very long, and not behind a script that had a thread of its own.
+    /// Returns whether the turn continues after a command. It ends if many bytes wait to be sent,
+    /// if the server is stopping, since a pipeline can take very long, and after a script on a
+    /// separate thread.
     fn goes_on(&self) -> bool {
         self.writer.out.len() <= OUTPUT_A_TURN
             && !self.shared.stopping()
             && !self.context.session.scripts.has_own_thread
     }
 
-    /// Where the command that ends at `end` starts.
+    /// Returns the start of the command that ends at `end`.
     fn before(&self, batch: &Batch, end: usize) -> usize {
         let ends = batch.commands.iter().map(|(end, _)| *end);
         ends.take_while(|other| *other < end).last().unwrap_or(0)
     }
 
-    /// Commands that were parsed ahead are forgotten; they are parsed again from where the commands have been run.
+    /// Discards the commands that were parsed ahead. They are parsed again, starting after the last
+    /// executed command.
     fn parse_again(&mut self) {
         *self.parser = RequestParser::new(self.limits.of_parser(self.context.session));
     }
 
-    /// Parses commands in the multibulk form until there are enough. Before a login only one: it may be the login,
-    /// which changes what is allowed.
+    /// Parses commands in the multibulk form until the batch is full. Before a login, a batch holds
+    /// a single command, because that command may be the login, which changes the limits.
     #[inline]
     fn parse(&mut self, input: &[u8], batch: &mut Batch) -> Behind {
         let most = if self.context.session.user.is_some() {
@@ -279,8 +287,8 @@ impl Turn<'_> {
         Behind::More
     }
 
-    /// Warms the first argument of each command, which is a key where the command has any, or the first key of a script;
-    /// then the field or member that it looks for there.
+    /// Prefetches the first argument of each command, which is a key if the command has any, or the
+    /// first key of a script. Then prefetches the field or member that the command accesses.
     #[inline]
     fn warm(&self, input: &[u8], batch: &Batch) {
         if batch.commands.len() < WORTH_WARMING || !self.warms {
@@ -298,7 +306,8 @@ impl Turn<'_> {
                 1
             };
             if let Some(key) = argument(place) {
-                // Neighbours are often of one key. Keys that differ mostly do so at their ends.
+                // Adjacent commands often use the same key. Different keys mostly differ in the
+                // last byte, which is therefore compared first.
                 let is_it = |other: &&[u8]| other.last() == key.last() && *other == key;
                 if !keys.iter().rev().take(2).any(is_it) {
                     keys.push(key);
@@ -321,8 +330,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Parses and runs one inline command, or skips an empty line. Returns its length, and the end of the turn where
-    /// it is one.
+    /// Parses and runs one inline command, or skips an empty line. Returns its length, and the
+    /// reason if it ends the turn.
     #[cold]
     fn inline(&mut self, input: &[u8]) -> (usize, Option<TurnEnd>) {
         let length = match self.parser.parse(input) {
@@ -349,7 +358,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Answers what is no command.
+    /// Replies to bytes that are not a valid command.
     #[cold]
     fn refuse(&mut self, error: &ProtocolError) {
         let before = self.writer.out.len();
@@ -358,8 +367,8 @@ impl Turn<'_> {
         self.shared.count_error(self.context.session, &text);
     }
 
-    /// Puts messages that came before a command's reply in front of it: those published before the client took its
-    /// subscription back, and what it sent to itself.
+    /// Inserts messages before a command's reply: messages published before the client
+    /// unsubscribed, and messages that the client sent to itself.
     #[cold]
     fn put_messages(&mut self, before: usize, thread: usize, token: u64, resp3: bool) {
         let mut hub = self.shared.hub(thread);
@@ -386,7 +395,7 @@ impl Turn<'_> {
         })
     }
 
-    /// A command that runs a script or reads the text of one: on a thread of its own where it is long.
+    /// Runs a command that executes or loads a script. A long script runs on a separate thread.
     fn script(&mut self, arguments: &[&[u8]]) -> Result<CommandEnd, Blocked> {
         let long = &self.shared.long;
         let session = &mut *self.context.session;
@@ -412,7 +421,7 @@ impl Turn<'_> {
         ran
     }
 
-    /// One command, which `run` runs; the arguments say which it is.
+    /// Runs one command by calling `run`. The arguments identify the command.
     #[inline]
     fn step(
         &mut self,
@@ -465,7 +474,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_command_on_an_element_is_passed_over() {
+    fn may_have_element_accepts_every_element_command() {
         let elements = all().iter().filter(|command| command.element > 0);
         for command in elements {
             assert!(

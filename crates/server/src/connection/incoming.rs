@@ -1,9 +1,10 @@
-//! A long value on its way from a socket straight into the store.
+//! A long value that is received from a socket directly into the store.
 //!
-//! Where of a plain SET only the value is still missing, and the value is long, its memory is taken in the store, where
-//! nobody can reach it yet, and the socket's bytes are received there (W8). The command is run once they are all there.
-//! Dropped before that, as its connection may be, it gives the memory back; that of a server that was killed is freed
-//! with what else the dead leave.
+//! If only the value of a plain SET is incomplete, and the value is long, its memory is allocated
+//! in the store, where no other process can reach it yet. The socket's bytes are received there
+//! (W8), and the command runs when the value is complete. If the value is dropped before that, for
+//! example with its connection, its memory is freed. If the server is killed, the memory is freed
+//! together with everything else that dead processes leave.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -17,30 +18,34 @@ use undercroft_resp::RequestParser;
 use crate::connection::writer::Writer;
 use crate::shared::limits::Limits;
 
-/// Values shorter than this are copied out of what was received.
+/// The minimum size in bytes of a value that is received directly. Smaller values are copied from
+/// the receive buffer.
 const SHORTEST: usize = 64 * 1024;
-/// So much of them must be missing for it to be worth while.
+/// The minimum number of missing bytes that makes direct reception worthwhile.
 pub(crate) const REST: usize = 16 * 1024;
-/// Values up to this length have their memory as soon as they are announced.
+/// The maximum size in bytes of a value whose memory is allocated as soon as the value is
+/// announced.
 const AT_ONCE: usize = 1024 * 1024;
-/// Longer ones once so small a part of them is there: a client pays for its memory in bytes.
+/// The fraction, 1 / `PART`, of a larger value that must have arrived before its memory is
+/// allocated: a client pays for memory in bytes.
 const PART: usize = 16;
-/// What ends a value.
+/// The size of the terminator of a value, in bytes.
 const END: usize = 2;
 
 /// A SET whose value is being received.
 pub(crate) struct Incoming {
     store: Arc<Store>,
     key: Vec<u8>,
-    /// None once it is a key's, or freed.
+    /// `None` once the value belongs to a key or is freed.
     value: Option<PutDown>,
     length: usize,
-    /// Bytes of the value and of its end that have come.
+    /// The number of received bytes, including those of the terminator.
     received: usize,
 }
 
 impl Incoming {
-    /// Begins with the command at the start of `input`, which goes on beyond it, if it is one of these.
+    /// Starts to receive the value of the incomplete command at the start of `input`, if the
+    /// command qualifies.
     pub(crate) fn begin(
         store: &Arc<Store>,
         context: &Context<'_>,
@@ -62,7 +67,7 @@ impl Incoming {
             return None;
         }
         let key = &input[key.range()];
-        // Where there is no room, or the lock is held by others: the command itself will tell.
+        // If there is no room, or if the lock is held, the command itself will report it.
         store.check_memory_for(length).ok()?;
         let mut staged = store.stage_room(&store.key(key), length as u64).ok()?;
         staged.fill(0, &arrived[..arrived.len().min(length)]);
@@ -75,8 +80,8 @@ impl Incoming {
         })
     }
 
-    /// Receives what has come; what is behind the value and its end goes to `more`, which is empty before. Returns how
-    /// many bytes came in all.
+    /// Receives the available bytes. Bytes after the value and its terminator are stored in `more`,
+    /// which must be empty. Returns the total number of received bytes.
     pub(crate) fn receive(&mut self, socket: impl AsFd, more: &mut Vec<u8>) -> io::Result<usize> {
         let Some(value) = self.value.take() else {
             return Ok(0);
@@ -86,7 +91,8 @@ impl Incoming {
         let received = staged.receive(position as u64, socket.as_fd(), more);
         self.value = Some(staged.put_down());
         let bytes = received?;
-        // The end is skipped unread, as elsewhere; some of it may have come before.
+        // The terminator is skipped without a check, like everywhere else. Part of it may have
+        // arrived before.
         let beyond = bytes.saturating_sub(self.length - position);
         let end = beyond.min(END - (self.received - position));
         more.drain(..end);
@@ -94,22 +100,22 @@ impl Incoming {
         Ok(bytes)
     }
 
-    /// Whether it is all there.
+    /// Returns whether the value and its terminator are complete.
     pub(crate) fn is_whole(&self) -> bool {
         self.received == self.length + END
     }
 
-    /// Bytes that have come, and that are still to come.
+    /// Returns the number of received bytes and the number of missing bytes.
     pub(crate) fn progress(&self) -> (usize, usize) {
         (self.received, self.length + END - self.received)
     }
 
-    /// The key that is set.
+    /// Returns the key to set.
     pub(crate) fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// Runs the command.
+    /// Runs the SET command.
     pub(crate) fn run(
         &mut self,
         context: &mut Context<'_>,
@@ -120,7 +126,8 @@ impl Incoming {
         };
         let staged = self.store.take_up(value);
         if !is_plain(context) {
-            // It is to be shown, or timed by itself, since it began: as any other.
+            // The conditions have changed since the value was announced, for example by MONITOR.
+            // The command then runs like any other.
             let mut text = Vec::new();
             staged.append_to(&mut text);
             let ran = execute(context, &[b"SET", &self.key, &text], reply);

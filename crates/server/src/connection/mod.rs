@@ -1,8 +1,8 @@
-//! One connection: what it has received, the commands in that, and its replies. Workers use it.
+//! One connection: its received bytes, the commands in them, and the replies. Used by workers.
 //!
-//! - `commands`: one turn: the commands in the input, parsed and run.
-//! - `incoming`: a long value on its way from a socket straight into the store.
-//! - `output`: replies on their way to a client, and the memory that they wait in.
+//! - `commands`: one turn: the commands in the input are parsed and executed.
+//! - `incoming`: a long value that is received from a socket directly into the store.
+//! - `output`: replies that wait to be sent, and their buffers.
 //! - `state`: a connection and its buffers.
 //! - `writer`: replies as bytes of the protocol, appended to a connection's output.
 

@@ -1,4 +1,4 @@
-//! Replies on their way to a client, and the memory that they wait in.
+//! Replies that wait to be sent, and their buffers.
 
 use std::os::fd::AsFd;
 
@@ -7,37 +7,37 @@ use rustix::net::{SendFlags, send};
 
 use crate::shared::totals::Traffic;
 
-/// Memory that a new buffer has.
+/// The capacity of a new buffer, in bytes.
 const NEW: usize = 64 * 1024;
-/// Bytes of buffers that a thread keeps for the next replies.
+/// The total capacity, in bytes, of the spare buffers that a thread keeps.
 const KEPT: usize = 16 * 1024 * 1024;
 
-/// What is to be sent to one client. It has memory only while something waits in it.
+/// The bytes to send to one client. A buffer is allocated only while bytes are pending.
 #[derive(Default)]
 pub(crate) struct Output {
     bytes: Vec<u8>,
-    /// Of which so many are sent.
+    /// The number of bytes that are sent already.
     sent: usize,
 }
 
 impl Output {
-    /// Bytes that wait to be sent.
+    /// Returns the number of bytes that wait to be sent.
     pub(crate) fn pending(&self) -> usize {
         self.bytes.len() - self.sent
     }
 
-    /// Memory that they take.
+    /// Returns the capacity of the buffer in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Takes the buffer, to append to it; to be [put back](Self::put).
+    /// Takes the buffer, to append to it. The caller must [put it back](Self::put).
     #[inline]
     pub(crate) fn take(&mut self, spares: &mut Spares) -> Vec<u8> {
         if self.bytes.capacity() == 0 {
             return spares.take();
         }
-        // Sent bytes go once they are the larger half: each byte is moved once at most.
+        // Sent bytes are removed when they are the larger half, so each byte is moved at most once.
         if self.sent > self.bytes.len() / 2 {
             self.bytes.drain(..self.sent);
             self.sent = 0;
@@ -51,14 +51,14 @@ impl Output {
         self.bytes = bytes;
     }
 
-    /// Appends what `write` writes.
+    /// Appends the bytes that `write` writes.
     pub(crate) fn append(&mut self, spares: &mut Spares, write: impl FnOnce(&mut Vec<u8>)) {
         let mut bytes = self.take(spares);
         write(&mut bytes);
         self.put(bytes);
     }
 
-    /// Sends what the socket takes.
+    /// Sends as many bytes as the socket accepts.
     #[inline]
     pub(crate) fn send(
         &mut self,
@@ -74,7 +74,7 @@ impl Output {
                     traffic.output += bytes as u64;
                     traffic.writes += 1;
                     if self.sent < self.bytes.len() {
-                        // There was no room for more.
+                        // The send buffer of the socket is full.
                         return Ok(());
                     }
                 }
@@ -89,19 +89,19 @@ impl Output {
     }
 }
 
-/// Buffers that the replies of a thread's connections are written to in turn: memory that was written to before costs
-/// a long reply less than its copy, new memory more.
+/// Spare output buffers that the connections of a thread share. For a long reply, writing to reused
+/// memory costs less than copying it, while fresh memory costs more.
 #[derive(Default)]
 pub(crate) struct Spares {
     buffers: Vec<Vec<u8>>,
-    /// Memory of all of them.
+    /// The total capacity of the buffers in bytes.
     memory: usize,
-    /// The fewest there were since the last look.
+    /// The lowest number of buffers since the last clean-up.
     fewest: usize,
 }
 
 impl Spares {
-    /// An empty buffer, the one used last where there is one.
+    /// Returns an empty buffer, preferably the most recently used one.
     #[inline]
     fn take(&mut self) -> Vec<u8> {
         let Some(buffer) = self.buffers.pop() else {
@@ -122,7 +122,7 @@ impl Spares {
         }
     }
 
-    /// Gives back to the system what was not used since the last look.
+    /// Frees the buffers that were not used since the last clean-up.
     pub(crate) fn look_after(&mut self) {
         for unused in self.buffers.drain(..self.fewest) {
             self.memory -= unused.capacity();
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_socket_does_not_take_waits_and_nothing_is_lost() {
+    fn output_beyond_the_socket_buffer_is_sent_later() {
         let (ours, mut theirs) = UnixStream::pair().expect("sockets");
         let (mut output, mut spares) = (Output::default(), Spares::default());
         let mut traffic = Traffic::default();
@@ -151,7 +151,7 @@ mod tests {
             expected.extend_from_slice(&piece);
             output.send(&ours, &mut spares, &mut traffic).expect("sent");
             assert!(output.pending() > 0, "a socket takes less at a time");
-            // One that reads more slowly than is written.
+            // The client reads more slowly than the server writes.
             let mut some = vec![0; 100_000];
             let read = theirs.read(&mut some).expect("bytes");
             received.extend_from_slice(&some[..read]);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_are_used_again_and_go_when_they_are_not() {
+    fn buffers_are_reused_and_freed_when_unused() {
         let mut spares = Spares::default();
         let [mut one, two] = [spares.take(), spares.take()];
         one.extend_from_slice(&[1; 2 * NEW]);
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(spares.buffers.len(), 1, "the other was not used");
         spares.look_after();
         assert_eq!((spares.buffers.len(), spares.memory), (0, 0));
-        // More than is kept.
+        // The total capacity exceeds the limit.
         spares.give(Vec::with_capacity(KEPT));
         spares.give(Vec::with_capacity(1));
         assert_eq!(spares.buffers.len(), 1);

@@ -1,4 +1,4 @@
-//! One connection: its buffers, and running the commands in them.
+//! One connection: its buffers and the execution of its commands.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -24,49 +24,51 @@ use crate::shared::state::Shared;
 use crate::shared::totals::Traffic;
 use crate::sockets::poll::Interest;
 
-/// Bytes of waiting replies above which a client that has not logged in is not listened to.
+/// The number of unsent bytes above which commands of an unauthenticated client are not read.
 const OUTPUT_BEFORE_LOGIN: usize = 64 * 1024;
-/// Buffers up to this many bytes are kept from one batch to the next.
+/// The maximum capacity in bytes of buffers that are kept from one batch to the next.
 const KEPT: usize = 64 * 1024;
-/// Replies of so many bytes may wait for those of other connections.
+/// The maximum number of reply bytes that may be held back until other connections have their
+/// replies.
 const HELD: usize = 16 * 1024;
-/// Bytes read at a time where no more are known to come.
+/// The number of bytes to read at a time if the length of the input is unknown.
 pub(crate) const READ: usize = 32 * 1024;
 
-/// A connection and what it is in the middle of.
+/// A connection and the state of its current command.
 pub(crate) struct Connection {
     pub(crate) socket: OwnedFd,
     pub(crate) session: Session,
     pub(crate) card: Arc<Card>,
     parser: RequestParser,
-    /// Received; from `start` on, where a command starts, not yet run. Empty between commands.
+    /// Received bytes. From `start` on, where a command starts, they are not executed yet. Empty
+    /// between commands.
     input: Vec<u8>,
     start: usize,
-    /// A command whose value is received straight into the store.
+    /// The command whose value is received directly into the store.
     incoming: Option<Incoming>,
-    /// Bytes that the current command still misses, at least.
+    /// The minimum number of bytes that the current command lacks.
     wanted: usize,
     output: Output,
-    /// The interest it is registered with; None where it is not registered any more.
+    /// The interest that is registered with epoll, or `None` if the socket is no longer registered.
     pub(crate) registered: Option<Interest>,
-    /// The peer will send nothing more: what has come is still answered.
+    /// The peer has closed its sending side. Commands that have arrived are still answered.
     ended: bool,
-    /// Closed as soon as the replies are sent.
+    /// Close the connection as soon as the replies are sent.
     closing: bool,
-    /// Since when the next command has been waiting for a lock.
+    /// The time since which the next command has been waiting for a lock.
     pub(crate) parked: Option<Instant>,
-    /// Whether it waits for a lock, rather than for the end of a pause.
+    /// True if the command waits for a lock, false if it waits for the end of a pause.
     pub(crate) locked: bool,
-    /// Whether it stands in the queue of those that have commands left.
+    /// True if the connection is in the queue of connections with unexecuted commands.
     pub(crate) queued: bool,
-    /// Since when the replies have been above the soft limit, Unix milliseconds.
+    /// The time since which the output has exceeded the soft limit, in Unix milliseconds.
     over_limit_since: Option<i64>,
-    /// Bytes sent since the last look after the connection.
+    /// The number of bytes sent since the last periodic check.
     taken: usize,
     shown: Shown,
 }
 
-/// What the card of a connection shows beside its session.
+/// The state that a connection's card shows in addition to its session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Shown {
     buffers: Buffers,
@@ -74,30 +76,32 @@ struct Shown {
     waiting: bool,
 }
 
-/// What a connection needs after its turn.
+/// The need of a connection after its turn.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// More input, or room for output.
+    /// The connection needs more input, or room for output.
     Wait,
-    /// Another turn: it has commands left.
+    /// The connection needs another turn, because commands are left.
     Turn,
-    /// A lock, or the end of a pause: its next command is to be run again later.
+    /// The connection needs a lock, or the end of a pause. Its next command is retried later.
     Park(Blocked),
-    /// A thread of its own: its next command is a script that takes long.
+    /// The connection needs a separate thread, because its next command is a long script.
     OwnThread,
-    /// Its replies are to be sent, as soon as other connections have had their turns.
+    /// The replies must be sent after other connections have had their turns.
     Send,
-    /// Nothing: it is over.
+    /// The connection must be closed.
     Close,
 }
 
-/// Buffers of a thread that its connections use in turn, so that an idle connection has none; and what went through sockets.
+/// Buffers that all connections of a thread share, so that idle connections have none, and the
+/// traffic counters.
 pub(crate) struct Workspace {
     input: Vec<u8>,
     batch: Batch,
     pub(crate) spares: Spares,
     pub(crate) traffic: Traffic,
-    /// Whether replies wait for those of other connections, so that a client is woken once for all that it has sent.
+    /// True if replies are held back for those of other connections, so that a client is woken once
+    /// for all of its requests.
     pub(crate) holds: bool,
 }
 
@@ -139,12 +143,13 @@ impl Connection {
         connection
     }
 
-    /// Brings the parser's limits in line with the configuration and the login.
+    /// Updates the limits of the parser to the configuration and the login.
     pub(crate) fn limit_parser(&mut self, limits: &Limits) {
         self.parser.set_limits(limits.of_parser(&self.session));
     }
 
-    /// Whether something is sent to the client that it has not asked for just now.
+    /// Returns whether the client receives data without requesting it, by a subscription or by
+    /// MONITOR.
     fn is_told(&self) -> bool {
         !self.session.subscriptions.is_empty() || self.session.monitors
     }
@@ -157,8 +162,8 @@ impl Connection {
         }
     }
 
-    /// Takes a message to be sent to the client. Returns whether somebody must look after it: it had nothing to be sent
-    /// before, or has too much now.
+    /// Queues a message to the client. Returns whether the caller must attend to the connection,
+    /// because its output was empty before or exceeds a limit now.
     pub(crate) fn post(&mut self, parcel: &[u8], limits: &Limits, space: &mut Workspace) -> bool {
         let was_idle = self.output.pending() == 0;
         let resp3 = self.session.protocol == Protocol::Resp3;
@@ -168,14 +173,14 @@ impl Connection {
         was_idle || self.output.pending() > limits.messages.hard
     }
 
-    /// Takes lines of MONITOR and sends what goes at once.
+    /// Queues lines of MONITOR, and sends as much as the socket accepts.
     pub(crate) fn send_lines(
         &mut self,
         lines: &[u8],
         limits: &Limits,
         space: &mut Workspace,
     ) -> Next {
-        // One that ends is not kept by what others do.
+        // A closing connection gets no further lines, because they could keep it open.
         if self.session.replies.mode == ReplyMode::Off || self.closing {
             return Next::Wait;
         }
@@ -184,7 +189,7 @@ impl Connection {
         self.send_messages(limits, space)
     }
 
-    /// Sends messages that were taken. A client that does not read them is closed once its limit is reached.
+    /// Sends queued messages. A client that does not read them is closed when it reaches its limit.
     pub(crate) fn send_messages(&mut self, limits: &Limits, space: &mut Workspace) -> Next {
         if self.send_output(space).is_err() || self.has_too_much(limits) {
             return Next::Close;
@@ -192,7 +197,8 @@ impl Connection {
         Next::Wait
     }
 
-    /// Whether the client is to be closed for what waits to be sent to it, which is logged.
+    /// Returns whether the client must be closed because its output exceeds the hard limit, which
+    /// is logged.
     fn has_too_much(&self, limits: &Limits) -> bool {
         let limit = self.output_limit(limits).hard;
         let too_much = self.output.pending() > limit;
@@ -212,10 +218,10 @@ impl Connection {
         ));
     }
 
-    /// Whether the client must read before it is listened to again.
+    /// Returns whether the client must read replies before more of its commands are read.
     fn is_full(&self, limits: &Limits) -> bool {
         let most = if self.is_told() {
-            // Its messages come whether or not it is listened to.
+            // Messages arrive whether or not commands are read.
             return false;
         } else if self.session.user.is_some() {
             limits.output.soft
@@ -225,7 +231,8 @@ impl Connection {
         self.output.pending() > most
     }
 
-    /// What the connection waits for. Commands that are parked or queued come before new input.
+    /// Returns the socket events that the connection waits for. Parked and queued commands precede
+    /// new input.
     pub(crate) fn interest(&self, limits: &Limits) -> Interest {
         let listens = !self.ended && !self.closing && self.parked.is_none() && !self.queued;
         Interest {
@@ -234,7 +241,7 @@ impl Connection {
         }
     }
 
-    /// Reads what has come and runs the commands in it.
+    /// Reads the available input and runs the commands in it.
     pub(crate) fn read_and_run(
         &mut self,
         shared: &Shared,
@@ -242,7 +249,8 @@ impl Connection {
         space: &mut Workspace,
     ) -> Next {
         if !self.input.is_empty() {
-            // Grows with what has arrived, not with what was announced: a client pays for its memory in bytes.
+            // The buffer grows with the received bytes, not with the announced ones: a client pays
+            // for its memory in bytes.
             let room = self.wanted.clamp(READ / 4, self.input.len().max(READ));
             self.input.reserve(room);
             let mut input = std::mem::take(&mut self.input);
@@ -271,7 +279,8 @@ impl Connection {
         next
     }
 
-    /// Reads what comes while a command waits for keys: it is run later, unless the client is gone.
+    /// Reads input while a command waits for keys. The commands run later, unless the client
+    /// disconnects.
     pub(crate) fn read_ahead(&mut self, limits: &Limits, space: &mut Workspace) -> Next {
         self.input.reserve(READ / 4);
         let mut input = std::mem::take(&mut self.input);
@@ -285,7 +294,7 @@ impl Connection {
         }
     }
 
-    /// Answers the command that waited for keys.
+    /// Replies to the command that waited for keys.
     pub(crate) fn answer(
         &mut self,
         answer: &Answer,
@@ -323,7 +332,7 @@ impl Connection {
         }
     }
 
-    /// Runs the commands that have been received already.
+    /// Runs the commands that are already received.
     pub(crate) fn run_rest(
         &mut self,
         shared: &Shared,
@@ -340,7 +349,8 @@ impl Connection {
                 input = Vec::new();
             }
         } else if self.start > input.len() / 2 {
-            // Once the rest is the smaller half: each byte is moved once at most.
+            // The executed bytes are removed when they are the larger half, so each byte is moved
+            // at most once.
             input.drain(..self.start);
             self.start = 0;
         }
@@ -377,8 +387,8 @@ impl Connection {
         }
     }
 
-    /// Runs commands from the start of `input` for one turn and sends the replies. Returns how many bytes are done
-    /// with.
+    /// Runs commands from the start of `input` for one turn and sends the replies. Returns the
+    /// number of consumed bytes.
     fn run(
         &mut self,
         input: &[u8],
@@ -407,7 +417,8 @@ impl Connection {
             TurnEnd::Used { wanted } => self.wanted = wanted,
             TurnEnd::More | TurnEnd::Blocked(_) | TurnEnd::Waiting => {}
         }
-        // A client that has read a reply finds what the command has changed.
+        // The card is updated before the replies are sent, so that a client that has read its reply
+        // sees the change.
         let output_peak = self
             .session
             .activity
@@ -422,7 +433,7 @@ impl Connection {
             parked: false,
             waiting: self.session.waiting.is_some(),
         });
-        // Not where something is left to be looked at behind it.
+        // Replies are held back only if the connection has no unsent output and no input left.
         if space.holds
             && !is_behind
             && matches!(end, TurnEnd::Used { .. })
@@ -448,7 +459,7 @@ impl Connection {
         (used, next)
     }
 
-    /// What is next where no command is left.
+    /// Returns the connection's need when no command is left.
     fn rest(&self) -> Next {
         if (self.ended || self.closing) && self.output.pending() == 0 {
             Next::Close
@@ -457,7 +468,7 @@ impl Connection {
         }
     }
 
-    /// Sends what the socket takes.
+    /// Sends as many bytes as the socket accepts.
     fn send_output(&mut self, space: &mut Workspace) -> Result<(), rustix::io::Errno> {
         let Workspace {
             spares, traffic, ..
@@ -476,7 +487,7 @@ impl Connection {
         }
     }
 
-    /// The socket takes output again.
+    /// Handles a socket that accepts output again.
     pub(crate) fn write(&mut self, limits: &Limits, space: &mut Workspace) -> Next {
         if self.send_output(space).is_err() {
             return Next::Close;
@@ -487,33 +498,35 @@ impl Connection {
         if self.parked.is_some() || self.session.waiting.is_some() || self.is_full(limits) {
             return Next::Wait;
         }
-        // Commands may be left from before the client was full.
+        // Commands may be left from the time before the output was full.
         Next::Turn
     }
 
-    /// The peer is gone in both directions while the connection is not read from. Returns whether that is all;
-    /// otherwise commands that it sent are still to be run.
+    /// Handles a peer that closed both directions while the connection is not read from. Returns
+    /// whether the connection can be closed at once. Otherwise commands that the peer sent must
+    /// still run.
     pub(crate) fn hang_up(&mut self) -> bool {
         self.ended = true;
         !self.has_commands() || self.has_output() || self.session.waiting.is_some()
     }
 
-    /// Whether something waits to be sent.
+    /// Returns whether bytes wait to be sent.
     pub(crate) fn has_output(&self) -> bool {
         self.output.pending() > 0
     }
 
-    /// Whether it holds something of the store: what its session says, or a value on its way into it.
+    /// Returns whether the connection holds state of the store: in its session, or a value that is
+    /// being received.
     pub(crate) fn holds_of_store(&self) -> bool {
         !self.session.holds_nothing() || self.incoming.is_some()
     }
 
-    /// Whether something was received that is still to be run.
+    /// Returns whether received commands are still to be executed.
     fn has_commands(&self) -> bool {
         !self.input.is_empty() || self.incoming.is_some()
     }
 
-    /// Gives up on the command that waits for a lock: its reply is this error.
+    /// Gives up the command that waits for a lock, and replies with an error.
     pub(crate) fn refuse_parked(
         &mut self,
         blocked: &Blocked,
@@ -540,8 +553,8 @@ impl Connection {
         }
     }
 
-    /// Whether the connection must be closed for having been idle, or for not reading, for too long. Gives back
-    /// buffers that it does not need for now.
+    /// Returns whether the connection must be closed, because it was idle or did not read its
+    /// replies for too long. Frees buffers that are not needed for now.
     pub(crate) fn look_after(&mut self, limits: &Limits, now: i64) -> bool {
         let idle = now - self.session.activity.last_command_at;
         self.session.activity.buffers.output_peak = self.output.pending();
@@ -555,7 +568,8 @@ impl Connection {
             && !self.is_told();
         let limit = self.output_limit(limits);
         let taken = std::mem::take(&mut self.taken);
-        // One reply may take longer to send than the limit's time: a client that reads it at the limit's pace may.
+        // A single reply may take longer to send than the time of the limit, so a client that reads
+        // at the pace of the limit is not closed.
         let keeps_pace = !self.is_told() && taken >= limit.soft / limit.seconds.max(1) as usize;
         let is_over = self.output.pending() > limit.soft && !keeps_pace;
         self.over_limit_since = match (is_over, self.over_limit_since) {
@@ -573,7 +587,8 @@ impl Connection {
         too_idle || too_full
     }
 
-    /// Shows other threads how the connection is now, if it is not what they were shown before its replies went out.
+    /// Updates the connection's card, if the state has changed since the update before its replies
+    /// were sent.
     pub(crate) fn update_card(&mut self) {
         let incoming = self.incoming.as_ref();
         let (received, missing) = incoming.map_or((0, 0), Incoming::progress);
@@ -601,9 +616,9 @@ impl Connection {
     }
 }
 
-/// What a read from the socket brought.
+/// The result of a read from the socket.
 enum Read {
-    /// Bytes, or the end.
+    /// Bytes, or the end of the stream.
     Some,
     Nothing,
     Broken,

@@ -6,17 +6,18 @@ use undercroft_engine::strings::{Text, TextBuffer};
 use undercroft_engine::{Error, Ranges, Scratch, View};
 use undercroft_resp::{Version, encode};
 
-/// Writes replies in the version of the protocol that the connection speaks.
+/// Writes replies in the protocol version of the connection.
 pub struct Writer {
-    /// Where replies go.
+    /// The buffer that replies are appended to.
     pub out: Vec<u8>,
     version: Version,
-    /// Where the reply begins that is read from the store.
+    /// The start of a reply that is being read from the store.
     start: usize,
 }
 
 impl Writer {
-    /// Appends replies to `out`, in this version until a command changes it.
+    /// Creates a writer that appends replies to `out` in the given version, until a command changes
+    /// the version.
     pub fn new(out: Vec<u8>, protocol: Protocol) -> Writer {
         Writer {
             out,
@@ -133,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_changes_within_a_reply() {
+    fn the_protocol_version_can_change_within_a_reply() {
         let mut writer = Writer::new(Vec::new(), Protocol::Resp2);
         writer.map(1);
         writer.null();

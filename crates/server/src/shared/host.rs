@@ -15,17 +15,17 @@ use crate::log::log;
 use crate::shared::limits::make_room_for;
 use crate::shared::state::Shared;
 
-/// Microseconds between two lines of the log on connections that speak HTTP.
+/// The minimum interval between two log lines about HTTP requests, in microseconds.
 const BETWEEN_SUSPICIONS: i64 = 60_000_000;
 
-/// Whether two texts are equal, in a time that tells of their lengths only.
+/// Compares two texts in a time that depends only on their lengths.
 fn equal_in_constant_time(one: &[u8], other: &[u8]) -> bool {
     let differences = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
     one.len() == other.len() && std::hint::black_box(differences) == 0
 }
 
 impl Shared {
-    /// The server as commands see it.
+    /// Returns the server as commands see it.
     pub(crate) fn host(&self) -> Host<'_> {
         Host::of(&self.process, self)
     }
@@ -104,7 +104,7 @@ impl Connections for Shared {
 
     fn show(&self, session: &Session, line: &[u8]) {
         self.monitors.show(line, |thread| {
-            // The thread that runs the command looks before it sleeps.
+            // The thread that runs the command sends its own lines before it sleeps.
             if thread != session.peer.route.0 {
                 self.threads[thread].waker.wake();
             }
@@ -120,7 +120,7 @@ impl Inbox for Shared {
         wanted: &Wanted<'_>,
         _: Option<Duration>,
     ) -> Result<WaitOutcome, Error> {
-        // Its thread sees to the timeout.
+        // The connection's thread handles the timeout.
         self.waiting(session.peer.route.0).begin(wanted)
     }
 
@@ -156,7 +156,7 @@ impl Control for Shared {
         if let Some((parameter, _)) = fixed {
             return Err((parameter, "it can be set at start only".into()));
         }
-        // What may be refused comes first, so that all of it happens or none.
+        // Changes that may be refused come first, so that either all changes are made or none.
         for (parameter, value) in changes {
             if let ("maxclients", Value::Integer(clients)) = (parameter.name, value) {
                 let room = make_room_for(*clients as u64);
@@ -229,7 +229,7 @@ impl Control for Shared {
     fn sleep(&self, time: Duration) {
         let (lock, stopped) = &self.stopped;
         let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whether it was the time or the end makes no difference.
+        // It makes no difference whether the time passed or the server stopped.
         let _ = stopped.wait_timeout_while(guard, time, |()| !self.stopping());
     }
 

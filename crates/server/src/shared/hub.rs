@@ -1,7 +1,7 @@
-//! Messages on their way from the store to the connections of one thread.
+//! Messages from the store to the connections of one thread.
 //!
-//! Each thread is one subscriber of the store, whatever its connections are subscribed to. It takes a message out of
-//! the ring once, encodes it once, and hands it to every connection that it is for.
+//! Each thread is one subscriber of the store for all its connections. It reads a message from the
+//! ring once, encodes it once, and passes it to every connection that is subscribed.
 
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -11,24 +11,25 @@ use undercroft_engine::messages::{Event, Message, Subscriber, Topic};
 use undercroft_engine::{Error, Store};
 use undercroft_resp::encode;
 
-/// Messages taken out of the ring in one round at most; then connections have their turns.
+/// The maximum number of messages that are read from the ring in one round, after which connections
+/// have their turns.
 const MESSAGES_A_ROUND: usize = 4096;
 
-/// A message for one connection, by its token, as RESP2 has it.
+/// A message in RESP2 for the connection with this token.
 pub(crate) type Parcel = (u64, Arc<[u8]>);
 
-/// What the connections of one thread are subscribed to.
+/// The subscriptions of the connections of one thread.
 pub(crate) struct Hub {
     subscriber: Subscriber<Arc<Store>>,
-    /// The connections behind each name, in the order in which they subscribed.
+    /// The subscribers of each name, in the order of their subscriptions.
     routes: HashMap<(Topic, Vec<u8>), Vec<u64>>,
-    /// Messages that were taken out and not yet handed over.
+    /// Messages that were read from the ring and not yet passed on.
     outbox: Vec<Parcel>,
-    /// What came for connections that are not at hand, and bytes of it.
+    /// Messages for connections that are away on another thread, and their total size.
     held: HashMap<u64, Held>,
-    /// Subscriptions to be taken back, once the lock that was held can be had.
+    /// Subscriptions that must still be removed from the store because a lock was held.
     leftovers: Vec<(Topic, Vec<u8>)>,
-    /// Messages were overwritten before this thread came to them.
+    /// The number of messages that were overwritten before this thread read them.
     lost: u64,
 }
 
@@ -44,12 +45,12 @@ impl Hub {
         }
     }
 
-    /// Whether there may be something to do.
+    /// Returns whether there may be messages to pass on.
     pub(crate) fn is_active(&self) -> bool {
         self.subscriber.is_active() || !self.outbox.is_empty()
     }
 
-    /// A descriptor that becomes readable when messages come.
+    /// Returns a descriptor that becomes readable when messages arrive.
     pub(crate) fn descriptor(&mut self) -> Result<OwnedFd, Error> {
         let descriptor: BorrowedFd<'_> = self.subscriber.descriptor()?;
         descriptor
@@ -57,7 +58,8 @@ impl Hub {
             .map_err(|error| Error::Name(error.to_string().into()))
     }
 
-    /// Takes messages out of the ring. Returns whether there may be more. `rung` says that the descriptor was readable.
+    /// Reads messages from the ring. Returns whether there may be more. `rung` says that the
+    /// descriptor was readable.
     pub(crate) fn collect(&mut self, rung: bool) -> bool {
         self.take_back();
         for _ in 0..MESSAGES_A_ROUND {
@@ -67,7 +69,7 @@ impl Hub {
                 }
                 Ok(Some(Event::Lost(count))) => self.lost += count,
                 Ok(None) => return false,
-                // A lock that cannot be had now; or damage, of which the next command tells.
+                // Either the lock is held, or the store is damaged, which the next command reports.
                 Err(_) => return false,
             }
         }
@@ -75,7 +77,8 @@ impl Hub {
     }
 
     fn collect_all(&mut self) {
-        // As many rounds as a whole ring of short messages takes, should others publish all the time.
+        // 64 rounds read a whole ring of short messages. The limit matters if other clients publish
+        // without a pause.
         for _ in 0..64 {
             if !self.collect(false) {
                 return;
@@ -83,8 +86,8 @@ impl Hub {
         }
     }
 
-    /// Subscribes a connection to names that it is not subscribed to; to all or none. What was published before is not
-    /// for it.
+    /// Subscribes a connection to names to which it is not subscribed yet, either to all of them or
+    /// to none. Messages published before are not delivered to it.
     pub(crate) fn subscribe(
         &mut self,
         token: u64,
@@ -100,7 +103,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Ends subscriptions of a connection. What was published before still goes to it.
+    /// Ends subscriptions of a connection. Messages published before are still delivered.
     pub(crate) fn unsubscribe(&mut self, token: u64, topic: Topic, names: &[&[u8]]) {
         self.collect_all();
         for name in names {
@@ -116,7 +119,7 @@ impl Hub {
         self.take_back();
     }
 
-    /// Tells the store of subscriptions that ended.
+    /// Reports ended subscriptions to the store.
     fn take_back(&mut self) {
         while let Some((topic, name)) = self.leftovers.pop() {
             if self.subscriber.unsubscribe(topic, &[&name]).is_err() {
@@ -126,7 +129,7 @@ impl Hub {
         }
     }
 
-    /// All that waits to be handed over.
+    /// Returns all messages that wait to be passed on.
     pub(crate) fn take(&mut self) -> Vec<Parcel> {
         let mut parcels = std::mem::take(&mut self.outbox);
         if !self.held.is_empty() {
@@ -141,7 +144,7 @@ impl Hub {
         parcels
     }
 
-    /// Keeps what comes for a connection that is not at hand, up to so many bytes.
+    /// Holds the messages for a connection that is away on another thread, up to `most` bytes.
     pub(crate) fn hold(&mut self, token: u64, most: usize) {
         let held = Held {
             most,
@@ -150,14 +153,14 @@ impl Hub {
         self.held.insert(token, held);
     }
 
-    /// The connection is at hand again: what was kept for it. None where there was too much, or where it has missed
-    /// something.
+    /// Returns the messages that were held for a connection, now that it is back. Returns `None` if
+    /// they exceeded the limit or if messages were lost.
     pub(crate) fn release(&mut self, token: u64) -> Option<Vec<Arc<[u8]>>> {
         let held = self.held.remove(&token).unwrap_or_default();
         (!held.lost).then_some(held.parcels)
     }
 
-    /// Of that, what is for one connection.
+    /// Returns the waiting messages for one connection.
     pub(crate) fn take_for(&mut self, token: u64) -> Vec<Arc<[u8]>> {
         let held = self.held.get_mut(&token).map(Held::take);
         let mut mine = held.unwrap_or_default();
@@ -170,7 +173,8 @@ impl Hub {
         mine
     }
 
-    /// How many messages were lost since this was asked last: their receivers have missed some, and are to be closed.
+    /// Returns the number of messages lost since the last call. Their receivers have missed
+    /// messages and must be closed.
     pub(crate) fn take_lost(&mut self) -> u64 {
         if self.lost > 0 {
             let routes = self.routes.values().flatten();
@@ -184,13 +188,13 @@ impl Hub {
     }
 }
 
-/// Messages for a connection that is not at hand.
+/// Messages for a connection that is away on another thread.
 #[derive(Default)]
 struct Held {
     parcels: Vec<Arc<[u8]>>,
     bytes: usize,
     most: usize,
-    /// Some are missing.
+    /// True if messages are missing.
     lost: bool,
 }
 
@@ -246,12 +250,12 @@ fn post(
     }
 }
 
-/// Appends a message in the protocol of its receiver.
+/// Appends a message in the protocol version of its receiver.
 pub(crate) fn append(out: &mut Vec<u8>, parcel: &[u8], resp3: bool) {
     let start = out.len();
     out.extend_from_slice(parcel);
     if resp3 {
-        // A push differs from an array in its first byte only.
+        // A push differs from an array only in its first byte.
         out[start] = b'>';
     }
 }

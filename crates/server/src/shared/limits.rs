@@ -1,43 +1,45 @@
-//! What connections may take: limits that the configuration sets, and open descriptors.
+//! Limits of connections: those of the configuration, and the number of open descriptors.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use undercroft_commands::config::Config;
 use undercroft_commands::session::Session;
 use undercroft_resp::Limits as ParserLimits;
 
-/// Descriptors for everything but connections: listeners, epoll instances, the store, the standard streams.
+/// Descriptors that are not for connections: listeners, epoll instances, the store, the standard
+/// streams.
 pub(crate) const OTHER_DESCRIPTORS: u64 = 64;
 
-/// How much may wait to be sent to a connection, in bytes.
+/// Limits on the unsent bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OutputLimit {
-    /// Beyond it the connection is closed.
+    /// A connection with more unsent bytes is closed.
     pub(crate) hard: usize,
-    /// A connection that stays above it for `seconds` is closed.
+    /// A connection that has more unsent bytes for `seconds` is closed.
     pub(crate) soft: usize,
     pub(crate) seconds: i64,
 }
 
-/// Limits on each connection, as the configuration was at one moment.
+/// The limits of each connection, from a snapshot of the configuration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The configuration they were read from.
+    /// The generation of the configuration that the limits were read from.
     generation: u64,
-    /// Longest argument in bytes.
+    /// The maximum length of an argument in bytes.
     pub(crate) bulk: usize,
-    /// Most bytes received and not yet run.
+    /// The maximum number of bytes that are received and not yet executed.
     pub(crate) input: usize,
-    /// What waits to be sent to a connection that is not subscribed to anything. Above its soft limit no more commands
-    /// are taken.
+    /// The output limit of a connection without subscriptions. Above the soft limit, no more
+    /// commands are read.
     pub(crate) output: OutputLimit,
-    /// What waits to be sent to one that is.
+    /// The output limit of a connection with subscriptions.
     pub(crate) messages: OutputLimit,
-    /// Seconds without a command after which a connection is closed; 0 is never.
+    /// The number of seconds without a command after which a connection is closed, or 0 for no
+    /// limit.
     pub(crate) idle_seconds: i64,
 }
 
 impl Limits {
-    /// Those of a connection's parser, before and after its login.
+    /// Returns the limits of a connection's parser, which depend on the login.
     pub(crate) fn of_parser(&self, session: &Session) -> ParserLimits {
         ParserLimits {
             max_bulk: self.bulk,
@@ -59,7 +61,7 @@ impl Limits {
                 .take(3)
                 .map(|word| word.parse().unwrap_or(0))
                 .collect();
-            // As in Redis, 0 is no limit.
+            // As in Redis, 0 means no limit.
             let limit = |index: usize| match numbers.get(index) {
                 None | Some(0) => usize::MAX,
                 Some(bytes) => *bytes,
@@ -80,7 +82,7 @@ impl Limits {
         }
     }
 
-    /// Reads the configuration again where it has changed.
+    /// Reads the configuration again if it has changed.
     pub(crate) fn refresh(&mut self, config: &Config) {
         if self.generation != config.generation() {
             *self = Limits::of(config);
@@ -88,8 +90,8 @@ impl Limits {
     }
 }
 
-/// Raises the limit of open descriptors for so many clients. Returns for how many it is enough, which is fewer
-/// where the system does not allow it.
+/// Raises the limit of open descriptors for a number of clients. Returns the number of clients for
+/// which the limit is sufficient, which is smaller if the system refuses.
 pub(crate) fn make_room_for(clients: u64) -> u64 {
     let needed = clients.saturating_add(OTHER_DESCRIPTORS);
     let limit = getrlimit(Resource::Nofile);
@@ -97,7 +99,8 @@ pub(crate) fn make_room_for(clients: u64) -> u64 {
     if enough(&limit) {
         return clients;
     }
-    // Beyond the hard limit only a privileged process may go; then up to it.
+    // Only a privileged process may exceed the hard limit. Any other process can raise the limit up
+    // to it.
     let beyond = Rlimit {
         current: Some(needed),
         maximum: limit.maximum.map(|maximum| maximum.max(needed)),
@@ -107,7 +110,7 @@ pub(crate) fn make_room_for(clients: u64) -> u64 {
         maximum: limit.maximum,
     };
     if setrlimit(Resource::Nofile, beyond).is_err() {
-        // Refused for no reason that is known; what there is is counted below.
+        // The reason for a refusal is unknown, so the effective limit is read below.
         let _ = setrlimit(Resource::Nofile, within);
     }
     let current = getrlimit(Resource::Nofile).current.unwrap_or(needed);

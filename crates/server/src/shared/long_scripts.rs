@@ -1,24 +1,26 @@
-//! Scripts that begin on a thread of their own, so that no connection waits for them: those that are long by size or by
-//! history.
+//! Scripts that start on a separate thread, because they are long by size or by history, so that no
+//! connection waits for them.
 //!
-//! A script that takes longer than some milliseconds where others are served is undone and starts anew elsewhere. That is
-//! a stall, and a client can cause one with each of its scripts. So what took long once begins elsewhere the next time, by its
-//! text and by its connection, until it has turned out to be short.
+//! A script that takes longer than a few milliseconds on a shared thread is rolled back and
+//! restarted on a separate one. That is a stall, and a client can cause a stall with each of its
+//! scripts. Therefore a script that took long starts on a separate thread the next time, identified
+//! by its text and by its connection, until it has proved to be short.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A command of more bytes begins elsewhere: to read its text, or to work on its arguments, may take long.
+/// The size in bytes above which a command starts on a separate thread, because reading its text or
+/// processing its arguments may take long.
 const BYTES: usize = 64 * 1024;
-/// The scripts of a connection that begin elsewhere after one that took long.
+/// The number of scripts of a connection that start on a separate thread after a long one.
 pub(crate) const NEXT: u16 = 64;
-/// A script that took no longer is short.
+/// The maximum duration of a short script.
 pub(crate) const SHORT: Duration = Duration::from_millis(2);
-/// Texts that are remembered, at most.
+/// The maximum number of remembered scripts.
 const PLACES: usize = 256;
 
-/// Texts of scripts that took long, as far as there are places.
+/// The scripts that took long, as far as there are places for them.
 pub(crate) struct LongScripts {
     hashing: RandomState,
     places: [AtomicU64; PLACES],
@@ -32,7 +34,8 @@ impl LongScripts {
         }
     }
 
-    /// What a script is remembered by: the beginning of its text, its SHA-1 or the name of a function, and its length.
+    /// Returns the hash by which a script is remembered. It covers the length and the beginning of
+    /// its text, its SHA-1, or the name of the function.
     pub(crate) fn mark(&self, arguments: &[&[u8]]) -> u64 {
         const BEGINNING: usize = 256;
         let text = text(arguments);
@@ -53,7 +56,7 @@ impl LongScripts {
         let _ = place.compare_exchange(mark, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Whether a script is long by its size, or was.
+    /// Returns whether a script is long by its size or by its history.
     pub(crate) fn holds(&self, arguments: &[&[u8]]) -> bool {
         let bytes: usize = arguments.iter().map(|argument| argument.len()).sum();
         let mark = || self.mark(arguments);
@@ -64,7 +67,7 @@ impl LongScripts {
     }
 }
 
-/// The text, SHA-1 or name that a command of scripts has.
+/// Returns the text, the SHA-1 or the function name in a script command.
 fn text<'a>(arguments: &[&'a [u8]]) -> &'a [u8] {
     let place = match arguments {
         [_, what, ..] if reads(what) => 2,
@@ -73,13 +76,13 @@ fn text<'a>(arguments: &[&'a [u8]]) -> &'a [u8] {
     arguments.get(place).copied().unwrap_or_default()
 }
 
-/// Whether a subcommand of SCRIPT or FUNCTION reads the text of a program.
+/// Returns whether a subcommand of SCRIPT or FUNCTION reads the text of a program.
 fn reads(what: &[u8]) -> bool {
     what.eq_ignore_ascii_case(b"LOAD") || what.eq_ignore_ascii_case(b"RESTORE")
 }
 
-/// Whether a command runs a script, or reads the text of one: EVAL, EVALSHA, FCALL and their like, SCRIPT LOAD, FUNCTION LOAD
-/// and RESTORE.
+/// Returns whether a command runs a script or reads the text of one: EVAL, EVALSHA, FCALL and their
+/// variants, SCRIPT LOAD, FUNCTION LOAD and FUNCTION RESTORE.
 #[inline]
 pub(crate) fn is_of_scripts(arguments: &[&[u8]]) -> bool {
     let Some(name) = arguments.first() else {
@@ -105,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_is_long_by_size_or_by_history() {
+    fn scripts_are_long_by_size_or_by_history() {
         let known = LongScripts::new();
         let script = [&b"EVAL"[..], b"while true do end", b"0"];
         assert!(!known.holds(&script));
@@ -120,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_of_scripts_are_known() {
+    fn script_commands_are_recognized() {
         for words in [
             "eval x",
             "EVALSHA x",

@@ -1,14 +1,17 @@
-//! What all threads of a server share. Connections and workers use it.
+//! The state that all threads of a server share. Used by connections and workers.
 //!
 //! - `host`: the server as commands see it.
-//! - `hub`: messages on their way from the store to the connections of one thread.
-//! - `limits`: what connections may take: limits that the configuration sets, and open descriptors.
-//! - `long_scripts`: scripts that begin on a thread of their own, as they are long by size or by history.
-//! - `monitors`: lines for connections that MONITOR.
-//! - `registry`: every connection of the server, as CLIENT LIST and CLIENT KILL see it from any thread.
+//! - `hub`: messages from the store to the connections of one thread.
+//! - `limits`: limits of connections: those of the configuration, and the number of open
+//!   descriptors.
+//! - `long_scripts`: scripts that start on a separate thread, because they are long by size or by
+//!   history.
+//! - `monitors`: lines for connections that use MONITOR.
+//! - `registry`: all connections of the server, as seen by CLIENT LIST and CLIENT KILL on any
+//!   thread.
 //! - `state`: the threads, the store, the configuration.
-//! - `store_change`: changing to another store, with all threads stopped.
-//! - `totals`: figures for INFO.
+//! - `store_change`: moving to another store while all threads are stopped.
+//! - `totals`: statistics for INFO.
 
 mod host;
 pub(crate) mod hub;

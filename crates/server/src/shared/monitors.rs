@@ -1,36 +1,38 @@
-//! Lines for connections that MONITOR, on their way from the threads that run commands to those that serve them.
+//! Lines for connections that use MONITOR, passed from the threads that run commands to the threads
+//! that serve these connections.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Bytes that wait for a thread at most: beyond it its monitors are closed, as nobody waits for them.
+/// The maximum number of bytes that wait for a thread. If it is exceeded, the thread's monitors are
+/// closed, so that commands never wait for them.
 const MOST: usize = 64 << 20;
 
-/// The connections that monitor, and what waits for them.
+/// The connections that use MONITOR, and the lines that wait for them.
 #[derive(Debug)]
 pub(crate) struct Monitors {
     count: AtomicUsize,
-    /// For each thread. Under one lock, so that all see the same order.
+    /// One lane for each thread. A single lock gives all monitors the same order of lines.
     lanes: Mutex<Vec<Lane>>,
 }
 
-/// What waits for the connections of one thread.
+/// The lines that wait for the connections of one thread.
 #[derive(Debug, Default)]
 struct Lane {
-    /// Connections, and where in `lines` their part begins.
+    /// The connections, each with the offset in `lines` at which its part begins.
     listeners: Vec<(u64, usize)>,
     lines: Vec<u8>,
-    /// There was no room for a line.
+    /// True if there was no room for a line.
     overrun: bool,
 }
 
-/// What a thread hands to its connections.
+/// The lines that a thread passes to its connections.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Lines {
-    /// Connections, and where in `lines` their part begins.
+    /// The connections, each with the offset in `lines` at which its part begins.
     pub(crate) listeners: Vec<(u64, usize)>,
     pub(crate) lines: Vec<u8>,
-    /// They have missed something.
+    /// True if the connections have missed lines.
     pub(crate) overrun: bool,
 }
 
@@ -46,20 +48,20 @@ impl Monitors {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether some connection monitors: one load.
+    /// Returns whether any connection uses MONITOR, with a single atomic load.
     #[inline(always)]
     pub(crate) fn any(&self) -> bool {
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// A connection of a thread begins to monitor.
+    /// Registers a connection that starts to monitor.
     pub(crate) fn begin(&self, (thread, token): (usize, u64)) {
         let lane = &mut self.lanes()[thread];
         lane.listeners.push((token, lane.lines.len()));
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It ends that.
+    /// Removes a connection that no longer monitors.
     pub(crate) fn end(&self, (thread, token): (usize, u64)) {
         let lane = &mut self.lanes()[thread];
         lane.listeners.retain(|(other, _)| *other != token);
@@ -69,7 +71,8 @@ impl Monitors {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Adds a line for all. Calls `wake` with the threads that had nothing to hand on before.
+    /// Adds a line for all monitors. Calls `wake` with each thread that had no lines to pass on
+    /// before.
     pub(crate) fn show(&self, line: &[u8], mut wake: impl FnMut(usize)) {
         for (thread, lane) in self.lanes().iter_mut().enumerate() {
             if lane.listeners.is_empty() || lane.overrun {
@@ -86,7 +89,8 @@ impl Monitors {
         }
     }
 
-    /// Appends what there is for one connection: it has just been answered, and what it ran comes behind that.
+    /// Appends the waiting lines of one connection, which has just received a reply. The lines of
+    /// its own next commands come after them.
     pub(crate) fn take_for(&self, (thread, token): (usize, u64), out: &mut Vec<u8>) {
         let lane = &mut self.lanes()[thread];
         let listener = lane.listeners.iter_mut().find(|(other, _)| *other == token);
@@ -96,7 +100,7 @@ impl Monitors {
         }
     }
 
-    /// What there is for the connections of a thread.
+    /// Returns the waiting lines for the connections of a thread.
     pub(crate) fn take(&self, thread: usize) -> Option<Lines> {
         let lane = &mut self.lanes()[thread];
         if lane.lines.is_empty() && !lane.overrun {
@@ -117,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_gets_what_is_shown_while_it_listens() {
+    fn monitors_receive_the_lines_since_their_registration() {
         let monitors = Monitors::new(2);
         let mut woken = Vec::new();
         monitors.show(b"nobody\r\n", |thread| woken.push(thread));
@@ -146,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_be_told_everything_hears_of_it() {
+    fn overrun_monitors_learn_that_lines_are_missing() {
         let monitors = Monitors::new(1);
         monitors.begin((0, 1));
         let line = vec![b'x'; MOST / 2];

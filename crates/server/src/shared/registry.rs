@@ -1,4 +1,4 @@
-//! Every connection of the server, as CLIENT LIST and CLIENT KILL see it from any thread.
+//! All connections of the server, as seen by CLIENT LIST and CLIENT KILL on any thread.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,13 +8,14 @@ use undercroft_commands::session::{ClientInfo, KillFilter, Session};
 use undercroft_engine::messages::Topic;
 use undercroft_engine::waiting::Ticket;
 
-/// What other threads may know of one connection. Its own thread brings it up to date after each batch of commands.
+/// The state of a connection that other threads may read. The connection's own thread updates it
+/// after each batch of commands.
 #[derive(Debug)]
 pub(crate) struct Card {
     pub(crate) id: u64,
-    /// The thread that serves it.
+    /// The index of the thread that serves the connection.
     pub(crate) worker: usize,
-    /// CLIENT KILL wants it closed.
+    /// True if CLIENT KILL has requested to close the connection.
     pub(crate) killed: AtomicBool,
     state: Mutex<State>,
 }
@@ -22,9 +23,9 @@ pub(crate) struct Card {
 #[derive(Debug)]
 struct State {
     info: ClientInfo,
-    /// Under which the store knows the command that waits for keys.
+    /// The ticket of the command that waits for keys.
     ticket: Option<Ticket>,
-    /// Unix milliseconds.
+    /// In Unix milliseconds.
     created: i64,
     last_command_at: i64,
 }
@@ -44,8 +45,8 @@ impl Card {
         }
     }
 
-    /// Takes over what may have changed; `parked` says that the next command waits for a lock or the end of a pause. A
-    /// few nanoseconds where names are as before.
+    /// Updates the state that may have changed. `parked` says that the next command waits for a
+    /// lock or for the end of a pause. Takes a few nanoseconds if the names are unchanged.
     pub(crate) fn update(&self, session: &Session, parked: bool) {
         let mut state = lock(&self.state);
         state.last_command_at = session.activity.last_command_at;
@@ -85,7 +86,7 @@ impl Card {
     }
 }
 
-/// The cards of all connections, by number and so by age.
+/// The cards of all connections, by id and therefore by age.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     cards: Mutex<BTreeMap<u64, Arc<Card>>>,
@@ -93,7 +94,7 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// A number that no connection had before.
+    /// Returns a new id for a connection.
     pub(crate) fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -106,25 +107,26 @@ impl Registry {
         lock(&self.cards).remove(&id);
     }
 
-    /// The ticket of a connection whose command waits for keys.
+    /// Returns the ticket of a connection whose command waits for keys.
     pub(crate) fn ticket(&self, id: u64) -> Option<Ticket> {
         let cards = lock(&self.cards);
         let state = lock(&cards.get(&id)?.state);
         state.ticket
     }
 
-    /// Number of connections.
+    /// Returns the number of connections.
     pub(crate) fn count(&self) -> u64 {
         lock(&self.cards).len() as u64
     }
 
-    /// All connections, oldest first.
+    /// Returns all connections, oldest first.
     pub(crate) fn clients(&self, now: i64) -> Vec<ClientInfo> {
         let cards = lock(&self.cards);
         cards.values().map(|card| card.info(now)).collect()
     }
 
-    /// Takes out those that a filter means. They count as gone from now on; their threads close them.
+    /// Removes and returns the connections that match a filter. They are no longer listed, and
+    /// their threads close them.
     pub(crate) fn kill(&self, filter: &KillFilter, now: i64) -> Vec<Arc<Card>> {
         let mut cards = lock(&self.cards);
         let meant = |card: &Arc<Card>| filter.matches(&card.info(now));
@@ -142,7 +144,7 @@ impl Registry {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Every change is a plain assignment, so a panic elsewhere leaves nothing half done.
+    // Every change is a plain assignment, so after a panic the state is still consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_shows_what_its_thread_told_last() {
+    fn cards_show_the_last_update_of_their_thread() {
         let registry = registry(0);
         let mut session = Session::new(registry.next_id(), None, 1_000);
         let card = Arc::new(Card::new(&session, 0));
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_killed_is_gone_at_once() {
+    fn killed_connections_are_unlisted_at_once() {
         let registry = registry(3);
         let filter = KillFilter {
             except: Some(2),

@@ -1,4 +1,4 @@
-//! What all threads of a server share.
+//! The state that all threads of a server share.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -22,17 +22,17 @@ use crate::shared::store_change::Change;
 use crate::shared::totals::Totals;
 use crate::sockets::poll::Waker;
 
-/// How long a command waits for a lock right where it runs (M6).
+/// How long a thread waits for a lock before it parks the command (M6).
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// One thread, as the others see it.
+/// One thread, as other threads see it.
 pub(crate) struct Thread {
     pub(crate) waker: Waker,
-    /// Connections the thread serves, those on their way to it included.
+    /// The number of connections that the thread serves, including those on their way to it.
     pub(crate) connections: AtomicUsize,
-    /// Since when the thread works, in Unix milliseconds; 0 while it waits.
+    /// The time since which the thread has been working, in Unix milliseconds, or 0 while it waits.
     busy_since: AtomicI64,
-    /// Some connection of the thread was killed.
+    /// True if a connection of the thread was killed.
     has_killed: AtomicBool,
 }
 
@@ -46,82 +46,84 @@ impl Thread {
         }
     }
 
-    /// Says that the thread begins to work at a time, or to wait (0).
+    /// Records the time at which the thread starts to work, or 0 when it waits.
     pub(crate) fn set_busy(&self, since: i64) {
         self.busy_since.store(since, Ordering::Relaxed);
     }
 
-    /// Whether the thread has worked on one round for long: what it is given waits.
+    /// Returns whether the current round of the thread already takes long, so that new connections
+    /// would have to wait.
     pub(crate) fn is_stalled(&self, now: i64) -> bool {
         const LONG: i64 = 10;
         let since = self.busy_since.load(Ordering::Relaxed);
         since != 0 && now - since > LONG
     }
 
-    /// Has the thread close those of its connections whose cards say that they were killed.
+    /// Makes the thread close those of its connections that were killed.
     pub(crate) fn close_killed(&self) {
         self.has_killed.store(true, Ordering::Release);
         self.waker.wake();
     }
 
-    /// Whether some were killed since the last call.
+    /// Returns whether connections were killed since the last call.
     pub(crate) fn take_killed(&self) -> bool {
         self.has_killed.swap(false, Ordering::Acquire)
     }
 }
 
-/// The connections of one thread that wait for keys, as the store knows them.
+/// The connections of one thread that wait for keys, as registered in the store.
 pub(crate) type Waiting = Waiters<Arc<Store>>;
 
-/// A server, as its threads and its commands see it.
+/// A server, as seen by its threads and its commands.
 pub(crate) struct Shared {
-    /// The store that is served; another one once its file was removed and the threads have [changed](Change) to it.
+    /// The served store. After the removal of its file, the threads [move](Change) to another one.
     store: ArcSwap<Store>,
     pub(crate) change: Change,
-    /// What the connections of each thread are subscribed to.
+    /// The subscriptions of each thread's connections.
     hubs: Vec<Mutex<Hub>>,
-    /// Whose of each thread's connections wait for keys.
+    /// The connections of each thread that wait for keys.
     waiting: Vec<Mutex<Waiting>>,
-    /// How many connections do.
+    /// The number of connections that wait for keys.
     pub(crate) blocked: AtomicIsize,
     pub(crate) process: Process,
     pub(crate) registry: Registry,
     pub(crate) totals: Totals,
     pub(crate) threads: Vec<Thread>,
-    /// Connections of all threads.
+    /// The number of connections of all threads.
     pub(crate) connected: AtomicUsize,
-    /// Connections whose command waits for a lock.
+    /// The number of connections whose command waits for a lock.
     pub(crate) parked: AtomicUsize,
-    /// Connections whose script runs on a thread of its own.
+    /// The number of connections whose script runs on a separate thread.
     on_own_threads: AtomicUsize,
-    /// Scripts that begin on threads of their own.
+    /// The scripts that start on separate threads.
     pub(crate) long: LongScripts,
     stopping: AtomicBool,
-    /// When it was last said that a connection spoke HTTP, Unix microseconds.
+    /// The time of the last log line about an HTTP request, in Unix microseconds.
     pub(crate) told_suspicion: AtomicI64,
-    /// Told when the server stops.
+    /// Notified when the server stops.
     pub(crate) stopped: (Mutex<()>, Condvar),
-    /// CLIENT PAUSE.
+    /// The state of CLIENT PAUSE.
     pub(crate) pause: Pause,
     pub(crate) monitors: Monitors,
-    /// For how many clients there are descriptors.
+    /// The number of clients for which there are descriptors.
     pub(crate) room: AtomicU64,
     pub(crate) maxclients: AtomicI64,
     pub(crate) tcp_port: u16,
     pub(crate) config_file: String,
 }
 
-/// A script that has written and does not end could be ended only with the server.
+/// The limits of scripts. Without a time limit, a script that has written and does not end could be
+/// stopped only together with the server.
 const SCRIPT_LIMITS: ScriptLimits = ScriptLimits {
     memory: 256 << 20,
     time: Some(Duration::from_secs(30)),
     shared_thread_time: Some(Duration::from_millis(5)),
     impatient_time: None,
 };
-/// Scripts that run on threads of their own at the same time, at most.
+/// The maximum number of scripts that run on separate threads at the same time.
 const OWN_THREADS_MAX: usize = 16;
 
-/// What runs scripts, where the build has it.
+/// Returns the script interpreter, if the build includes one.
 fn interpreter() -> Option<&'static dyn Interpreter> {
     #[cfg(feature = "scripts")]
     return Some(undercroft_scripts::interpreter());
@@ -174,13 +176,14 @@ impl Shared {
         shared
     }
 
-    /// The store that is served.
+    /// Returns the served store.
     #[inline]
     pub(crate) fn store(&self) -> Guard<Arc<Store>> {
         self.store.load()
     }
 
-    /// Changes to another store. Called while all threads have stopped, and no connection holds anything of the old one.
+    /// Moves to another store. The caller has stopped all threads, and no connection holds state of
+    /// the old store.
     pub(crate) fn change_to(&self, store: Store) {
         let is_parked = self.parked.load(Ordering::Relaxed) > 0;
         store.set_patience(if is_parked { Duration::ZERO } else { PATIENCE });
@@ -194,32 +197,32 @@ impl Shared {
         }
     }
 
-    /// Whether no script runs on a thread of its own, and none is on its way back.
+    /// Returns whether no script runs on a separate thread and no connection is on its way back.
     pub(crate) fn has_all_back(&self) -> bool {
         self.on_own_threads.load(Ordering::Acquire) == 0
     }
 
-    /// What the connections of a thread are subscribed to.
+    /// Returns the subscriptions of a thread's connections.
     pub(crate) fn hub(&self, thread: usize) -> MutexGuard<'_, Hub> {
-        // A panic ends the whole server.
+        // A poisoned lock is ignored, because a panic stops the whole server.
         self.hubs[thread]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connections of a thread that wait for keys.
+    /// Returns the connections of a thread that wait for keys.
     pub(crate) fn waiting(&self, thread: usize) -> MutexGuard<'_, Waiting> {
         self.waiting[thread]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Connections began to wait for keys, or ended it.
+    /// Changes the number of connections that wait for keys.
     pub(crate) fn block(&self, change: isize) {
         self.blocked.fetch_add(change, Ordering::Relaxed);
     }
 
-    /// For how many clients there is room, and how many are asked for.
+    /// Returns the number of clients for which there are descriptors, and the configured maximum.
     pub(crate) fn room(&self) -> (u64, i64) {
         (
             self.room.load(Ordering::Relaxed),
@@ -227,7 +230,7 @@ impl Shared {
         )
     }
 
-    /// Whether one more client may come in.
+    /// Returns whether another client may connect.
     pub(crate) fn has_room(&self) -> bool {
         let (room, maxclients) = self.room();
         let most = room.min(maxclients.max(0) as u64);
@@ -238,10 +241,10 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Lets all threads end.
+    /// Tells all threads to stop.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        // Taken so that nobody is between a look at the flag and the wait.
+        // Locking ensures that no thread is between its check of the flag and its wait.
         drop(
             self.stopped
                 .0
@@ -254,33 +257,35 @@ impl Shared {
         }
     }
 
-    /// Whether some connection waits for a lock.
+    /// Returns whether a connection waits for a lock.
     pub(crate) fn waits(&self) -> bool {
         self.parked.load(Ordering::Relaxed) > 0
     }
 
-    /// A connection begins to wait for a lock. From now on no command of any thread waits for one in place: with
-    /// many connections that would add up, and one that comes back later finds the lock as well.
+    /// Records that a connection waits for a lock. From now on, commands of all threads are parked
+    /// at once instead of waiting. With many connections the waits would add up, and a later retry
+    /// finds the lock just as well.
     pub(crate) fn park(&self) {
         if self.parked.fetch_add(1, Ordering::AcqRel) == 0 {
             self.store().set_patience(Duration::ZERO);
         }
     }
 
-    /// A connection has stopped waiting.
+    /// Records that a connection no longer waits for a lock.
     pub(crate) fn unpark(&self) {
         if self.parked.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.store().set_patience(PATIENCE);
         }
     }
 
-    /// Has LATENCY take note of something that began then, where it took long.
+    /// Reports an event to LATENCY, which records it if it took long.
     pub(crate) fn note_latency(&self, event: Event, start: Instant) {
         let now = || self.process.now_microseconds() / 1_000_000;
         self.process.latency.note(event, start.elapsed(), now);
     }
 
-    /// Whether one more script may have a thread of its own; until [`return_own_thread`](Self::return_own_thread) it counts.
+    /// Reserves a separate thread for a script, if one is available. The reservation lasts until
+    /// [`return_own_thread`](Self::return_own_thread).
     pub(crate) fn take_own_thread(&self) -> bool {
         let more = |count| (count < OWN_THREADS_MAX).then_some(count + 1);
         self.on_own_threads
@@ -288,17 +293,17 @@ impl Shared {
             .is_ok()
     }
 
-    /// Whether it may at this moment.
+    /// Returns whether a separate thread is available.
     pub(crate) fn has_own_thread(&self) -> bool {
         self.on_own_threads.load(Ordering::Relaxed) < OWN_THREADS_MAX
     }
 
-    /// A script that had a thread of its own has come back.
+    /// Ends the reservation of a separate thread after its script has ended.
     pub(crate) fn return_own_thread(&self) {
         self.on_own_threads.fetch_sub(1, Ordering::Release);
     }
 
-    /// Counts an error reply that no command wrote.
+    /// Counts an error reply that was not written by a command.
     pub(crate) fn count_error(&self, session: &mut Session, text: &str) {
         session.activity.counters.errors += 1;
         self.process
@@ -310,7 +315,8 @@ impl Shared {
         self.process.config.value("requirepass").text()
     }
 
-    /// Whether clients on other machines are turned away: no password is set, and nobody has allowed it.
+    /// Returns whether clients on other machines are rejected, because no password is set and
+    /// protected mode is on.
     pub(crate) fn is_protected(&self) -> bool {
         self.process.config.boolean("protected-mode") && self.password().is_empty()
     }

@@ -1,8 +1,10 @@
-//! Changes to the store that the name means now, after the file of the served one was removed or replaced.
+//! Moving to the store that now has the served store's name, after the file was removed or
+//! replaced.
 //!
-//! All threads stop between two rounds of their loops, so that no command runs and none begins. A connection that holds
-//! something of the old store (a subscription, a wait, a transaction, watched keys, a value on its way) is closed before;
-//! the others go on in the new one.
+//! All threads stop between two rounds of their loops, so no command is running or starts.
+//! Connections that hold state of the old store (a subscription, a wait, a transaction, watched
+//! keys, or a value that is being received) are closed first. All other connections continue in the
+//! new store.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,33 +13,35 @@ use std::time::{Duration, Instant};
 use undercroft_commands::config::Config;
 use undercroft_engine::Store;
 
-/// Opens or creates the store that the name means now, and brings the configuration into line with it.
+/// Opens or creates the store that now has this name, and applies its settings to the
+/// configuration.
 pub type Reopen = Box<dyn Fn(&Config) -> Result<Store, String> + Send + Sync>;
 
-/// How long waits have to end with the error before the connections that still wait are closed: longer than a wait goes on
-/// without its file (M7).
+/// The time that waits have to end with an error before the waiting connections are closed. It is
+/// longer than a wait lasts without the store's file (M7).
 pub(crate) const GRACE: Duration = Duration::from_millis(2500);
-/// How long the other threads have to stop: one that runs a long command is asked again later.
+/// The time within which the other threads must stop. If a thread runs a long command, the change
+/// is attempted again later.
 const MEET: Duration = Duration::from_millis(100);
-/// Between two attempts.
+/// The pause between two attempts.
 pub(crate) const AGAIN: Duration = Duration::from_millis(500);
-/// How long a stopped thread sleeps before it looks whether the server ends.
+/// How often a stopped thread checks whether the server is stopping.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Where the threads of a server meet while its store is changed.
+/// The rendezvous of a server's threads while the store is replaced.
 #[derive(Default)]
 pub(crate) struct Change {
     reopen: OnceLock<Reopen>,
     begun: AtomicBool,
-    /// Threads that have stopped.
+    /// The number of threads that have stopped.
     stopped: Mutex<usize>,
     moved: Condvar,
 }
 
 impl Change {
-    /// Sets how the store is opened again. Without that, the server stays with the store that it was given.
+    /// Sets how the store is reopened. Without this function, the server keeps its original store.
     pub(crate) fn reopen_by(&self, reopen: Reopen) {
-        // The first one stays.
+        // The first function stays.
         let _ = self.reopen.set(reopen);
     }
 
@@ -45,7 +49,7 @@ impl Change {
         self.reopen.get()
     }
 
-    /// Whether threads are to stop.
+    /// Returns whether threads must stop.
     pub(crate) fn is_begun(&self) -> bool {
         self.begun.load(Ordering::Acquire)
     }
@@ -54,7 +58,7 @@ impl Change {
         self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops a thread until the change is over, or the server ends.
+    /// Blocks a thread until the change is complete or the server stops.
     pub(crate) fn wait(&self, is_ending: impl Fn() -> bool) {
         let mut stopped = self.stopped();
         *stopped += 1;
@@ -65,8 +69,8 @@ impl Change {
         *stopped -= 1;
     }
 
-    /// Asks the other threads, `others` in number, to stop; `wake` wakes them. Returns false if the server ends, or if one of
-    /// them runs a long command.
+    /// Asks the other threads, `others` in number, to stop. `wake` wakes them. Returns false if the
+    /// server is stopping, or if a thread runs a long command.
     pub(crate) fn begin(
         &self,
         others: usize,
@@ -83,7 +87,7 @@ impl Change {
         *stopped == others && !is_ending()
     }
 
-    /// Lets them go on.
+    /// Resumes the stopped threads.
     pub(crate) fn end(&self) {
         let _stopped = self.stopped();
         self.begun.store(false, Ordering::Release);

@@ -1,15 +1,15 @@
-//! Figures of all threads for INFO.
+//! Statistics of all threads for INFO.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use undercroft_commands::session::Counters;
 
-/// Bytes that went through sockets.
+/// The number of bytes that went through sockets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) input: u64,
     pub(crate) output: u64,
-    /// How often bytes were read from a socket, and written to one.
+    /// The numbers of reads from sockets and of writes to sockets.
     pub(crate) reads: u64,
     pub(crate) writes: u64,
 }
@@ -23,7 +23,7 @@ impl Traffic {
     }
 }
 
-/// Figures for INFO. Each thread adds its own once in each of its rounds.
+/// Statistics for INFO. Each thread adds its own counts once per round.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) connections: AtomicU64,
@@ -31,17 +31,17 @@ pub(crate) struct Totals {
     pub(crate) commands: AtomicU64,
     pub(crate) input_bytes: AtomicU64,
     pub(crate) output_bytes: AtomicU64,
-    /// How often bytes were read from sockets, and written to them.
+    /// The numbers of reads from sockets and of writes to sockets.
     pub(crate) reads: AtomicU64,
     pub(crate) writes: AtomicU64,
     pub(crate) hits: AtomicU64,
     pub(crate) misses: AtomicU64,
     pub(crate) errors: AtomicU64,
-    /// What happened in the last second, by the sampler.
+    /// Rates of the last second, which the sampler computes.
     pub(crate) commands_per_second: AtomicU64,
     pub(crate) input_per_second: AtomicU64,
     pub(crate) output_per_second: AtomicU64,
-    /// Commands ever run, whatever CONFIG RESETSTAT does.
+    /// The number of commands since the start, which CONFIG RESETSTAT does not reset.
     pub(crate) commands_ever: AtomicU64,
 }
 

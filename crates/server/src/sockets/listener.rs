@@ -1,4 +1,5 @@
-//! Listening sockets: TCP addresses, and a unix socket that nobody else can reach before it is ready.
+//! Listening sockets: TCP addresses, and a unix socket that no other user can reach before it is
+//! ready.
 
 use std::fs;
 use std::io;
@@ -20,17 +21,17 @@ use crate::error::Error;
 
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
-/// A socket that connections come in through.
+/// A listening socket.
 #[derive(Debug)]
 pub(crate) struct Listener {
     pub(crate) socket: OwnedFd,
-    /// Where it listens, as clients are told: `ip:port`, or the unix socket's path.
+    /// The address as shown to clients: `ip:port`, or the path of the unix socket.
     pub(crate) name: String,
-    /// The unix socket's file.
+    /// The file of the unix socket.
     pub(crate) published: Option<Arc<Published>>,
 }
 
-/// A unix socket's file, which is removed at the end if it is still that file.
+/// The file of a unix socket, which is removed at the end unless it was replaced.
 #[derive(Debug)]
 pub(crate) struct Published {
     path: PathBuf,
@@ -49,7 +50,7 @@ impl Published {
         let same = fs::symlink_metadata(&self.path)
             .is_ok_and(|status| (status.dev(), status.ino()) == (self.device, self.inode));
         if same {
-            // Nobody is left to tell of a failure.
+            // A failure at this point cannot be reported.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -58,17 +59,17 @@ impl Published {
 /// A connection that was just accepted.
 pub(crate) struct Accepted {
     pub(crate) socket: OwnedFd,
-    /// The peer: `ip:port`, or `path:0` for a unix socket, as in CLIENT LIST.
+    /// The address of the peer: `ip:port`, or `path:0` for a unix socket, as in CLIENT LIST.
     pub(crate) address: String,
     pub(crate) local_address: String,
     pub(crate) unix: bool,
-    /// Whether the peer is on this machine.
+    /// True if the peer is on this machine.
     pub(crate) local: bool,
 }
 
 impl Listener {
-    /// Listens on an address of `bind`: a leading `-` means that it may be missing on this machine (None), `*` is
-    /// every IPv4 address and `::*` every IPv6 one.
+    /// Listens on an address of `bind`. If the address has a leading `-` and does not exist on this
+    /// machine, returns `None`. `*` is every IPv4 address, and `::*` every IPv6 address.
     pub(crate) fn tcp(address: &str, port: u16, backlog: i32) -> Result<Option<Listener>, Error> {
         let (optional, name) = match address.strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -82,9 +83,9 @@ impl Listener {
         }
     }
 
-    /// Listens on a unix socket with mode 0600. It is bound in a directory that nobody else can enter and then
-    /// moved to its place, so there is no moment at which others could connect. A socket that a dead server left
-    /// is replaced; anything else is not touched.
+    /// Listens on a unix socket with mode 0600. The socket is bound in a directory that no other
+    /// user can enter, and then moved to its path, so at no moment can other users connect. The
+    /// socket of a dead server is replaced. Any other file is left untouched.
     pub(crate) fn unix(path: &Path, backlog: i32) -> Result<Listener, Error> {
         let fail = |error: io::Error| Error::new(format!("listening on {}", path.display()), error);
         let path = &std::path::absolute(path).map_err(fail)?;
@@ -99,7 +100,7 @@ impl Listener {
         })
     }
 
-    /// The TCP port; 0 for a unix socket.
+    /// Returns the TCP port, or 0 for a unix socket.
     pub(crate) fn port(&self) -> u16 {
         getsockname(&self.socket)
             .ok()
@@ -107,11 +108,12 @@ impl Listener {
             .map_or(0, |address| address.port())
     }
 
-    /// The next connection, None where none waits.
+    /// Accepts the next connection. Returns `None` if there is none.
     pub(crate) fn accept(&self) -> io::Result<Option<Accepted>> {
         let (socket, peer) = match acceptfrom_with(&self.socket, FLAGS) {
             Ok(accepted) => accepted,
-            // The client of the latter is gone again; the next one comes with the next call.
+            // In the case of ECONNABORTED, the client has disconnected. The next call accepts the
+            // next client.
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::CONNABORTED) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
@@ -175,7 +177,7 @@ fn listen_on(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
     })
 }
 
-/// Whether the machine lacks the address, or its family.
+/// Returns whether the machine lacks the address or its address family.
 fn is_missing(error: &io::Error) -> bool {
     use rustix::io::Errno;
     [
@@ -188,7 +190,7 @@ fn is_missing(error: &io::Error) -> bool {
     .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// An error where the path holds something that is not a dead server's socket.
+/// Fails if the path exists and is not the socket of a dead server.
 fn refuse_taken(path: &Path) -> io::Result<()> {
     let status = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -207,13 +209,13 @@ fn refuse_taken(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Binds a socket in a private directory beside its place, and moves it there.
+/// Binds a socket in a private directory next to its path, and moves it there.
 fn publish(socket: &OwnedFd, path: &Path, backlog: i32) -> io::Result<Published> {
     let parent = path.parent().unwrap_or(Path::new("/"));
     let private = parent.join(format!(".undercroft-{}", std::process::id()));
     fs::DirBuilder::new().mode(0o700).create(&private)?;
     let bound = bind_in(socket, &private, path, backlog);
-    // Empty again, unless the move failed and left the socket.
+    // The directory is empty, unless the move failed and left the socket.
     let _ = fs::remove_file(private.join("s"));
     let removed = fs::remove_dir(&private);
     let published = bound?;
@@ -224,7 +226,7 @@ fn publish(socket: &OwnedFd, path: &Path, backlog: i32) -> io::Result<Published>
 fn bind_in(socket: &OwnedFd, private: &Path, path: &Path, backlog: i32) -> io::Result<Published> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = rustix::fs::open(private, flags, Mode::empty())?;
-    // Through the descriptor, as a socket's address holds 107 bytes only.
+    // The socket is bound through the descriptor, because its address is limited to 107 bytes.
     let address = format!("/proc/self/fd/{}/s", directory.as_raw_fd());
     bind(socket, &SocketAddrUnix::new(address)?)?;
     let file = private.join("s");
@@ -239,7 +241,7 @@ fn bind_in(socket: &OwnedFd, private: &Path, path: &Path, backlog: i32) -> io::R
     })
 }
 
-/// Settings of a connection that was accepted. What the system refuses is done without.
+/// Sets the options of an accepted connection. Options that the system refuses are skipped.
 pub(crate) fn tune(socket: &OwnedFd, unix: bool, keepalive_seconds: i64) {
     if unix {
         return;

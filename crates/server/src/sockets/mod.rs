@@ -1,6 +1,7 @@
-//! Sockets: where connections come in, and when they are ready. `shared`, connections and workers use it.
+//! Accepting connections, and readiness of sockets. Used by `shared`, connections and workers.
 //!
-//! - `listener`: listening sockets: TCP addresses, and a unix socket that cannot be reached before it is ready.
+//! - `listener`: listening sockets: TCP addresses, and a unix socket that no other user can reach
+//!   before it is ready.
 //! - `poll`: readiness of sockets: one epoll instance for each thread, and a way to wake it.
 
 pub(crate) mod listener;

@@ -8,10 +8,10 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 
-/// Events taken from the kernel at a time.
+/// The maximum number of events that are taken from the kernel at a time.
 const EVENTS: usize = 512;
 
-/// What a socket is waited for.
+/// The events for which a socket is polled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Interest {
     pub(crate) read: bool,
@@ -32,23 +32,24 @@ impl Interest {
     }
 }
 
-/// One socket that is ready.
+/// The readiness of one socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
-    /// The number it was added under.
+    /// The token with which the socket was added.
     pub(crate) token: u64,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
-    /// The connection is broken, or closed in both directions. Reported whether asked for or not.
+    /// The connection is broken, or closed in both directions. Always reported, whatever the
+    /// interest.
     pub(crate) hung_up: bool,
 }
 
-/// A level-triggered epoll instance: what is not read is reported again.
+/// A level-triggered epoll instance: unread input is reported again.
 pub(crate) struct Poll {
     epoll: OwnedFd,
 }
 
-/// What a wait returned. Stays on its thread.
+/// The events that a wait returned. They stay on their thread.
 pub(crate) struct Events(Vec<Event>);
 
 impl Events {
@@ -56,7 +57,7 @@ impl Events {
         Events(Vec::with_capacity(EVENTS))
     }
 
-    /// Whether there is more than one.
+    /// Returns whether there are at least two events.
     pub(crate) fn are_many(&self) -> bool {
         self.0.len() > 1
     }
@@ -85,7 +86,8 @@ impl Poll {
         Ok(epoll::add(&self.epoll, socket, data, interest.flags())?)
     }
 
-    /// Adds a socket that several threads wait for, of which one is told. It cannot be modified, only removed.
+    /// Adds a socket for which several threads wait. The kernel wakes one of them. Its interest
+    /// cannot be modified, only removed.
     pub(crate) fn add_shared(&self, socket: impl AsFd, token: u64) -> io::Result<()> {
         let data = EventData::new_u64(token);
         let flags = EventFlags::IN | EventFlags::EXCLUSIVE;
@@ -106,7 +108,7 @@ impl Poll {
         Ok(epoll::delete(&self.epoll, socket)?)
     }
 
-    /// Waits until something is ready, for `timeout` at most.
+    /// Waits until a socket is ready, for at most `timeout`.
     pub(crate) fn wait(&self, events: &mut Events, timeout: Duration) -> io::Result<()> {
         let timeout = Timespec {
             tv_sec: timeout.as_secs() as i64,
@@ -121,7 +123,7 @@ impl Poll {
     }
 }
 
-/// Ends another thread's wait.
+/// Wakes a thread that waits for events.
 #[derive(Debug)]
 pub(crate) struct Waker(OwnedFd);
 
@@ -132,11 +134,11 @@ impl Waker {
     }
 
     pub(crate) fn wake(&self) {
-        // It fails only where 2^64 - 2 wakes are pending: then the thread is awake.
+        // The write fails only if 2^64 - 2 wakes are pending, and then the thread is awake.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Takes the wakes that have come, so that the next wait does not end at once.
+    /// Consumes the pending wakes, so that the next wait does not return at once.
     pub(crate) fn clear(&self) {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.0, &mut count);

@@ -1,4 +1,4 @@
-//! Connections that come in: turned away, or handed to the thread with the fewest.
+//! New connections, which are rejected or assigned to the thread with the fewest connections.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,9 +16,9 @@ use crate::sockets::poll::Interest;
 use crate::worker::mailbox::Message;
 use crate::worker::state::{LISTENERS, Worker};
 
-/// Connections accepted in one round at most.
+/// The maximum number of connections that are accepted in one round.
 const ACCEPTS: usize = 256;
-/// Accepting pauses for this long where the system has no descriptor left.
+/// The pause before the next accept after the system ran out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 impl Worker {
@@ -32,7 +32,8 @@ impl Worker {
                 Ok(Some(accepted)) => self.admit(accepted),
                 Err(error) => {
                     log(format_args!("accepting a connection: {error}"));
-                    // No descriptor is left: the listener would be ready again at once.
+                    // No descriptor is left. Without this pause the listener would be reported as
+                    // ready again at once.
                     self.paused_until = Some(Instant::now() + ACCEPT_PAUSE);
                     for listener in &*self.listeners {
                         let _ = self.poll.remove(&listener.socket);
@@ -43,7 +44,8 @@ impl Worker {
         }
     }
 
-    /// Turns a connection away, or hands it to the thread with the fewest of those that are not stalled.
+    /// Rejects a connection, or assigns it to the thread with the fewest connections that is not
+    /// stalled.
     pub(super) fn admit(&mut self, accepted: Accepted) {
         const FULL: &[u8] = b"-ERR max number of clients reached\r\n";
         const PROTECTED: &[u8] = b"-DENIED Undercroft is in protected mode, as no password is set: connections are \
@@ -59,7 +61,7 @@ impl Worker {
         if let Some(text) = refusal {
             shared.totals.rejected.fetch_add(1, Ordering::Relaxed);
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-            // A client that is turned away may be gone already.
+            // A rejected client may already have disconnected.
             let _ = send(&accepted.socket, text, flags);
             return;
         }

@@ -1,16 +1,17 @@
-//! What tells a thread of messages for its connections.
+//! The notification of a thread about messages for its connections.
 
 use std::os::fd::OwnedFd;
 
-/// The bell of a thread, and what is known of the messages.
+/// The descriptor that reports messages to a thread, and the state of the messages.
 #[derive(Default)]
 pub(super) struct Bell {
-    /// Readable when messages come; from the first subscription on.
+    /// A descriptor that becomes readable when messages arrive, present from the first subscription
+    /// on.
     pub(super) bell: Option<OwnedFd>,
-    /// It was readable in this round.
+    /// True if the descriptor was readable in this round.
     pub(super) rung: bool,
-    /// The last round left messages in the ring.
+    /// True if the last round left messages in the ring.
     pub(super) more: bool,
-    /// Messages are awaited, and the bell could not be had.
+    /// True if connections are subscribed but the descriptor could not be created.
     pub(super) no_bell: bool,
 }

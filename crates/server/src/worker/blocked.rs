@@ -1,7 +1,8 @@
-//! Connections of one thread whose command waits for keys.
+//! The connections of one thread whose command waits for keys.
 //!
-//! Each thread has one seat in the store at which all of them wait. The connection is set aside meanwhile: what it sends
-//! is read and kept, so that its end is noticed, and run once it is answered.
+//! Each thread has one seat in the store, at which all of its connections wait. The connection's
+//! input is read and kept meanwhile, so that its end is noticed. The commands in it run after the
+//! reply.
 
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,23 +14,23 @@ use undercroft_engine::waiting::{Answer, Ticket};
 use crate::shared::state::{Shared, Waiting};
 use crate::sockets::poll::{Interest, Poll};
 
-/// Between two looks at all keys that are waited for (M4).
+/// The interval between two checks of all keys that are waited for (M4).
 const TEND: Duration = Duration::from_millis(100);
-/// Between two tries of what a lock stood in the way of.
+/// The pause before an action that a lock prevented is retried.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// Who waits, and until when.
+/// The waiting connections and their deadlines.
 pub(crate) struct Blocked {
     tokens: HashMap<Ticket, u64>,
     deadlines: BTreeSet<(Instant, Ticket)>,
     tend_at: Instant,
-    /// Something stands in the way of something: it is tried again after this time.
+    /// The time after which actions that a lock prevented are retried, if there are any.
     retries: Option<Duration>,
-    /// Readable when somebody is answered.
+    /// A descriptor that becomes readable when a waiting connection has an answer.
     bell: Option<OwnedFd>,
-    /// Whether the bell is in the epoll instance: while somebody waits.
+    /// True if the descriptor is registered with epoll, which is the case while connections wait.
     listens: bool,
-    /// It was readable in this round.
+    /// True if the descriptor was readable in this round.
     rung: bool,
 }
 
@@ -46,12 +47,12 @@ impl Blocked {
         }
     }
 
-    /// The bell was readable.
+    /// Records that the descriptor was readable.
     pub(crate) fn ring(&mut self) {
         self.rung = true;
     }
 
-    /// A connection begins to wait.
+    /// Adds a connection that starts to wait.
     pub(crate) fn add(&mut self, wait: &Wait, token: u64, shared: &Shared) {
         if self.tokens.insert(wait.ticket, token).is_some() {
             return;
@@ -74,24 +75,24 @@ impl Blocked {
         }
     }
 
-    /// A connection is answered.
+    /// Removes a connection that has received its answer.
     pub(crate) fn end(&mut self, wait: &Wait, shared: &Shared) {
         self.remove(wait, shared);
     }
 
-    /// A connection is closed while it waits.
+    /// Removes a connection that is closed while it waits.
     pub(crate) fn give_up(&mut self, wait: &Wait, shared: &Shared, thread: usize) {
         self.remove(wait, shared);
         shared.waiting(thread).give_up(wait.ticket);
     }
 
-    /// Leaves a store that is to be changed for another one. No connection waits any more.
+    /// Leaves a store that is about to be replaced. No connection waits any more.
     pub(crate) fn leave(&mut self, poll: &Poll) {
         self.stop_listening(poll);
         *self = Blocked::new();
     }
 
-    /// When the next look is due, where nothing happens before.
+    /// Returns the time of the next check if no event comes earlier.
     pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
         let retry = self.retries.map(|after| now + after);
         if self.tokens.is_empty() {
@@ -105,14 +106,15 @@ impl Blocked {
             .min()
     }
 
-    /// The thread is awake: until its next [`answers`](Self::answers) nobody need wake it.
+    /// Records that the thread is awake, so that other processes need not wake it before its next
+    /// call of [`answers`](Self::answers).
     pub(crate) fn awake(&self, shared: &Shared, thread: usize) {
         if !self.tokens.is_empty() {
             shared.waiting(thread).awake();
         }
     }
 
-    /// The connections whose wait is over, with their answers.
+    /// Returns the connections whose wait has ended, with their answers.
     pub(crate) fn answers(
         &mut self,
         shared: &Shared,
@@ -147,7 +149,7 @@ impl Blocked {
             self.bell = bell.and_then(|bell| bell.as_fd().try_clone_to_owned().ok());
         }
         if let Some(bell) = &self.bell {
-            // Where it cannot be added, the regular looks stand in for it.
+            // If the descriptor cannot be registered, the regular checks replace it.
             self.listens = poll.add(bell, token, Interest::READ).is_ok();
         }
     }
@@ -183,7 +185,7 @@ impl Blocked {
                     }
                 }
             }
-            // There may be more than are found at once.
+            // A single call may not return all answered tickets, so it is repeated.
             if answers.len() == before {
                 return;
             }
@@ -201,7 +203,7 @@ impl Blocked {
             match waiting.leave(ticket) {
                 Ok(answer) => {
                     self.deadlines.pop_first();
-                    // One that was answered just now is in the list already.
+                    // A connection that was answered in this round is already in the list.
                     if !answers.iter().any(|(other, _)| other == token) {
                         answers.push((*token, answer.unwrap_or(Answer::TimedOut)));
                     }

@@ -1,9 +1,9 @@
-//! Changing to the store that the name means now.
+//! Moving to the store that now has the served store's name.
 
 use crate::worker::state::Worker;
 
 impl Worker {
-    /// Closes the connections that hold something of a store that is to be changed for another one.
+    /// Closes the connections that hold state of a store that is about to be replaced.
     pub(super) fn leave_store(&mut self) {
         for token in self.connections.tokens(|c| c.holds_of_store()) {
             self.close(token);
@@ -24,7 +24,8 @@ impl Worker {
         }
     }
 
-    /// Changes to the store that the name means now, with all threads stopped. Returns whether that came about.
+    /// Moves to the store that now has this name, while all threads are stopped. Returns whether
+    /// the move took place.
     pub(super) fn change_store(&mut self) -> Result<bool, String> {
         let shared = self.shared.clone();
         let Some(reopen) = shared.change.reopen() else {

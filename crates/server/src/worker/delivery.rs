@@ -6,7 +6,7 @@ use crate::sockets::poll::Interest;
 use crate::worker::state::{ANSWERS, HUB, Worker};
 
 impl Worker {
-    /// Hands the messages that have come to the connections that they are for.
+    /// Passes the messages that have arrived to their connections.
     pub(super) fn deliver(&mut self) {
         let mut hub = self.shared.hub(self.index);
         let rung = std::mem::take(&mut self.messages.rung);
@@ -22,7 +22,7 @@ impl Worker {
                 .as_ref()
                 .map(|bell| self.poll.add(bell, HUB, Interest::READ));
             if !matches!(added, Some(Ok(()))) {
-                // The next round tries again; until then each looks for messages by itself.
+                // The next round tries again. Until then, messages are checked periodically.
                 self.messages.bell = None;
             }
         }
@@ -55,7 +55,7 @@ impl Worker {
         }
     }
 
-    /// Hands the lines that have come to the connections that monitor.
+    /// Passes the lines that have arrived to the connections that use MONITOR.
     pub(super) fn show(&mut self) {
         if !self.shared.monitors.any() {
             return;
@@ -83,7 +83,7 @@ impl Worker {
         }
     }
 
-    /// Answers the connections whose wait for keys is over.
+    /// Replies to the connections whose wait for keys has ended.
     pub(super) fn answer(&mut self) {
         let poll = (&self.poll, ANSWERS);
         for (token, answer) in self.blocked.answers(&self.shared, self.index, poll) {

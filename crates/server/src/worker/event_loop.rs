@@ -1,4 +1,4 @@
-//! The event loop: commands are run right where their bytes arrive.
+//! The event loop, which runs commands on the thread that receives them.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -9,11 +9,13 @@ use crate::sockets::poll::{Events, Ready};
 use crate::worker::mailbox::Message;
 use crate::worker::state::{ANSWERS, HUB, LISTENERS, WAKER, Worker};
 
-/// Connections whose replies wait for one another at most: the first of them for the commands of so many.
+/// The maximum number of connections whose replies are held back. The first of them waits for the
+/// commands of the others.
 const HELD: usize = 16;
-/// Between two looks at all connections of a thread.
+/// The interval between two checks of all connections of a thread.
 const LOOK: Duration = Duration::from_millis(1000);
-/// Between two looks for messages where nothing can tell of them: the system has no descriptor left.
+/// The interval between two checks for messages if the system has no descriptor left for
+/// notifications.
 const WITHOUT_BELL: Duration = Duration::from_millis(10);
 
 impl Worker {
@@ -45,12 +47,13 @@ impl Worker {
             self.send_held();
             self.space.holds = false;
             self.take_turns();
-            // For all that is due, and for the next wait.
+            // The current time for all timers below and for the next wait.
             now = Instant::now();
             if !self.parked.tokens.is_empty() && now >= self.parked.retry_at {
                 self.retry(now);
             }
-            // Behind all that runs commands: the first that subscribes or waits needs a bell before the thread sleeps.
+            // This comes after all steps that run commands, because the first subscription or wait
+            // needs a descriptor before the thread sleeps.
             self.deliver();
             self.answer();
             self.show();
@@ -64,7 +67,7 @@ impl Worker {
         Ok(())
     }
 
-    /// How long the next wait may be.
+    /// Returns the maximum duration of the next wait.
     pub(super) fn patience(&self, next_look: Instant, now: Instant) -> Duration {
         if !self.queue.is_empty() || self.messages.more {
             return Duration::ZERO;
@@ -115,7 +118,8 @@ impl Worker {
             if connection.hang_up() {
                 return self.close(token);
             }
-            // It would be reported again and again.
+            // Remove the socket from the epoll instance, because the event would be reported again
+            // and again.
             connection.registered = None;
             let _ = self.poll.remove(&connection.socket);
             return;
@@ -154,7 +158,8 @@ impl Worker {
     pub(super) fn look_after_all(&mut self, now: i64) {
         self.space.spares.look_after();
         let limits = self.limits;
-        // No message comes through a file that nobody finds any more, as other waits end (M7).
+        // No message arrives in a file that other processes can no longer find, so subscriptions
+        // end like waits (M7).
         let is_over = self.shared.store().removed();
         let ends = |c: &mut Connection| {
             c.look_after(&limits, now) || is_over && !c.session.subscriptions.is_empty()

@@ -10,23 +10,23 @@ use crate::shared::state::Shared;
 use crate::shared::totals::Traffic;
 use crate::sockets::listener::Accepted;
 
-/// What one thread hands to another.
+/// A message from one thread to another.
 pub(crate) enum Message {
-    /// A connection to serve.
+    /// A new connection to serve.
     Serve(Accepted, Box<Session>, Arc<Card>),
-    /// A connection of the thread whose script has run elsewhere.
+    /// A connection of the thread that returns after its script ran on a separate thread.
     Back(Box<Returned>),
 }
 
-/// A connection whose command has run.
+/// A connection whose script has run on a separate thread.
 pub(crate) struct Returned {
     pub(crate) connection: Box<Connection>,
-    /// What it needs now.
+    /// The need of the connection.
     pub(crate) next: Next,
     pub(crate) traffic: Traffic,
 }
 
-/// The messages for each thread.
+/// The mailboxes of all threads.
 pub(crate) struct Mailboxes(Vec<Mutex<Vec<Message>>>);
 
 impl Mailboxes {
@@ -34,7 +34,7 @@ impl Mailboxes {
         Mailboxes((0..threads).map(|_| Mutex::default()).collect())
     }
 
-    /// Hands a message to a thread, and wakes it.
+    /// Sends a message to a thread and wakes the thread.
     pub(crate) fn send(&self, shared: &Shared, thread: usize, message: Message) {
         self.0[thread]
             .lock()
@@ -43,7 +43,7 @@ impl Mailboxes {
         shared.threads[thread].waker.wake();
     }
 
-    /// The messages that have come for a thread.
+    /// Returns the messages for a thread.
     pub(crate) fn take(&self, thread: usize) -> Vec<Message> {
         std::mem::take(
             &mut *self.0[thread]

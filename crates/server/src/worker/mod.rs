@@ -1,18 +1,18 @@
-//! One thread of the server. Only `server` uses it.
+//! One thread of the server. Used only by `server`.
 //!
-//! - `accepting`: connections that come in.
-//! - `bell`: what tells of messages for the thread's connections.
+//! - `accepting`: new connections.
+//! - `bell`: the notification about messages for the thread's connections.
 //! - `blocked`: connections whose command waits for keys.
-//! - `changing`: changing to the store that the name means now.
+//! - `changing`: moving to the store that now has the served store's name.
 //! - `delivery`: messages, lines of MONITOR and answers for connections.
-//! - `event_loop`: the loop that runs commands right where their bytes arrive.
+//! - `event_loop`: the loop that runs commands on the thread that receives them.
 //! - `mailbox`: connections on their way from one thread to another.
-//! - `own_thread`: scripts that take long, each on a thread of its own.
+//! - `own_thread`: long scripts, each on a separate thread.
 //! - `parked`: connections whose next command waits for a lock.
 //! - `slots`: connections by token.
-//! - `state`: what a thread has, and what a connection needs after its turn.
-//! - `turns`: turns of connections that have commands left.
-//! - `upkeep`: what the first thread does a few times a second for the store and for INFO.
+//! - `state`: the state of a thread, and the needs of connections after their turns.
+//! - `turns`: turns of connections with unexecuted commands.
+//! - `upkeep`: periodic work of the first thread for the store and for INFO.
 
 mod accepting;
 mod bell;

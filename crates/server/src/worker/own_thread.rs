@@ -1,7 +1,8 @@
-//! Scripts that take long: each on a thread of its own, so that other connections go on.
+//! Long scripts, each on a separate thread, so that other connections are not blocked.
 //!
-//! The connection goes there and comes back behind one command. It is not listened to meanwhile, and messages for it are
-//! held. What else it has sent is run by its own thread again.
+//! The connection moves to the new thread and returns after one command. Meanwhile its socket is
+//! not read, and messages for it are held. The rest of its input is executed by its own thread
+//! again.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -11,19 +12,21 @@ use crate::shared::limits::Limits;
 use crate::shared::state::Shared;
 use crate::worker::mailbox::{Mailboxes, Message, Returned};
 
-/// How much the thread of a script gives way to others, as `nice` has it.
+/// The niceness of the thread that runs a script.
 const PRIORITY: i32 = 10;
 
-/// Runs a connection's next command on a new thread, which hands the connection back to its own.
+/// Runs a connection's next command on a new thread, which then returns the connection to its own
+/// thread.
 ///
 /// # Errors
-/// The connection, where there can be no such thread.
+/// Returns the connection if the thread cannot be started.
 pub(crate) fn run(
     (shared, mailboxes): (&Arc<Shared>, &Arc<Mailboxes>),
     limits: Limits,
     connection: Box<Connection>,
 ) -> Result<(), Box<Connection>> {
-    // A thread that cannot be started drops what it was given.
+    // If the thread cannot be started, its closure is dropped, so the connection is kept in a
+    // shared slot.
     let given = Arc::new(Mutex::new(Some(connection)));
     let take =
         |given: &Mutex<Option<_>>| given.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -45,7 +48,7 @@ fn serve(
     mut connection: Box<Connection>,
 ) {
     let guard = StopOnPanic(shared);
-    // Threads that serve others go first. Where that is refused it goes without.
+    // Threads that serve connections have priority. A refusal of the system is ignored.
     let _ = rustix::process::setpriority_process(None, PRIORITY);
     let mut space = Workspace::new();
     connection.session.scripts.has_own_thread = true;
@@ -61,7 +64,7 @@ fn serve(
     mailboxes.send(shared, thread, Message::Back(Box::new(returned)));
 }
 
-/// Stops the whole server where the thread panics: its connection would hang.
+/// Stops the whole server if the thread panics, because its connection would hang.
 struct StopOnPanic<'s>(&'s Shared);
 
 impl Drop for StopOnPanic<'_> {

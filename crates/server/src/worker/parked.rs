@@ -1,15 +1,15 @@
-//! Connections of one thread whose next command waits for a lock.
+//! The connections of one thread whose next command waits for a lock.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Between two tries: at first, and at most.
+/// The first and the longest pause between two retries.
 const FIRST_RETRY: Duration = Duration::from_millis(1);
 const LAST_RETRY: Duration = Duration::from_millis(16);
 
-/// The connections, and when they are tried again.
+/// The parked connections and the time of their next retry.
 pub(super) struct Parked {
-    /// In the order of the tries.
+    /// In the order of the retries.
     pub(super) tokens: VecDeque<u64>,
     pub(super) retry_at: Instant,
     retry_delay: Duration,
@@ -33,7 +33,7 @@ impl Parked {
         self.tokens.push_back(token);
     }
 
-    /// A round of tries has ended.
+    /// Schedules the next retry after a round of retries.
     pub(super) fn plan_retry(&mut self, has_succeeded: bool) {
         self.retry_delay = if has_succeeded {
             FIRST_RETRY

@@ -2,7 +2,8 @@
 
 use crate::connection::state::Connection;
 
-/// Connections by token: place and generation, so that an event for one that is gone meets nobody.
+/// Connections by token. A token consists of an index and a generation, so an event for a closed
+/// connection matches no other connection.
 #[derive(Default)]
 pub(super) struct Slots {
     slots: Vec<(u32, Option<Box<Connection>>)>,
@@ -33,13 +34,13 @@ impl Slots {
         self.get(token)?;
         let place = token as u32;
         let slot = &mut self.slots[place as usize];
-        // Stays below the tokens of wakers and listeners.
+        // The mask keeps tokens below those of wakers and listeners.
         slot.0 = (slot.0 + 1) & 0x7fff_ffff;
         self.free.push(place);
         slot.1.take()
     }
 
-    /// Takes a connection out whose place is kept for it.
+    /// Removes a connection temporarily and reserves its slot.
     pub(super) fn lend(&mut self, token: u64) -> Option<Box<Connection>> {
         self.get(token)?;
         self.slots[token as u32 as usize].1.take()
@@ -55,7 +56,7 @@ impl Slots {
             .filter_map(|slot| slot.1.as_deref_mut())
     }
 
-    /// The tokens of connections for which something is true.
+    /// Returns the tokens of the connections that satisfy a predicate.
     pub(super) fn tokens(&mut self, mut is_meant: impl FnMut(&mut Connection) -> bool) -> Vec<u64> {
         let slots = self.slots.iter_mut().enumerate();
         slots

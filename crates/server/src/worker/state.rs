@@ -1,4 +1,4 @@
-//! One thread of the server: its connections, and what each of them needs after its turn.
+//! One thread of the server: its connections, and their needs after their turns.
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,7 +24,7 @@ use crate::worker::parked::Parked;
 use crate::worker::slots::Slots;
 use crate::worker::upkeep::Upkeep;
 
-/// Tokens from here on are not connections.
+/// Tokens that are not connections.
 pub(super) const WAKER: u64 = u64::MAX;
 pub(super) const HUB: u64 = u64::MAX - 1;
 pub(super) const ANSWERS: u64 = u64::MAX - 2;
@@ -34,7 +34,7 @@ pub(super) const LISTENERS: u64 = u64::MAX - 1024;
 pub(crate) struct Worker {
     pub(super) shared: Arc<Shared>,
     pub(super) mailboxes: Arc<Mailboxes>,
-    /// Its place among the threads.
+    /// The index of the thread.
     pub(super) index: usize,
     pub(super) poll: Poll,
     pub(super) connections: Slots,
@@ -42,19 +42,20 @@ pub(crate) struct Worker {
     pub(super) limits: Limits,
     /// Connections whose replies are held back.
     pub(super) held: Vec<u64>,
-    /// Connections with commands left, in the order of their turns.
+    /// Connections with unexecuted commands, in the order of their turns.
     pub(super) queue: VecDeque<u64>,
     /// Connections whose next command waits for a lock.
     pub(super) parked: Parked,
     /// Connections whose command waits for keys.
     pub(super) blocked: BlockedConnections,
     pub(super) counters: Counters,
-    /// What tells of messages for its connections.
+    /// The notification about messages for the thread's connections.
     pub(super) messages: Bell,
-    /// Where connections come in: at each thread that waits, so that none waits for one that works.
+    /// The listening sockets. Every idle thread accepts connections, so that no connection waits
+    /// for a busy one.
     pub(super) listeners: Arc<Vec<Listener>>,
     pub(super) paused_until: Option<Instant>,
-    /// Of the first thread only.
+    /// Present only in the first thread.
     pub(super) upkeep: Option<Upkeep>,
 }
 
@@ -140,12 +141,12 @@ impl Worker {
         }
     }
 
-    /// Has a connection's next command run by a thread of its own.
+    /// Moves a connection to a separate thread, which runs its next command.
     pub(super) fn run_on_own_thread(&mut self, token: u64) {
         let Some(mut connection) = self.connections.lend(token) else {
             return;
         };
-        // Its events would find nobody.
+        // While the connection is away, its events cannot be handled.
         if connection.registered.take().is_some() {
             let _ = self.poll.remove(&connection.socket);
         }
@@ -164,7 +165,7 @@ impl Worker {
         }
     }
 
-    /// A connection is at hand again, whose script has run elsewhere.
+    /// Takes back a connection whose script has run on a separate thread.
     pub(super) fn take_back(&mut self, returned: Returned) {
         let Returned {
             mut connection,
@@ -230,6 +231,6 @@ impl Worker {
             .connections
             .fetch_sub(1, Ordering::Relaxed);
         self.shared.connected.fetch_sub(1, Ordering::Relaxed);
-        // Closing the socket takes it out of the epoll instance.
+        // Closing the socket removes it from the epoll instance.
     }
 }

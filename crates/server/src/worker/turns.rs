@@ -1,4 +1,4 @@
-//! Turns of connections that have commands left, and tries of those that wait for a lock.
+//! Turns of connections with unexecuted commands, and retries of commands that wait for a lock.
 
 use std::time::{Duration, Instant};
 
@@ -8,9 +8,9 @@ use undercroft_commands::statistics::latency::Event;
 use crate::connection::state::Next;
 use crate::worker::state::Worker;
 
-/// How long a command waits for a lock before it is answered with an error.
+/// How long a command waits for a lock before it fails with an error.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// Spent on tries in one round at most.
+/// The maximum duration of the retries in one round.
 const RETRY_TIME: Duration = Duration::from_millis(1);
 
 impl Worker {
@@ -42,7 +42,7 @@ impl Worker {
         }
     }
 
-    /// Tries commands that wait for a lock again, the oldest first, for a bounded time.
+    /// Retries the commands that wait for a lock, oldest first, for a limited time.
     pub(super) fn retry(&mut self, start: Instant) {
         let mut succeeded = false;
         for _ in 0..self.parked.tokens.len() {
@@ -67,12 +67,13 @@ impl Worker {
                 && since.elapsed() >= LONGEST_WAIT
             {
                 connection.refuse_parked(blocked, shared, &mut self.space);
-                // The rest of its input has its own wait before it.
+                // The rest of the connection's input is executed in another turn, with a new wait.
                 next = Next::Turn;
             }
             if let Next::Park(blocked) = &next {
                 if matches!(blocked, Blocked::Paused) {
-                    // A pause is no wait for a lock: that begins behind it.
+                    // A pause does not count as waiting for a lock. The wait starts after the
+                    // pause.
                     connection.parked = Some(Instant::now());
                 }
                 self.parked.tokens.push_back(token);

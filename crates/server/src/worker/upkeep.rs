@@ -1,4 +1,4 @@
-//! What the first thread does a few times a second for the store and for INFO.
+//! Periodic work of the first thread for the store and for INFO.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -11,24 +11,25 @@ use crate::log::log;
 use crate::shared::state::Shared;
 use crate::shared::store_change::{AGAIN, GRACE};
 
-/// Between two steps while much is left to do.
+/// The pause between two steps while much work is left.
 const HURRY: Duration = Duration::from_millis(4);
-/// Samples that the commands per second are the mean of.
+/// The number of samples whose mean is the rate of commands.
 const SAMPLES: usize = 10;
 
-/// Between two looks for what dead processes left of their waits and subscriptions.
+/// The interval between two clean-ups of waits and subscriptions of dead processes.
 const FORGET: Duration = Duration::from_secs(2);
 
-/// Timers of the first thread.
+/// The timers of the first thread.
 pub(crate) struct Upkeep {
     next: Instant,
     next_sample: Instant,
     next_forgetting: Instant,
-    /// When, and how many commands had been run, and bytes read and written.
+    /// Each sample holds its time, the number of commands, and the numbers of bytes read and
+    /// written.
     samples: VecDeque<(Instant, [u64; 3])>,
-    /// When the loss of the store's file was found, and logged.
+    /// The time at which the removal of the store's file was noticed and logged.
     lost: Option<Instant>,
-    /// When the change to another store is tried next.
+    /// The time of the next attempt to move to another store.
     next_change: Instant,
     told_failure: bool,
 }
@@ -46,12 +47,12 @@ impl Upkeep {
         }
     }
 
-    /// When it is due.
+    /// Returns the time of the next work.
     pub(crate) fn next(&self) -> Instant {
         self.next
     }
 
-    /// Does what is due: keeps the store, samples, looks after its file.
+    /// Does the work that is due: upkeep of the store, samples, and the check of the store's file.
     pub(crate) fn run(&mut self, shared: &Shared, now: Instant) {
         if now < self.next {
             return;
@@ -69,7 +70,7 @@ impl Upkeep {
         }
         if now >= self.next_forgetting && self.lost.is_none() {
             self.next_forgetting = now + FORGET;
-            // Remains behind a lock that somebody holds go the next time.
+            // Remains whose lock is held are freed the next time.
             let _ = shared.store().free_all_of_the_dead();
         }
         if self.lost.is_none() && shared.store().removed() {
@@ -86,8 +87,8 @@ impl Upkeep {
         }
     }
 
-    /// Whether the server is to change to the store that the name means now: waits have ended with the error, or had the
-    /// time for it.
+    /// Returns whether it is time to move to the store that now has this name: either no connection
+    /// waits any more, or the grace period is over.
     pub(crate) fn is_change_due(&self, shared: &Shared, now: Instant) -> bool {
         let Some(lost) = self.lost else {
             return false;
@@ -98,7 +99,7 @@ impl Upkeep {
             && (!has_waits || now.duration_since(lost) >= GRACE)
     }
 
-    /// Takes note of an attempt to change, and logs it; a failure only once.
+    /// Records and logs an attempt to move to another store. A failure is logged only once.
     pub(crate) fn has_changed(&mut self, shared: &Shared, changed: Result<bool, String>) {
         self.next_change = Instant::now() + AGAIN;
         match changed {
@@ -111,7 +112,7 @@ impl Upkeep {
                     shared.store().path().display()
                 ));
             }
-            // A thread runs a long command, or a script.
+            // A thread runs a long command or a script.
             Ok(false) => {}
             Err(text) => {
                 if !self.told_failure {
@@ -124,14 +125,15 @@ impl Upkeep {
         }
     }
 
-    /// Does a step of the store's upkeep, unless another process does it, and takes note of what took long.
+    /// Does a step of the store's upkeep, unless another process does it. Long steps are reported
+    /// to LATENCY.
     fn keep(&mut self, shared: &Shared) -> Pace {
         if self.lost.is_some() {
             return Pace::Idle;
         }
-        // As in Redis, the data stay as they are while clients are paused.
+        // As in Redis, the data do not change while clients are paused.
         if !shared.store().keeps_expired() {
-            // A full store that evicts nothing is for the writers to hear of.
+            // If the store is full and nothing can be evicted, the writers get the error.
             let start = Instant::now();
             let _ = shared.store().check_memory_for(0);
             shared.note_latency(Event::EvictionCycle, start);
@@ -148,7 +150,7 @@ impl Upkeep {
                 shared.note_latency(event, start);
                 upkept.pace
             }
-            // Somebody else works on it, and the next round comes soon.
+            // Another process holds the lock, and the next round comes soon.
             Err(error) if error.is_wait() => Pace::Steady,
             Err(error) => {
                 if !self.told_failure {
@@ -180,7 +182,7 @@ impl Upkeep {
                 &totals.output_per_second,
             ];
             for ((rate, count), before) in rates.into_iter().zip(counts).zip(before) {
-                // CONFIG RESETSTAT sets the bytes back.
+                // CONFIG RESETSTAT resets the numbers of bytes.
                 let new = count.saturating_sub(*before);
                 if seconds > 0.0 {
                     rate.store((new as f64 / seconds).round() as u64, Ordering::Relaxed);
@@ -205,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pause_keeps_expired_keys_and_those_above_the_limit() {
+    fn pause_stops_expiry_and_eviction() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let options = Options {
             shards: Some(1),
@@ -235,7 +237,7 @@ mod tests {
             .expect("there are connections");
         assert_eq!(keys_after(1), 2);
         shared.unpause();
-        // The next step is due a moment later.
+        // The next step follows shortly after.
         assert!((2..).any(|seconds| keys_after(seconds) == 0));
     }
 }

@@ -1,5 +1,8 @@
-//! What readers over sockets, and beside them, are given that others race: where a test says ([`matrix`]), and in a
-//! storm of writers of which some are killed ([`storm`]).
+//! Tests of reads that race with writes, by typed calls and by commands over sockets.
+//!
+//! - `matrix`: writes are injected at chosen points of a read.
+//! - `served`: a server in this process, and a connection to it.
+//! - `storm`: many writers run at the same time, and some of them are killed.
 
 mod matrix;
 mod served;
@@ -7,7 +10,7 @@ mod storm;
 
 use undercroft_testkit::fresh::Extent;
 
-/// Whether all of it is to be run.
+/// Returns whether a full run is requested.
 fn is_full() -> bool {
     Extent::asked() == Extent::Full
 }

@@ -1,4 +1,5 @@
-//! Reading commands in pipelines over a socket, while the store goes from one state to another in the midst of a read.
+//! Reading commands in pipelines over a socket, while the store changes from one state to another
+//! in the middle of a read.
 
 use undercroft_commands::table::{Flag, resolve_name};
 use undercroft_resp::Value;
@@ -8,14 +9,14 @@ use undercroft_testkit::race::{Answers, CASES, Interruption, Stage, World, words
 use crate::is_full;
 use crate::served::{Connection, Served};
 
-/// Pairs of states for each call in a part of the run.
+/// The number of state pairs for each call in a partial run.
 const SOME: usize = 8;
-/// And in a full run.
+/// The number of state pairs for each call in a full run.
 const MOST: usize = 200;
-/// Commands in each pipeline: as many as are worth warming their keys.
+/// The number of commands in each pipeline, which is large enough for prefetching.
 const PIPELINE: usize = 4;
 
-/// Calls that only read and whose answers are not chosen by chance.
+/// Returns the calls that only read and whose replies are not random.
 fn calls() -> Vec<Vec<Vec<u8>>> {
     let cases = CASES
         .iter()
@@ -42,7 +43,7 @@ fn stage() -> Stage {
 }
 
 #[test]
-fn a_connection_is_told_nothing_of_a_try_that_was_thrown_away() {
+fn replies_contain_nothing_of_a_discarded_try() {
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let stage = stage();
@@ -58,7 +59,7 @@ fn a_connection_is_told_nothing_of_a_try_that_was_thrown_away() {
             let all = stage.states.len();
             for _ in 0..if is_full() { MOST } else { SOME } {
                 let [from, to] = [0, 1].map(|_| random.usize(..all));
-                // The other key is in the one state or the other.
+                // The two keys exchange their states.
                 let (from, to): (World, World) = ([from, to], [to, from]);
                 stage.enter(to);
                 let fresh = connection.pipeline(&pipeline);

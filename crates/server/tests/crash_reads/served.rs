@@ -10,7 +10,7 @@ use undercroft_engine::Store;
 use undercroft_resp::{ReplyLimits, ReplyReader, Value};
 use undercroft_server::{Error, Handle, Options, Server, default_config};
 
-/// A server on a unix socket, stopped when dropped.
+/// A server on a unix socket, which stops when dropped.
 pub(crate) struct Served {
     directory: TempDir,
     handle: Handle,
@@ -48,13 +48,13 @@ impl Drop for Served {
     fn drop(&mut self) {
         self.handle.stop();
         if let Some(thread) = self.thread.take() {
-            // The tests have told of any other end.
+            // The tests have already reported any error of the server.
             let _ = thread.join();
         }
     }
 }
 
-/// A client's connection.
+/// The connection of a client.
 pub(crate) struct Connection {
     stream: UnixStream,
     reader: ReplyReader,
@@ -62,7 +62,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects, and asks for a version of the protocol.
+    /// Connects and selects a version of the protocol.
     pub(crate) fn new(socket: &Path, version: u8) -> Connection {
         let stream = UnixStream::connect(socket).expect("a server");
         let mut connection = Connection::of(stream);
@@ -73,7 +73,7 @@ impl Connection {
         connection
     }
 
-    /// A connection whose first bytes were sent already.
+    /// Returns a connection on which bytes were already sent.
     pub(crate) fn of(stream: UnixStream) -> Connection {
         Connection {
             stream,
@@ -82,10 +82,10 @@ impl Connection {
         }
     }
 
-    /// Sends commands at once and receives as many replies.
+    /// Sends commands at once and receives their replies.
     ///
     /// # Errors
-    /// What is wrong with what came, or that nothing more comes.
+    /// Fails if a reply is malformed, or if no further reply arrives.
     pub(crate) fn pipeline(&mut self, commands: &[&[&[u8]]]) -> Result<Vec<Value>, String> {
         let mut all = Vec::new();
         for words in commands {
@@ -98,17 +98,17 @@ impl Connection {
     /// Sends bytes.
     ///
     /// # Errors
-    /// That they cannot be.
+    /// Fails if the bytes cannot be sent.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.stream
             .write_all(bytes)
             .map_err(|error| error.to_string())
     }
 
-    /// Receives so many replies.
+    /// Receives `count` replies.
     ///
     /// # Errors
-    /// As those of [`pipeline`](Self::pipeline).
+    /// The errors of [`pipeline`](Self::pipeline).
     pub(crate) fn receive(&mut self, count: usize) -> Result<Vec<Value>, String> {
         let mut replies = Vec::new();
         let mut buffer = vec![0; 1 << 16];
@@ -136,7 +136,7 @@ impl Connection {
     }
 }
 
-/// A command as it is sent.
+/// Returns the encoded form of a command.
 pub(crate) fn request(words: &[&[u8]]) -> Vec<u8> {
     let mut request = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {

@@ -1,5 +1,5 @@
-//! A storm of writers that change the type and the size of a few keys all the time, and of which some are killed, while
-//! others read by typed calls and by commands over sockets.
+//! A storm of writers that constantly change the type and the size of a few keys, and of which some
+//! are killed, while others read by typed calls and by commands over sockets.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,15 +14,17 @@ use undercroft_testkit::storm::shapes::{self, ITEMS, KEYS, check_members, check_
 use crate::is_full;
 use crate::served::{Connection, Served};
 
-/// What makes a run of this test a writer: where the store is, and a seed.
+/// Environment variables that turn a run of this test into a writer: the path of the store, and a
+/// seed.
 const STORE: &str = "UNDERCROFT_STORM_STORE";
 const SEED: &str = "UNDERCROFT_STORM_SEED";
 const WRITERS: usize = 2;
-/// Rounds of each reader in a part and in a full run, and after how many of all readers a writer is killed.
+/// The rounds of each reader in a partial and in a full run, and the total rounds of all readers
+/// between two kills of a writer.
 const ROUNDS: [u64; 2] = [2000, 50_000];
 const A_KILL: u64 = 400;
 
-/// Not a test: the process of a writer.
+/// The process of a writer, which is not a test itself.
 #[test]
 fn writer() {
     let Some(path) = std::env::var_os(STORE) else {
@@ -58,7 +60,7 @@ impl Drop for Writer {
     }
 }
 
-/// One round of typed calls on a key.
+/// Makes one round of typed calls on a key.
 fn typed(store: &Store, key: &[u8], random: &mut fastrand::Rng) -> Result<(), String> {
     let say = |what: &str, problem: String| Err(format!("{what}: {problem}"));
     let is_type = |error: &Error| matches!(error, Error::WrongType);
@@ -100,7 +102,7 @@ fn typed(store: &Store, key: &[u8], random: &mut fastrand::Rng) -> Result<(), St
     }
 }
 
-/// The strings in a reply; none where the key holds another type.
+/// Collects the strings in a reply. There are none if the key holds another type.
 fn strings<'r>(reply: &'r Value, into: &mut Vec<&'r [u8]>) -> Result<(), String> {
     match reply {
         Value::Bulk(bytes) => into.push(bytes),
@@ -120,7 +122,7 @@ fn strings<'r>(reply: &'r Value, into: &mut Vec<&'r [u8]>) -> Result<(), String>
     Ok(())
 }
 
-/// Every second one of some strings.
+/// Returns every second string, starting at `first`.
 fn every_second<'r>(strings: &[&'r [u8]], first: usize) -> Vec<&'r [u8]> {
     strings.iter().skip(first).step_by(2).copied().collect()
 }
@@ -136,7 +138,7 @@ fn check_fields(fields: &[&[u8]], count: usize) -> Result<(), String> {
     }
 }
 
-/// Those of the first items of a feed, in their order.
+/// Checks that the attributes are those of the first items of a feed, in order.
 fn check_attributes(attributes: &[&[u8]]) -> Result<(), String> {
     let expected = (0..attributes.len()).map(|index| (index % 16).to_string());
     match attributes
@@ -149,7 +151,7 @@ fn check_attributes(attributes: &[&[u8]]) -> Result<(), String> {
     }
 }
 
-/// One round of commands on a key, in one pipeline.
+/// Makes one round of commands on a key, in one pipeline.
 fn commands(connection: &mut Connection, key: &[u8], version: u8) -> Result<(), String> {
     let mget: Vec<&[u8]> = std::iter::once(&b"MGET"[..])
         .chain(KEYS.iter().map(|key| key.as_bytes()))
@@ -187,7 +189,7 @@ fn commands(connection: &mut Connection, key: &[u8], version: u8) -> Result<(), 
             b"HVALS" | b"LRANGE" => check_values(&all, ITEMS),
             b"HMGET" => check_values(&all, 3),
             b"SMEMBERS" => check_members(&all, ITEMS),
-            // Without types for numbers a score is a string, too.
+            // RESP2 has no type for numbers, so a score is a string as well.
             b"ZRANGE" if version == 2 => check_members(&every_second(&all, 0), ITEMS),
             b"ZRANGE" => check_members(&all, ITEMS),
             b"ZRANGEBYSCORE" => check_members(&all, 10),
@@ -211,7 +213,7 @@ fn commands(connection: &mut Connection, key: &[u8], version: u8) -> Result<(), 
 }
 
 #[test]
-fn nobody_reads_bytes_of_two_values() {
+fn no_reader_sees_the_bytes_of_two_values() {
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let directory = fresh::directory();
@@ -224,7 +226,7 @@ fn nobody_reads_bytes_of_two_values() {
     let store = Store::create(&path, &options).expect("a new store");
     let served = Served::start(Store::open(&path, true).expect("the store"));
     let reader = Store::open(&path, false).expect("the store");
-    // It depends on writers that come by to recover what a dead one left.
+    // A read-only handle depends on writers to recover the state that a dead writer left.
     reader.set_patience(Duration::from_secs(60));
     let mut writers: Vec<Writer> = (0..WRITERS)
         .map(|_| Writer::start(&path, random.u64(..)))
@@ -254,7 +256,8 @@ fn nobody_reads_bytes_of_two_values() {
                 Ok(())
             })
         };
-        // By a handle that may lock, by one that only reads, and by each version of the protocol.
+        // The first reader uses a handle that may lock, and the second one a read-only handle. The
+        // other readers use RESP2 and RESP3.
         let readers: Vec<_> = (0..4).map(|way| spawn(random.fork(), way)).collect();
         let mut next = A_KILL;
         while !readers.iter().all(|reader| reader.is_finished()) {

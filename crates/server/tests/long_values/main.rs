@@ -1,5 +1,5 @@
-//! Long values on their way through the server: received straight into the store, in whatever pieces they come, and
-//! whatever happens meanwhile; and replies longer than a socket takes.
+//! Tests of long values that are received directly into the store, in any division into pieces and
+//! despite interruptions, and of replies longer than a socket accepts at once.
 
 #[path = "../crash_reads/served.rs"]
 mod served;
@@ -16,11 +16,12 @@ use undercroft_resp::Value;
 
 use served::{Connection, Served, request};
 
-/// From so many bytes on a value is received into the store, and up to so many as soon as it is announced.
+/// The size in bytes from which a value is received directly into the store, and the size up to
+/// which its memory is allocated as soon as it is announced.
 const LONG: usize = 64 * 1024;
 const AT_ONCE: usize = 1024 * 1024;
 
-/// A server, and a handle of another process, as it were, on its store.
+/// Starts a server, and opens its store with a second handle that acts like another process.
 fn start(capacity: u64) -> (Served, Store, TempDir) {
     let directory = undercroft_testkit::fresh::directory();
     let path = directory.path().join("store");
@@ -38,7 +39,7 @@ fn value(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 7 + at / 251) as u8).collect()
 }
 
-/// Waits until something is so; for ever would be a failure.
+/// Waits until a condition holds. Panics after a minute.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -47,7 +48,8 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A connection that has sent the first bytes of a SET, whose value has memory in the store.
+/// Returns a connection that has sent the first bytes of a SET, whose value already has memory in
+/// the store.
 fn begun(served: &Served, other: &Store, key: &[u8], length: usize) -> (UnixStream, Vec<u8>) {
     let mut stream = UnixStream::connect(served.socket()).expect("a server");
     let before = other.used_memory();
@@ -60,7 +62,7 @@ fn begun(served: &Served, other: &Store, key: &[u8], length: usize) -> (UnixStre
     (stream, rest)
 }
 
-/// What CLIENT LIST says.
+/// Returns the reply of CLIENT LIST.
 fn client_list(client: &mut Connection) -> String {
     let mut replies = client.pipeline(&[&[b"CLIENT", b"LIST"]]).expect("a reply");
     match replies.pop() {
@@ -76,7 +78,7 @@ fn ok() -> Value {
 }
 
 #[test]
-fn a_value_arrives_whole_in_whatever_pieces_it_comes() {
+fn long_values_arrive_complete_in_any_pieces() {
     let (served, _, _directory) = start(64 << 20);
     let mut client = Connection::new(&served.socket(), 3);
     for length in [
@@ -110,7 +112,7 @@ fn a_value_arrives_whole_in_whatever_pieces_it_comes() {
         for cut in cuts {
             let pieces = [&all[..cut], &all[cut..]];
             client.send(pieces[0]).expect("sent");
-            // The server has read the first piece once it has answered another client.
+            // After the server has answered another client, it has read the first piece.
             let mut another = Connection::new(&served.socket(), 2);
             another.pipeline(&[&[b"PING"]]).expect("a reply");
             client.send(pieces[1]).expect("sent");
@@ -135,7 +137,7 @@ fn a_value_arrives_whole_in_whatever_pieces_it_comes() {
 }
 
 #[test]
-fn who_leaves_half_way_leaves_nothing() {
+fn disconnecting_client_leaves_no_memory_behind() {
     let (served, other, _directory) = start(64 << 20);
     let mut client = Connection::new(&served.socket(), 3);
     client
@@ -149,7 +151,7 @@ fn who_leaves_half_way_leaves_nothing() {
         let found = client.pipeline(&[&[b"GET", b"k"]]).expect("a reply");
         assert_eq!(found, [Value::Bulk(b"old".to_vec())]);
     }
-    // What is announced costs nothing; what has come does.
+    // An announced value costs no memory before its bytes arrive.
     let before = other.used_memory();
     let mut stream = UnixStream::connect(served.socket()).expect("a server");
     stream
@@ -160,7 +162,7 @@ fn who_leaves_half_way_leaves_nothing() {
 }
 
 #[test]
-fn a_value_that_has_no_room_is_refused_in_step() {
+fn value_without_room_is_refused_in_order() {
     let (served, other, _directory) = start(4 << 20);
     let mut client = Connection::new(&served.socket(), 3);
     let sent = value(6 << 20);
@@ -180,7 +182,7 @@ fn a_value_that_has_no_room_is_refused_in_step() {
         );
         assert_eq!(replies[2], Value::Bulk(b"1".to_vec()));
     }
-    // At the limit that all processes keep.
+    // The second handle sets a limit that holds for all processes.
     other.set_max_memory(1 << 20).expect("a limit");
     let half = value(AT_ONCE);
     for _ in 0..3 {
@@ -196,7 +198,7 @@ fn a_value_that_has_no_room_is_refused_in_step() {
 }
 
 #[test]
-fn a_long_value_counts_as_used_and_others_are_evicted_for_it() {
+fn long_value_counts_as_used_memory_and_evicts_other_keys() {
     let (served, other, _directory) = start(64 << 20);
     other.set_max_memory(8 << 20).expect("a limit");
     let eviction = Eviction {
@@ -221,7 +223,7 @@ fn a_long_value_counts_as_used_and_others_are_evicted_for_it() {
 }
 
 #[test]
-fn a_transaction_and_a_client_without_a_password_receive_as_ever() {
+fn transactions_and_unauthenticated_clients_do_not_receive_directly() {
     let (served, other, _directory) = start(64 << 20);
     let mut client = Connection::new(&served.socket(), 3);
     let sent = value(AT_ONCE);
@@ -257,7 +259,7 @@ fn a_transaction_and_a_client_without_a_password_receive_as_ever() {
 }
 
 #[test]
-fn a_lock_that_is_held_at_the_end_parks_it_and_the_others_go_on() {
+fn busy_lock_parks_the_received_set_while_other_clients_continue() {
     let (served, other, _directory) = start(64 << 20);
     let mut client = Connection::new(&served.socket(), 3);
     let (mut stream, rest) = begun(&served, &other, b"k", AT_ONCE);
@@ -265,7 +267,7 @@ fn a_lock_that_is_held_at_the_end_parks_it_and_the_others_go_on() {
     let (release, is_released) = mpsc::channel::<()>();
     let is_released = std::sync::Mutex::new(is_released);
     std::thread::scope(|scope| {
-        // Where something fails, it is dropped here, and the lock released.
+        // If an assertion fails, the sender is dropped here, which releases the lock.
         let release = release;
         let (other, locked) = (&other, &locked);
         let is_released = &is_released;
@@ -290,7 +292,7 @@ fn a_lock_that_is_held_at_the_end_parks_it_and_the_others_go_on() {
         until("nothing is parked", || {
             client_list(&mut client).contains("flags=b")
         });
-        // For good: the body may run again.
+        // The lock stays released, although the body may run again.
         drop(release);
         let replies = parked.receive(2).expect("replies");
         assert_eq!(replies, [ok(), Value::Integer(AT_ONCE as i64)]);
@@ -300,7 +302,7 @@ fn a_lock_that_is_held_at_the_end_parks_it_and_the_others_go_on() {
 }
 
 #[test]
-fn one_that_is_to_be_shown_since_it_began_is() {
+fn monitor_shows_a_value_that_was_already_being_received() {
     let (served, other, _directory) = start(64 << 20);
     let (mut stream, rest) = begun(&served, &other, b"k", LONG);
     let mut monitor = Connection::new(&served.socket(), 2);
@@ -318,7 +320,7 @@ fn one_that_is_to_be_shown_since_it_began_is() {
 }
 
 #[test]
-fn client_list_tells_of_what_is_received() {
+fn client_list_shows_the_bytes_of_a_value_being_received() {
     let (served, other, _directory) = start(64 << 20);
     let (_stream, rest) = begun(&served, &other, b"k", AT_ONCE);
     let received = request(&[b"SET", b"k", &value(AT_ONCE)]).len() - rest.len();
@@ -331,7 +333,7 @@ fn client_list_tells_of_what_is_received() {
 }
 
 #[test]
-fn long_replies_arrive_whole_however_slowly_they_are_read() {
+fn long_replies_arrive_complete_at_any_reading_speed() {
     let (served, _, _directory) = start(64 << 20);
     let mut client = Connection::new(&served.socket(), 3);
     let sent = value(5_000_000);
@@ -346,7 +348,7 @@ fn long_replies_arrive_whole_however_slowly_they_are_read() {
             assert_eq!(*reply, Value::Integer(place as i64 / 2 + 1));
         }
     }
-    // Nothing is left of it.
+    // No output is left in the server.
     let told = client_list(&mut client);
     assert!(told.contains("oll=0 omem=0"), "{told}");
 }

@@ -1,4 +1,4 @@
-//! A cluster of the test's own.
+//! A temporary Redis Cluster for a test.
 
 use std::time::Duration;
 
@@ -8,15 +8,17 @@ use super::redis::Redis;
 
 pub(crate) const SLOTS: usize = 16384;
 
-/// Three nodes, each with a third of the slots and no replica.
+/// Three nodes, each with a third of the slots and without replicas.
 pub(crate) struct Cluster(pub(crate) Vec<Redis>);
 
 impl Cluster {
-    /// Starts the nodes, and waits until all know each other; none where there is no `redis-server`.
+    /// Starts the nodes, and waits until each knows all the others. Returns `None` if there is no
+    /// `redis-server`.
     pub(crate) fn start() -> Option<Cluster> {
         let mut nodes = Vec::new();
         for _ in 0..3 {
-            // The port that nodes use by themselves, 10,000 above their own, may be none.
+            // The default port of the cluster bus, 10,000 above the node's port, may be above
+            // 65,535.
             let probe = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
             let bus = probe.local_addr().expect("an address").port().to_string();
             drop(probe);
@@ -48,7 +50,8 @@ impl Cluster {
             run(&pools[0], &["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
         }
         for pool in &pools {
-            // Whom a node knows it is told by the others, so that its view is whole at last.
+            // Nodes learn of each other by gossip, so each of them knows the whole cluster
+            // eventually.
             while !is_whole(pool) {
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -56,14 +59,14 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// The URL of all nodes.
+    /// Returns the URL of the cluster, which lists all nodes.
     pub(crate) fn url(&self) -> String {
         let nodes = self.0.iter().map(|node| node.tcp().replace("redis://", ""));
         format!("redis+cluster://{}", nodes.collect::<Vec<_>>().join(","))
     }
 }
 
-/// A pool on one node.
+/// Returns a pool of connections to one node.
 pub(crate) fn pool(node: &Redis) -> Pool {
     Pool::open(&node.tcp(), CacheOptions::new()).expect("a pool")
 }

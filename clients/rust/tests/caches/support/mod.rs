@@ -1,8 +1,8 @@
 //! Servers that the tests start.
 //!
-//! - `cluster`: a cluster of the test's own.
-//! - `redis`: a Redis of the test's own.
-//! - `script`: a server that sends what a test says.
+//! - `cluster`: a temporary Redis Cluster.
+//! - `redis`: a temporary Redis server.
+//! - `script`: a server whose replies are written by the test.
 
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;

@@ -1,4 +1,4 @@
-//! A Redis of the test's own.
+//! A temporary Redis server for a test.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-/// A running Redis; it ends with the value.
+/// A running Redis server, which ends when the value is dropped.
 pub(crate) struct Redis {
     directory: TempDir,
     arguments: Vec<String>,
@@ -17,12 +17,13 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    /// Starts one on a unix socket and a port; prints why it is skipped where there is none.
+    /// Starts a server on a unix socket and a port. If there is no `redis-server`, prints why the
+    /// test is skipped.
     pub(crate) fn start(arguments: &[&str]) -> Option<Redis> {
         Redis::start_so(arguments, false)
     }
 
-    /// Starts one whose port is encrypted.
+    /// Starts a server with a TLS port.
     pub(crate) fn start_with_tls(arguments: &[&str]) -> Option<Redis> {
         Redis::start_so(arguments, true)
     }
@@ -58,17 +59,17 @@ impl Redis {
         panic!("redis-server does not start");
     }
 
-    /// The URL of its unix socket.
+    /// Returns the URL of the unix socket.
     pub(crate) fn unix(&self) -> String {
         format!("unix://{}/socket", self.directory.path().display())
     }
 
-    /// The URL of its port.
+    /// Returns the URL of the port.
     pub(crate) fn tcp(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Its port, and the one at which other nodes of a cluster reach it.
+    /// Returns the port for clients and the port of the cluster bus.
     pub(crate) fn cluster_ports(&self) -> (String, String) {
         let bus = self
             .arguments
@@ -77,25 +78,25 @@ impl Redis {
         (self.port.to_string(), bus.clone())
     }
 
-    /// The URL of its encrypted port, by one of the host's names.
+    /// Returns the URL of the TLS port, for one of the host's names.
     pub(crate) fn tls(&self, host: &str) -> String {
         format!("rediss://{host}:{}", self.port)
     }
 
-    /// Kills it; clients find nobody there.
+    /// Kills the server and removes its socket, so that connecting fails.
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ends");
         let _ = std::fs::remove_file(self.directory.path().join("socket"));
     }
 
-    /// Starts it anew at the same place, with nothing in it.
+    /// Restarts the server at the same addresses, without data.
     pub(crate) fn restart(&mut self) {
         self.kill();
         self.start_again();
     }
 
-    /// Starts it after it was killed.
+    /// Starts the server after it was killed.
     pub(crate) fn start_again(&mut self) {
         self.child = run(
             &self.directory,
@@ -111,7 +112,7 @@ impl Redis {
     }
 }
 
-/// Starts the program and waits until it says that it is ready.
+/// Starts the program and waits until it reports that it is ready.
 fn run(directory: &TempDir, arguments: &[String], port: u16, is_encrypted: bool) -> Option<Child> {
     let port = port.to_string();
     let ports = match is_encrypted {
@@ -139,7 +140,7 @@ fn run(directory: &TempDir, arguments: &[String], port: u16, is_encrypted: bool)
         let _ = child.wait();
         return None;
     }
-    // It goes on writing to a pipe that somebody reads.
+    // Keep reading the output, because a full pipe would block the server.
     std::thread::spawn(move || lines.for_each(drop));
     Some(child)
 }

@@ -1,4 +1,4 @@
-//! A server that sends what a test says.
+//! A server whose replies are written by the test.
 
 use std::future::Future;
 
@@ -7,14 +7,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use undercroft_resp::{ReplyReader, Value};
 
-/// A unix socket, each of whose connections is served by a function of the test's.
+/// A server on a unix socket that calls a function of the test for each connection.
 pub(crate) struct Script {
     directory: TempDir,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Script {
-    /// Serves connections, which have a number, each with its first command (PING) answered.
+    /// Serves connections, which are numbered. The first command of each connection (PING) is
+    /// answered before `serve` is called.
     pub(crate) fn start<F>(serve: impl Fn(usize, Peer) -> F + Send + 'static) -> Script
     where
         F: Future<Output = ()> + Send + 'static,
@@ -57,7 +58,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// The next command's words, none at the end.
+    /// Returns the words of the next command, or `None` at the end of the connection.
     pub(crate) async fn command(&mut self) -> Option<Vec<Vec<u8>>> {
         loop {
             let mut rest = &self.input[..];
@@ -82,7 +83,7 @@ impl Peer {
         }
     }
 
-    /// Whether bytes come while all other tasks have their turns.
+    /// Returns whether further bytes arrive while all other tasks have their turns.
     pub(crate) async fn has_more(&mut self) -> bool {
         for _ in 0..1000 {
             tokio::task::yield_now().await;
@@ -91,7 +92,7 @@ impl Peer {
         !self.input.is_empty()
     }
 
-    /// Sends bytes, whoever reads them.
+    /// Sends bytes, and ignores a closed connection.
     pub(crate) async fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes).await;
     }
