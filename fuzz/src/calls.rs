@@ -1,6 +1,6 @@
-//! Every function that a script can reach, with extreme numbers, long texts, deep tables and hostile metatables, in loops
-//! and within `pcall`, `xpcall`, coroutines and callbacks: each script ends within twice its limit and takes no more memory
-//! than it may.
+//! Calls every function that a script can reach, with extreme numbers, long texts, deep tables and
+//! hostile metatables, in loops and within `pcall`, `xpcall`, coroutines and callbacks. Each script
+//! must end within twice its time limit and stay within its memory limit.
 
 use std::fs;
 use std::time::Duration;
@@ -10,13 +10,14 @@ use undercroft_engine::thread_time;
 
 use crate::lua::run_within;
 
-/// How long a script may run, on a processor.
+/// The CPU time limit of a script.
 const TIME: Duration = Duration::from_millis(40);
 const MEMORY: usize = 16 << 20;
-/// What the process may take besides: an answer, and what the allocator keeps.
+/// Bytes that the process may use in addition: for a reply, and for memory that the allocator
+/// keeps.
 const BESIDES: usize = 24 << 20;
 
-/// What every script begins with.
+/// The first lines of every script.
 const PRELUDE: &str = "
 local deep = {} for i = 1, 2000 do deep = {deep} end
 local long = {} for i = 1, 1e4 do long[i] = i end
@@ -29,7 +30,7 @@ local stuck, broken, odd = made(endless), made(fails), made(same)
 local co = coroutine.create(function(...) while true do coroutine.yield(...) end end)
 ";
 
-/// Arguments of functions.
+/// Arguments for the functions.
 const VALUES: &[&str] = &[
     "0",
     "1",
@@ -85,7 +86,7 @@ const VALUES: &[&str] = &[
     "'#'",
 ];
 
-/// Ways to call what was chosen.
+/// Ways to call the chosen function.
 const WAYS: &[&str] = &[
     "return call()",
     "return pcall(call)",
@@ -103,17 +104,17 @@ const WAYS: &[&str] = &[
     "local function deeper(n) if n > 0 then return coroutine.wrap(deeper)(n - 1) end return call() end return deeper(150)",
 ];
 
-/// Pieces of inputs: any byte chooses something.
+/// Pieces of inputs. Every byte selects something.
 pub(crate) const TOKENS: &[&[u8]] = &[b"\x00", b"\x05", b"\x07", b"\x08", b"\xff"];
 
-/// Chooses by the next byte of an input; the first where there is none.
+/// Chooses an item by the next byte of the input, or the first item if the input is empty.
 fn choose<'a>(input: &mut &[u8], from: &[&'a str]) -> &'a str {
     let (byte, rest) = input.split_first().unwrap_or((&0, &[]));
     *input = rest;
     from[usize::from(*byte) % from.len()]
 }
 
-/// Calls what the input chooses.
+/// Makes the call that the input selects.
 pub(crate) fn call(mut input: &[u8]) {
     let rows = undercroft_scripts::functions();
     let named = rows.iter().filter(|row| row.is_named);
@@ -128,7 +129,7 @@ pub(crate) fn call(mut input: &[u8]) {
     ));
 }
 
-/// Bytes of memory by a line of `/proc/self/status`.
+/// Returns the bytes in a line of `/proc/self/status`.
 fn memory(line: &str) -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mut found = status.lines().filter_map(|text| text.strip_prefix(line));
@@ -141,7 +142,7 @@ fn memory(line: &str) -> usize {
         * 1024
 }
 
-/// Runs a script that has to end in time, with no more memory than it may take.
+/// Runs a script, and checks that it ends in time and within its memory limit.
 fn ends(script: &str) {
     let limits = ScriptLimits {
         memory: MEMORY,
@@ -149,12 +150,13 @@ fn ends(script: &str) {
         shared_thread_time: None,
         impatient_time: None,
     };
-    // The peak is counted from here, where the system lets a process do so.
+    // Reset the peak of memory use, if the system allows it.
     let resets = fs::write("/proc/self/clear_refs", "5").is_ok();
     let (before, began) = (memory("VmRSS"), thread_time());
     run_within(limits, &[b"EVAL", script.as_bytes(), b"0"]);
     let took = thread_time().saturating_sub(began);
-    // With the first run of every write rolled back a script runs twice. Sanitizers slow it down, and keep memory.
+    // If the first run of every write is rolled back, a script runs twice. Sanitizers slow the
+    // script down and keep memory.
     let is_set = |name| std::env::var_os(name).is_some();
     let (runs, sanitized) = (
         1 + u32::from(is_set("UNDERCROFT_RERUN")),

@@ -1,5 +1,5 @@
-//! The library `cjson` of scripts: it reads what another reader of JSON reads, as the same values, and what it writes
-//! of them is read so by both.
+//! The scripts' library `cjson`: it must decode JSON to the same values as another parser, and both
+//! must read its output as the same values.
 
 use std::slice::from_ref;
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use undercroft_commands::reply::Tree;
 use crate::lua::{canonical, script, shortened, values};
 use crate::values::{PUT, Value};
 
-/// The pieces of JSON, and what only this library takes.
+/// Pieces of JSON, and extensions that only this library accepts.
 pub(crate) const TOKENS: &[&[u8]] = &[
     b"{",
     b"}",
@@ -48,12 +48,12 @@ static DECODED: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Writes what it has read. What cannot be written is no number in JSON.
+/// Encodes the decoded value. If that fails, the text held a number that JSON does not allow.
 const ENCODED: &str = "\
 local ok, text = pcall(function(text) return cjson.encode(cjson.decode(text)) end, ARGV[1]) \
 if not ok then return {err = 'refused'} end cjson.decode(text) return text";
 
-/// Reads a text and writes it again.
+/// Decodes a text, and encodes it again.
 pub(crate) fn decode_and_encode(input: &[u8]) {
     let input = shortened(input);
     let decoded = values(&DECODED, &[input]);
@@ -82,7 +82,7 @@ fn value(json: &Json) -> Value {
         Json::Number(number) => Value::Number(number.as_f64().expect("a number")),
         Json::String(text) => Value::Text(text.as_bytes().to_vec()),
         Json::Array(items) => {
-            // A null is a value in Lua.
+            // In Lua, JSON's null is a value.
             let keys = (1..).map(|index| Value::Number(f64::from(index)));
             Value::Table(keys.zip(items.iter().map(value)).collect())
         }
@@ -94,7 +94,7 @@ fn value(json: &Json) -> Value {
     }
 }
 
-/// Whether values are equal but for what is lost in writing: numbers have 14 digits.
+/// Returns whether two values are equal up to encoding, which keeps 14 digits of a number.
 fn are_near(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => {

@@ -1,23 +1,22 @@
-//! Fuzzing of everything that reads bytes from elsewhere.
+//! Fuzzing of all code that reads bytes from outside.
 //!
-//! A target is a function of bytes that must return, whatever they are, and may
-//! only panic where the code under test is wrong. [`TARGETS`] lists them. There
-//! are two drivers: the test beside this crate gives each target a bounded
-//! number of [mutated](Mutator) seed inputs on every `make test`; `make fuzz`
-//! links the same functions with libFuzzer, which lets coverage guide it.
+//! A target is a function that must return for any input bytes, and may panic only if the code
+//! under test is wrong. [`TARGETS`] lists the targets. There are two drivers: the test in this
+//! crate feeds each target a bounded number of [mutated](Mutator) seed inputs on every `make test`;
+//! `make fuzz` links the same functions with libFuzzer, which is guided by coverage.
 //!
 //! - `bin/libfuzzer`: every target under libFuzzer.
-//! - `calls`: every function that a script can reach, with arguments that mean harm.
-//! - `json`: the library `cjson` of scripts, beside another reader of JSON.
-//! - `libraries`: payloads of FUNCTION RESTORE: what is accepted is listed, and dumped again.
-//! - `lua`: one thread's client of a store, whose scripts the input is given to.
-//! - `mutate`: makes inputs out of seeds: random changes, the same for the same random seed.
-//! - `packs`: the library `cmsgpack` of scripts, beside a simple reader.
-//! - `payload`: payloads of RESTORE: what is accepted is stored, sound, and dumped again.
-//! - `store`: a sound store, damaged as the input says, is opened, read, written and checked.
-//! - `structs`: the library `struct` of scripts, beside a simple reader.
-//! - `targets`: the targets: one function for each thing that reads bytes from elsewhere.
-//! - `values`: values of Lua, as the oracles make them.
+//! - `calls`: every function that a script can reach, with hostile arguments.
+//! - `json`: the scripts' library `cjson`, compared with another JSON parser.
+//! - `libraries`: FUNCTION RESTORE payloads: accepted ones are listed, and dumped again.
+//! - `lua`: a thread's client of a store, which passes inputs to scripts.
+//! - `mutate`: derives inputs from seed inputs by reproducible random changes.
+//! - `packs`: the scripts' library `cmsgpack`, compared with a simple parser.
+//! - `payload`: RESTORE payloads: accepted ones are stored, checked, and dumped again.
+//! - `store`: opens, reads, writes and checks a sound store that the input has damaged.
+//! - `structs`: the scripts' library `struct`, compared with a simple parser.
+//! - `targets`: the targets: one function for each kind of input from outside.
+//! - `values`: Lua values as the reference parsers produce them.
 
 mod calls;
 #[path = "../../crates/memory/tests/survival/image.rs"]

@@ -1,12 +1,12 @@
-//! Payloads of FUNCTION RESTORE: what is accepted is listed, dumped, and accepted again, and is the same then; what is
-//! refused leaves nothing.
+//! FUNCTION RESTORE payloads. An accepted payload is listed, dumped and accepted again with the
+//! same result; a refused payload changes nothing.
 
 use undercroft_commands::reply::Tree;
 
 use crate::lua::{check, run, shortened};
 use crate::payload::sealed;
 
-/// Beginnings and ends of libraries, functions and their flags, lengths that lie.
+/// Starts and ends of libraries, functions and flags, and wrong lengths.
 pub(crate) const TOKENS: &[&[u8]] = &[
     b"\xf5",
     b"\xf6",
@@ -57,7 +57,7 @@ fn dump() -> Vec<u8> {
     }
 }
 
-/// Restores what the input is as libraries in front of version and checksum.
+/// Restores the input as libraries, with a version and a checksum appended.
 pub(crate) fn restore_and_dump(input: &[u8]) {
     assert!(is_ok(&run(&[b"FUNCTION", b"FLUSH"])));
     let is_accepted = restore(&sealed(shortened(input)));

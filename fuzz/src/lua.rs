@@ -1,4 +1,4 @@
-//! One thread's client of a store, whose scripts and libraries the input is given to.
+//! A thread's client of a store, which passes inputs to scripts and libraries.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use undercroft_engine::Store;
 use crate::store::place;
 use crate::values::{Pieces, Value};
 
-/// Longest input that a script is given, in bytes: as long as those of the random driver.
+/// The maximum length in bytes of an input for a script, the same as in the random driver.
 const LONGEST: usize = 4096;
-/// A script that runs longer has failed: it is given little.
+/// The time limit of a script. Inputs are small, so a longer run is a failure.
 const TIME: Duration = Duration::from_secs(5);
-/// As is one that takes more.
+/// The memory limit of a script, in bytes.
 const MEMORY: usize = 16 << 20;
 
 thread_local! {
@@ -39,7 +39,7 @@ fn process_of(limits: ScriptLimits) -> Process {
     process.with_interpreter(Some(undercroft_scripts::interpreter()), limits)
 }
 
-/// Nobody else is there.
+/// A host without connections.
 struct Alone;
 
 impl Connections for Alone {}
@@ -51,7 +51,7 @@ pub(crate) fn run(words: &[&[u8]]) -> Tree {
     PLACE.with(|((_, store), process)| run_in(store, process, words))
 }
 
-/// Runs a command whose script has limits of its own.
+/// Runs a command with other limits for its script.
 pub(crate) fn run_within(limits: ScriptLimits, words: &[&[u8]]) -> Tree {
     PLACE.with(|((_, store), _)| run_in(store, &process_of(limits), words))
 }
@@ -67,19 +67,19 @@ fn run_in(store: &Store, process: &Process, words: &[&[u8]]) -> Tree {
     replies.pop().expect("a reply")
 }
 
-/// Fails where the store does not hold together.
+/// Panics if the store's structures are inconsistent.
 pub(crate) fn check() {
     let report = PLACE.with(|((_, store), _)| store.check());
     let report = report.expect("the store is there");
     assert_eq!(report.problems, Vec::<String>::new());
 }
 
-/// The part of an input that a script is given.
+/// Returns the part of an input that is passed to a script.
 pub(crate) fn shortened(input: &[u8]) -> &[u8] {
     &input[..input.len().min(LONGEST)]
 }
 
-/// What a script returns for arguments; none where it is the error `refused`. All other errors are failures.
+/// Returns the result of a script, or `None` for the error `refused`. Any other error is a failure.
 pub(crate) fn script(text: &str, arguments: &[&[u8]]) -> Option<Tree> {
     let words = [b"EVAL", text.as_bytes(), b"0"].into_iter();
     let words: Vec<&[u8]> = words.chain(arguments.iter().copied()).collect();
@@ -92,7 +92,7 @@ pub(crate) fn script(text: &str, arguments: &[&[u8]]) -> Option<Tree> {
     }
 }
 
-/// The values that a script returns in [`PUT`](crate::values::PUT)'s pieces.
+/// Returns the values that a script returned in the pieces of [`PUT`](crate::values::PUT).
 pub(crate) fn values(text: &str, arguments: &[&[u8]]) -> Option<Vec<Value>> {
     let Tree::Array(pieces) = script(text, arguments)? else {
         panic!("no pieces of {text}");
@@ -104,7 +104,7 @@ pub(crate) fn values(text: &str, arguments: &[&[u8]]) -> Option<Vec<Value>> {
     Some(Pieces(pieces).collect())
 }
 
-/// The same texts for equal lists of values.
+/// Returns texts that are equal for equal lists of values.
 pub(crate) fn canonical(values: &[Value]) -> Vec<String> {
     let texts = values.iter().map(Value::canonical);
     texts.map(|text| text.escape_ascii().to_string()).collect()

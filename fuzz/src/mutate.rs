@@ -1,14 +1,14 @@
-//! Makes inputs out of seeds: random changes, the same for the same random seed.
+//! Derives inputs from seed inputs by random changes. The same random seed gives the same inputs.
 
 use fastrand::Rng;
 
-/// Longest input made, in bytes.
+/// The maximum length of an input in bytes.
 const LONGEST: usize = 4096;
 
-/// Most changes made to one input.
+/// The maximum number of changes to one input.
 const CHANGES: usize = 8;
 
-/// Numbers at which readers of lengths and counts go wrong.
+/// Edge cases for parsers of lengths and counts.
 const NUMBERS: &[&str] = &[
     "0",
     "-1",
@@ -26,7 +26,7 @@ const NUMBERS: &[&str] = &[
     "00000000000000000001",
 ];
 
-/// An endless supply of inputs for one target.
+/// An endless source of inputs for one target.
 #[derive(Debug)]
 pub struct Mutator<'a> {
     seeds: &'a [Vec<u8>],
@@ -35,8 +35,8 @@ pub struct Mutator<'a> {
 }
 
 impl<'a> Mutator<'a> {
-    /// Inputs made from `seeds` (none is the empty input) and from `tokens`, the
-    /// pieces that the format under test is made of. `seed` fixes them all.
+    /// Returns a source of inputs made from `seeds` and `tokens`, the pieces of the format under
+    /// test. Without seeds, inputs start empty. `seed` determines all inputs.
     #[must_use]
     pub fn new(seeds: &'a [Vec<u8>], tokens: &'a [&'a [u8]], seed: u64) -> Self {
         Mutator {
@@ -46,7 +46,7 @@ impl<'a> Mutator<'a> {
         }
     }
 
-    /// The next input.
+    /// Returns the next input.
     pub fn input(&mut self) -> Vec<u8> {
         let mut input = self.random.choice(self.seeds).cloned().unwrap_or_default();
         for _ in 0..self.random.usize(0..=CHANGES) {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_start_from_is_enough() {
+    fn inputs_need_neither_seeds_nor_tokens() {
         let mut mutator = Mutator::new(&[], &[], 1);
         let lengths: Vec<_> = (0..1000).map(|_| mutator.input().len()).collect();
         assert!(lengths.contains(&0) && lengths.iter().any(|&length| length > 8));

@@ -1,11 +1,11 @@
-//! Payloads of RESTORE: whatever is accepted is stored, sound, and dumped as something that is accepted again.
+//! RESTORE payloads: an accepted one is stored, passes the checks, and its dump is accepted again.
 
 use crate::store::place;
 use crc::{CRC_64_REDIS, Crc, Table};
 use tempfile::TempDir;
 use undercroft_engine::{Encoding, Limits, Ranges, Store, ValueType, rdb};
 
-/// The types of values in Redis' form, lengths that lie, ends of listpacks, LZF.
+/// Redis' value types, wrong lengths, ends of listpacks, and LZF data.
 pub(crate) const TOKENS: &[&[u8]] = &[
     b"\x00",
     b"\x02",
@@ -31,7 +31,7 @@ pub(crate) const TOKENS: &[&[u8]] = &[
     b"\xf4\xff\xff\xff\xff\xff\xff\xff\xff",
 ];
 
-/// Of one string in a payload.
+/// The maximum length in bytes of a string in a payload.
 const LONGEST: usize = 1 << 20;
 const RDB_VERSION: u16 = 10;
 
@@ -40,7 +40,7 @@ thread_local! {
     static PLACE: (TempDir, Store) = place();
 }
 
-/// A payload with version and checksum behind it.
+/// Returns the input as a payload, with version and checksum appended.
 pub(crate) fn sealed(input: &[u8]) -> Vec<u8> {
     let mut payload = [input, &RDB_VERSION.to_le_bytes()].concat();
     let checksum = CHECKSUM.checksum(&payload);
@@ -48,7 +48,7 @@ pub(crate) fn sealed(input: &[u8]) -> Vec<u8> {
     payload
 }
 
-/// Restores what the input is as a value in front of version and checksum.
+/// Restores the input as a value, with version and checksum appended.
 pub(crate) fn restore(input: &[u8]) {
     let payload = sealed(input);
     let Ok((value_type, items)) = rdb::restore(&payload, LONGEST) else {
@@ -68,7 +68,7 @@ pub(crate) fn restore(input: &[u8]) {
     );
 }
 
-/// Puts items into the store, and returns what is there then, and how; none where there is no room.
+/// Stores items, and returns the stored items and their encoding, or `None` if there is no room.
 fn stored(store: &Store, value_type: ValueType, items: &Ranges) -> Option<(Ranges, Encoding)> {
     let key = store.key(b"key");
     let put = store.write(store.all_shards(), |writer| {

@@ -1,10 +1,10 @@
-//! The file opener, and all that reads a store behind it: a sound store, damaged
-//! as the input says, is opened, read, written and checked.
+//! Opening a damaged store: the input damages a sound store, which is then opened, read, written
+//! and checked.
 //!
-//! An input is a byte that picks the store, a byte that says what else is done
-//! to it (bit 0: leave the header's checksum as it is; bit 1: the next two bytes
-//! are the page at which the file is cut off), and changes of twelve bytes each:
-//! page, word in the page, and what is xored into the word.
+//! The first byte of the input selects the store. The second byte holds flags: bit 0 leaves the
+//! header's checksum as it is; with bit 1, the next two bytes are the page at which the file is
+//! truncated. Changes of twelve bytes each follow: page, word in the page, and the value to XOR
+//! into the word.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ use crate::image::{Image, samples, use_store};
 use tempfile::TempDir;
 use undercroft_engine::{Options, Store};
 
-/// Changes that reach far: a word of each page, a lock word, high and low bits.
+/// Changes with large effects: a word of each page, a lock word, high and low bits.
 pub(crate) const TOKENS: &[&[u8]] = &[
     b"\0\0",
     b"\x01\0\0\0\x01\0\0\0\0\0\0\0",
@@ -22,17 +22,17 @@ pub(crate) const TOKENS: &[&[u8]] = &[
     b"\xff\xff\xff\xff\xff\xff\xff\xff",
 ];
 
-/// Words in a page.
+/// The number of words in a page.
 const WORDS: usize = 512;
 
 static SAMPLES: LazyLock<Vec<Image>> = LazyLock::new(|| samples(directory().path()));
 
-/// A directory for one use: what a static holds would never be removed.
+/// Creates a directory for one use, because a directory in a static is never removed.
 fn directory() -> TempDir {
     tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm")
 }
 
-/// A new store, and where it lies: for one thread, with which both go.
+/// Creates a store in a temporary directory, both of which last as long as the thread.
 pub(crate) fn place() -> (TempDir, Store) {
     let directory = directory();
     let options = Options {
@@ -57,7 +57,7 @@ pub(crate) fn open_and_use(input: &[u8]) {
     for change in changes.chunks_exact(12) {
         let number = |at: usize| usize::from(u16::from_le_bytes([change[at], change[at + 1]]));
         let pages = image.pages() + image.control_pages();
-        // Twice as often before the heap.
+        // Choose the pages before the heap twice as often.
         let page = number(0) % pages % image.pages();
         let word = number(2) % WORDS;
         let value = u64::from_le_bytes(change[4..].try_into().expect("eight bytes"));

@@ -1,4 +1,5 @@
-//! The library `struct` of scripts: it reads what a simple reader reads, and writes the same bytes again.
+//! The scripts' library `struct`: it must unpack the same values as a simple parser, and pack them
+//! to the same bytes again.
 
 use std::sync::LazyLock;
 
@@ -7,7 +8,7 @@ use undercroft_commands::reply::Tree;
 use crate::lua::{canonical, script, shortened, values};
 use crate::values::{PUT, Value};
 
-/// The letters of a format, sizes that lie, and the zero behind which the data begins.
+/// Format letters, wrong sizes, and the zero byte that separates the format from the data.
 pub(crate) const TOKENS: &[&[u8]] = &[
     b"\0",
     b"<",
@@ -44,11 +45,11 @@ pub(crate) const TOKENS: &[&[u8]] = &[
     b"abc\0",
 ];
 
-/// The widest integer.
+/// The size of the widest integer in bytes.
 const INTEGER_MAX: u64 = 32;
-/// The greatest number that a format may name.
+/// The greatest number that a format may contain.
 const NUMBER_MAX: u64 = i32::MAX as u64;
-/// Integers up to here are numbers of Lua.
+/// The greatest integer that a Lua number represents exactly with all smaller ones.
 const EXACT_MAX: u64 = 1 << 53;
 
 static UNPACKED: LazyLock<String> = LazyLock::new(|| {
@@ -62,7 +63,7 @@ const PACKED: &str = "\
 local found = {struct.unpack(ARGV[1], ARGV[2])} found[#found] = nil \
 return struct.pack(ARGV[1], unpack(found))";
 
-/// Reads what a format says, and writes it again.
+/// Unpacks data as the format says, and packs it again.
 pub(crate) fn unpack_and_pack(input: &[u8]) {
     let input = shortened(input);
     let end = input.iter().position(|byte| *byte == 0);
@@ -90,9 +91,9 @@ struct Reader<'a> {
     alignment: u64,
     is_big: bool,
     found: Vec<Value>,
-    /// What is found, written again; none where that is something else.
+    /// The expected bytes after packing, or `None` if they differ from the input.
     written: Option<Vec<u8>>,
-    /// It takes a text for a number, as Lua does and this reader does not.
+    /// Whether the format uses a text as a number, which Lua accepts and this parser does not.
     is_lost: bool,
 }
 
@@ -110,7 +111,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads everything, and finds where it ends; none where that cannot be read.
+    /// Reads all values and the end position, or returns `None` if the input is malformed.
     fn read(&mut self) -> Option<()> {
         while let Some((letter, format)) = self.format.split_first() {
             self.format = format;
@@ -129,7 +130,7 @@ impl<'a> Reader<'a> {
             if *letter != b'c' {
                 self.skip(width);
             }
-            // A letter that stands for nothing needs no room, but a place.
+            // Even a letter without a value needs a valid position.
             self.here(width)?;
             self.one(*letter, width)?;
         }
@@ -137,7 +138,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// What one letter stands for.
+    /// Reads the value of one letter.
     fn one(&mut self, letter: u8, width: u64) -> Option<()> {
         match letter {
             b'b' | b'h' | b'l' | b'i' => self.integer(width, true)?,
@@ -169,7 +170,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// A number in the format.
+    /// Reads a number in the format, or returns the default.
     fn number(&mut self, default: u64) -> Option<u64> {
         let digits = self.format.iter().take_while(|byte| byte.is_ascii_digit());
         let (digits, format) = self.format.split_at(digits.count());
@@ -184,7 +185,7 @@ impl<'a> Reader<'a> {
         digits.iter().try_fold(0, add)
     }
 
-    /// Skips what stands in front of something that is aligned.
+    /// Skips the padding before an aligned value.
     fn skip(&mut self, width: u64) {
         let width = width.min(self.alignment);
         if width > 0 {
@@ -211,7 +212,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The low bytes of something, the lowest first; what is above eight of them is lost.
+    /// Reads a value's low bytes in little-endian order. Only the low eight bytes are kept.
     fn low_bytes(&mut self, width: u64) -> Option<[u8; 8]> {
         let mut bytes = self.take(width)?.to_vec();
         if self.is_big {
@@ -269,9 +270,9 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// A text whose length is what was found before it, which it takes the place of.
+    /// Reads a text whose length is the value found before it, and replaces that value.
     fn counted(&mut self) -> Option<()> {
-        // It is written with its length as an argument of its own.
+        // Packing takes the length as a separate argument, so the bytes differ.
         self.written = None;
         let length = match self.found.pop()? {
             Value::Number(number) if number.is_finite() => number,

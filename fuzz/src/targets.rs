@@ -1,23 +1,23 @@
-//! The targets: one function for each thing that reads bytes from elsewhere.
+//! The targets: one function for each kind of input from outside.
 
 use crate::{calls, json, libraries, packs, payload, store, structs};
 use undercroft_resp::{Limits, Parsed, ProtocolError, RequestParser, encode};
 
-/// Something to fuzz.
+/// A fuzz target.
 #[derive(Debug)]
 pub struct Target {
-    /// Its name, and that of its directory of seeds.
+    /// The name of the target and of its seed directory.
     pub name: &'static str,
-    /// The pieces that inputs are made of, for the random driver.
+    /// Pieces of inputs for the random driver.
     pub tokens: &'static [&'static [u8]],
-    /// What an input costs, in inputs of the cheapest target: the random driver
-    /// makes as many fewer.
+    /// The cost of an input, as a multiple of the cheapest target's. The random driver makes
+    /// proportionally fewer inputs.
     pub cost: u64,
-    /// Returns on every input; panics only where the code under test is wrong.
+    /// The function under test. Must return for every input, and panics only if the code is wrong.
     pub run: fn(&[u8]),
 }
 
-/// Every target.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     Target {
         name: "request",
@@ -71,15 +71,15 @@ pub const TARGETS: &[Target] = &[
     },
 ];
 
-/// The commands in a stream of bytes, and the error that ended it, if one did.
+/// The commands in a stream of bytes, and the error that ended it, if any.
 #[derive(Debug, PartialEq)]
 struct Stream {
     commands: Vec<Vec<Vec<u8>>>,
     error: Option<ProtocolError>,
 }
 
-/// What a client sends: the commands found do not depend on how the bytes were
-/// cut on their way, and a command written out again is the same command.
+/// Client requests: the parsed commands must not depend on how the bytes are split, and a command
+/// that is encoded again must parse to the same command.
 fn request(input: &[u8]) {
     for authenticated in [true, false] {
         let limits = Limits {
@@ -100,7 +100,7 @@ fn request(input: &[u8]) {
     }
 }
 
-/// Parses `input` as it would arrive in pieces of `piece` bytes.
+/// Parses `input` as if it arrives in pieces of `piece` bytes.
 fn receive(input: &[u8], limits: Limits, piece: usize) -> Stream {
     let mut parser = RequestParser::new(limits);
     let mut commands = Vec::new();
@@ -115,7 +115,7 @@ fn receive(input: &[u8], limits: Limits, piece: usize) -> Stream {
                 return Stream { commands, error };
             }
         };
-        // A length that was announced has not arrived: it must not cost memory.
+        // A length that was announced but whose bytes have not arrived must not cost memory.
         let held = parser.allocated();
         assert!(
             held <= 1024 + 64 * input.len(),

@@ -1,8 +1,8 @@
-//! Values of Lua, as the oracles make them and as a script tells of those that it has.
+//! Lua values, as the reference parsers produce them and as scripts report theirs.
 
 use std::fmt::Write as _;
 
-/// A value of Lua.
+/// A Lua value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     /// No value, or JSON's null.
@@ -10,33 +10,34 @@ pub(crate) enum Value {
     Bool(bool),
     Number(f64),
     Text(Vec<u8>),
-    /// Keys and values, in some order.
+    /// Keys and values in any order.
     Table(Vec<(Value, Value)>),
 }
 
 impl Value {
-    /// A table with the keys 1, 2 and so on. Lua has no key whose value is nil.
+    /// Returns a table with the keys 1, 2 and so on. Leaves out nil values, which Lua tables cannot
+    /// hold.
     pub(crate) fn array(items: Vec<Value>) -> Value {
         let keys = (1..).map(|index| Value::Number(f64::from(index)));
         let pairs = keys.zip(items);
         Value::Table(pairs.filter(|(_, item)| *item != Value::Nil).collect())
     }
 
-    /// Tables within one another.
+    /// Returns how deeply tables are nested.
     pub(crate) fn depth(&self) -> usize {
         let Value::Table(pairs) = self else { return 0 };
         let depths = pairs.iter().flat_map(|(key, item)| [key, item]);
         1 + depths.map(Value::depth).max().unwrap_or(0)
     }
 
-    /// The same bytes for equal values, in whatever order their tables have them.
+    /// Returns bytes that are equal for equal values, whatever the order of their tables.
     pub(crate) fn canonical(&self) -> Vec<u8> {
         let mut text = String::new();
         match self {
             Value::Nil => text.push('z'),
             Value::Bool(value) => write!(text, "{value}").expect("text"),
             Value::Number(number) if number.is_nan() => text.push_str("nan"),
-            // Zero is one number, as a key it is one key.
+            // Positive and negative zero are the same number and the same key.
             Value::Number(number) => write!(text, "{:x},", (number + 0.0).to_bits()).expect("text"),
             Value::Text(bytes) => {
                 write!(text, "{}:", bytes.len()).expect("text");
@@ -53,8 +54,8 @@ impl Value {
     }
 }
 
-/// A Lua function `put` that appends a value to the table `out` in pieces, of which [`Pieces`] makes it again. Each
-/// piece says what it is by its first letter.
+/// A Lua function `put` that appends a value to the table `out` in pieces, from which [`Pieces`]
+/// restores it. The first letter of each piece is its type.
 pub(crate) const PUT: &str = "\
 local out = {}
 local function put(value)
@@ -75,7 +76,7 @@ local function put_all(...)
 end
 ";
 
-/// What [`PUT`] has written, piece by piece.
+/// Reads the pieces that [`PUT`] has written.
 pub(crate) struct Pieces<I: Iterator<Item = Vec<u8>>>(pub(crate) I);
 
 impl<I: Iterator<Item = Vec<u8>>> Iterator for Pieces<I> {
@@ -108,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_of_a_table_is_nobody_s_business() {
+    fn canonical_bytes_ignore_the_order_of_a_table() {
         let pair = |key: &str, number| (Value::Text(key.into()), Value::Number(number));
         let table = |pairs| Value::Table(pairs).canonical();
         let ordered = table(vec![pair("a", 1.0), pair("b", -0.0)]);

@@ -1,8 +1,7 @@
-//! Every target with its seeds, and with a bounded number of inputs made of them.
+//! Runs every target on its seeds and on a bounded number of inputs derived from them.
 //!
-//! - `UNDERCROFT_SEED`: the random seed, as a failing run prints it
-//! - `UNDERCROFT_FUZZ_INPUTS`: how many inputs a target gets (default 50,000),
-//!   divided by its cost
+//! - `UNDERCROFT_SEED`: the random seed, which a failing run prints
+//! - `UNDERCROFT_FUZZ_INPUTS`: inputs per target (default 50,000), divided by the target's cost
 //! - `UNDERCROFT_FUZZ_TARGETS`: the targets to run, separated by commas (default: all)
 
 use std::fs;
@@ -13,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use undercroft_fuzz::{Mutator, TARGETS, Target};
 
-/// The number in an environment variable, if it is set.
+/// Returns the number in an environment variable, if the variable is set.
 fn variable<T: FromStr>(name: &str) -> Option<T> {
     let value = std::env::var(name).ok()?;
     let number = value.parse().ok();
@@ -24,8 +23,8 @@ fn variable<T: FromStr>(name: &str) -> Option<T> {
     number
 }
 
-/// The files in `fuzz/seeds/<target>/`, in the order of their names: examples of
-/// the format, and every input that ever failed.
+/// Returns the files in `fuzz/seeds/<target>/`, sorted by name: examples of the format, and every
+/// input that has ever failed.
 fn seeds(target: &Target) -> Vec<Vec<u8>> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("seeds")
@@ -39,7 +38,7 @@ fn seeds(target: &Target) -> Vec<Vec<u8>> {
     paths.iter().map(read).collect()
 }
 
-/// Runs the target; if it panics, says on what and how to see it again.
+/// Runs the target. If it panics, prints the input and how to reproduce the failure.
 fn run(target: &Target, input: &[u8], how: &str) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (target.run)(input))) {
         eprintln!("fuzz target {} failed ({how}) on:", target.name);
@@ -48,7 +47,7 @@ fn run(target: &Target, input: &[u8], how: &str) {
     }
 }
 
-/// The targets that are asked for.
+/// Returns the selected targets.
 fn targets() -> impl Iterator<Item = &'static Target> {
     let wanted = std::env::var("UNDERCROFT_FUZZ_TARGETS").ok();
     TARGETS.iter().filter(move |target| match &wanted {

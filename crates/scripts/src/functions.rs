@@ -1,8 +1,9 @@
-//! Libraries of functions: their programs, which register functions and do nothing else, and the functions.
+//! Libraries of functions: loads their programs and pushes their functions.
 //!
-//! A program has a table of its own as its globals, whose metatable looks up reads in another table: while the program
-//! runs, one with few functions; while its functions run, a copy of what scripts see, without KEYS, ARGV and some of
-//! `redis`. The machine may call this.
+//! A program's globals are an empty table whose metatable redirects reads to another table. While
+//! the program runs, that table holds only the few functions that register functions. While its
+//! functions run, it is a copy of the globals of scripts without KEYS, ARGV and some fields of
+//! `redis`. Used by `machine`.
 
 use std::ffi::CStr;
 use std::time::Duration;
@@ -14,25 +15,25 @@ use crate::libraries::{function, parser, redis};
 use crate::sandbox;
 use crate::state::{RegistryKey, State, Status};
 
-/// How long the program of a library may run.
+/// How long a library's program may run while it is loaded.
 pub(crate) const LOAD_TIME: Duration = Duration::from_millis(500);
 
-/// Where the registry keeps tables.
+/// The registry keys of the tables that stand in for the globals of libraries.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct LibraryGlobals {
-    /// The globals of libraries, an empty table.
+    /// The globals that libraries see, an empty table.
     proxy: RegistryKey,
-    /// Its metatable.
+    /// The metatable of `proxy`.
     meta: RegistryKey,
-    /// The table that is read while the program of a library runs.
+    /// Serves reads of globals while a library's program runs.
     while_loading: RegistryKey,
-    /// The table that is read while a function of a library runs.
+    /// Serves reads of globals while a function of a library runs.
     while_running: RegistryKey,
 }
 
 #[cfg(test)]
 impl LibraryGlobals {
-    /// Where the registry keeps the tables.
+    /// Returns the registry keys of all tables.
     pub(crate) fn keys(&self) -> [RegistryKey; 4] {
         [
             self.proxy,
@@ -43,10 +44,10 @@ impl LibraryGlobals {
     }
 }
 
-/// Functions of `redis` that scripts have and libraries do not.
+/// Functions of `redis` that scripts can call and libraries cannot.
 const SCRIPTS_ONLY: [&CStr; 3] = [c"breakpoint", c"debug", c"replicate_commands"];
 
-/// Makes the tables. The library `redis` of programs is on top, and is taken off.
+/// Creates the tables, and pops the library `redis` for programs, which is on top of the stack.
 pub(crate) fn prepare(state: &mut State<'_>) -> LibraryGlobals {
     state.push_table(0, 8);
     function::add(state, LOADING);
@@ -84,7 +85,7 @@ pub(crate) fn prepare(state: &mut State<'_>) -> LibraryGlobals {
     }
 }
 
-/// Keeps a copy of the globals, with a `redis` of its own.
+/// Stores a copy of the globals, with a separate copy of `redis`, in the registry.
 fn copy_globals(state: &mut State<'_>) -> RegistryKey {
     let proxies = &Workspace::of(state).proxies;
     proxies.push_globals(state);
@@ -105,7 +106,7 @@ fn copy_globals(state: &mut State<'_>) -> RegistryKey {
     state.keep()
 }
 
-/// Replaces the table on top by a copy.
+/// Replaces the table on top of the stack with a copy.
 fn copy(state: &mut State<'_>) {
     let from = state.top();
     state.push_table(0, 32);
@@ -118,7 +119,7 @@ fn copy(state: &mut State<'_>) {
     state.replace(from);
 }
 
-/// Sets the table in which libraries look up their globals.
+/// Sets the table that serves reads of globals in libraries.
 fn show_globals(state: &mut State<'_>, globals: LibraryGlobals, shown: RegistryKey) {
     state.push_kept(globals.meta);
     state.push_kept(shown);
@@ -126,16 +127,16 @@ fn show_globals(state: &mut State<'_>, globals: LibraryGlobals, shown: RegistryK
     state.pop(1);
 }
 
-/// Why the program of a library was not loaded. The context has the text of the error.
+/// Why loading a library's program failed. The context holds the error message.
 #[derive(Clone, Copy)]
 pub(crate) enum LoadError {
-    /// It cannot be compiled.
+    /// The program does not compile.
     Compiling,
-    /// It failed while it ran.
+    /// The program raised an error.
     Running,
 }
 
-/// Runs the program of a library, which registers its functions.
+/// Runs a library's program, and returns the functions that it registers.
 pub(crate) fn load(
     state: &mut State<'_>,
     globals: LibraryGlobals,
@@ -160,7 +161,7 @@ pub(crate) fn load(
             }
         }
         state.keep_error();
-        // The library does not exist, and nothing refers to its functions.
+        // The library does not exist, so release the functions that it registered.
         while let Some(key) = registrations.pop() {
             state.release(key);
         }
@@ -169,7 +170,7 @@ pub(crate) fn load(
     Ok(())
 }
 
-/// Pushes a function of a library, which is then about to be called.
+/// Pushes a library function for an immediate call.
 pub(crate) fn push(
     state: &mut State<'_>,
     workspace: &Workspace,

@@ -1,21 +1,24 @@
-//! Lua scripts over the commands, as in Redis 7.0: Lua 5.1 with its sandbox and its libraries.
+//! Lua scripts that call commands, as in Redis 7.0: Lua 5.1 with Redis' sandbox and libraries.
 //!
-//! A process takes [`interpreter`] along where it makes its `Process`; everything else is in `undercroft-commands`. Each
-//! thread that runs scripts has an interpreter of its own, which compiles a script once.
+//! A process passes [`interpreter`] to the `Process` that it creates. The rest of the interface is
+//! in `undercroft-commands`. Each thread that runs scripts has one interpreter, which compiles each
+//! script once.
 //!
-//! Lua is C, and an error in it is a long jump that runs no destructors. `state::State` wraps it: its methods are safe, and
-//! its documentation says which rules the compiler checks and which ones a function here has to keep.
+//! Lua is C, and a Lua error is a long jump that skips destructors. `state::State` wraps Lua in
+//! safe methods. Its documentation lists the rules that the compiler checks and those that every
+//! function in this crate has to follow.
 //!
-//! mlua is no substitute. Under a memory limit it makes every string and every table in a protected call of its own. Its
-//! functions raise userdata where Redis raises tables, and its limit comes with an allocator that is no pool. So this
-//! crate uses its bindings alone, `mlua-sys`, which build Lua 5.1.
+//! mlua cannot replace this crate. Under a memory limit, it creates every string and every table in
+//! a separate protected call. Its functions raise userdata where Redis raises tables, and its
+//! memory limit works only with mlua's own allocator, which does not pool memory. This crate uses
+//! only its bindings, `mlua-sys`, which build Lua 5.1.
 //!
-//! - `functions`: libraries of functions.
+//! - `functions`: loads libraries of functions and pushes their functions.
 //! - `libraries`: every function that a script can reach.
-//! - `machine`: one thread's interpreter, and a run of a script in it.
-//! - `sandbox`: the globals and libraries that a script can read and not change.
-//! - `state`: Lua's state, errors, limits.
-//! - `values`: values of Lua as numbers, texts and replies.
+//! - `machine`: a thread's interpreter, and one run of a script in it.
+//! - `sandbox`: the globals and libraries, which scripts can read but not change.
+//! - `state`: safe wrapper of Lua's state, its errors and its limits.
+//! - `values`: converts between Lua values and numbers, strings and replies.
 
 mod functions;
 mod libraries;
@@ -39,14 +42,14 @@ use machine::Machine;
 use state::{CLocale, in_use};
 
 thread_local! {
-    /// This thread's interpreter; none before its first script, and while that runs.
+    /// This thread's interpreter: `None` before the first script, and while a script runs.
     static MACHINE: RefCell<Option<Box<Machine>>> = const { RefCell::new(None) };
 }
 
-/// Lua, for the whole process.
+/// The process' script interpreter, backed by one Lua state per thread.
 struct Lua;
 
-/// The interpreter that a process takes along.
+/// Returns the interpreter that a process passes to its `Process`.
 ///
 /// ```
 /// use undercroft_commands::config::Config;
@@ -59,7 +62,8 @@ pub fn interpreter() -> &'static dyn Interpreter {
     &Lua
 }
 
-/// Every function that a script can reach, and the bounds of a call of it: the libraries are made from this table.
+/// Returns every function that a script can reach, with the bounds of a call. The libraries are
+/// built from the same table.
 ///
 /// ```
 /// let rows = undercroft_scripts::functions();
@@ -69,13 +73,14 @@ pub fn functions() -> Vec<FunctionRow> {
     catalog::rows()
 }
 
-/// Calls `body` with this thread's interpreter.
+/// Calls `body` with this thread's interpreter, and creates the interpreter on first use.
 ///
 /// # Errors
-/// Where there is no memory for one.
+/// If there is no memory for an interpreter.
 fn with_machine<R>(body: impl FnOnce(&mut Machine) -> R) -> Result<R, CommandError> {
     let _locale = CLocale::enter();
-    // A thread that ends has none any more: destructors of its own may still run scripts.
+    // An exiting thread has already dropped `MACHINE`, but destructors of other thread-locals may
+    // still run scripts.
     let kept = MACHINE.try_with(|machine| machine.borrow_mut().take());
     let mut machine = match kept.ok().flatten() {
         Some(machine) => machine,

@@ -1,20 +1,20 @@
-//! Values of every type, for the tests of what all types have in common.
+//! Sample values of every type, for tests of behavior that all types share.
 
 use undercroft_engine::feeds::{Order, Schema};
 use undercroft_engine::streams::{StreamId, StreamRecord};
 use undercroft_engine::{Ranges, ValueType};
 
-/// What the items of an example are.
+/// The kind of items in a sample value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Items {
     /// Integers.
     Integers,
-    /// Texts of so many bytes, or a few more.
+    /// Texts of at least this many bytes.
     Texts(usize),
 }
 
 impl Items {
-    /// The first item of an element.
+    /// Returns the first item of an element.
     fn first(self, element: u32) -> String {
         match self {
             Items::Integers => format!("{}", 1000 + element),
@@ -23,12 +23,12 @@ impl Items {
     }
 }
 
-/// A value of a type with so many elements, as the flat list that an export has, in the order in which it is read.
-/// The first item of an element is what [`Items`] says. Where it has a second one, it is a number that grows: a value,
-/// a score. A type whose elements must be something else has an arm of its own here.
+/// Returns a value of a type with `elements` elements, as the flat list of an export, in reading
+/// order. [`Items`] describes the first item of each element. A second item, such as a value or a
+/// score, is an increasing number. Types with other elements have separate arms in this function.
 ///
 /// # Panics
-/// Never: the schema of feeds is sound.
+/// Never: the schema of feeds is valid.
 pub fn example(value_type: ValueType, elements: u32, items: Items) -> Ranges {
     let mut all = Ranges::new();
     if value_type == ValueType::Feed {
@@ -46,16 +46,16 @@ pub fn example(value_type: ValueType, elements: u32, items: Items) -> Ranges {
     all
 }
 
-/// A feed with an index, as [`example`] gives one without.
+/// Returns a feed like [`example`], but with an index.
 ///
 /// # Panics
-/// Never: its schema is sound.
+/// Never: its schema is valid.
 pub fn indexed_feed(elements: u32, items: Items) -> Ranges {
     feed(elements, items, Schema::with_index)
 }
 
-/// A stream; what it says of itself is the first element. A fourth of a longer one is a group with two consumers and
-/// what is pending at them.
+/// Returns a stream. Its header is the first element. In a stream of 50 or more elements, a quarter
+/// are pending entries of a group with two consumers.
 fn stream(elements: u32, items: Items) -> Ranges {
     const GROUP_ROWS: u32 = 3;
     let pending = if elements < 50 { 0 } else { elements / 4 };
@@ -115,7 +115,8 @@ fn stream(elements: u32, items: Items) -> Ranges {
     all
 }
 
-/// A feed whose schema is made of a list's. What its items are is the first element; a value has 255 bytes at most.
+/// Returns a feed whose schema is derived from a list's. The schema is the first element, and
+/// values have at most 255 bytes.
 fn feed(elements: u32, items: Items, schema: fn(Schema) -> Option<Schema>) -> Ranges {
     let size = items.first(0).len().min(255);
     let list = Schema::new(size as u8, &[4, 3, 1], Order::List);
@@ -130,7 +131,7 @@ fn feed(elements: u32, items: Items, schema: fn(Schema) -> Option<Schema>) -> Ra
     all
 }
 
-/// Elements in an order that depends on nothing but themselves, for types that have none.
+/// Returns the elements of a value, sorted if its type has no order.
 pub fn sorted(value_type: ValueType, items: &Ranges) -> Vec<Vec<Vec<u8>>> {
     let texts: Vec<Vec<u8>> = items.iter().map(<[u8]>::to_vec).collect();
     let description = value_type.description();

@@ -1,4 +1,4 @@
-//! The store of every scenario: two shards, a hash key that is known, a time that stands still.
+//! The store of every scenario: two shards, a fixed hash key and a fixed clock.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -7,18 +7,18 @@ use std::path::Path;
 use undercroft_engine::{Error, Options, Store};
 use undercroft_memory::layout::header;
 
-/// The time in every scenario, Unix milliseconds.
+/// The time in every scenario, in Unix milliseconds.
 pub const NOW: u64 = 1_000_000_000;
-/// No message is kept so long, in milliseconds.
+/// A time after which no message is kept any longer, in milliseconds.
 pub const MESSAGES_KEPT: u64 = 3_600_000;
 
-/// The key of every scenario's hash: runs are alike.
+/// The hash key of every scenario, fixed so that runs are identical.
 pub const HASH_KEY: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
 
-/// Makes a store of 4 MiB in two shards whose hash key is [`HASH_KEY`].
+/// Creates a store of 4 MiB in two shards whose hash key is [`HASH_KEY`].
 ///
 /// # Panics
-/// If it cannot be made there.
+/// If the store cannot be created.
 pub fn create(path: &Path) -> Store {
     let options = Options {
         capacity: Some(4 << 20),
@@ -44,7 +44,7 @@ pub fn create(path: &Path) -> Store {
     open(path).expect("the new store with another hash key")
 }
 
-/// Opens a store at the scenarios' time.
+/// Opens a store with the clock set to [`NOW`].
 pub fn open(path: &Path) -> Result<Store, Error> {
     let store = Store::open(path, true)?;
     store.set_time(NOW);

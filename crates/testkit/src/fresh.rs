@@ -1,4 +1,4 @@
-//! What tests start with: new stores, and random numbers that a seed repeats.
+//! Setup for tests: new stores, and random numbers that a seed reproduces.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -7,39 +7,39 @@ use crate::scenario::{self, Scenario};
 use tempfile::TempDir;
 use undercroft_engine::{Options, Store};
 
-/// Address space of a new store: room for every test, quickly set up.
+/// The address space of a new store in bytes: enough for every test, and quick to map.
 const CAPACITY: u64 = 256 << 20;
 
-/// A directory in shared memory, gone with the value.
+/// Creates a directory in shared memory, which is deleted when the value is dropped.
 ///
 /// # Panics
-/// If it cannot be made.
+/// If the directory cannot be created.
 pub fn directory() -> TempDir {
     tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory")
 }
 
-/// A new store of so many shards, `store` in a directory of its own.
+/// Creates and opens a store of `shards` shards in a new directory.
 ///
 /// # Panics
-/// If it cannot be made.
+/// If the store cannot be created.
 pub fn store(shards: usize) -> (TempDir, Store) {
     let place = place(shards);
     let store = place.open();
     (place.directory, store)
 }
 
-/// Where a new store is that nobody has open. It goes with the value.
+/// The location of a new store that no process has opened. Deleted when the value is dropped.
 #[derive(Debug)]
 pub struct Place {
     directory: TempDir,
-    /// The store's file.
+    /// The path of the store's file.
     pub path: PathBuf,
 }
 
-/// A new store of so many shards for several handles.
+/// Creates a store of `shards` shards that tests can open several times.
 ///
 /// # Panics
-/// If it cannot be made.
+/// If the store cannot be created.
 pub fn place(shards: usize) -> Place {
     let directory = directory();
     let path = directory.path().join("store");
@@ -53,20 +53,20 @@ pub fn place(shards: usize) -> Place {
 }
 
 impl Place {
-    /// A handle of its own on the store.
+    /// Opens another handle on the store.
     ///
     /// # Panics
-    /// If it cannot be opened.
+    /// If the store cannot be opened.
     pub fn open(&self) -> Store {
         Store::open(&self.path, true).expect("a whole store")
     }
 }
 
-/// A handle on the store at a path, which is made where there is none: four
-/// shards, and a ring of messages that is soon full.
+/// Opens the store at a path, or creates one with four shards and a message ring that fills up
+/// quickly.
 ///
 /// # Panics
-/// If it can be neither opened nor made.
+/// If the store can be neither opened nor created.
 pub fn handle(path: &Path) -> Store {
     let options = Options {
         capacity: Some(16 << 20),
@@ -76,10 +76,10 @@ pub fn handle(path: &Path) -> Store {
     Store::open_or_create(path, &options).expect("a store")
 }
 
-/// The seed in `UNDERCROFT_SEED`, or one by chance; printed.
+/// Returns the seed in `UNDERCROFT_SEED`, or a random one, and prints it.
 ///
 /// # Panics
-/// If what is in it is no number.
+/// If `UNDERCROFT_SEED` is not a number.
 pub fn seed() -> u64 {
     let given = std::env::var_os("UNDERCROFT_SEED");
     let seed = given.map_or_else(|| fastrand::u64(..), |given| parse(&given));
@@ -90,19 +90,19 @@ pub fn seed() -> u64 {
 /// How much of a kill test runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// A part that the seed chooses: `make test`.
+    /// A part of the scenarios, chosen by the seed (`make test`).
     Part,
-    /// All kinds of change, and storms of some minutes: `make soak`, by `UNDERCROFT_CRASH=soak`.
+    /// All scenarios, and storms of a few minutes (`make soak`, `UNDERCROFT_CRASH=soak`).
     Soak,
-    /// Nothing is left out: `make crash`, by `UNDERCROFT_CRASH=full`.
+    /// Everything (`make crash`, `UNDERCROFT_CRASH=full`).
     Full,
 }
 
 impl Extent {
-    /// What `UNDERCROFT_CRASH` asks for.
+    /// Returns the extent that `UNDERCROFT_CRASH` selects.
     ///
     /// # Panics
-    /// If it is another word.
+    /// If `UNDERCROFT_CRASH` is an unknown word.
     pub fn asked() -> Extent {
         match std::env::var("UNDERCROFT_CRASH").as_deref() {
             Err(_) => Extent::Part,
@@ -113,11 +113,12 @@ impl Extent {
     }
 }
 
-/// One of so many scenarios is in a part of them.
+/// A partial run uses one in this many scenarios.
 const PART: usize = 8;
 
-/// The scenarios of a run, in the order of [`scenario::all`], of those that `belongs` lets through: where `UNDERCROFT_SCENARIO` is
-/// set those whose names contain it, otherwise all of them, or the part that the seed chooses.
+/// Returns the scenarios of a run that satisfy `belongs`, in the order of [`scenario::all`].
+/// `UNDERCROFT_SCENARIO` selects those whose names contain it; otherwise all of them, or in a
+/// partial run those that the seed chooses.
 pub fn chosen(
     extent: Extent,
     random: &mut fastrand::Rng,
@@ -144,13 +145,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_is_what_was_given() {
+    fn a_seed_is_parsed_from_its_text() {
         assert_eq!(parse(OsStr::new("18446744073709551615")), u64::MAX);
     }
 
     #[test]
     #[should_panic(expected = "UNDERCROFT_SEED: expected a number, got \"12e\"")]
-    fn a_misspelt_seed_is_refused() {
+    fn an_invalid_seed_is_refused() {
         parse(OsStr::new("12e"));
     }
 }

@@ -1,4 +1,4 @@
-//! Images of store files: what they hold at one moment, and copies of that.
+//! Snapshots of store files, and copies made from them.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,21 +13,21 @@ use nix::unistd::{Whence, lseek};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image {
     length: u64,
-    /// What the file system counts: it tells that a hole was filled or made.
+    /// The number of allocated blocks, which changes when a hole is filled or punched.
     blocks: u64,
     ranges: Vec<(u64, Vec<u8>)>,
 }
 
 impl Image {
-    /// Reads a file, holes left out.
+    /// Reads a file without its holes.
     pub fn read(file: &File) -> io::Result<Image> {
         let mut image = Image::default();
         image.update(file)?;
         Ok(image)
     }
 
-    /// Reads the file again. Returns whether a byte, or what is a hole, has
-    /// changed. O(bytes of data).
+    /// Reads the file again. Returns whether a byte or a hole has changed. Takes time proportional
+    /// to the bytes of data.
     pub fn update(&mut self, file: &File) -> io::Result<bool> {
         let metadata = file.metadata()?;
         let (length, blocks) = (metadata.len(), metadata.blocks());
@@ -54,7 +54,7 @@ impl Image {
         Ok(changed)
     }
 
-    /// Makes a file with this content, holes included, which must not be there.
+    /// Creates a file with this content, including its holes. The file must not exist.
     pub fn write_to(&self, path: &Path) -> io::Result<()> {
         let mut options = OpenOptions::new();
         let file = options
@@ -70,7 +70,7 @@ impl Image {
     }
 }
 
-/// Bytes compared at once; they stay in the processor's cache.
+/// Bytes compared at a time, few enough for the CPU cache.
 const PIECE: usize = 16 * 1024;
 
 fn data_ranges(file: &File, length: u64) -> io::Result<Vec<std::ops::Range<u64>>> {
@@ -89,7 +89,7 @@ fn data_ranges(file: &File, length: u64) -> io::Result<Vec<std::ops::Range<u64>>
     Ok(ranges)
 }
 
-/// Copies a sparse file to a path that is free.
+/// Copies a sparse file to a path that does not exist yet.
 pub fn copy_store(from: &Path, to: &Path) -> io::Result<()> {
     Image::read(&File::open(from)?)?.write_to(to)
 }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_changed_byte_is_seen_and_a_copy_is_equal() {
+    fn updates_detect_changed_bytes_and_copies_are_equal() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
         let path = directory.path().join("file");
         let file = File::create_new(&path).expect("a new file");

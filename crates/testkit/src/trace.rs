@@ -1,4 +1,4 @@
-//! Processes executed one machine instruction at a time.
+//! Runs a process one machine instruction at a time.
 
 use std::process::{Child, Command};
 
@@ -8,15 +8,15 @@ use nix::sys::signal::{Signal, raise};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-/// The exit status of a child that was not allowed to be traced.
+/// The exit status of a child that may not be traced.
 const NOT_ALLOWED: i32 = 77;
 
-/// A traced process that stands still. Killed when dropped.
+/// A traced process, which is stopped between steps. Killed when dropped.
 #[derive(Debug)]
 pub struct Traced {
     child: Child,
     pid: Pid,
-    /// Its end was not waited for yet.
+    /// Whether the process has not been waited for yet.
     alive: bool,
 }
 
@@ -25,12 +25,11 @@ pub struct Traced {
 pub enum Step {
     /// The process executed one instruction.
     Done,
-    /// It reached the next [`marker`].
+    /// The process reached the next [`marker`].
     Marker,
 }
 
-/// Called by the child: asks to be traced by its parent. The process exits
-/// where that is not allowed.
+/// Asks, in the child, to be traced by its parent. Exits if tracing is not allowed.
 pub fn trace_me() {
     if let Err(error) = ptrace::traceme() {
         eprintln!("ptrace: {error}");
@@ -38,15 +37,14 @@ pub fn trace_me() {
     }
 }
 
-/// Called by the child: stops, so that the parent sees it came here.
+/// Stops the child, so that its parent sees that it reached this point.
 pub fn marker() {
     raise(Signal::SIGSTOP).expect("a process may stop itself");
 }
 
 impl Traced {
-    /// Starts a child that calls [`trace_me`], and waits for its first
-    /// [`marker`]. The error says why a child cannot be traced here. All other
-    /// calls must come from the same thread.
+    /// Starts a child that calls [`trace_me`], and waits for its first [`marker`]. The error says
+    /// why a child cannot be traced here. All other calls must come from the same thread.
     ///
     /// # Panics
     /// If the child cannot be started, or ends before its marker.
@@ -71,10 +69,10 @@ impl Traced {
         Ok(traced)
     }
 
-    /// Lets the child execute one instruction.
+    /// Runs one instruction of the child.
     ///
     /// # Panics
-    /// If the child ends, or gets a signal that is not its own marker.
+    /// If the child ends, or gets a signal other than its own marker.
     pub fn step(&mut self) -> Step {
         match ptrace::step(self.pid, None) {
             Ok(()) => {}
@@ -90,14 +88,14 @@ impl Traced {
         }
     }
 
-    /// Kills the child and waits for its end.
+    /// Kills the child, and waits until it has ended.
     pub fn kill(mut self) {
         self.end();
     }
 
     fn end(&mut self) {
         if std::mem::take(&mut self.alive) {
-            // Either fails only where it has died already.
+            // Both calls fail only if the child is already dead.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }

@@ -1,9 +1,8 @@
-//! The kill test at every machine instruction: a process makes one change to a
-//! store while its parent lets it execute one instruction at a time. After each
-//! instruction that changed the store's file, a copy of the file, whose writer
-//! holds no lock there and is dead for all who open it, is recovered and
-//! checked. Real kills after a random number of instructions show that such a
-//! copy is what a killed process leaves.
+//! The kill test at every machine instruction: a process makes one change to a store while its
+//! parent runs it one instruction at a time. After each instruction that changes the store's file,
+//! the test recovers and checks a copy of the file, whose writer counts as dead because it holds no
+//! lock on the copy. Real kills after a random number of instructions show that such a copy equals
+//! what a killed process leaves.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -21,9 +20,9 @@ use undercroft_testkit::scenario::{self, Scenario, Steps};
 use undercroft_testkit::state::{self, Expected, Outcome};
 use undercroft_testkit::trace::{Step, Traced};
 
-/// Real kills of each change, at least and at most.
+/// The minimum and maximum number of real kills per change.
 const KILLS: std::ops::RangeInclusive<u64> = 3..=20;
-/// Instructions that may be stepped for these, beyond the fewest, by extent.
+/// Instructions that may be stepped for real kills beyond the minimum, by extent.
 const STEPS_TO_KILLS: [u64; 3] = [0, 0, 200_000];
 
 /// A directory with a prepared store for one scenario.
@@ -62,7 +61,7 @@ fn start_as(words: &[&str], path: &Path) -> Result<Traced, String> {
     Traced::start(command.args(words).arg(path))
 }
 
-/// What was done with one scenario.
+/// Totals of the test for one scenario.
 #[derive(Clone, Copy, Default)]
 struct Count {
     instructions: u64,
@@ -84,12 +83,13 @@ impl Count {
     }
 }
 
-/// Steps through the change once; recovers a copy of every state of the file.
+/// Steps through the change once, and recovers a copy of every state of the file.
 fn step_through(scenario: &Scenario, prepared: &Prepared) -> Result<Count, String> {
     step_through_as("act", 1, scenario, prepared)
 }
 
-/// As [`step_through`], with the child in another role, and a copy of each of so many states and of the last.
+/// Like [`step_through`], but with another role of the child, and with copies of only each
+/// `each`-th state and of the last one.
 fn step_through_as(
     role: &str,
     each: u64,
@@ -139,8 +139,8 @@ fn step_through_as(
     Ok(count)
 }
 
-/// Kills a process after so many instructions, and lets one that was there all
-/// the time find out.
+/// Kills a process after a number of instructions. A process that was open all along must recover
+/// the store.
 fn kill_after(scenario: &Scenario, prepared: &Prepared, instructions: u64, turn: u64) {
     let path = prepared.path("killed");
     copy_store(&prepared.base, &path).expect("room for a copy");
@@ -209,7 +209,7 @@ fn a_kill_at_every_machine_instruction() {
             total.lock().expect("no panic").add(&count);
         }
     };
-    // A process is stepped by the thread that started it, one on each core.
+    // A traced process can be stepped only by the thread that started it. Use one thread per core.
     let done: Result<(), String> = thread::scope(|scope| {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let workers: Vec<_> = (0..cores)
@@ -238,7 +238,7 @@ fn a_kill_at_every_machine_instruction() {
     );
 }
 
-/// The word that says whether a copy is on, as it is in the file.
+/// Reads from the file the word that says whether a copy is in progress.
 fn copy_state(file: &File) -> u64 {
     let mut word = [0; 8];
     file.read_exact_at(&mut word, control::COPY_STATE)
@@ -246,8 +246,8 @@ fn copy_state(file: &File) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Prepares a store for a scenario, in which a process was killed in the midst of a copy: so many instructions after its
-/// moment.
+/// Prepares a store in which a process was killed during a copy, `instructions` instructions after
+/// the copy's moment.
 fn prepare_copied(scenario: &Scenario, instructions: u64) -> Result<Prepared, String> {
     let mut prepared = Prepared::new(scenario);
     let mut traced = start_as(&["copy"], &prepared.base)?;
@@ -259,13 +259,14 @@ fn prepare_copied(scenario: &Scenario, instructions: u64) -> Result<Prepared, St
     }
     traced.kill();
     assert_eq!(copy_state(&file), 1);
-    // The memory that a change takes depends on what is free.
+    // A change's memory use depends on what is free, so compute the expected states from this
+    // store.
     prepared.expected = Expected::of(scenario, &prepared.base);
     Ok(prepared)
 }
 
-/// A page that is saved is 512 equal stores into memory that nobody can reach yet, so that only a part of the states is
-/// recovered but in a full run.
+/// Saving a page takes 512 equivalent stores into memory that no process can reach yet, so only a
+/// full run recovers every state.
 #[test]
 fn a_kill_at_any_machine_instruction_while_a_copy_is_on() {
     let seed = fresh::seed();
@@ -301,8 +302,8 @@ fn a_kill_at_any_machine_instruction_while_a_copy_is_on() {
     assert!(total.new > 0 && total.old > 0, "seed {seed}");
 }
 
-/// Keeps this thread, and the processes that it starts, on one core where that
-/// is allowed: stepper and stepped take turns, so a second one only costs them.
+/// Pins this thread and the processes that it starts to one core, if allowed. The tracer and its
+/// child take turns, so a second core only slows them down.
 fn stay_on(core: usize) {
     let mut cores = CpuSet::new();
     if cores.set(core).is_ok() {
@@ -310,8 +311,8 @@ fn stay_on(core: usize) {
     }
 }
 
-/// Kills one change everywhere, and for real a few times. The error says why a
-/// process cannot be stepped here.
+/// Steps through one change, and kills it for real a few times. The error says why a process cannot
+/// be stepped here.
 fn kill_everywhere(scenario: &Scenario, mut random: fastrand::Rng) -> Result<Count, String> {
     let prepared = Prepared::new(scenario);
     let mut count = step_through(scenario, &prepared)?;

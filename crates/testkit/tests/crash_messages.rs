@@ -1,8 +1,7 @@
-//! The kill -9 storm of messages: processes that publish and processes that
-//! subscribe are killed at random moments beside others that live. Nobody hangs,
-//! no message is torn, those of one publisher keep their order, a subscriber is
-//! told how many it lost, the structure is sound, no lock stays held, and nothing
-//! is in use once all are gone.
+//! The kill -9 storm of messages: publishers and subscribers are killed at random moments while
+//! others live on. No process hangs, no message is torn, each publisher's messages stay in order,
+//! subscribers learn how many they lost, the structure is sound, no lock stays held, and no memory
+//! is in use at the end.
 
 use std::time::{Duration, Instant};
 
@@ -13,14 +12,14 @@ use undercroft_testkit::state::{MESSAGES_KEPT, problems};
 use undercroft_testkit::storm::member::{HANGS_AFTER, Member, wait_for_progress};
 use undercroft_testkit::storm::messages::{CHANNELS, Ledger};
 
-/// Kills in a part and in a full run, at least.
+/// The minimum number of kills, by extent.
 const KILLS: [u32; 3] = [20, 60, 1000];
-/// Kills in one store.
+/// The number of kills in one store.
 const KILLS_PER_STORE: u32 = 20;
-/// Publishers and subscribers. The last of each is not killed.
+/// The numbers of publishers and subscribers. The last of each is not killed.
 const PUBLISHERS: usize = 3;
 const SUBSCRIBERS: usize = 3;
-/// Short, so that a slow subscriber is lapped.
+/// Small, so that publishers lap a slow subscriber.
 const RING: u64 = 64 << 10;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_crash-child");
 
@@ -32,7 +31,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Counts what a dead process had received, and was told of.
+    /// Adds a dead process' received and lost messages.
     fn bury(&mut self, member: &Member) {
         let (received, lost) = member.progress.messages();
         self.received += received;
@@ -40,7 +39,7 @@ impl Tally {
     }
 }
 
-/// One store, from its first message to its last.
+/// Runs the storm on one store, from its first message to its last.
 fn storm(seed: u64, random: &mut fastrand::Rng, tally: &mut Tally) {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let options = Options {
@@ -49,7 +48,7 @@ fn storm(seed: u64, random: &mut fastrand::Rng, tally: &mut Tally) {
         ring: Some(RING),
     };
     let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
-    // Its own subscriber sees every message, or is told of it.
+    // The test's own subscriber receives every message or a report of its loss.
     let mut subscriber = store.subscriber();
     subscriber
         .subscribe(Topic::Channel, &CHANNELS)
@@ -84,7 +83,7 @@ fn storm(seed: u64, random: &mut fastrand::Rng, tally: &mut Tally) {
         tally.kills += 1;
         members[victim] = start(role, random);
         go_on(&mut members);
-        // Sometimes it takes what has come, sometimes it falls behind.
+        // Receive only sometimes, so that this subscriber may lag.
         for _ in 0..random.u32(0..4) * 500 {
             ledger
                 .receive(&mut subscriber, Some(Duration::ZERO))
@@ -111,7 +110,7 @@ fn storm(seed: u64, random: &mut fastrand::Rng, tally: &mut Tally) {
     tally.received += ledger.received;
     tally.lost += ledger.lost;
     drop(subscriber);
-    // A process that was found alive counts as alive for a few milliseconds.
+    // A process that was found alive counts as alive for a few more milliseconds.
     let start = Instant::now();
     let reached = || store.publish(Topic::Channel, CHANNELS[0], b"");
     while reached().expect("room") > 0 {
@@ -124,7 +123,7 @@ fn storm(seed: u64, random: &mut fastrand::Rng, tally: &mut Tally) {
     store.free_all_of_the_dead().expect("a walk");
     let found = problems(&store).expect("a check");
     assert!(found.is_empty(), "after the storm (seed {seed}): {found:?}");
-    // Long messages are kept for those who may still read them.
+    // Long messages are kept for subscribers that may still read them.
     store.set_time(store.now() + MESSAGES_KEPT);
     store.upkeep_all().expect("upkeep");
     assert_eq!(store.used_memory(), 0, "a leak (seed {seed})");

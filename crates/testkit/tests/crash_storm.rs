@@ -1,9 +1,8 @@
-//! The kill -9 storm: real writer processes are killed at random moments while
-//! others write and read. Nobody hangs, no value is torn, keys that are set
-//! together stay together, no increment is lost or made twice, the structure is
-//! sound, no lock stays held, and nothing is in use once the store is emptied. Copies of the
-//! store that others make meanwhile are each of one moment, and nothing is left of those who
-//! were killed while they made one.
+//! The kill -9 storm: real writer processes are killed at random moments while others write and
+//! read. No process hangs, no value is torn, keys that are set together stay together, no increment
+//! is lost or made twice, the structure is sound, no lock stays held, and no memory is in use after
+//! the store is emptied. Copies made meanwhile each show a single moment, and copiers that are
+//! killed leave nothing behind.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,12 +13,12 @@ use undercroft_testkit::state::problems;
 use undercroft_testkit::storm::member::{Member, wait_for_progress};
 use undercroft_testkit::storm::{COUNTERS, check_values, reader};
 
-/// Kills of writers in a part and in a full run, at least.
+/// The minimum number of writer kills, by extent.
 const KILLS: [u32; 3] = [20, 100, 1500];
-/// Kills in one store, which then is checked and thrown away: a young store's
-/// tables and logs grow.
+/// The number of kills in one store before it is checked and discarded, because only a young
+/// store's tables and logs grow.
 const KILLS_PER_STORE: u32 = 20;
-/// Threads of each writer. All but the last are killed, again and again.
+/// Threads of each writer. All writers but the last are killed again and again.
 const WRITERS: [u64; 4] = [1, 2, 1, 1];
 const PROGRAM: &str = env!("CARGO_BIN_EXE_crash-child");
 
@@ -28,13 +27,13 @@ fn writer(directory: &Path, number: u32, threads: u64, seed: u64) -> Member {
     Member::start(PROGRAM, directory, &name, "write", threads, seed)
 }
 
-/// What happened so far.
+/// Totals of the storm so far.
 #[derive(Default)]
 struct Tally {
     kills: u32,
-    /// Kills after which a lock was found held by the dead.
+    /// Kills after which a dead process held a lock.
     holding: u32,
-    /// Kills of copiers, and those in whose midst a copy was being made.
+    /// Kills of copiers, and those that interrupted a copy.
     copiers: u32,
     copying: u32,
     copies: u64,
@@ -49,15 +48,15 @@ struct Storm {
     store: Store,
     writers: Vec<Member>,
     readers: Vec<Member>,
-    /// Processes that copy the store. The first is killed, again and again.
+    /// Processes that copy the store. The first one is killed again and again.
     copiers: Vec<Member>,
     started: u32,
-    /// Increments of each counter by writers that are dead: done, and begun.
+    /// Increments of each counter by dead writers: completed and begun.
     increments: [(u64, u64); COUNTERS as usize],
 }
 
 impl Storm {
-    /// `seed` is the whole run's, for messages; `own` is this store's.
+    /// Starts a storm. `seed` is the run's seed, for messages; `own` is the seed of this store.
     fn new(seed: u64, own: u64) -> Storm {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
         let options = Options {
@@ -105,15 +104,14 @@ impl Storm {
         writer(self.directory.path(), self.started, threads, seed)
     }
 
-    /// Waits until every thread of every process has gone on.
+    /// Waits until every thread of every process has made progress.
     fn wait_for_progress(&mut self) {
         let members = self.writers.iter_mut().chain(&mut self.readers);
         let members = members.chain(&mut self.copiers);
         wait_for_progress(&mut members.collect::<Vec<_>>(), &self.store, self.seed);
     }
 
-    /// Kills one writer, sometimes two, at a random moment; others take their
-    /// places.
+    /// Kills one or two writers at a random moment, and starts new ones.
     fn kill_some(&mut self, tally: &mut Tally) {
         std::thread::sleep(Duration::from_micros(self.random.u64(0..3000)));
         let count = if self.random.u32(0..4) == 0 { 2 } else { 1 };
@@ -141,7 +139,7 @@ impl Storm {
         }
     }
 
-    /// Notes what a dead writer had done.
+    /// Adds a dead writer's increments.
     fn bury(&mut self, victim: usize, tally: &mut Tally) {
         let progress = &self.writers[victim].progress;
         for (counter, (done, begun)) in (0..).zip(&mut self.increments) {
@@ -158,7 +156,7 @@ impl Storm {
         assert!(found.is_empty(), "{when} (seed {}): {found:?}", self.seed);
     }
 
-    /// Kills everybody, and checks what they left.
+    /// Kills all processes, and checks the store.
     fn end(mut self, tally: &mut Tally) {
         self.expect_sound("the check while all write");
         for reader in &mut self.readers {
@@ -178,7 +176,7 @@ impl Storm {
         (0..WRITERS.len()).for_each(|victim| self.bury(victim, tally));
         tally.stores += 1;
         let seed = self.seed;
-        // Frees what the dead were still filling.
+        // Frees values that dead writers had not finished.
         self.store.recover().expect("a recovery");
         let found = problems(&self.store).expect("a check");
         assert!(found.is_empty(), "after the storm (seed {seed}): {found:?}");

@@ -1,4 +1,4 @@
-//! Every target under libFuzzer, which brings `main` and the command line.
+//! Runs a target under libFuzzer, which provides `main` and the command line.
 //! `UNDERCROFT_FUZZ_TARGET` names the target; scripts/fuzz.sh sets it.
 
 #![no_main]

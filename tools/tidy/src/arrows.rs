@@ -1,15 +1,15 @@
-//! Dependencies point down the layers, never up.
+//! Checks that dependencies point down the layers, never up.
 
 use crate::{Dependency, Package, Repo, Report, Rule};
 
-/// A layer: the directory its crates lie in, and the layers they may use.
+/// A layer: the directory of its crates, and the layers that they may use.
 struct Layer {
     directory: &'static str,
     below: &'static [&'static str],
 }
 
-/// The layers from the top down. `commands` is below `resp`'s users, but may
-/// not use it: an embedded call never builds a protocol message.
+/// The layers from top to bottom. `commands` must not use `resp`, because an embedded call never
+/// builds a protocol message.
 const LAYERS: &[Layer] = &[
     Layer {
         directory: "bench",
@@ -105,11 +105,11 @@ const LAYERS: &[Layer] = &[
     },
 ];
 
-/// Rooms beside the layers: they may use every layer and one another, and the
-/// layers may not use them.
+/// Directories outside the layers. They may use every layer and each other, and no layer may use
+/// them.
 const BESIDE: &[&str] = &["conformance", "crates/testkit", "examples", "fuzz", "tools"];
 
-/// The rooms that a layer's tests may use besides the layers below.
+/// Directories that the tests of a layer may use in addition to the layers below.
 const FOR_TESTS: &[&str] = &["crates/testkit", "conformance"];
 
 pub(crate) const ARROWS: Rule = Rule {
@@ -164,7 +164,7 @@ fn beside(path: &str) -> Option<&'static &'static str> {
     BESIDE.iter().find(|room| inside(path, room))
 }
 
-/// Whether `path` is `directory` or lies in it.
+/// Returns whether `path` is `directory` or is inside it.
 fn inside(path: &str, directory: &str) -> bool {
     path.strip_prefix(directory)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn arrows_of_the_design_pass() {
+    fn allowed_dependencies_pass() {
         for (from, to) in [
             ("bench/core", "clients/rust"),
             ("clients/python", "clients/rust"),
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn other_arrows_fail() {
+    fn other_dependencies_fail() {
         for (from, to) in [
             ("crates/memory", "crates/engine"),
             ("crates/engine", "crates/resp"),

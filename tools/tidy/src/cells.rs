@@ -1,20 +1,21 @@
-//! What can be changed through a shared reference, where bodies of reads and writes could reach it.
+//! Finds state that can change through a shared reference where the bodies of reads and writes can
+//! reach it.
 //!
-//! A body may run several times, and a run that is thrown away must leave nothing to the next one (R8). The compiler
-//! keeps a body of a read from changing what it captured through `&mut` or a cell. It knows nothing of
-//! thread-locals, statics, locks and atomics: where bodies are, each file with any of these is named here, with the
-//! reason why no run leaves something to the next one in them.
+//! A body may run several times, and a discarded run must not affect the next one (R8). The
+//! compiler prevents a read's body from changing what it captures through `&mut` or a cell. It does
+//! not know about thread-locals, statics, locks and atomics, so each file that has such state where
+//! bodies run is listed here, with the reason why no run affects the next one through it.
 
 use crate::sources::identifiers;
 use crate::{File, Repo, Report, Rule};
 
-/// Layers whose code bodies call.
+/// Layers whose code runs within bodies.
 const LAYERS: &[&str] = &["crates/engine/src/", "crates/commands/src/"];
 
-/// Names that a file outside of these has where it gives a body to a store.
+/// Identifiers that mark a file outside these layers as passing bodies to a store.
 const GIVES_BODIES: &[&str] = &["read_into", "shards_of"];
 
-/// Types and macros that let a shared reference change something.
+/// Types and macros whose values can change through a shared reference.
 const CELLS: &[&str] = &[
     "thread_local",
     "Cell",
@@ -31,7 +32,7 @@ const CELLS: &[&str] = &[
     "ArcSwap",
 ];
 
-/// The files that have some, and why that is sound.
+/// The files with such state, and why it is sound.
 const REASONS: &[(&str, &str)] = &[
     (
         "crates/commands/src/config/mod.rs",
@@ -185,7 +186,7 @@ fn check(repo: &Repo) -> Report {
     report
 }
 
-/// Rust that is neither a test nor below the rules of bodies.
+/// Returns whether a file is Rust code that is neither a test nor in a layer below the bodies.
 fn is_product(file: &File) -> bool {
     let path = file.path.as_str();
     file.extension() == "rs"
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_without_a_cell_is_told() {
+    fn a_reason_without_a_cell_is_reported() {
         let (path, _) = REASONS[0];
         assert_eq!(findings(path, "fn f() {}"), 1);
         assert_eq!(findings(path, "static SEEN: Mutex<u8>;"), 0);

@@ -1,4 +1,4 @@
-//! The files of a crate use one another in one direction.
+//! Checks that the files of a crate do not use each other in a cycle.
 
 use petgraph::algo::tarjan_scc;
 use petgraph::graphmap::DiGraphMap;
@@ -44,7 +44,7 @@ fn check(repo: &Repo) -> Report {
     report
 }
 
-/// The sets of files that use one another in a circle, each in the order of its names.
+/// Returns the sets of files that form a cycle, each sorted by name.
 fn circles(arrows: &Arrows) -> Vec<Vec<String>> {
     let mut graph = DiGraphMap::<&str, ()>::new();
     for (from, others) in arrows {

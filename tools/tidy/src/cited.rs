@@ -1,11 +1,12 @@
-//! The numbered rules of the store, such as W4: every one that is cited is defined, in one document, and the tests that
-//! are said to guard them are there.
+//! Checks the numbered rules of the store, such as W4: every rule that is cited is defined, in a
+//! single document, and the tests named as its guards exist.
 
 use std::collections::HashSet;
 
 use crate::{File, Repo, Report, Rule};
 
-/// Where rules are defined: a paragraph that begins with the number in bold, and a full stop.
+/// The document that defines rules. A definition is a paragraph that starts with the number in bold
+/// and a full stop.
 const DEFINED_IN: &str = "docs/rules.md";
 
 pub(crate) const CITED_RULES: Rule = Rule {
@@ -14,7 +15,7 @@ pub(crate) const CITED_RULES: Rule = Rule {
     canary: || Repo::with_file("crates/memory/src/log.rs", "//! The undo log (W4)."),
 };
 
-/// Documents that name the tests which hold what they say.
+/// Documents that name the tests of their statements.
 const NAME_TESTS: &[&str] = &[DEFINED_IN, "docs/security.md"];
 
 pub(crate) const GUARDS: Rule = Rule {
@@ -58,7 +59,7 @@ fn guards(repo: &Repo) -> Report {
     report
 }
 
-/// The functions of a file that may be tests: they take nothing and return nothing.
+/// Returns the names of a file's functions that may be tests: those without arguments and results.
 fn tests(file: &File) -> impl Iterator<Item = &str> {
     file.text.lines().filter_map(|line| {
         let name = line.trim_start().strip_prefix("fn ")?;
@@ -66,13 +67,13 @@ fn tests(file: &File) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a text is a sentence as the tests' names are.
+/// Returns whether a text has the form of a test's name.
 fn is_test(text: &str) -> bool {
     let letters = |c: char| c == '_' || c.is_ascii_lowercase();
     text.chars().all(letters) && text.matches('_').count() >= 3
 }
 
-/// The rules that the document defines.
+/// Returns the rules that the document defines.
 fn definitions(file: &File) -> impl Iterator<Item = &str> {
     file.text.lines().filter_map(|line| {
         let (rule, _) = line
@@ -83,7 +84,8 @@ fn definitions(file: &File) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The rules that a line cites: all that stands in brackets, or behind the word "rule", is rules.
+/// Returns the rules that a line cites: in parentheses that hold only rules, or after the word
+/// "rule".
 fn citations(line: &str) -> Vec<&str> {
     let mut cited = Vec::new();
     for part in line.split('(').skip(1) {
@@ -100,7 +102,7 @@ fn citations(line: &str) -> Vec<&str> {
     cited
 }
 
-/// The words of a text, where each but "rule", "to" and "and" is a rule.
+/// Returns the rules in a text, or `None` if it has words other than rules, "rule", "to" and "and".
 fn all_rules(text: &str) -> Option<Vec<&str>> {
     let words = text.split([' ', ',']).filter(|word| !word.is_empty());
     let rules: Vec<&str> = words
@@ -109,7 +111,7 @@ fn all_rules(text: &str) -> Option<Vec<&str>> {
     (!rules.is_empty() && rules.iter().all(|word| is_rule(word))).then_some(rules)
 }
 
-/// Whether a word is a letter of a group of rules and a number.
+/// Returns whether a word is the letter of a rule group followed by a number.
 fn is_rule(word: &str) -> bool {
     let mut letters = word.chars();
     let group = letters
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tests_that_documents_name_are_looked_for() {
+    fn tests_named_by_documents_must_exist() {
         let page = "Guarded by `a_test_that_is_there`, `tests/room.rs`, `a_test_that_is_gone`.\n";
         let test = "    #[test]\n    fn a_test_that_is_there() {\n";
         let mut repo = Repo::with_file("docs/security.md", page);
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_defined_where_a_paragraph_of_that_page_begins_with_it() {
+    fn a_paragraph_that_starts_with_a_rule_defines_it() {
         let files = [
             (DEFINED_IN, "**W4.** No byte changes.\n"),
             ("docs/other.md", "**W5.** Not here.\n"),

@@ -1,4 +1,5 @@
-//! Documents: linked, with links that lead somewhere, and a changelog in shape.
+//! Checks documents: each is linked, links lead to existing targets, and the changelog is
+//! well-formed.
 
 use pulldown_cmark::{Event, HeadingLevel, Parser, Tag, TagEnd};
 
@@ -75,7 +76,7 @@ fn resolve(repo: &Repo) -> Report {
 
 fn wrong_target(repo: &Repo, path: &str, heading: &str) -> Option<String> {
     if path.is_empty() {
-        return None; // the repository itself
+        return None; // The repository itself.
     }
     let directory = format!("{path}/");
     let Some(file) = repo.file(path) else {
@@ -93,14 +94,14 @@ fn wrong_target(repo: &Repo, path: &str, heading: &str) -> Option<String> {
     (!exists).then(|| format!("{path} has no heading #{heading}"))
 }
 
-/// What the rules need of a Markdown page.
+/// The parts of a Markdown page that the rules examine.
 #[derive(Default)]
 struct Page {
-    /// Level and text, in order.
+    /// Level and text of each heading, in order.
     headings: Vec<(HeadingLevel, String)>,
-    /// Where links and images lead, as written.
+    /// The targets of links and images, as written.
     links: Vec<String>,
-    /// The headings that text stands under, as indices into `headings`.
+    /// Indices of the headings that have text under them.
     filled: Vec<usize>,
 }
 
@@ -128,8 +129,8 @@ fn read(file: &File) -> Page {
     page
 }
 
-/// The path (relative to the repository) and heading that a link on the page
-/// `from` leads to; `None` for one that leaves the repository.
+/// Returns the path, relative to the repository, and the heading of a link on the page `from`, or
+/// `None` if the link leaves the repository.
 fn target(from: &str, link: &str) -> Option<(String, String)> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;
@@ -150,7 +151,7 @@ fn target(from: &str, link: &str) -> Option<(String, String)> {
     Some((parts.join("/"), heading.to_owned()))
 }
 
-/// The anchor that a heading gets where the repository is shown.
+/// Returns the anchor that the repository's host gives to a heading.
 fn anchor(heading: &str) -> String {
     heading
         .to_lowercase()
@@ -194,7 +195,7 @@ fn changelog(repo: &Repo) -> Report {
     report
 }
 
-/// A release's heading is `[Unreleased]`, which stands first and only there, or
+/// Checks a release's heading: `[Unreleased]` comes first and only there, and releases follow as
 /// `[1.2.3] - 2026-01-31`, newest first.
 fn wrong_release(text: &str, first: bool, releases: &[Option<Vec<u64>>]) -> Option<String> {
     if first {
@@ -210,7 +211,7 @@ fn wrong_release(text: &str, first: bool, releases: &[Option<Vec<u64>>]) -> Opti
     }
 }
 
-/// The version in a release's heading, if version and date have their form.
+/// Returns the version in a release's heading if version and date are well-formed.
 fn version(text: &str) -> Option<Vec<u64>> {
     let (version, date) = text.strip_prefix('[')?.split_once("] - ")?;
     let date: Vec<&str> = date.split('-').collect();
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn changelog_passes_in_its_shape() {
+    fn a_well_formed_changelog_passes() {
         let text = "# Changelog\n\nWords.\n\n## [Unreleased]\n\n### Added\n- A thing.\n\n\
                     ## [0.10.0] - 2027-01-31\n\n### Fixed\n- A fault.\n\n## [0.9.1] - 2026-12-24\n";
         let report = changelog(&Repo::with_file(CHANGELOG_PATH, text));
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn changelog_fails_out_of_shape() {
+    fn a_malformed_changelog_fails() {
         for text in [
             "# Changelog\n",
             "# Changes\n\n## [Unreleased]\n",

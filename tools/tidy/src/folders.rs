@@ -1,12 +1,12 @@
-//! No folder has more source files than a reader takes in at one look.
+//! Checks that no folder has more source files than a reader can survey.
 
 use std::collections::BTreeMap;
 
 use crate::{File, Repo, Report, Rule};
 
-/// Source files in a folder at most, those in folders below it not counted.
+/// The most source files in a folder, not counting subfolders.
 const MOST: usize = 20;
-/// What counts as one.
+/// The extensions of source files.
 const SOURCES: &[&str] = &["c", "h", "lua", "php", "py", "rs", "sh"];
 
 pub(crate) const FOLDERS: Rule = Rule {

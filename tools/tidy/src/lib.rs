@@ -1,20 +1,19 @@
 //! The repository's own rules, run as a test.
 //!
-//! A rule looks at a [`Repo`] (a snapshot of the tree and of cargo's metadata)
-//! and returns what breaks it. Each rule carries a *canary*, a small snapshot
-//! that breaks it; a rule cannot be listed in [`RULES`] without one, and the
-//! test fails if a canary passes. A rule also says how many things it looked
-//! at: zero is a failure, because a rule that checks nothing never fails.
+//! A rule examines a [`Repo`], a snapshot of the tree and of cargo's metadata, and returns the
+//! violations. Each rule carries a *canary*, a small snapshot that violates it. A rule cannot be
+//! listed in [`RULES`] without a canary, and the test fails if a canary passes. A rule also reports
+//! how many things it examined: zero is a failure, because a rule that checks nothing never fails.
 //!
 //! - `arrows`: dependencies point down the layers.
-//! - `cells`: what bodies of reads could change has a reason.
-//! - `circles`: files of a crate use one another in one direction.
-//! - `cited`: every numbered rule that is cited is defined, and the tests that guard it are there.
-//! - `documents`: links, the changelog.
-//! - `folders`: no folder has more source files than a reader takes in.
-//! - `maps`: every source file is named where a reader looks for it; files that are named are there.
-//! - `modules`: which file of a crate uses which others.
-//! - `repo`: the snapshot that the rules look at.
+//! - `cells`: state that bodies of reads can change has a reason.
+//! - `circles`: files of a crate do not use each other in a cycle.
+//! - `cited`: every numbered rule that is cited is defined, and the tests that guard it exist.
+//! - `documents`: links and the changelog.
+//! - `folders`: no folder has more source files than a reader can survey.
+//! - `maps`: every source file is in a map, and files that comments name exist.
+//! - `modules`: which files of a crate use which others.
+//! - `repo`: the snapshot that the rules examine.
 //! - `sources`: `unsafe`, lengths, leftovers, ASCII.
 
 mod arrows;
@@ -30,35 +29,35 @@ mod sources;
 
 pub use repo::{Dependency, File, Package, Repo};
 
-/// One rule of the repository.
+/// A rule of the repository.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
     /// The rule in a few words, as the test prints it.
     pub name: &'static str,
-    /// Looks at the snapshot.
+    /// Checks a snapshot.
     pub check: fn(&Repo) -> Report,
-    /// A snapshot that breaks this rule.
+    /// Returns a snapshot that violates this rule.
     pub canary: fn() -> Repo,
 }
 
-/// What a rule found.
+/// The result of checking a rule.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// How many things (files, crates, links) were looked at.
+    /// The number of things (files, crates, links) examined.
     pub checked: usize,
-    /// What breaks the rule, one line each, beginning with the place.
+    /// The violations, one line each, starting with the location.
     pub findings: Vec<String>,
 }
 
 impl Report {
-    /// Counts one thing that was looked at, and what was wrong with it.
+    /// Counts one thing that was examined, and adds its violations.
     fn add(&mut self, findings: impl IntoIterator<Item = String>) {
         self.checked += 1;
         self.findings.extend(findings);
     }
 }
 
-/// Every rule there is.
+/// All rules.
 pub const RULES: &[Rule] = &[
     arrows::ARROWS,
     circles::CIRCLES,

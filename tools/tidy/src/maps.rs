@@ -1,32 +1,33 @@
-//! Maps: every source file is named, with what it is for, where a reader looks for it.
+//! Checks the maps: every source file and its purpose are listed where a reader looks for them.
 //!
-//! The map of a folder is its *door*: `mod.rs`, `lib.rs`, `main.rs`, `__init__.py`, or the Rust file beside the folder
-//! that has its name. The door's own documentation has a list, an item for each file and each folder within:
+//! The map of a folder is its *door*: `mod.rs`, `lib.rs`, `main.rs`, `__init__.py`, or the Rust
+//! file next to the folder that has its name. The door's own documentation has a list, with an item
+//! for each file and each subfolder:
 //!
 //! ```text
 //! //! - `log`: old contents, saved before they are changed.
 //! //! - `lock`, `wait`: lock words, and waiting for them.
 //! ```
 //!
-//! A door further up may name a file as well, with its folder (`bin/child`). Where no door does, the page on the
-//! architecture names the file by its whole path.
+//! A door further up can also name a file, with its folder (`bin/child`). If no door names a file,
+//! the architecture page must name it with its full path.
 
 use std::collections::HashSet;
 
 use crate::{File, Repo, Report, Rule};
 
-/// Folders of sources besides the `src` of every crate.
+/// Folders of sources in addition to the `src` of every crate.
 const FOLDERS: &[&str] = &["bench", "clients/python/undercroft", "examples", "scripts"];
 
-/// The map of what has no door.
+/// The map of files without a door.
 const PAGE: &str = "docs/architecture.md";
 
 const SOURCES: &[&str] = &["rs", "py", "pyi", "sh"];
 
-/// What the doors of a folder are called, the first one before the others.
+/// The names of doors, in order of preference.
 const DOORS: &[&str] = &["mod.rs", "lib.rs", "main.rs", "__init__.py"];
 
-/// The folders at the top of the repository whose files documents and comments name.
+/// The top-level folders whose files documents and comments name.
 const ROOMS: &[&str] = &[
     "bench",
     "clients",
@@ -70,7 +71,7 @@ fn maps(repo: &Repo) -> Report {
     report
 }
 
-/// Whether a file is a source that a map has to name.
+/// Returns whether a file is a source that a map must name.
 fn is_mapped(repo: &Repo, file: &File) -> bool {
     let within = |folder: &str| {
         file.path
@@ -78,7 +79,7 @@ fn is_mapped(repo: &Repo, file: &File) -> bool {
             .is_some_and(|rest| rest.starts_with('/'))
     };
     let name = stem(split(&file.path).1);
-    // A file of tests has the name of what it tests.
+    // A file of tests is named after the file that it tests.
     let tests = name == "tests" || name.ends_with("_tests");
     let crates = repo.packages.iter();
     let mut folders = crates.map(|package| format!("{}/src", package.directory));
@@ -87,10 +88,11 @@ fn is_mapped(repo: &Repo, file: &File) -> bool {
         && (FOLDERS.iter().any(|folder| within(folder)) || folders.any(|folder| within(&folder)))
 }
 
-/// What is wrong where no map names a file.
+/// Returns the violation if no map names a file.
 fn missing(repo: &Repo, file: &File) -> Option<String> {
     let (folder, name) = split(&file.path);
-    // A door stands for its folder, which the folder above names; that of a crate or a package is the way in.
+    // A door stands for its folder, which the folder above names. The door of a crate or a package
+    // is the entrance.
     let subject = match name {
         "mod.rs" | "__init__.py" => folder,
         "lib.rs" => return None,
@@ -120,14 +122,14 @@ fn missing(repo: &Repo, file: &File) -> Option<String> {
     Some(format!("{}: on no map; expected {wanted}", file.path))
 }
 
-/// The file that has the map of a folder.
+/// Returns the file that holds the map of a folder.
 fn door<'a>(repo: &'a Repo, folder: &str) -> Option<&'a File> {
     let mut doors = DOORS.iter();
     let within = doors.find_map(|name| repo.file(&format!("{folder}/{name}")));
     within.or_else(|| repo.file(&format!("{folder}.rs")))
 }
 
-/// The names in the list of a file's own documentation.
+/// Returns the names in the list of a file's own documentation.
 fn list(file: &File) -> Vec<String> {
     let lines: Vec<&str> = match file.extension() {
         "rs" => {
@@ -144,7 +146,7 @@ fn list(file: &File) -> Vec<String> {
     items.iter().flat_map(|item| names(item)).collect()
 }
 
-/// Paragraphs and items, each in one line.
+/// Joins each paragraph and each list item to one line.
 fn items(lines: &[&str]) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
     for line in lines.iter().map(|line| line.trim()) {
@@ -159,7 +161,7 @@ fn items(lines: &[&str]) -> Vec<String> {
     items
 }
 
-/// The names that an item of a list begins with: ``- `a`, `b`: what they are for``.
+/// Returns the names at the start of a list item: ``- `a`, `b`: what they are for``.
 fn names(item: &str) -> Vec<String> {
     let names = item
         .strip_prefix("- `")
@@ -179,7 +181,7 @@ fn names(item: &str) -> Vec<String> {
     }
 }
 
-/// The folder whose map a file would be.
+/// Returns the folder whose map a file can hold.
 fn folder_of(path: &str) -> &str {
     match split(path) {
         (folder, name) if DOORS.contains(&name) => folder,
@@ -193,13 +195,13 @@ fn has_folder(repo: &Repo, path: &str) -> bool {
     files.any(|file| file.path.starts_with(&start))
 }
 
-/// Whether there is a source of this path, whatever its extension is.
+/// Returns whether there is a source with this path and any extension.
 fn has_source(repo: &Repo, path: &str) -> bool {
     let mut files = repo.files.iter();
     files.any(|file| SOURCES.contains(&file.extension()) && stem(&file.path) == path)
 }
 
-/// A path without its extension.
+/// Returns a path without its extension.
 fn stem(path: &str) -> &str {
     match path.rsplit_once('.') {
         Some((stem, extension)) if !extension.contains('/') => stem,
@@ -207,7 +209,7 @@ fn stem(path: &str) -> &str {
     }
 }
 
-/// The folder and the name of a path.
+/// Splits a path into its folder and its name.
 fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
@@ -232,8 +234,8 @@ fn paths(repo: &Repo) -> Report {
     report
 }
 
-/// The paths in this repository that a line of a document or of a comment names, in backticks. In documents the name
-/// of a Rust file may stand alone.
+/// Returns the paths of this repository that a line of a document or comment names in backticks. In
+/// documents, the name of a Rust file can stand alone.
 fn named<'a>(file: &File, line: &'a str) -> Vec<&'a str> {
     let start = line.trim_start();
     let told = match file.extension() {
@@ -276,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn items_of_a_list_name_files() {
+    fn list_items_name_files() {
         let documentation = "//! A crate. `it`: no item.\n//!\n//! - `log`: old contents.\n//! - `lock`,\n\
             //!   `wait`: lock words.\n//! - `bin/child`: a process.\n//! - `Log::push` appends.\n\
             //! - `GET key`: a command.\n\n//! - `late`: not its documentation.\n";

@@ -1,8 +1,9 @@
-//! The modules of a crate, and which of them names which: read from its sources, without compiling them.
+//! Finds a crate's modules and which of them use which, by parsing the sources without compiling
+//! them.
 //!
-//! A path counts as an arrow from the file that it stands in to the file that defines what it names, whichever
-//! re-exports it goes through. Re-exports themselves are no arrows: a `mod.rs` that shows what its children define does
-//! not use it. Tests are left out.
+//! A path counts as a dependency of its own file on the file that defines the named item, through
+//! any re-exports. Re-exports themselves do not count: a `mod.rs` that re-exports its children's
+//! items does not use them. Tests are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,21 +13,21 @@ use syn::{Item, ItemMod, ItemUse, Macro, UseTree, Visibility};
 
 use crate::Repo;
 
-/// The names from the crate's root to a module; none for the root.
+/// The names from the crate's root to a module; empty for the root.
 type Place = Vec<String>;
 
-/// A module, whether it has a file of its own or not.
+/// A module, in a separate file or inline.
 #[derive(Default)]
 struct Module {
-    /// The file that it stands in.
+    /// The file that contains the module.
     file: String,
     /// Names of the items that the module defines, except modules and imports.
     items: BTreeSet<String>,
-    /// Names that are imported or re-exported, with what each stands for.
+    /// Names that are imported or re-exported, with the paths that they stand for.
     names: BTreeMap<String, Place>,
-    /// Modules and types of which all names are imported.
+    /// Modules and types whose names are all imported.
     globs: Vec<Place>,
-    /// Paths that code here uses, with the first names resolved to a place in the crate.
+    /// Paths that the module's code uses, resolved to places in the crate.
     used: Vec<Place>,
 }
 
@@ -35,14 +36,14 @@ pub(crate) struct Modules {
     modules: BTreeMap<Place, Module>,
 }
 
-/// Which file uses which others.
+/// The files that each file uses.
 pub(crate) type Arrows = BTreeMap<String, BTreeSet<String>>;
 
 impl Modules {
-    /// Reads the crate whose sources lie in `directory` (`crates/engine/src`).
+    /// Reads the crate whose sources are in `directory`, such as `crates/engine/src`.
     ///
     /// # Errors
-    /// When a file cannot be parsed or a module has no file.
+    /// If a file cannot be parsed or a module has no file.
     pub(crate) fn read(repo: &Repo, directory: &str) -> Result<Modules, String> {
         let mut modules = Modules {
             modules: BTreeMap::new(),
@@ -56,7 +57,7 @@ impl Modules {
         Ok(modules)
     }
 
-    /// Which file uses which others of the crate.
+    /// Returns which files of the crate use which others.
     pub(crate) fn arrows(&self) -> Arrows {
         let mut arrows = Arrows::new();
         for module in self.modules.values() {
@@ -86,7 +87,7 @@ impl Modules {
         self.add(repo, path, directory, place, &syntax.items)
     }
 
-    /// Adds a module with its children, whose files lie in `directory`.
+    /// Adds a module and its children, whose files are in `directory`.
     fn add(
         &mut self,
         repo: &Repo,
@@ -110,7 +111,7 @@ impl Modules {
                 ..Module::default()
             },
         };
-        // First, as code may use what is imported further down.
+        // Read the imports first, because code may use names that are imported further down.
         for item in items {
             if let Item::Use(imports) = item {
                 reader.imports(imports);
@@ -142,9 +143,10 @@ impl Modules {
         Ok(())
     }
 
-    /// The file that defines what a path names, as far as the path can be followed.
+    /// Returns the file that defines the item of a path, as far as the path can be followed.
     fn file_of(&self, path: &[String], depth: usize) -> Option<String> {
-        // Imports in a circle are no Rust; the bound is for what this reader misunderstands.
+        // Rust does not allow cyclic imports. The bound covers imports that this parser
+        // misunderstands.
         if depth > 20 {
             return None;
         }
@@ -207,7 +209,7 @@ impl Reader<'_> {
             let Some(path) = self.resolved(&path) else {
                 continue;
             };
-            // A module that shows its children does not use them.
+            // A module that re-exports its children does not use them.
             let shows =
                 !matches!(imports.vis, Visibility::Inherited) && path.starts_with(self.place);
             if !shows {
@@ -220,7 +222,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The path from the crate's root, or None if it leads out of the crate.
+    /// Returns the path from the crate's root, or `None` if it leads out of the crate.
     fn resolved(&self, path: &[String]) -> Option<Place> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
@@ -251,7 +253,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Paths in a macro's arguments, which are tokens only.
+    /// Collects the paths in a macro's arguments, which are only tokens.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let mut colons = 0;
@@ -295,7 +297,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 
     fn visit_item_use(&mut self, imports: &'ast ItemUse) {
-        // Inside of a function: it brings no names into the module.
+        // An import within a function adds no names to the module.
         let mut found = Vec::new();
         flatten(&imports.tree, &mut Vec::new(), &mut found);
         for (path, _) in found {
@@ -311,7 +313,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 }
 
-/// Every path of a `use` with the name that it gets here; without one for all names of a module.
+/// Collects every path of a `use` with its local name, or without a name for a glob import.
 fn flatten(tree: &UseTree, path: &mut Place, found: &mut Vec<(Place, Option<String>)>) {
     match tree {
         UseTree::Path(part) => {
@@ -378,7 +380,7 @@ fn attributes(item: &Item) -> Option<&[syn::Attribute]> {
     })
 }
 
-/// Whether the attributes leave an item out of a build without tests.
+/// Returns whether the attributes exclude an item from builds without tests.
 fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg")
@@ -394,7 +396,7 @@ mod tests {
     use super::*;
     use crate::File;
 
-    /// The arrows of a crate of these files, without their common folder.
+    /// Returns the dependencies in a crate of these files, without their common folder.
     fn arrows(files: &[(&str, &str)]) -> Vec<String> {
         let repo = Repo {
             files: files
@@ -417,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_leads_through_re_exports_to_what_it_names() {
+    fn a_path_through_re_exports_leads_to_the_defining_file() {
         let lib = ("lib", "mod a; mod b; pub use b::Inner as Shown;");
         let b = ("b/mod", "mod inner; pub use inner::*;");
         let inner = ("b/inner", "pub struct Inner;");

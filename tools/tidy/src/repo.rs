@@ -6,10 +6,10 @@ use std::path::Path;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 use ignore::WalkBuilder;
 
-/// What the rules look at.
+/// The snapshot that the rules examine.
 #[derive(Debug, Default)]
 pub struct Repo {
-    /// Every text file that git would keep, by path.
+    /// Every text file that git does not ignore, by path.
     pub files: Vec<File>,
     /// Every crate of the workspace.
     pub packages: Vec<Package>,
@@ -18,36 +18,36 @@ pub struct Repo {
 /// A text file.
 #[derive(Debug)]
 pub struct File {
-    /// Relative to the repository, with `/` between its parts.
+    /// The path relative to the repository, with `/` as separator.
     pub path: String,
-    /// Its whole content.
+    /// The complete content.
     pub text: String,
 }
 
 /// A crate of the workspace.
 #[derive(Debug)]
 pub struct Package {
-    /// Its directory, relative to the repository.
+    /// The crate's directory, relative to the repository.
     pub directory: String,
-    /// The crates of this repository that it names in its manifest.
+    /// The crates of this repository that its manifest names.
     pub dependencies: Vec<Dependency>,
 }
 
 /// A dependency on another crate of this repository.
 #[derive(Debug)]
 pub struct Dependency {
-    /// The directory of the crate depended on, relative to the repository.
+    /// The directory of the dependency, relative to the repository.
     pub directory: String,
-    /// Whether only tests, benchmarks and examples use it.
+    /// Whether only tests, benchmarks and examples use the dependency.
     pub dev: bool,
 }
 
 impl Repo {
-    /// Reads the repository at `root`. Files that are not UTF-8 are left out;
-    /// a file that another process removes meanwhile is left out too.
+    /// Reads the repository at `root`. Leaves out files that are not UTF-8, and files that another
+    /// process removes meanwhile.
     ///
     /// # Errors
-    /// When the tree cannot be walked or `cargo metadata` fails.
+    /// If the tree cannot be walked or `cargo metadata` fails.
     pub fn read(root: &Path) -> Result<Repo, Box<dyn Error>> {
         let root = root.canonicalize()?;
         Ok(Repo {
@@ -56,13 +56,13 @@ impl Repo {
         })
     }
 
-    /// The file at `path`, if there is one.
+    /// Returns the file at `path`, if there is one.
     #[must_use]
     pub fn file(&self, path: &str) -> Option<&File> {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// A snapshot of a single file and no crates, for canaries.
+    /// Returns a snapshot of a single file without crates, for canaries.
     pub(crate) fn with_file(path: &str, text: impl Into<String>) -> Repo {
         Repo {
             files: vec![File {
@@ -75,7 +75,7 @@ impl Repo {
 }
 
 impl File {
-    /// What follows the last dot of the name; empty for a name without one.
+    /// Returns the extension of the file's name, or an empty string.
     #[must_use]
     pub fn extension(&self) -> &str {
         let name = self.path.rsplit('/').next().unwrap_or_default();
@@ -137,7 +137,7 @@ fn read_packages(root: &Path) -> Result<Vec<Package>, Box<dyn Error>> {
     Ok(packages)
 }
 
-/// `path` below `root`, with `/` between its parts; unchanged if it is elsewhere.
+/// Returns `path` relative to `root`, with `/` as separator; unchanged if it is outside.
 fn relative(root: &Path, path: &Path) -> String {
     let path = path.strip_prefix(root).unwrap_or(path);
     let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();

@@ -1,4 +1,4 @@
-//! What source files may hold.
+//! Checks the contents of source files.
 
 use std::str::FromStr;
 
@@ -6,17 +6,17 @@ use proc_macro2::{TokenStream, TokenTree};
 
 use crate::{File, Repo, Report, Rule};
 
-/// Where `unsafe` may stand: under the engine, and at the language borders.
+/// Directories where `unsafe` is allowed: below the engine, and at the language borders.
 const UNSAFE_ROOMS: &[&str] = &["crates/memory/", "crates/scripts/", "clients/"];
 
-/// The longest source file, in lines.
+/// The maximum length of a source file, in lines.
 const LINES: usize = 800;
 
-/// How far rustfmt lets a line go.
+/// The maximum width of a line that rustfmt produces.
 const COLUMNS: usize = 100;
 
-/// Locks, and values that are made once: `fork` copies them as they are, and what another thread had locked stays locked in the
-/// child for ever. `ForkMutex` does not.
+/// Locks and values that are initialized once. `fork` copies their state, so a lock held by another
+/// thread stays locked in the child forever. `ForkMutex` avoids this.
 const LOCKS: &[&str] = &[
     "Mutex",
     "RwLock",
@@ -30,7 +30,7 @@ const LOCKS: &[&str] = &[
     "parking_lot",
 ];
 
-/// Where they may stand all the same, and why.
+/// Places where locks are allowed, and why.
 const LOCK_ROOMS: &[(&str, &str)] = &[
     ("crates/server/", "a server does not fork"),
     ("crates/cli/", "nor do the commands"),
@@ -62,8 +62,8 @@ const LOCK_ROOMS: &[(&str, &str)] = &[
     ("tools/", "programs of their own"),
 ];
 
-/// What panics on a thread-local once its thread has destroyed it. Values that need no destructor are never destroyed: those
-/// of these names.
+/// Methods that panic on a thread-local that its thread has already destroyed. Values without a
+/// destructor are never destroyed, and are listed by name.
 const PANICKING: &[&str] = &[
     "with",
     "with_borrow",
@@ -90,18 +90,18 @@ const PLAIN_LOCALS: &[&str] = &[
     "WAITS",
 ];
 
-/// Extensions of files that people write as code. Type stubs are left out of
-/// the length rule only: they list a whole API.
+/// Extensions of files that people write as code. Type stubs are exempt only from the length rule,
+/// because they list a complete API.
 const CODE: &[&str] = &["rs", "py", "pyi", "c", "h", "php", "sh", "toml"];
 
-/// Words for work left undone, put together here so that this file passes.
+/// Words that mark unfinished work, split here so that this file passes.
 const UNDONE: &[&str] = &[
     concat!("TO", "DO"),
     concat!("FIX", "ME"),
     concat!("XX", "X"),
 ];
 
-/// Macros that are for trying things out.
+/// Macros for temporary code.
 const TRIAL_MACROS: &[&str] = &["dbg", "todo", "unimplemented"];
 
 pub(crate) const UNSAFE: Rule = Rule {
@@ -167,7 +167,7 @@ pub(crate) const ASCII: Rule = Rule {
     canary: || Repo::with_file("clients/python/a.py", "x = '\u{b5}s'\n"),
 };
 
-/// Runs `find` on each file that `wanted` picks.
+/// Runs `find` on each file that `wanted` selects.
 fn each(repo: &Repo, wanted: fn(&File) -> bool, find: fn(&File) -> Vec<String>) -> Report {
     let mut report = Report::default();
     for file in repo.files.iter().filter(|file| wanted(file)) {
@@ -301,8 +301,8 @@ fn not_ascii(file: &File) -> Vec<String> {
         .collect()
 }
 
-/// Every identifier in a Rust file with its line, and whether `!` follows it.
-/// A file that does not even split into tokens has none: the compiler says so.
+/// Returns every identifier in a Rust file with its line, and whether `!` follows it. Returns
+/// nothing for a file that cannot be tokenized, which the compiler reports.
 pub(crate) fn identifiers(file: &File) -> Vec<(String, usize, bool)> {
     let mut found = Vec::new();
     if let Ok(tokens) = TokenStream::from_str(&file.text) {
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_are_found_outside_of_their_rooms_and_tests() {
+    fn locks_are_found_outside_allowed_places_and_tests() {
         let code = "use std::sync::{Arc, OnceLock}; struct S { state: RwLock<u8> }";
         assert_eq!(findings(FORK_SAFE, "crates/engine/src/a.rs", code).len(), 2);
         assert!(findings(FORK_SAFE, "crates/engine/tests/a.rs", code).is_empty());
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn thread_locals_are_asked_in_ways_that_do_not_panic() {
+    fn thread_locals_are_accessed_without_panicking() {
         let path = "crates/engine/src/a.rs";
         let local = "thread_local! { static KEPT: Cell<Vec<u8>> = Cell::default(); }";
         for (call, count) in [
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_ends_where_rustfmt_does() {
+    fn method_chains_too_long_for_rustfmt_are_found() {
         let (short, long) = ("1".repeat(COLUMNS - 4), "1".repeat(COLUMNS));
         assert!(findings(FORMATTED, "a.rs", &format!(".f({short})\n/// {long}\n")).is_empty());
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Runs every rule on this repository, and on the snapshot that must break it.
+//! Runs every rule on this repository, and on the canary that must violate it.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The global functions.
+//! Lua's global functions.
 
 use std::ffi::{CStr, c_int};
 
@@ -9,7 +9,7 @@ use crate::libraries::workspace::Workspace;
 use crate::state::{ALL, Collection, Kind, State, Status};
 use crate::values::display::push_text;
 
-/// The functions.
+/// The global functions, with the bounds of each call.
 pub(crate) const FUNCTIONS: &[Function] = &[
     constant(c"assert", assert),
     bounded(
@@ -79,7 +79,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     ),
 ];
 
-/// The functions that these return.
+/// Functions that a script gets only as results of the functions above.
 pub(crate) const RETURNED: &[Function] = &[constant(c"the iterator of ipairs", next_of_array)];
 
 fn assert(state: &mut State<'_>) -> c_int {
@@ -94,11 +94,12 @@ fn assert(state: &mut State<'_>) -> c_int {
     state.top()
 }
 
-/// Bounds of what a script may set: below, the collector does all its work at once; above, it does nothing else.
+/// Bounds on the collector's settings: below them, it does all its work at once; above them, it
+/// does nothing else.
 const STEP_MULTIPLIERS: (i64, i64) = (50, 1000);
 const PAUSES: (i64, i64) = (0, 1000);
 
-/// `collectgarbage`: how garbage is collected is the script's own while it runs.
+/// Implements `collectgarbage`. A script's collector settings apply until it ends.
 fn collect_garbage(state: &mut State<'_>) -> c_int {
     const OPTIONS: [(&CStr, Collection); 7] = [
         (c"stop", Collection::Stop),
@@ -116,7 +117,7 @@ fn collect_garbage(state: &mut State<'_>) -> c_int {
     let number = state.optional_int(2, 0);
     Workspace::of(state).is_tuned.set(true);
     let number = match what {
-        // Kilobytes that are collected.
+        // The number of kilobytes to collect.
         Collection::Step => number.clamp(0, 1 << 20),
         Collection::SetPause => number.clamp(PAUSES.0, PAUSES.1),
         Collection::SetStepMultiplier => number.clamp(STEP_MULTIPLIERS.0, STEP_MULTIPLIERS.1),
@@ -212,7 +213,8 @@ fn next(state: &mut State<'_>) -> c_int {
     1
 }
 
-/// `pairs`. Of a proxy it walks over a copy of the original, which the script may have.
+/// Implements `pairs`. For a proxy, it iterates over a copy of the original table that the script
+/// may keep.
 fn pairs(state: &mut State<'_>) -> c_int {
     state.check_kind(1, Kind::TABLE);
     let proxies = &Workspace::of(state).proxies;
@@ -255,8 +257,8 @@ fn next_of_array(state: &mut State<'_>) -> c_int {
     }
 }
 
-/// `pcall`, which gives the text of an error that is a table with one, as it was before Redis 7. A script that has to end
-/// catches nothing.
+/// Implements `pcall`. If the error is a table, returns its `err` text, as before Redis 7. Does not
+/// catch the error that ends a script.
 fn protected_call(state: &mut State<'_>) -> c_int {
     state.check_any(1);
     state.check_stack();
@@ -269,7 +271,7 @@ fn protected_call(state: &mut State<'_>) -> c_int {
         state.remove(1);
         if state.is_table(-1) {
             state.push_field(-1, c"err");
-            // If the table has no text, the result is nil, as in Redis.
+            // If the table has no text, return nil, as in Redis.
             if state.is_string(-1) {
                 state.replace(-2);
             }
@@ -280,9 +282,9 @@ fn protected_call(state: &mut State<'_>) -> c_int {
     state.top()
 }
 
-/// `xpcall`. The handler is called once the stack is unwound, like any other function: within the error, Lua would run it
-/// without the hook that ends scripts. An error of the handler is given to the handler, as Lua does until its stack of C
-/// is full.
+/// Implements `xpcall`. Calls the handler after the stack is unwound, because Lua runs handlers of
+/// an error in progress without the hook that ends scripts. An error in the handler goes to the
+/// handler again, as in Lua, which stops when its C stack is full.
 fn protected_call_with_handler(state: &mut State<'_>) -> c_int {
     const HANDLER: c_int = 1;
     const ROUNDS: usize = 200;
@@ -290,7 +292,7 @@ fn protected_call_with_handler(state: &mut State<'_>) -> c_int {
     state.check_stack();
     state.set_top(2);
     state.insert(HANDLER);
-    // Pushed before the call, because its results may fill the stack.
+    // Push `true` before the call, because the results may fill the stack.
     state.push_boolean(true);
     state.insert(-2);
     let mut status = state.call_protected(0, ALL, 0);
@@ -368,12 +370,12 @@ fn to_number(state: &mut State<'_>) -> c_int {
     1
 }
 
-/// Whether a byte is a space to C.
+/// Returns whether C's `isspace` accepts a byte.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// The number that C's `strtoul` reads from a text; none if it does not read all of it.
+/// Parses a text like C's `strtoul`; returns `None` unless the whole text is a number.
 fn unsigned(text: &[u8], base: u64) -> Option<u64> {
     let last = text.iter().rposition(|byte| !is_space(*byte))?;
     let text = &text[..=last];
@@ -446,7 +448,7 @@ mod tests {
     use super::unsigned;
 
     #[test]
-    fn numbers_of_a_base_are_read_as_in_c() {
+    fn numbers_in_any_base_parse_as_in_c() {
         for (text, base, expected) in [
             ("ff", 16, Some(255)),
             (" 0xFF ", 16, Some(255)),

@@ -1,11 +1,11 @@
-//! The library `bit`: operations on the low 32 bits of numbers.
+//! The library `bit`: bitwise operations on the low 32 bits of numbers.
 
 use std::ffi::c_int;
 
 use crate::libraries::function::{Function, constant};
 use crate::state::State;
 
-/// The functions.
+/// The functions of `bit`, with the bounds of each call.
 pub(crate) const FUNCTIONS: &[Function] = &[
     constant(c"tobit", to_bit),
     constant(c"bnot", not),
@@ -21,17 +21,17 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     constant(c"tohex", to_hexadecimal),
 ];
 
-/// The low 32 bits of an argument, rounded to the nearest integer.
+/// Returns the low 32 bits of an argument, rounded to the nearest integer.
 fn argument(state: &State<'_>, index: c_int) -> u32 {
     bits(state.check_number(index))
 }
 
 fn bits(number: f64) -> u32 {
-    // 2^52 + 2^51: a number that is added to it is in the low bits, rounded.
+    // Adding 2^52 + 2^51 leaves the rounded integer in the low bits of the sum.
     (number + 6_755_399_441_055_744.0).to_bits() as u32
 }
 
-/// Returns a number, as a signed one.
+/// Pushes the bits as a signed number. Returns 1, the number of results.
 fn push_signed(state: &State<'_>, bits: u32) -> c_int {
     state.push_number(f64::from(bits as i32));
     1
@@ -47,7 +47,8 @@ fn not(state: &mut State<'_>) -> c_int {
 
 fn fold(state: &State<'_>, join: fn(u32, u32) -> u32) -> c_int {
     let mut all = argument(state, 1);
-    // An error names the last one that is no number, as in Redis.
+    // As in Redis, check the arguments after the first one from last to first, so that an error
+    // names the last bad argument.
     for index in (2..=state.top()).rev() {
         all = join(all, argument(state, index));
     }
@@ -121,7 +122,7 @@ mod tests {
     use super::bits;
 
     #[test]
-    fn numbers_are_cut_to_32_bits() {
+    fn numbers_are_truncated_to_32_bits() {
         for (number, expected) in [
             (0.0, 0),
             (-1.0, u32::MAX),

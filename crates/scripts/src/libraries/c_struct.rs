@@ -1,4 +1,4 @@
-//! The library `struct`: values in the form of C structures.
+//! The library `struct`: packs values in the layout of C structures.
 
 use std::ffi::c_int;
 
@@ -6,7 +6,7 @@ use crate::libraries::function::{Function, Memory, asked};
 use crate::state::State;
 use crate::values::numbers::{truncated, truncated_unsigned};
 
-/// The functions.
+/// The functions of `struct`, with the bounds of each call.
 pub(crate) const FUNCTIONS: &[Function] = &[
     asked(c"pack", pack, "options and bytes", Memory::Counted),
     asked(c"unpack", unpack, "options and bytes", Memory::Counted),
@@ -16,7 +16,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
 const INTEGER_MAX: usize = 32;
 const ALIGNMENT_MAX: usize = 8;
 
-/// A format that is being read.
+/// A parser of a format string.
 #[derive(Clone, Copy)]
 struct Format<'t> {
     rest: &'t [u8],
@@ -25,11 +25,11 @@ struct Format<'t> {
 }
 
 impl Format<'static> {
-    /// The format that the first argument is, which stays on the stack.
+    /// Returns a parser of the first argument, which must stay on the stack.
     fn of(state: &State<'_>) -> Format<'static> {
         state.check_bytes(1);
         Format {
-            // SAFETY: no function here takes its first argument off.
+            // SAFETY: no function in this file removes its first argument from the stack.
             rest: unsafe { state.anchored() }.c_bytes(1),
             is_big: false,
             alignment: 1,
@@ -38,7 +38,7 @@ impl Format<'static> {
 }
 
 impl Format<'_> {
-    /// The next option and the size of what it stands for.
+    /// Reads the next option. Returns it with the size of the value that it describes.
     fn option(&mut self, state: &State<'_>) -> Option<(u8, usize)> {
         let (&option, rest) = self.rest.split_first()?;
         state.spend(1);
@@ -63,7 +63,7 @@ impl Format<'_> {
         Some((option, size))
     }
 
-    /// The number that follows, or a default where none does.
+    /// Reads the number that follows, or returns `default` if there is none.
     fn number(&mut self, state: &State<'_>, default: usize) -> usize {
         let mut number = None;
         while let Some((digit @ b'0'..=b'9', rest)) = self.rest.split_first() {
@@ -78,7 +78,7 @@ impl Format<'_> {
         number.unwrap_or(default)
     }
 
-    /// Bytes between a place and one that is aligned for an option.
+    /// Returns how many padding bytes align an option's value at offset `at`.
     fn padding(&self, at: usize, option: u8, size: usize) -> usize {
         if size == 0 || option == b'c' {
             return 0;
@@ -87,7 +87,7 @@ impl Format<'_> {
         size.wrapping_sub(at & (size - 1)) & (size - 1)
     }
 
-    /// Applies an option that stands for nothing itself.
+    /// Applies an option that describes no value, such as the byte order.
     fn apply_control(&mut self, state: &State<'_>, option: u8) {
         match option {
             b' ' => {}
@@ -122,9 +122,10 @@ fn pack(state: &mut State<'_>) -> c_int {
     let mut format = Format::of(state);
     let context = state.context();
     context.clear_scratch();
-    // SAFETY: no function that is called while the text is made uses it, and no script is called.
+    // SAFETY: nothing that is called while `out` is in use touches the scratch buffer, and no
+    // script runs.
     let out = unsafe { &mut *context.scratch() };
-    // An argument that is missing is nil.
+    // A nil past the last argument, so that a missing argument reads as nil.
     state.push_nil();
     let (mut argument, mut total) = (2, 0_usize);
     while let Some((option, size)) = format.option(state) {
@@ -172,7 +173,8 @@ fn pack(state: &mut State<'_>) -> c_int {
     1
 }
 
-/// Appends so many bytes of a text, all of them where that is 0. Returns how many bytes that took.
+/// Appends the first `size` bytes of a string, or all of it if `size` is 0. Returns how many bytes
+/// it appended.
 fn append_text(
     state: &State<'_>,
     out: &mut Vec<u8>,
@@ -183,7 +185,7 @@ fn append_text(
     let text = state.check_bytes(argument);
     let size = if size == 0 { text.len() } else { size };
     let Some(part) = text.get(..size) else {
-        // The number of the next argument, as in Redis.
+        // As in Redis, the error names the argument after the short string.
         state.raise_argument(argument + 1, c"string too short");
     };
     state.check_scratch(out.len() + size + 1);
@@ -197,10 +199,10 @@ fn append_text(
 
 fn unpack(state: &mut State<'_>) -> c_int {
     let mut format = Format::of(state);
-    // SAFETY: the second argument stays on the stack.
+    // SAFETY: the second argument stays on the stack until the function returns.
     let data = unsafe { state.anchored() }.check_bytes(2);
     let position = state.optional_integer(3, 1);
-    // A negative one is far beyond the end, as in Redis.
+    // As in Redis, a negative position wraps around to a position far beyond the end.
     if position == 0 {
         state.raise_argument(3, c"offset must be 1 or greater");
     }
@@ -267,7 +269,7 @@ fn unpack(state: &mut State<'_>) -> c_int {
     count + 1
 }
 
-/// Takes the last result, which is the size of a text.
+/// Pops the last result, which is the size of the next string.
 fn take_size(state: &mut State<'_>, results: c_int) -> usize {
     if results == 0 || !state.is_number(-1) {
         state.raise_here(b"format 'c0' needs a previous size");
@@ -286,7 +288,7 @@ fn push_text(state: &State<'_>, text: Option<&[u8]>) {
     state.push_bytes(text);
 }
 
-/// The low 64 bits of an integer.
+/// Returns the low 64 bits of an integer.
 fn read_integer(bytes: &[u8], is_big: bool) -> u64 {
     let join = |value: u64, (place, byte): (usize, &u8)| match place {
         0..8 => value | u64::from(*byte) << (place * 8),

@@ -1,4 +1,4 @@
-//! All libraries, in one table, from which they are made.
+//! The table of all libraries, from which they are built.
 
 use std::ffi::CStr;
 
@@ -7,12 +7,13 @@ use super::{base, bit, c_struct, cjson, cmsgpack, coroutine, guards, math, redis
 
 use crate::state::{GLOBALS, Kind, State};
 
-/// The functions of a library.
+/// A library and its functions.
 pub(crate) struct Library {
-    /// Its name in scripts; empty for the globals.
+    /// The library's name in scripts; empty for the globals.
     pub(crate) name: &'static CStr,
     pub(crate) functions: &'static [Function],
-    /// Functions that its functions return, or that are called for its tables: a script has them, but by no name.
+    /// Functions without a name in scripts: results of the library's functions, and functions in
+    /// metatables.
     pub(crate) returned: &'static [Function],
 }
 
@@ -24,8 +25,8 @@ const fn library(name: &'static CStr, functions: &'static [Function]) -> Library
     }
 }
 
-/// All libraries. No other function is given to a script. A static, because a constant may have another address of each
-/// function wherever it is used.
+/// All libraries. Scripts get no other functions. A static rather than a constant, because each use
+/// of a constant may see different function addresses.
 pub(crate) static LIBRARIES: &[Library] = &[
     Library {
         name: c"",
@@ -62,22 +63,22 @@ pub(crate) static LIBRARIES: &[Library] = &[
     },
 ];
 
-/// A row of the table, for people to read.
+/// A row of the table of functions, in readable form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionRow {
-    /// The name of the function in scripts; a description of one that has no name.
+    /// The function's name in scripts, or a description if it has no name.
     pub name: String,
-    /// Whether a script has it by that name.
+    /// Whether scripts can refer to the function by `name`.
     pub is_named: bool,
-    /// The quantity that the time of a call grows with.
+    /// The quantity that determines how long a call takes.
     pub cost: &'static str,
-    /// How a call is interrupted.
+    /// How a call can be interrupted.
     pub ends: &'static str,
-    /// Memory that a call may take.
+    /// The memory that a call may use.
     pub memory: &'static str,
 }
 
-/// All rows of the table.
+/// Returns all rows of the table.
 pub(crate) fn rows() -> Vec<FunctionRow> {
     let row = |library: &CStr, function: &Function, is_named: bool| {
         let library = match library.to_str() {
@@ -109,7 +110,7 @@ pub(crate) fn rows() -> Vec<FunctionRow> {
     LIBRARIES.iter().flat_map(of_library).collect()
 }
 
-/// Puts all libraries into the globals of a new interpreter.
+/// Adds all libraries to the globals of a new interpreter.
 pub(crate) fn open(state: &mut State<'_>) {
     state.push_value(GLOBALS);
     state.set_field(GLOBALS, c"_G");
@@ -132,7 +133,7 @@ pub(crate) fn open(state: &mut State<'_>) {
     push(state, c"cjson");
     cjson::add_values(state);
     state.pop(4);
-    // Methods of strings.
+    // The metatable of strings, which provides their methods.
     state.push_bytes(b"");
     state.push_table(0, 1);
     push(state, c"string");
@@ -141,7 +142,7 @@ pub(crate) fn open(state: &mut State<'_>) {
     state.pop(1);
 }
 
-/// Pushes the table of a library, which is made where it is not there yet.
+/// Pushes the table of a library, and creates it if it does not exist.
 fn push(state: &mut State<'_>, name: &CStr) {
     if name.is_empty() {
         return state.push_value(GLOBALS);

@@ -1,4 +1,4 @@
-//! The library `cmsgpack`: values in the form of MessagePack.
+//! The library `cmsgpack`: packs values as MessagePack.
 
 use std::ffi::{CStr, c_int};
 
@@ -6,7 +6,7 @@ use crate::libraries::function::{Function, Memory, asked};
 use crate::state::{Kind, State, TABLE_WALK};
 use crate::values::numbers::truncated;
 
-/// The functions.
+/// The functions of `cmsgpack`, with the bounds of each call.
 pub(crate) const FUNCTIONS: &[Function] = &[
     asked(c"pack", pack, "values and their bytes", Memory::Counted),
     asked(c"unpack", unpack, "values and their bytes", Memory::Counted),
@@ -24,7 +24,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     ),
 ];
 
-/// Its constants.
+/// The library's string constants.
 const TEXTS: &[(&CStr, &str)] = &[
     (c"_NAME", "cmsgpack"),
     (c"_VERSION", "lua-cmsgpack 0.4.0"),
@@ -32,7 +32,7 @@ const TEXTS: &[(&CStr, &str)] = &[
     (c"_DESCRIPTION", "MessagePack C implementation for Lua"),
 ];
 
-/// Adds the values that are not functions to the table on top.
+/// Adds the library's constants to the table on top of the stack.
 pub(crate) fn add_values(state: &mut State<'_>) {
     for (name, text) in TEXTS {
         state.push_bytes(text.as_bytes());
@@ -40,9 +40,9 @@ pub(crate) fn add_values(state: &mut State<'_>) {
     }
 }
 
-/// Tables within tables that are packed; deeper ones become nil.
+/// Levels of nested tables that are packed; deeper tables become nil.
 const PACKED_LEVELS_MAX: usize = 16;
-/// Arrays and maps within one another that are unpacked.
+/// Levels of nested arrays and maps that are unpacked.
 const LEVELS_MAX: usize = 1000;
 
 fn pack(state: &mut State<'_>) -> c_int {
@@ -52,7 +52,8 @@ fn pack(state: &mut State<'_>) -> c_int {
     }
     let context = state.context();
     context.clear_scratch();
-    // SAFETY: no function that is called while the text is made uses it, and no script is called.
+    // SAFETY: nothing that is called while `out` is in use touches the scratch buffer, and no
+    // script runs.
     let out = unsafe { &mut *context.scratch() };
     for index in 1..=count {
         check_stack(state, 1);
@@ -69,7 +70,8 @@ fn check_stack(state: &State<'_>, slots: c_int) {
     }
 }
 
-/// Raises an error if there is no room for more results: each value that is read may be one.
+/// Raises an error if the stack has no room for more results, because each unpacked value may be a
+/// result.
 fn check_results(state: &State<'_>, slots: c_int) {
     if !state.has_room(slots + 5) {
         state.raise_here(
@@ -78,7 +80,7 @@ fn check_results(state: &State<'_>, slots: c_int) {
     }
 }
 
-/// Appends the value on top, and takes it off.
+/// Appends the value on top of the stack, and pops it.
 fn append(state: &mut State<'_>, out: &mut Vec<u8>, level: usize) {
     state.spend(1);
     state.check_scratch(out.len() + 16);
@@ -97,7 +99,8 @@ fn append(state: &mut State<'_>, out: &mut Vec<u8>, level: usize) {
     state.pop(1);
 }
 
-/// Appends a length after one of three marks: with it in the first one where it is less than `short`.
+/// Appends a length: within the byte `short.0` if it is below `short.1`, otherwise as two or four
+/// bytes after one of `marks`.
 fn append_length(out: &mut Vec<u8>, length: usize, short: (u8, usize), marks: (u8, u8)) {
     if length < short.1 {
         out.push(short.0 | length as u8);
@@ -163,7 +166,7 @@ fn append_integer(out: &mut Vec<u8>, value: i64) {
     }
 }
 
-/// Whether the keys of the table on top are 1, 2 and so on.
+/// Returns whether the keys of the table on top of the stack are 1, 2 and so on, without gaps.
 fn is_array(state: &mut State<'_>) -> bool {
     let (mut count, mut most) = (0_i64, 0_i64);
     state.push_nil();
@@ -193,7 +196,7 @@ fn append_table(state: &mut State<'_>, out: &mut Vec<u8>, level: usize) {
         let length = state.length(-1);
         append_length(out, length, (0x90, 16), (0xdc, 0xdd));
         for index in 1..=length {
-            // All of them are there, so that no metatable is asked.
+            // All items exist, so the lookups call no metamethod.
             state.push_item(-1, index as c_int);
             append(state, out, level + 1);
         }
@@ -215,7 +218,7 @@ fn append_table(state: &mut State<'_>, out: &mut Vec<u8>, level: usize) {
     }
 }
 
-/// Bytes that are being unpacked.
+/// The bytes that are left to unpack.
 #[derive(Clone, Copy)]
 struct Input<'a> {
     rest: &'a [u8],
@@ -238,7 +241,7 @@ impl<'a> Input<'a> {
         Ok(taken)
     }
 
-    /// An unsigned number of so many bytes.
+    /// Reads an unsigned big-endian number of `length` bytes.
     fn number(&mut self, length: usize) -> Result<u64, UnpackError> {
         let bytes = self.take(length)?;
         Ok(bytes
@@ -247,7 +250,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Pushes the next value.
+/// Unpacks the next value, and pushes it.
 fn push_value(
     state: &mut State<'_>,
     input: &mut Input<'_>,
@@ -272,7 +275,7 @@ fn push_value(
         }
         0xcb => state.push_number(f64::from_bits(input.number(8)?)),
         0xcc..=0xce => state.push_number(input.number(1 << (mark - 0xcc))? as f64),
-        // The greatest become negative, as in Redis.
+        // As in Redis, integers from 2^63 on become negative.
         0xcf => state.push_number(input.number(8)? as i64 as f64),
         0xd0 => state.push_number(f64::from(input.number(1)? as i8)),
         0xd1 => state.push_number(f64::from(input.number(2)? as i16)),
@@ -293,7 +296,7 @@ fn push_value(
     Ok(())
 }
 
-/// Pushes a text whose length stands in front of it in so many bytes.
+/// Pushes a string that follows its length, a number of `size` bytes.
 fn push_text(state: &mut State<'_>, input: &mut Input<'_>, size: usize) -> Result<(), UnpackError> {
     let length = input.number(size)? as usize;
     let text = input.take(length)?;
@@ -334,7 +337,7 @@ fn push_map(
 }
 
 fn unpack_values(state: &mut State<'_>, limit: i64, offset: i64) -> c_int {
-    // SAFETY: the first argument stays on the stack.
+    // SAFETY: the first argument stays on the stack until the function returns.
     let data = unsafe { state.anchored() }.check_bytes(1);
     let length = data.len();
     if offset < 0 || limit < 0 {

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use crate::libraries::function::{Function, Memory, asked, constant};
 use crate::state::{Coroutine, Kind, Progress, State, upvalue};
 
-/// The functions.
+/// The functions of `coroutine`, with the bounds of each call.
 pub(crate) const FUNCTIONS: &[Function] = &[
     constant(c"create", create),
     asked(
@@ -20,7 +20,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     constant(c"yield", yield_values),
 ];
 
-/// The functions that these return.
+/// Functions that a script gets only as results of the functions above.
 pub(crate) const RETURNED: &[Function] = &[asked(
     c"the function that coroutine.wrap returns",
     resume_wrapped,
@@ -45,7 +45,7 @@ fn create(state: &mut State<'_>) -> c_int {
     1
 }
 
-/// The coroutine that the first argument is.
+/// Returns the first argument, which must be a coroutine.
 fn argument<'s>(state: &'s State<'_>) -> Coroutine<'s> {
     match state.coroutine(1) {
         Some(coroutine) => coroutine,
@@ -53,7 +53,8 @@ fn argument<'s>(state: &'s State<'_>) -> Coroutine<'s> {
     }
 }
 
-/// Resumes a coroutine with the values on top. Leaves what it yields or returns, and says how much; or leaves an error.
+/// Resumes a coroutine with the top `arguments` values of the stack. Pushes what it yields or
+/// returns, and returns their number; on failure, pushes the error and returns `None`.
 fn resume_with(state: &mut State<'_>, coroutine: Coroutine<'_>, arguments: c_int) -> Option<c_int> {
     state.check_stack();
     if !coroutine.has_room(arguments) {
@@ -82,7 +83,7 @@ fn resume_with(state: &mut State<'_>, coroutine: Coroutine<'_>, arguments: c_int
 }
 
 fn resume(state: &mut State<'_>) -> c_int {
-    // SAFETY: the first argument stays on the stack: the values above it are moved.
+    // SAFETY: the first argument stays on the stack, because only the values above it move.
     let coroutine = argument(unsafe { state.anchored() });
     let arguments = state.top() - 1;
     let resumed = resume_with(state, coroutine, arguments);
@@ -98,9 +99,9 @@ fn wrap(state: &mut State<'_>) -> c_int {
     1
 }
 
-/// The function that `coroutine.wrap` makes: its upvalue is the coroutine.
+/// The function that `coroutine.wrap` returns. Its upvalue is the coroutine.
 fn resume_wrapped(state: &mut State<'_>) -> c_int {
-    // SAFETY: the function that runs keeps its upvalue.
+    // SAFETY: a running function keeps its upvalues alive.
     let coroutine = unsafe { state.anchored() }.coroutine(upvalue(1));
     let arguments = state.top();
     if let Some(results) = coroutine.and_then(|coroutine| resume_with(state, coroutine, arguments))

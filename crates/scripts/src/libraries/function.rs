@@ -1,47 +1,47 @@
-//! A function that a script can reach, and the bounds of a call of it.
+//! A function that a script can reach, with the bounds of a call.
 
 use std::ffi::CStr;
 
 use crate::state::{Body, Entry, State, entry};
 
-/// A function, and the bounds of one call of it.
+/// A function that a script can reach, with the bounds of a call.
 pub(crate) struct Function {
     pub(crate) name: &'static CStr,
     pub(crate) entry: Entry,
     pub(crate) bounds: Bounds,
 }
 
-/// How long a call may take, and what memory.
+/// How much time and memory a call may take.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds {
-    /// The quantity that the time grows with.
+    /// The quantity that determines how long a call takes.
     pub(crate) cost: &'static str,
-    /// How the call can be interrupted.
+    /// How a call can be interrupted.
     pub(crate) interruption: Interruption,
     pub(crate) memory: Memory,
 }
 
-/// Whether a call can be interrupted.
+/// How a call can be interrupted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interruption {
-    /// It takes no longer than some instructions of Lua.
+    /// The call takes no longer than a few Lua instructions.
     EndsAtOnce,
-    /// The host is asked at least every 65,536 steps.
+    /// The call asks the host whether to continue, at least every 65,536 steps.
     Asked,
-    /// The host is not asked: the reason is in the cost.
+    /// The call does not ask the host; `cost` says why.
     Bounded,
 }
 
-/// Memory that a call may take.
+/// The memory that a call may use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Memory {
-    /// None, or a fixed amount.
+    /// No memory, or a fixed amount.
     Fixed,
-    /// That of its result, which counts for the limit of the interpreter.
+    /// The memory of its result, which counts toward the interpreter's limit.
     Counted,
 }
 
-/// A function of a few instructions.
+/// Describes a function that takes a few instructions.
 pub(crate) const fn constant<F: Body>(name: &'static CStr, function: F) -> Function {
     Function {
         name,
@@ -54,7 +54,7 @@ pub(crate) const fn constant<F: Body>(name: &'static CStr, function: F) -> Funct
     }
 }
 
-/// A function that asks the host while it works.
+/// Describes a function that regularly asks the host whether to continue.
 pub(crate) const fn asked<F: Body>(
     name: &'static CStr,
     function: F,
@@ -72,7 +72,7 @@ pub(crate) const fn asked<F: Body>(
     }
 }
 
-/// A function that does not ask the host, and is bounded otherwise.
+/// Describes a function that does not ask the host, because `cost` bounds it.
 pub(crate) const fn bounded<F: Body>(
     name: &'static CStr,
     function: F,
@@ -90,7 +90,7 @@ pub(crate) const fn bounded<F: Body>(
     }
 }
 
-/// Adds functions to the table on top.
+/// Adds functions to the table on top of the stack.
 pub(crate) fn add(state: &mut State<'_>, functions: &[Function]) {
     for Function { name, entry, .. } in functions {
         state.push_entry(*entry);

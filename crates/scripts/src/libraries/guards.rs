@@ -7,7 +7,7 @@ use super::workspace::Workspace;
 
 use crate::state::State;
 
-/// Functions of the metatables of proxies.
+/// Functions in the metatables of proxies.
 pub(crate) const GUARDS: &[Function] = &[
     constant(c"the guard of tables that are read only", read_only),
     constant(c"the guard of missing globals", missing_global),
@@ -33,14 +33,15 @@ pub(crate) fn missing_global(state: &mut State<'_>) -> c_int {
     ])
 }
 
-/// Raises an error if the first argument is a proxy: a script may not change the table that it stands for.
+/// Raises an error if the first argument is a proxy, because scripts must not change the table that
+/// it stands for.
 pub(super) fn refuse_proxy(state: &State<'_>) {
     if Workspace::of(state).proxies.original(state, 1).is_some() {
         state.raise_text(READ_ONLY);
     }
 }
 
-/// Replaces the first argument by the original table, if it is a proxy.
+/// Replaces the first argument with the original table if the argument is a proxy.
 pub(super) fn replace_proxy(state: &mut State<'_>) {
     if let Some(original) = Workspace::of(state).proxies.original(state, 1) {
         state.push_kept(original);

@@ -1,9 +1,10 @@
-//! Every function that a script can reach. The sandbox and what is above it may call them.
+//! Every function that a script can reach. The sandbox and the modules above it may use this
+//! module.
 //!
-//! No library of Lua's own is opened: its functions are C, take integers and sizes from a script unchecked, and cannot be
-//! interrupted. All functions here are this crate's. A function that is not in [`catalog::LIBRARIES`] is in no library, and a
-//! test walks everything that a script can reach and fails for one that is not in the table. `docs/scripts.md` shows the
-//! table.
+//! None of Lua's own libraries is opened: their C functions do not check integers and sizes from
+//! scripts, and cannot be interrupted. This crate implements all functions. [`catalog::LIBRARIES`]
+//! is the only source of functions: a test walks everything that a script can reach, and fails if a
+//! function is not in that table. `docs/scripts.md` shows the table.
 //!
 //! - `base`: the global functions.
 //! - `bit`: the library `bit`.
@@ -12,15 +13,15 @@
 //! - `cjson`: the library `cjson`.
 //! - `cmsgpack`: the library `cmsgpack`.
 //! - `coroutine`: the library `coroutine`.
-//! - `function`: a function, and the bounds of a call of it.
+//! - `function`: a function, with the bounds of a call.
 //! - `guards`: functions that keep scripts from changing the libraries.
 //! - `math`: the library `math`.
-//! - `parser`: the parser, which is asked whether it may go on.
-//! - `proxies`: the empty tables that scripts are given in the place of the libraries.
+//! - `parser`: compiles programs in small pieces, so that the host can interrupt the parser.
+//! - `proxies`: the empty tables that scripts see instead of the libraries.
 //! - `redis`: the library `redis`.
 //! - `string`: the library `string`.
 //! - `table`: the library `table`.
-//! - `workspace`: what the functions keep in an interpreter.
+//! - `workspace`: the state that the functions keep in an interpreter.
 
 mod base;
 mod bit;

@@ -1,27 +1,28 @@
-//! The parser of programs, which is C: it gets them in small pieces, and the host is asked before each one.
+//! Compiles programs with Lua's parser, which is C: it reads them in small pieces, and the host may
+//! stop it before each piece.
 //!
-//! The parser's time can grow with the square of a program, as of a long chain of conditions; the host is asked all the
-//! same. Its levels are those of Lua, 200.
+//! The parser's time can grow with the square of a program's length, for example for a long chain
+//! of conditions. Nesting is limited to Lua's own 200 levels.
 
 use std::ffi::c_int;
 
 use crate::state::{Kind, ProgramText, State, Status};
 
-/// Bytes of a program that a client sends, at most.
+/// The maximum length, in bytes, of a program that a client sends.
 pub(crate) const PROGRAM_MAX: usize = 16 << 20;
-/// Bytes of a program that a script makes, at most.
+/// The maximum length, in bytes, of a program that a script compiles.
 const CHUNK_MAX: usize = 1 << 20;
-/// Bytes that the parser reads between two questions whether it may go on.
+/// Bytes that the parser reads before it asks the host again whether to continue.
 const PIECE: usize = 256;
-/// The first byte of a compiled program.
+/// The first byte of compiled bytecode.
 const COMPILED_MARK: u8 = 0x1b;
 
-/// A text that is read in pieces.
+/// A program text that the parser reads in pieces.
 struct Pieces<'t> {
     rest: &'t [u8],
-    /// Whether nothing was read yet.
+    /// Whether no piece has been read yet.
     is_first: bool,
-    /// Bytes that may still come.
+    /// The number of bytes that may still follow.
     allowed: usize,
 }
 
@@ -37,7 +38,7 @@ impl<'t> Pieces<'t> {
     fn next(&mut self, state: &State<'_>) -> Option<&'t [u8]> {
         state.check_time();
         let first = *self.rest.first()?;
-        // A compiled program could crash Lua. It is read as a text, which is a syntax error.
+        // Compiled bytecode could crash Lua, so it is parsed as text, which is a syntax error.
         if std::mem::take(&mut self.is_first) && first == COMPILED_MARK {
             return Some(b" ");
         }
@@ -59,8 +60,8 @@ impl ProgramText for Pieces<'_> {
     }
 }
 
-/// Compiles a program whose name is on top. Leaves the function in the place of the name; or what is wrong, and then the
-/// status says so.
+/// Compiles a program whose name is on top of the stack. Replaces the name with the function or, if
+/// the status is an error, with the message.
 pub(crate) fn load_program(state: &mut State<'_>, program: &[u8], longest: usize) -> Status {
     let status = match program.len() > longest {
         true => {
@@ -73,7 +74,7 @@ pub(crate) fn load_program(state: &mut State<'_>, program: &[u8], longest: usize
     status
 }
 
-/// Returns the function that was compiled, or nil and what is wrong.
+/// Returns the compiled function to the script, or nil and an error message.
 fn return_loaded(state: &mut State<'_>, status: Status) -> c_int {
     if status == Status::DONE {
         return 1;
@@ -84,11 +85,11 @@ fn return_loaded(state: &mut State<'_>, status: Status) -> c_int {
     2
 }
 
-/// `loadstring`.
+/// Implements `loadstring`.
 pub(super) fn load_string(state: &mut State<'_>) -> c_int {
-    /// Bytes of a program that are its name where it has none.
+    /// How many bytes of an unnamed program serve as its name.
     const NAME: usize = 4096;
-    // SAFETY: the first argument stays on the stack.
+    // SAFETY: the first argument stays on the stack until the function returns.
     let program = unsafe { state.anchored() }.check_bytes(1);
     match state.is_none_or_nil(2) {
         true => state.push_bytes(&program[..program.len().min(NAME)]),
@@ -101,13 +102,13 @@ pub(super) fn load_string(state: &mut State<'_>) -> c_int {
     return_loaded(state, status)
 }
 
-/// A program that a function, the first argument, gives part by part.
+/// A program that the first argument, a function, returns part by part.
 struct Parts {
-    /// What is left of the last part.
+    /// The unread rest of the last part.
     part: Pieces<'static>,
 }
 
-/// Where the last part lies while it is read.
+/// The stack index of the last part while it is read.
 const PART: c_int = 3;
 
 impl ProgramText for Parts {
@@ -124,14 +125,14 @@ impl ProgramText for Parts {
                 state.raise_here(b"reader function must return a string");
             }
             state.replace(PART);
-            // SAFETY: it stays there until all of it is read.
+            // SAFETY: the part stays at `PART` until all of it is read.
             self.part.rest = unsafe { state.anchored() }.bytes(PART);
         }
         self.part.next(state)
     }
 }
 
-/// `load`: a function gives the program part by part.
+/// Implements `load`, which gets a program part by part from a function.
 pub(super) fn load(state: &mut State<'_>) -> c_int {
     let has_name = !state.is_none_or_nil(2);
     if has_name {

@@ -7,7 +7,7 @@ use crate::libraries::function::{Function, Memory, asked, constant};
 use crate::state::{Kind, State};
 use crate::values::buffer::Buffer;
 
-/// The functions.
+/// The functions of `table`, with the bounds of each call.
 pub(crate) const FUNCTIONS: &[Function] = &[
     asked(c"concat", concat, "values and their bytes", Memory::Counted),
     asked(c"foreach", for_each, "pairs of the table", Memory::Fixed),
@@ -30,17 +30,17 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     ),
 ];
 
-/// Bytes of texts that are compared in a step.
+/// Bytes of strings that one step compares.
 const COMPARED: usize = 64;
 
-/// The length of the first argument, which has to be a table.
+/// Returns the length of the first argument, which must be a table.
 fn length(state: &State<'_>) -> i64 {
     state.check_kind(1, Kind::TABLE);
     i64::from(state.length(1) as i32)
 }
 
-/// Pushes a value of the first argument. No table has a value at an index that is no 32-bit integer here: the indices of
-/// Lua's own functions are.
+/// Pushes the value at an index of the first argument. Indices are cut to 32 bits, as in Lua's own
+/// functions.
 fn push_item(state: &State<'_>, index: i64) {
     state.push_item(1, index as c_int);
 }
@@ -59,7 +59,7 @@ fn concat(state: &mut State<'_>) -> c_int {
         true => length(state),
         false => state.check_int(4),
     };
-    // SAFETY: the arguments and the memory of the text stay on the stack.
+    // SAFETY: the arguments and the buffer's memory stay on the stack until the function returns.
     let anchored = unsafe { state.anchored() };
     let separator = anchored.bytes(2);
     let mut text = Buffer::new(anchored);
@@ -201,7 +201,8 @@ fn sort(state: &mut State<'_>) -> c_int {
     0
 }
 
-/// Whether the value at one place of the stack, counted from its top, goes before that at another.
+/// Returns whether the value at stack index `one` sorts before the value at `other`. Both indices
+/// count from the top.
 fn is_less(state: &mut State<'_>, one: c_int, other: c_int) -> bool {
     if state.kind(2) != Kind::NIL {
         state.spend(1);
@@ -222,13 +223,14 @@ fn is_less(state: &mut State<'_>, one: c_int, other: c_int) -> bool {
     state.is_less(one, other)
 }
 
-/// Puts the two values on top into the table, the upper one first.
+/// Pops two values, and stores the top one at index `upper` and the other at index `lower`.
 fn set_two(state: &mut State<'_>, upper: i64, lower: i64) {
     set_item(state, upper);
     set_item(state, lower);
 }
 
-/// Lua's own quicksort, which compares in this order: what is equal comes out as it does there.
+/// Lua's own quicksort, with the same order of comparisons, so that equal values end up in the same
+/// order as in Lua.
 fn sort_part(state: &mut State<'_>, mut low: i64, mut high: i64) {
     while low < high {
         order_ends(state, low, high);
@@ -241,7 +243,7 @@ fn sort_part(state: &mut State<'_>, mut low: i64, mut high: i64) {
             break;
         }
         let border = partition(state, low, middle, high);
-        // The smaller half, and then the larger one.
+        // Sort the smaller part recursively and the larger part in this loop.
         if border - low < high - border {
             sort_part(state, low, border - 1);
             low = border + 1;
@@ -263,7 +265,7 @@ fn order_ends(state: &mut State<'_>, low: i64, high: i64) {
     }
 }
 
-/// Brings the value in the middle into order with the first and the last one.
+/// Orders the middle value with respect to the first and the last value.
 fn order_middle(state: &mut State<'_>, low: i64, middle: i64, high: i64) {
     push_item(state, middle);
     push_item(state, low);
@@ -279,7 +281,8 @@ fn order_middle(state: &mut State<'_>, low: i64, middle: i64, high: i64) {
     }
 }
 
-/// Moves what is less than the value in the middle before it, and what is greater behind it. Returns where it is then.
+/// Moves smaller values before the middle value and greater values after it. Returns the new index
+/// of the middle value.
 fn partition(state: &mut State<'_>, low: i64, middle: i64, high: i64) -> i64 {
     const INVALID: &[u8] = b"invalid order function for sorting";
     push_item(state, middle);

@@ -1,4 +1,4 @@
-//! What the functions of the libraries keep in an interpreter.
+//! The state that library functions keep in an interpreter.
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
@@ -11,22 +11,22 @@ use super::proxies::Proxies;
 use super::redis::registrations::Registrations;
 use crate::state::{Context, HoldsContext, State};
 
-/// Where `math.random` begins.
+/// The initial state of `math.random`.
 const RANDOM: u64 = 0x1234_abcd_330e;
 
-/// The context of an interpreter, and what the libraries need. As the context is the first field, the address that Lua
-/// knows is that of both.
+/// The context of an interpreter, with the state of the libraries. The context is the first field,
+/// so the address that Lua knows is the address of both.
 #[repr(C)]
 pub(crate) struct Workspace {
     context: Context,
     command: UnsafeCell<Command>,
-    /// What a command panicked with.
+    /// The payload of a panic in a command.
     pub(crate) panic: Cell<Option<Box<dyn Any + Send>>>,
     /// The settings of `cjson`.
     pub(crate) json: Settings,
     /// The state of `math.random`.
     pub(crate) random: Cell<u64>,
-    /// Whether the script has changed how garbage is collected.
+    /// Whether the script has changed the collector's settings.
     pub(crate) is_tuned: Cell<bool>,
     pub(crate) proxies: Proxies,
     pub(crate) registrations: Registrations,
@@ -35,16 +35,16 @@ pub(crate) struct Workspace {
 /// A command that a script calls.
 #[derive(Default)]
 pub(crate) struct Command {
-    /// Its arguments, which lie in values on Lua's stack and in `digits`.
+    /// The arguments, which point to Lua's strings and to `digits`.
     pub(crate) arguments: Vec<&'static [u8]>,
-    /// The digits of numbers among them.
+    /// The digits of the numeric arguments.
     pub(crate) digits: Vec<u8>,
-    /// Which arguments these are, and where their digits are.
+    /// The index of each numeric argument, and its range in `digits`.
     pub(crate) numbers: Vec<(usize, Range<usize>)>,
     pub(crate) reply: Tape,
 }
 
-// SAFETY: it is `repr(C)`, and the context is the first field.
+// SAFETY: `Workspace` is `repr(C)`, and the context is its first field.
 unsafe impl HoldsContext for Workspace {
     fn context(&self) -> &Context {
         &self.context
@@ -52,7 +52,7 @@ unsafe impl HoldsContext for Workspace {
 }
 
 impl Workspace {
-    /// That of an interpreter which is not there yet.
+    /// Returns the workspace of an interpreter that is not created yet.
     pub(crate) fn new() -> Workspace {
         Workspace {
             context: Context::new(),
@@ -66,14 +66,14 @@ impl Workspace {
         }
     }
 
-    /// The workspace of an interpreter.
+    /// Returns the workspace of the interpreter that `state` belongs to.
     #[inline]
     pub(crate) fn of<'i>(state: &State<'i>) -> &'i Workspace {
-        // SAFETY: `Machine::new` alone makes interpreters, with a workspace, which lives as long as they do.
+        // SAFETY: only `Machine::new` creates interpreters, each with a workspace that outlives it.
         unsafe { &*state.allocator_data().cast() }
     }
 
-    /// The command that the script calls.
+    /// Returns the command that the script calls.
     #[inline]
     pub(crate) fn command(&self) -> *mut Command {
         self.command.get()

@@ -1,11 +1,11 @@
-//! The handler of errors: tables with a text and a place.
+//! The error handler, which turns errors into tables with a message and a location.
 
 use std::ffi::c_int;
 
 use crate::state::{Location, State};
 use crate::values::display::push_text;
 
-/// Turns the value that was raised into a table with its text and its place.
+/// Turns the raised value into a table with its message and location.
 pub(super) fn handle_error(state: &mut State<'_>) -> c_int {
     state.set_top(1);
     if !state.is_table(1) {
@@ -20,9 +20,10 @@ pub(super) fn handle_error(state: &mut State<'_>) -> c_int {
     1
 }
 
-/// Adds the place of the error, if it is known. A function of Rust has none: the place is its caller's.
+/// Adds the location of the error, if known. A Rust function has no location, so its caller's is
+/// used.
 fn push_location(state: &mut State<'_>) {
-    // SAFETY: the functions that run are reachable for Lua, and so are the names of their programs.
+    // SAFETY: Lua keeps running functions and the names of their programs alive.
     let anchored = unsafe { state.anchored() };
     let location = match anchored.location(1) {
         Some(Location {

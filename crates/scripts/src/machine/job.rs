@@ -1,4 +1,4 @@
-//! The functions that run within Lua: compiling a script, loading a library, running either.
+//! The jobs that run within Lua: compiling a script, loading a library, and running either.
 
 use std::ffi::c_int;
 
@@ -21,28 +21,28 @@ use crate::values::reply_writer::ReplyWriter;
 #[derive(Clone, Copy)]
 pub(super) struct Compiled {
     pub(super) function: RegistryKey,
-    /// Which texts it reads, if it is an unguarded script.
+    /// Which of `KEYS` and `ARGV` the script reads; `None` if the script is guarded.
     pub(super) reads: Option<GlobalReads>,
 }
 
-/// Values that the registry keeps for every run.
+/// Registry keys of values that every run needs.
 #[derive(Clone, Copy, Default)]
 pub(super) struct RunKeys {
-    /// The function [`run`].
+    /// The key of the function [`run`].
     pub(super) run: RegistryKey,
-    /// The function [`handle_error`].
+    /// The key of the function [`handle_error`].
     handler: RegistryKey,
     pub(super) unguarded: UnguardedGlobals,
     pub(super) functions: LibraryGlobals,
 }
 
-/// A task, and its outcome. Nothing in it needs to be dropped.
+/// A job and its outcome. Its fields need no destructor, because a Lua error skips destructors.
 pub(super) struct Job<'a> {
     pub(super) workspace: &'a Workspace,
     pub(super) keys: &'a mut RunKeys,
     pub(super) script: &'a Script,
     pub(super) called: Option<&'a ScriptArguments<'a>>,
-    /// The script to run, or the one that was compiled.
+    /// The script to run, or the result of compiling.
     pub(super) compiled: Option<Compiled>,
     pub(super) reply: Option<&'a mut dyn Reply>,
     pub(super) outcome: Outcome,
@@ -52,13 +52,13 @@ pub(super) struct Job<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Done,
-    /// With an error, which is the context's error text.
+    /// The script raised an error, and the context holds its message.
     Error,
-    /// Without an error of the script's own; the error text says why.
+    /// The job failed for a reason outside the script, and the context says why.
     Failed,
 }
 
-/// Fills a new interpreter.
+/// Sets up a new interpreter.
 pub(super) fn prepare(state: &mut State<'_>, keys: &mut RunKeys) {
     sandbox::prepare(state);
     let unguarded = unguarded::prepare(state);
@@ -74,7 +74,7 @@ pub(super) fn prepare(state: &mut State<'_>, keys: &mut RunKeys) {
     };
 }
 
-/// Compiles a job's script.
+/// Compiles the job's script.
 pub(super) fn compile(state: &mut State<'_>, job: &mut Job<'_>) {
     sandbox::use_globals(state, job.workspace);
     state.push_bytes(b"@user_script");
@@ -91,7 +91,7 @@ pub(super) fn compile(state: &mut State<'_>, job: &mut Job<'_>) {
     job.compiled = Some(Compiled { function, reads });
 }
 
-/// Runs the program of a job's library.
+/// Runs the program of the job's library.
 pub(super) fn load(state: &mut State<'_>, job: &mut Job<'_>) {
     job.outcome = match functions::load(state, job.keys.functions, job.script.program()) {
         Ok(()) => Outcome::Done,
@@ -100,7 +100,7 @@ pub(super) fn load(state: &mut State<'_>, job: &mut Job<'_>) {
     };
 }
 
-/// Runs a job's script, and writes its reply.
+/// Runs the job's script, and writes its reply.
 #[inline]
 pub(super) fn run(state: &mut State<'_>, job: &mut Job<'_>) {
     let context = job.workspace.context();
@@ -153,13 +153,13 @@ fn push_called(
     set_texts(state, job.workspace, b"KEYS", called.keys);
     set_texts(state, job.workspace, b"ARGV", called.arguments);
     state.push_kept(function);
-    // An earlier run may have set another environment.
+    // An earlier run may have changed the environment.
     state.push_value(GLOBALS);
     state.set_environment(-2);
     0
 }
 
-/// Keeps the text of the error on top, which a script has raised.
+/// Stores the message of the error on top of the stack, which a script raised.
 #[cold]
 fn keep_raised(state: &mut State<'_>, name: &[u8]) -> Outcome {
     let context = state.context();
@@ -197,7 +197,7 @@ fn keep_raised(state: &mut State<'_>, name: &[u8]) -> Outcome {
     Outcome::Error
 }
 
-/// Sets a global to a table of texts.
+/// Sets a global to a table of strings.
 fn set_texts(state: &mut State<'_>, workspace: &Workspace, name: &[u8], texts: &[&[u8]]) {
     workspace.proxies.push_globals(state);
     state.push_bytes(name);
@@ -206,7 +206,7 @@ fn set_texts(state: &mut State<'_>, workspace: &Workspace, name: &[u8], texts: &
     state.pop(1);
 }
 
-/// Pushes a table of texts.
+/// Pushes a table of strings.
 fn push_texts(state: &mut State<'_>, texts: &[&[u8]]) {
     state.push_table(texts.len().min(1 << 20) as c_int, 0);
     for (index, text) in texts.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! An interpreter, and a run of a script in it.
+//! An interpreter that runs scripts.
 
 use std::ffi::c_int;
 
@@ -19,31 +19,34 @@ use crate::state::{
     Collection, Context, Deadline, HoldsContext, Interpreter, OUT_OF_MEMORY, RunStatus, Status,
 };
 
-/// Number of compiled scripts from which an interpreter is dropped.
+/// An interpreter with this many compiled scripts and libraries is dropped.
 const COMPILED_MAX: usize = 2048;
-/// Percentage of the memory left by the last collection at which the next one begins. With a larger one, strings are
-/// made and looked up in memory that the caches have lost; a smaller one collects more often than that saves.
+/// The collector starts when memory has grown to this percentage of what the last collection left.
+/// A larger value lets strings fall out of the CPU caches; a smaller value costs more in
+/// collections than it saves.
 const PAUSE: c_int = 150;
-/// Percentage of the memory that is made which is collected meanwhile: the default of Lua.
+/// How much the collector works, as a percentage of the memory allocated in the same time. This is
+/// Lua's default.
 const STEP: c_int = 200;
-/// Bytes from which an interpreter is cleaned at the end of a run; a quarter of the limit on memory if that is less.
+/// An interpreter that holds more bytes than this after a run collects all garbage. A quarter of
+/// the memory limit applies if that is less.
 const KEPT_MAX: usize = 16 << 20;
 
-/// An interpreter, and what it has compiled.
+/// An interpreter with its compiled scripts and libraries.
 pub(crate) struct Machine {
     pub(super) interpreter: Interpreter<Workspace>,
     keys: RunKeys,
     /// The compiled scripts.
     compiled: ShaMap<Compiled>,
-    /// The functions of libraries.
+    /// The functions of the loaded libraries.
     libraries: ShaMap<Vec<RegisteredFunction>>,
-    /// Bytes that it may keep between runs, garbage and all.
+    /// Bytes that the interpreter may keep between runs, including garbage.
     bytes_kept: usize,
     is_broken: bool,
 }
 
 impl Machine {
-    /// A new interpreter; none where there is no memory for it.
+    /// Returns a new interpreter, or `None` if there is no memory for it.
     pub(crate) fn new() -> Option<Box<Machine>> {
         let interpreter = Interpreter::new(Workspace::new())?;
         let mut keys = RunKeys::default();
@@ -64,12 +67,12 @@ impl Machine {
         self.interpreter.workspace().context()
     }
 
-    /// Brings the sum of the memory of all threads up to date.
+    /// Publishes this interpreter's memory use to the total of all threads.
     pub(crate) fn publish_memory(&self) {
         self.context().memory.publish();
     }
 
-    /// Where the registry keeps the tables that scripts and libraries see as their globals.
+    /// Returns the registry keys of the tables that scripts and libraries see as their globals.
     #[cfg(test)]
     pub(super) fn global_tables(&self) -> Vec<RegistryKey> {
         let proxies = &self.interpreter.workspace().proxies;
@@ -78,29 +81,29 @@ impl Machine {
         keys
     }
 
-    /// Whether its next script should run in it, too.
+    /// Returns whether the thread should keep this interpreter for its next script.
     pub(crate) fn is_worth_keeping(&self) -> bool {
         !self.is_broken && self.compiled.len() + self.libraries.len() < COMPILED_MAX
     }
 
-    /// Limits the memory that a script may take.
+    /// Limits the memory that a script may use.
     fn limit(&mut self, limits: ScriptLimits) {
         let memory = &self.context().memory;
         memory.limit.set(limits.memory.max(memory.used.get()));
         self.bytes_kept = (limits.memory / 4).min(KEPT_MAX);
     }
 
-    /// The last error, after some words.
+    /// Returns the last error message, prefixed with `words`.
     #[cold]
     fn last_error(&self, words: &[u8]) -> CommandError {
         self.context()
             .read_error(|text| CommandError::from_parts(&[words, text]))
     }
 
-    /// Takes everything off the stack, and collects garbage where there is much. The text of an error stays.
+    /// Clears the stack, and collects garbage if there is much. Keeps the error message.
     fn clear(&mut self) {
         let workspace = self.interpreter.workspace();
-        // SAFETY: no command runs.
+        // SAFETY: no command is running, so nothing else refers to it.
         unsafe { &mut *workspace.command() }.reply.trim();
         workspace.context().clear_scratch();
         self.interpreter.clear_stack();
@@ -117,12 +120,13 @@ impl Machine {
     }
 }
 
-/// Compiling.
+/// Compilation of scripts and libraries.
 impl Machine {
-    /// Compiles a script, unless it is compiled already. A host is asked meanwhile whether to go on.
+    /// Compiles a script unless it is already compiled. Regularly asks the host, if given, whether
+    /// to continue.
     ///
     /// # Errors
-    /// If Lua cannot compile it, or not within the time that a script may run.
+    /// If Lua cannot compile the script, or not within the time limit of scripts.
     pub(crate) fn compile(
         &mut self,
         script: &Script,
@@ -174,7 +178,8 @@ impl Machine {
         }
     }
 
-    /// Compiles the function to call, unless it is compiled already, and asks the host meanwhile whether to go on.
+    /// Compiles the function to call unless it is already compiled. Regularly asks the host whether
+    /// to continue.
     #[inline]
     fn compile_to_run(
         &mut self,
@@ -200,7 +205,7 @@ impl Machine {
         }
     }
 
-    /// The functions that a library registers. Its program is run, unless it has been.
+    /// Returns the functions that a library registers. Runs its program unless it has already run.
     ///
     /// # Errors
     /// If the library cannot be loaded.
@@ -241,7 +246,7 @@ impl Machine {
         self.clear();
         let words: &[u8] = match outcome {
             _ if status != Status::DONE => {
-                // The functions that it registered stay in the registry.
+                // The registered functions stay in the registry, so drop the interpreter.
                 self.is_broken = true;
                 return Err(CommandError::fixed(
                     "ERR Error registering functions: ERR not enough memory",
@@ -258,7 +263,7 @@ impl Machine {
         Err(self.last_error(words))
     }
 
-    /// The function to call, if it is compiled.
+    /// Returns the function to call, if it is compiled.
     fn function(&self, script: &Script, called: &ScriptArguments<'_>) -> Option<Compiled> {
         let Some(name) = called.function else {
             return self.compiled.get(script.sha()).copied();
@@ -272,9 +277,9 @@ impl Machine {
     }
 }
 
-/// Running.
+/// Running scripts.
 impl Machine {
-    /// Runs a script and writes its result.
+    /// Runs a script, and writes its reply.
     #[inline]
     pub(crate) fn run(
         &mut self,
@@ -303,7 +308,7 @@ impl Machine {
         };
         let status = context.with_host(calls, || {
             context.start_hook();
-            // SAFETY: the function that is kept takes a job. Nothing is on the stack.
+            // SAFETY: the kept function takes a `Job`, and the stack is empty, so two values fit.
             unsafe { interpreter.call_kept(run, &mut job) }
         });
         let outcome = job.outcome;
@@ -319,7 +324,7 @@ impl Machine {
             (_, Status::DONE, Outcome::Done) => Ok(()),
             (_, Status::DONE, Outcome::Error) => Err(ScriptError::Error(self.last_error(b""))),
             (_, Status::DONE, Outcome::Failed) => Err(self.error_in(script, called)),
-            // Raised while the arguments were pushed, or the reply was written.
+            // The script was killed while its arguments were pushed or its reply was written.
             (RunStatus::Killed, ..) => Err(ScriptError::Error(self.last_error(b""))),
             _ => {
                 self.context().set_error(OUT_OF_MEMORY);
@@ -328,7 +333,7 @@ impl Machine {
         }
     }
 
-    /// The error of a run that did not end with an error of the script's own.
+    /// Returns the error of a run that failed for a reason outside the script.
     #[cold]
     fn error_in(&self, script: &Script, called: &ScriptArguments<'_>) -> ScriptError {
         let name = called.function.unwrap_or(script.sha().as_bytes());

@@ -1,7 +1,7 @@
-//! One thread's interpreter, and runs of scripts in it. The crate's root may call it.
+//! A thread's interpreter, and the runs of scripts in it. Used by the crate's root.
 //!
-//! - `error_handler`: the handler of errors.
-//! - `job`: the functions that run within Lua.
+//! - `error_handler`: turns errors into tables with a message and a location.
+//! - `job`: the jobs that run within Lua.
 //! - `machine`: the interpreter.
 
 mod error_handler;

@@ -1,4 +1,5 @@
-//! What a script can reach is in the table, and the page about scripts shows the table.
+//! Checks that everything a script can reach is in the table of functions, and that
+//! `docs/scripts.md` shows the table.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -6,7 +7,7 @@ use super::Machine;
 use crate::libraries::catalog::{LIBRARIES, rows};
 use crate::state::{GLOBALS, Kind, RegistryKey, State, Status};
 
-/// Addresses of functions, and everything that was seen.
+/// The reachable functions, and the visited values.
 #[derive(Default)]
 struct Walk {
     /// The tables that scripts and libraries see as their globals.
@@ -15,7 +16,7 @@ struct Walk {
     seen: HashSet<usize>,
 }
 
-/// Looks at the value on top and at all that it leads to, and takes it off.
+/// Visits the value on top of the stack and everything reachable from it, and pops the value.
 fn walk(state: &mut State<'_>, walked: &mut Walk) {
     state.check_room_for(10, c"");
     let kind = state.kind(-1);
@@ -54,7 +55,7 @@ fn walk(state: &mut State<'_>, walked: &mut Walk) {
     state.pop(1);
 }
 
-/// Walks everything that a script, an unguarded script and a library of functions begin with.
+/// Visits everything that scripts, unguarded scripts and library functions can start from.
 fn walk_all(state: &mut State<'_>, walked: &mut Walk) {
     state.push_value(GLOBALS);
     walk(state, walked);
@@ -68,7 +69,7 @@ fn walk_all(state: &mut State<'_>, walked: &mut Walk) {
 }
 
 #[test]
-fn no_function_is_reached_that_is_not_in_the_table() {
+fn every_reachable_function_is_in_the_table() {
     let machine = Machine::new().expect("an interpreter");
     let mut walked = Walk {
         tables: machine.global_tables(),
@@ -88,7 +89,7 @@ fn no_function_is_reached_that_is_not_in_the_table() {
         unknown.is_empty(),
         "functions that no table names: {unknown:x?}"
     );
-    // The walk came to every function that has a name.
+    // Every function with a name was reached.
     let named = LIBRARIES.iter().flat_map(|library| library.functions);
     for function in named {
         let address = function.entry.address();
@@ -97,7 +98,7 @@ fn no_function_is_reached_that_is_not_in_the_table() {
 }
 
 #[test]
-fn no_library_of_lua_is_opened() {
+fn no_standard_lua_library_is_opened() {
     let names = [
         "luaopen_",
         "luaL_openlibs",
@@ -127,7 +128,7 @@ fn no_library_of_lua_is_opened() {
 }
 
 #[test]
-fn the_page_about_scripts_shows_the_table() {
+fn scripts_page_shows_the_function_table() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scripts.md");
     let page = std::fs::read_to_string(page).expect("the page");
     let mut lines = String::new();

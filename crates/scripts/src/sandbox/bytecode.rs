@@ -1,11 +1,11 @@
-//! Compiled programs: the globals that they read and set.
+//! Reads compiled bytecode to find the globals that a program reads and sets.
 
 use std::ffi::{CStr, c_int};
 
 use crate::state::State;
 
-/// The globals that an unguarded script may name, in addition to `KEYS` and `ARGV`. None of them sets a field of a table
-/// that it is given.
+/// The globals that an unguarded script may name in addition to `KEYS` and `ARGV`. None of these
+/// functions sets a field of its arguments.
 pub(super) const NAMES: [&CStr; 22] = [
     c"redis",
     c"cjson",
@@ -31,15 +31,15 @@ pub(super) const NAMES: [&CStr; 22] = [
     c"_VERSION",
 ];
 
-/// Which texts an unguarded script reads.
+/// Which of `KEYS` and `ARGV` an unguarded script reads.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct GlobalReads {
     pub(crate) keys: bool,
     pub(crate) arguments: bool,
 }
 
-/// The texts that the function on top reads, if it is an unguarded script: one that sets nothing and names no other
-/// globals than those above. Nothing in here raises an error.
+/// Returns which of `KEYS` and `ARGV` the function on top of the stack reads, or `None` if it sets
+/// anything or names a global that is not in [`NAMES`]. Raises no Lua error.
 pub(crate) fn find_reads(state: &State<'_>) -> Option<GlobalReads> {
     let mut written = Vec::new();
     if !state.dump(&mut |piece| written.extend_from_slice(piece)) {
@@ -52,14 +52,14 @@ pub(crate) fn find_reads(state: &State<'_>) -> Option<GlobalReads> {
     Some(reads)
 }
 
-/// Bytes before the first function of a compiled program.
+/// Bytes of the bytecode header, before the first function.
 const HEADER: usize = 12;
-/// The numbers of instructions in Lua 5.1.
+/// Opcodes of Lua 5.1.
 const GET_GLOBAL: u32 = 5;
 const SET_GLOBAL: u32 = 7;
 const SET_TABLE: u32 = 9;
 
-/// The rest of a compiled program, as `luaU_dump` of Lua 5.1 writes it on this machine.
+/// The unread rest of a compiled program, as `luaU_dump` of Lua 5.1 writes it on this machine.
 struct Program<'a>(&'a [u8]);
 
 impl<'a> Program<'a> {
@@ -75,7 +75,7 @@ impl<'a> Program<'a> {
         usize::try_from(i32::from_ne_bytes(*int)).ok()
     }
 
-    /// A string, without the zero at its end.
+    /// Reads a string, and strips its final zero byte.
     fn string(&mut self) -> Option<&'a [u8]> {
         let (length, left) = self.0.split_first_chunk()?;
         self.0 = left;
@@ -83,10 +83,11 @@ impl<'a> Program<'a> {
         Some(text.split_last().map_or(text, |(_, text)| text))
     }
 
-    /// Adds the texts that a function and those within it read; none if the script is not an unguarded one.
+    /// Adds which of `KEYS` and `ARGV` a function and its nested functions read. Returns `None` if
+    /// the script needs guards.
     fn function(&mut self, reads: &mut GlobalReads) -> Option<()> {
         self.string()?;
-        // Its first and last line; the numbers of its upvalues, its parameters and its registers.
+        // Skip the first and last line, and the counts of upvalues, parameters and registers.
         self.take(2 * size_of::<c_int>() + 4)?;
         let instructions = self.int()?;
         let code = self.take(instructions.checked_mul(4)?)?;
@@ -123,7 +124,7 @@ impl<'a> Program<'a> {
         Some(())
     }
 
-    /// A constant that is a string; nothing of any other.
+    /// Reads a constant: its bytes if it is a string, otherwise nothing.
     fn constant(&mut self) -> Option<&'a [u8]> {
         const NIL: u8 = 0;
         const BOOLEAN: u8 = 1;

@@ -1,8 +1,9 @@
-//! The globals and libraries that a script can read and not change.
+//! The globals and libraries, which scripts can read but not change.
 //!
-//! A script could change any table that it can reach. So it is given a proxy of the globals and of each library: an empty
-//! table whose metatable looks up reads in the original table, and refuses writes. The functions that ignore metatables,
-//! as `rawset` and `table.insert` do, know the proxies. Functions and the machine may call it.
+//! A script could change any table that it can reach, so it gets a proxy of the globals and of each
+//! library: an empty table whose metatable redirects reads to the original table and refuses
+//! writes. Functions that ignore metatables, such as `rawset` and `table.insert`, check for
+//! proxies. Used by `functions` and `machine`.
 //!
 //! - `bytecode`: the globals that a compiled program reads and sets.
 //! - `unguarded`: the globals of scripts that set nothing.
@@ -19,14 +20,14 @@ use crate::libraries::guards::{missing_global, read_only};
 use crate::libraries::workspace::Workspace;
 use crate::state::{GLOBALS, RegistryKey, State};
 
-/// Sets the globals to those of all scripts: the last one may have set others.
+/// Sets the globals to those of ordinary scripts, because the last script may have replaced them.
 #[inline]
 pub(crate) fn use_globals(state: &mut State<'_>, workspace: &Workspace) {
     state.push_kept(workspace.proxies.globals());
     state.set_globals();
 }
 
-/// Gives a new interpreter its libraries, and guards them.
+/// Creates the libraries of a new interpreter, and protects them from changes.
 pub(crate) fn prepare(state: &mut State<'_>) {
     state.set_top(0);
     catalog::open(state);
@@ -34,7 +35,7 @@ pub(crate) fn prepare(state: &mut State<'_>) {
     state.set_top(0);
 }
 
-/// Makes proxies of the libraries and the globals.
+/// Replaces the libraries and the globals with proxies.
 fn protect_all(state: &mut State<'_>) {
     let libraries = [
         c"string",
@@ -51,12 +52,12 @@ fn protect_all(state: &mut State<'_>) {
         state.push_field(GLOBALS, name);
         let original = protect(state, false);
         if name == c"string" {
-            // Methods of strings are looked up in the original.
+            // Look up string methods in the original table, without the proxy.
             state.push_bytes(b"");
             state.push_metatable(-1);
             state.push_kept(original);
             state.set_field(-2, c"__index");
-            // A script is shown a proxy in the place of their metatable.
+            // `getmetatable` returns a proxy instead of the metatable.
             state.push_table(0, 1);
             state.push_value(-4);
             state.set_field(-2, c"__index");
@@ -68,7 +69,7 @@ fn protect_all(state: &mut State<'_>) {
     }
     state.push_value(GLOBALS);
     let original = protect(state, true);
-    // A script is shown a proxy in the place of their metatable.
+    // `getmetatable` returns a proxy instead of the metatable.
     state.push_metatable(-1);
     state.push_table(0, 1);
     state.push_function(missing_global);
@@ -80,8 +81,9 @@ fn protect_all(state: &mut State<'_>) {
     Workspace::of(state).proxies.set_globals(proxy, original);
 }
 
-/// Moves everything in the table on top into a new one, and makes it the proxy of that one. Where `refuses_missing` is
-/// set, it is an error to read what is not there. Returns where the registry keeps the new one.
+/// Moves the contents of the table on top of the stack to a new table, and makes the old table its
+/// proxy. With `refuses_missing`, reading a missing field is an error. Returns the registry key of
+/// the new table.
 pub(crate) fn protect(state: &mut State<'_>, refuses_missing: bool) -> RegistryKey {
     let proxy = state.top();
     state.push_table(0, 32);
@@ -115,7 +117,7 @@ pub(crate) fn protect(state: &mut State<'_>, refuses_missing: bool) -> RegistryK
     key
 }
 
-/// Makes it an error to read what is not in a table.
+/// Makes reads of missing fields of a table an error.
 pub(crate) fn refuse_missing(state: &mut State<'_>, table: c_int) {
     state.push_table(0, 1);
     state.push_function(missing_global);

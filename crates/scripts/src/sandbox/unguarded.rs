@@ -1,9 +1,10 @@
-//! The globals of scripts that set nothing.
+//! The globals of unguarded scripts, which set nothing.
 //!
-//! A proxy doubles each look into the globals and the libraries. Most scripts need none: they set no global and no field
-//! of any table, and name only globals of a short list, none of which gives a way to set one (see `bytecode`). Such a
-//! script sees the libraries themselves. It cannot keep the tables of its keys and its arguments for a later script, so
-//! that these are used again.
+//! A proxy doubles the cost of each lookup in the globals and the libraries. Most scripts need no
+//! proxy: they set no global and no table field, and name only globals from a short list of
+//! functions that cannot set one either (see `bytecode`). Such a script sees the original
+//! libraries. It cannot keep its `KEYS` and `ARGV` tables for a later script, so the next script
+//! reuses them.
 
 use std::ffi::{CStr, c_int};
 
@@ -11,10 +12,10 @@ use super::bytecode::{GlobalReads, NAMES};
 use crate::libraries::workspace::Workspace;
 use crate::state::{RegistryKey, State};
 
-/// A table of more texts is not used again.
+/// Tables with more strings than this are not reused.
 const REUSED_MAX: usize = 64;
 
-/// The globals of such scripts.
+/// The globals of unguarded scripts.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct UnguardedGlobals {
     all: RegistryKey,
@@ -24,22 +25,22 @@ pub(crate) struct UnguardedGlobals {
 
 #[cfg(test)]
 impl UnguardedGlobals {
-    /// Where the registry keeps the globals.
+    /// Returns the registry key of the globals.
     pub(crate) fn key(&self) -> RegistryKey {
         self.all
     }
 }
 
-/// A table of texts.
+/// A reusable table of strings.
 #[derive(Clone, Copy, Default)]
 struct TextTable {
-    /// Where the registry keeps it.
+    /// The table's registry key.
     key: RegistryKey,
-    /// An upper bound of the texts in it.
+    /// An upper bound on the number of strings in the table.
     length: usize,
 }
 
-/// Makes the globals of such scripts.
+/// Creates the globals of unguarded scripts.
 pub(crate) fn prepare(state: &mut State<'_>) -> UnguardedGlobals {
     let proxies = &Workspace::of(state).proxies;
     state.push_table(0, NAMES.len() as c_int + 2);
@@ -64,13 +65,13 @@ pub(crate) fn prepare(state: &mut State<'_>) -> UnguardedGlobals {
     globals
 }
 
-/// Makes the globals of the function on top those of such scripts.
+/// Makes these globals the environment of the function on top of the stack.
 pub(crate) fn use_globals(state: &mut State<'_>, globals: &UnguardedGlobals) {
     state.push_kept(globals.all);
     state.set_environment(-2);
 }
 
-/// Gives a script its keys and its arguments, as far as it reads them.
+/// Sets `KEYS` and `ARGV`, unless the script does not read them.
 pub(crate) fn set_texts(
     state: &mut State<'_>,
     globals: &mut UnguardedGlobals,
@@ -92,7 +93,7 @@ pub(crate) fn set_texts(
     }
 }
 
-/// Replaces the texts in a table.
+/// Replaces the strings in a table.
 fn fill(
     state: &mut State<'_>,
     globals: RegistryKey,
@@ -105,7 +106,7 @@ fn fill(
     }
     let before = table.length;
     state.push_kept(table.key);
-    // An error for want of memory leaves some of them in it.
+    // An out-of-memory error can leave old and new strings in the table.
     table.length = before.max(texts.len());
     for (index, text) in texts.iter().enumerate() {
         state.push_bytes(text);
@@ -119,7 +120,7 @@ fn fill(
     state.pop(1);
 }
 
-/// Replaces a table by an empty one.
+/// Replaces a table with an empty one.
 fn renew(
     state: &mut State<'_>,
     globals: RegistryKey,

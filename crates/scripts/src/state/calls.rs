@@ -1,4 +1,4 @@
-//! Calls of Lua: functions, programs, coroutines, the hook, the collector of garbage.
+//! Calls of functions, programs and coroutines in Lua, its hook and its garbage collector.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null;
@@ -17,28 +17,28 @@ pub(crate) struct Status(pub(super) c_int);
 
 impl Status {
     pub(crate) const DONE: Status = Status(0);
-    /// Of a coroutine.
+    /// A coroutine yielded.
     const YIELDED: Status = Status(mlua_sys::LUA_YIELD);
-    /// A program cannot be compiled.
+    /// A program does not compile.
     pub(crate) const SYNTAX: Status = Status(mlua_sys::LUA_ERRSYNTAX);
-    /// There was no memory.
+    /// Memory ran out.
     pub(crate) const MEMORY: Status = Status(mlua_sys::LUA_ERRMEM);
-    /// The handler of an error failed itself.
+    /// The error handler itself failed.
     pub(crate) const HANDLER: Status = Status(mlua_sys::LUA_ERRERR);
 }
 
-/// As many results as there are.
+/// Keeps all results of a call.
 pub(crate) const ALL: c_int = mlua_sys::LUA_MULTRET;
 
-/// Functions.
+/// Calls of functions.
 impl State<'_> {
-    /// Calls the function that is below so many arguments on top, and leaves its results.
+    /// Calls the function below the top `arguments` values, and replaces them with its results.
     pub(crate) fn call(&mut self, arguments: c_int, results: c_int) {
         lua!(self, lua_call, arguments, results);
     }
 
-    /// The same, but an error ends here: it is left in the place of the results. An index other than 0 is that of a
-    /// function that is given the error first.
+    /// Like `call`, but catches an error and leaves it in place of the results. `handler`, unless
+    /// 0, is the index of a function that receives the error first.
     #[inline]
     pub(crate) fn call_protected(
         &mut self,
@@ -49,33 +49,35 @@ impl State<'_> {
         Status(lua!(self, lua_pcall, arguments, results, handler))
     }
 
-    /// Whether the value at one index is less than that at another, to Lua.
+    /// Returns whether Lua's `<` holds between the values at two indices.
     pub(crate) fn is_less(&mut self, one: c_int, other: c_int) -> bool {
         lua!(self, lua_lessthan, one, other) != 0
     }
 
-    /// Yields the values on top. The function returns the result.
+    /// Yields the top `values` values. The calling function must return the result.
     pub(crate) fn yield_values(&mut self, values: c_int) -> c_int {
         lua!(self, lua_yield, values)
     }
 }
 
-/// The text of a program, piece by piece.
+/// A source of program text, read piece by piece.
 pub(crate) trait ProgramText {
-    /// The next piece, which is not empty; none at the end. What is pushed stays on the stack.
+    /// Returns the next piece, which is not empty, or `None` at the end. Values that it pushes stay
+    /// on the stack.
     fn next_piece<'p>(&'p mut self, state: &'p mut State<'_>) -> Option<&'p [u8]>;
 }
 
-/// Reads a piece of a program.
+/// Reads a piece of a program for Lua.
 ///
 /// # Safety
-/// [`State::load`] has passed it to Lua together with `text`.
+/// [`State::load`] must have passed this function to Lua together with `text`.
 unsafe extern "C-unwind" fn read_piece<T: ProgramText>(
     lua: *mut lua_State,
     text: *mut c_void,
     length: *mut usize,
 ) -> *const c_char {
-    // SAFETY: `load` passes these for the time of its call. A piece stays where it is until the next one is asked for.
+    // SAFETY: `load` passes valid pointers for the duration of its call, and a piece stays valid
+    // until the next one is read.
     let (state, text, length) =
         unsafe { (State::from_raw(lua), &mut *text.cast::<T>(), &mut *length) };
     let piece = text.next_piece(state);
@@ -83,10 +85,10 @@ unsafe extern "C-unwind" fn read_piece<T: ProgramText>(
     piece.map_or(null(), |piece| piece.as_ptr().cast())
 }
 
-/// Writes a piece of a compiled function.
+/// Passes a piece of a compiled function to `write`.
 ///
 /// # Safety
-/// [`State::dump`] has passed it to Lua together with `write`.
+/// [`State::dump`] must have passed this function to Lua together with `write`.
 unsafe extern "C-unwind" fn write_piece<W: FnMut(&[u8])>(
     _: *mut lua_State,
     piece: *const c_void,
@@ -94,41 +96,46 @@ unsafe extern "C-unwind" fn write_piece<W: FnMut(&[u8])>(
     write: *mut c_void,
 ) -> c_int {
     if length > 0 {
-        // SAFETY: `dump` passes the function, and Lua a piece, for the time of their calls.
+        // SAFETY: `dump` passes a valid `write`, and Lua a valid piece, for the duration of this
+        // call.
         unsafe { (*write.cast::<W>())(std::slice::from_raw_parts(piece.cast(), length)) };
     }
     0
 }
 
-/// Programs.
+/// Compiling and dumping programs.
 impl State<'_> {
-    /// Compiles a program, whose name is at an index. Pushes the function, or an error where the status is another.
+    /// Compiles a program whose name is at index `name`. Pushes the function, or the error message
+    /// if the status is not `DONE`.
     pub(crate) fn load<T: ProgramText>(&mut self, text: &mut T, name: c_int) -> Status {
-        // The string stays on the stack, as the parser does not keep it.
+        // The name stays on the stack during the call, and the parser does not keep the pointer.
         let name = lua!(self, lua_tolstring, name, std::ptr::null_mut());
         let text = (&raw mut *text).cast();
         Status(lua!(self, lua_load, read_piece::<T>, text, name))
     }
 
-    /// Writes the compiled function on top. Returns whether that is possible: not of a function of this crate.
+    /// Writes the compiled function on top of the stack. Returns false for a native function, which
+    /// has no bytecode.
     pub(crate) fn dump<W: FnMut(&[u8])>(&self, write: &mut W) -> bool {
         let write = (&raw mut *write).cast();
         lua!(self, lua_dump_, write_piece::<W>, write) == 0
     }
 }
 
-/// Where a function is.
+/// The location of a function in its source.
 pub(crate) struct Location<'s> {
-    /// Whether it is one of Rust or C.
+    /// Whether the function is written in Rust or C.
     pub(crate) is_native: bool,
     pub(crate) source: &'s CStr,
     pub(crate) line: c_int,
 }
 
 impl State<'_> {
-    /// Where a function is that runs, by its level: 0 is the one that asks, 1 its caller.
+    /// Returns the location of an active function: level 0 is the current function, level 1 its
+    /// caller.
     pub(crate) fn location(&self, level: c_int) -> Option<Location<'_>> {
-        // SAFETY: numbers and pointers, which Lua sets. The strings are those of functions that run.
+        // SAFETY: `lua_Debug` holds only numbers and pointers, which Lua fills in, and its strings
+        // belong to active functions.
         unsafe {
             let mut place = std::mem::zeroed::<lua_Debug>();
             let is_known = mlua_sys::lua_getstack(self.raw(), level, &mut place) != 0
@@ -141,28 +148,29 @@ impl State<'_> {
         }
     }
 
-    /// Pushes the place of a function that runs, as errors of Lua begin with it; an empty string of one that has none.
+    /// Pushes the location of an active function, in the form of Lua's error prefixes, or an empty
+    /// string if it has none.
     pub(crate) fn push_location(&self, level: c_int) {
         lua!(self, luaL_where, level);
     }
 }
 
-/// What a coroutine is doing.
+/// The status of a coroutine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
     Running,
     Suspended,
-    /// It has resumed another one.
+    /// The coroutine has resumed another one.
     Normal,
     Dead,
 }
 
-/// A coroutine that is an argument or an upvalue. Nothing can be borrowed of its stack.
+/// A coroutine that is an argument or an upvalue. Values on its stack cannot be borrowed.
 #[derive(Clone, Copy)]
 pub(crate) struct Coroutine<'s>(&'s State<'s>);
 
 impl Coroutine<'_> {
-    /// What it is doing, from the view of the coroutine or script that asks.
+    /// Returns the coroutine's status as seen from `here`, the coroutine or script that asks.
     pub(crate) fn progress(self, here: &State<'_>) -> Progress {
         if self.0.raw() == here.raw() {
             return Progress::Running;
@@ -176,7 +184,7 @@ impl Coroutine<'_> {
     }
 
     fn is_calling(self) -> bool {
-        // SAFETY: numbers and pointers, which Lua sets.
+        // SAFETY: `lua_Debug` holds only numbers and pointers, for which zero is a valid value.
         let mut frame = unsafe { std::mem::zeroed::<lua_Debug>() };
         lua!(self.0, lua_getstack, 0, &mut frame) > 0
     }
@@ -185,13 +193,13 @@ impl Coroutine<'_> {
         self.0.has_room(values)
     }
 
-    /// Resumes it with so many values from the top of `state`. Returns the number of values that it yields or returns,
-    /// which are on its own stack; an error is there, too.
+    /// Resumes the coroutine with the top `arguments` values of `state`. Returns how many values it
+    /// yields or returns. They, or an error, are on the coroutine's own stack.
     pub(crate) fn resume(self, state: &mut State<'_>, arguments: c_int) -> Result<c_int, Status> {
         let Coroutine(coroutine) = self;
         lua!(state, lua_xmove, coroutine.raw(), arguments);
-        // Calls of C within one another are counted across coroutines.
-        // SAFETY: both are alive.
+        // Nested C calls are counted across coroutines.
+        // SAFETY: both states are alive.
         unsafe { lua_setlevel(state.raw(), coroutine.raw()) };
         match Status(lua!(coroutine, lua_resume_, arguments)) {
             Status::DONE | Status::YIELDED => Ok(coroutine.top()),
@@ -199,12 +207,12 @@ impl Coroutine<'_> {
         }
     }
 
-    /// Moves values from the top of its stack.
+    /// Moves the top `values` values of the coroutine's stack to `state`.
     pub(crate) fn move_to(self, state: &State<'_>, values: c_int) {
         lua!(self.0, lua_xmove, state.raw(), values);
     }
 
-    /// The reference by which its hook is set.
+    /// Returns the coroutine's state, on which its hook is set.
     pub(crate) fn state(&self) -> &State<'_> {
         self.0
     }
@@ -212,21 +220,21 @@ impl Coroutine<'_> {
 
 /// Coroutines.
 impl State<'_> {
-    /// The coroutine at an index.
+    /// Returns the coroutine at an index, or `None` for another value.
     pub(crate) fn coroutine(&self, index: c_int) -> Option<Coroutine<'_>> {
         let coroutine = lua!(self, lua_tothread, index);
-        // SAFETY: a coroutine lives while it is on the stack.
+        // SAFETY: a coroutine lives as long as it is on the stack, which the result borrows.
         (!coroutine.is_null()).then(|| Coroutine(unsafe { State::from_raw(coroutine) }))
     }
 
-    /// Pushes a coroutine that is to run the function at an index. It takes over the hook.
+    /// Pushes a new coroutine for the function at an index. The coroutine inherits the hook.
     pub(crate) fn push_coroutine(&self, function: c_int) {
         let coroutine = lua!(self, lua_newthread);
         self.push_value(function);
         lua!(self, lua_xmove, coroutine, 1);
     }
 
-    /// Pushes the coroutine that runs. Returns whether it is one, and not the script itself.
+    /// Pushes the running coroutine. Returns false if the script itself is running.
     pub(crate) fn push_running(&self) -> bool {
         lua!(self, lua_pushthread) == 0
     }
@@ -235,19 +243,20 @@ impl State<'_> {
 /// Calls a hook.
 ///
 /// # Safety
-/// [`State::set_hook`] has passed it to Lua, which calls it in a protected call.
+/// [`State::set_hook`] must have passed this function to Lua, which calls it in a protected call.
 unsafe extern "C-unwind" fn run_hook<F: Fn(&State<'_>) + Copy>(
     lua: *mut lua_State,
     _: *mut lua_Debug,
 ) {
-    // SAFETY: as in `entry`.
+    // SAFETY: `F` has no bytes and is `Copy`, and `set_hook` was given a value of it.
     let hook = unsafe { std::ptr::NonNull::<F>::dangling().read() };
-    // SAFETY: as in `entry`.
+    // SAFETY: Lua passes its live state, and functions of this crate follow the rules of `State`.
     hook(unsafe { State::from_raw(lua) });
 }
 
 impl State<'_> {
-    /// Sets the function that is called after so many instructions, again and again. It captures nothing.
+    /// Sets a function that Lua calls after every `instructions` instructions. The function must
+    /// capture nothing.
     pub(crate) fn set_hook<F: Fn(&State<'_>) + Copy>(&self, _hook: F, instructions: c_int) {
         const {
             assert!(size_of::<F>() == 0, "captures nothing");
@@ -257,7 +266,7 @@ impl State<'_> {
     }
 }
 
-/// A task of the collector of garbage.
+/// A task of the garbage collector.
 #[derive(Clone, Copy)]
 pub(crate) enum Collection {
     Stop,
@@ -265,9 +274,9 @@ pub(crate) enum Collection {
     All,
     /// Returns the memory in use, in KiB.
     Count,
-    /// Returns what remains of it, in bytes.
+    /// Returns the memory in use modulo 1 KiB, in bytes.
     CountRemainder,
-    /// Returns whether that ended a cycle.
+    /// Collects in steps, and returns whether a cycle ended.
     Step,
     SetPause,
     SetStepMultiplier,

@@ -1,4 +1,4 @@
-//! What an interpreter has in addition to Lua's state: its memory, its limits, the store for the script that runs.
+//! An interpreter's state outside Lua: its memory, its limits, and the store of the running script.
 
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::{c_int, c_void};
@@ -13,53 +13,54 @@ use super::pool::Pool;
 use super::stack::{State, lua};
 use super::thread_stack::StackBounds;
 
-/// Whether the script that runs has to end.
+/// Whether the running script has to end, and why.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunStatus {
     Running,
-    /// By the host, with an error that is the context's error text.
+    /// The host ended the script, and the context holds the error message.
     Killed,
-    /// By the host, without an error.
+    /// The host ended the script without an error.
     Stopped,
-    /// It has taken all memory that it may.
+    /// The script reached its memory limit.
     OutOfMemory,
 }
 
-/// When a script was looked at last, since it started, and the instructions until the next look.
+/// When the script was last checked, as time since its start, and the instructions until the next
+/// check.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Pace {
     pub(super) looked_at: Duration,
     pub(super) instructions: c_int,
 }
 
-/// The part of an interpreter that functions on every floor need. Lua knows its address.
+/// The part of an interpreter that all layers use. Lua holds its address.
 ///
-/// Functions, the hook and Lua's allocator share it, all on one thread. Values that need to be dropped lie here, and not
-/// in the frames of functions, which an error of Lua jumps over.
+/// Functions, the hook and Lua's allocator share it, all on one thread. It owns the values that
+/// have destructors, because a Lua error jumps over stack frames without dropping their values.
 pub(crate) struct Context {
-    /// The state in which scripts run, and not coroutines.
+    /// The main state, in which scripts run. Coroutines have separate states.
     main: Cell<*mut lua_State>,
     pub(crate) memory: Pool,
-    /// The store for the script that runs; null where none does.
+    /// The running script's access to the store, or null.
     host: Cell<*mut Calls<'static, 'static>>,
     scratch: UnsafeCell<Vec<u8>>,
-    /// The text of the error by which a script ended.
+    /// The message of the error that ended a script.
     error: Cell<Vec<u8>>,
-    /// Where on the thread's stack the script began.
+    /// The thread's stack address at which the script started.
     pub(crate) stack_start: Cell<usize>,
     pub(super) stack_bounds: StackBounds,
-    /// Bytes of the reply so far.
+    /// Bytes of the reply written so far.
     pub(crate) reply_bytes: Cell<usize>,
     pub(crate) status: Cell<RunStatus>,
     pub(super) pace: Cell<Pace>,
-    /// Steps that functions have made since the host was last asked.
+    /// Steps since the host was last asked.
     pub(super) spent: Cell<usize>,
-    /// The deadline of compiling or loading, and the error after it.
+    /// The deadline for compiling or loading, and the error to raise after it.
     pub(crate) deadline: Cell<Option<(Deadline, &'static [u8])>>,
 }
 
 impl Context {
-    /// The context of a new interpreter.
+    /// Returns the context of a new interpreter.
     pub(crate) fn new() -> Context {
         Context {
             main: Cell::new(null_mut()),
@@ -81,21 +82,21 @@ impl Context {
         self.main.set(main);
     }
 
-    /// The state in which scripts run.
+    /// Returns the main state, in which scripts run.
     pub(super) fn main(&self) -> &State<'_> {
-        // SAFETY: it lives as long as the interpreter.
+        // SAFETY: the main state lives as long as the interpreter.
         unsafe { State::from_raw(self.main.get()) }
     }
 
-    /// Whether a script may catch an error: not once it has to end.
+    /// Returns whether a script may catch errors, which is false once the script has to end.
     pub(crate) fn may_catch(&self) -> bool {
         self.status.get() == RunStatus::Running
     }
 }
 
-/// The text of an error.
+/// The error message.
 impl Context {
-    /// Keeps the text of an error.
+    /// Sets the error message.
     pub(crate) fn set_error(&self, text: &[u8]) {
         let mut error = self.error.take();
         error.clear();
@@ -103,7 +104,7 @@ impl Context {
         self.error.set(error);
     }
 
-    /// Adds parts to it.
+    /// Appends to the error message.
     pub(crate) fn extend_error(&self, parts: &[&[u8]]) {
         let mut error = self.error.take();
         for part in parts {
@@ -112,7 +113,7 @@ impl Context {
         self.error.set(error);
     }
 
-    /// Calls a function with it, and gives back the memory of a long one.
+    /// Calls a function with the error message, and frees the memory of a long message.
     pub(crate) fn read_error<R>(&self, read: impl FnOnce(&[u8]) -> R) -> R {
         let mut error = self.error.take();
         let result = read(&error);
@@ -121,22 +122,22 @@ impl Context {
         result
     }
 
-    /// Pushes it as an error table.
+    /// Pushes the error message as an error table.
     pub(super) fn push_error(&self, state: &State<'_>) {
         let error = self.error.take();
         let text = &raw const *error;
         self.error.set(error);
-        // SAFETY: the bytes stay where they are, in the context.
+        // SAFETY: the context owns the bytes and does not change them during the call.
         state.push_error(unsafe { &*text });
     }
 }
 
-/// Bytes that a text may keep when it is done with.
+/// Bytes of memory that a text buffer keeps after use.
 const TEXT_KEPT: usize = 64 << 10;
 
-/// The store for the script that runs.
+/// The running script's access to the store.
 impl Context {
-    /// Runs a script that is given a store.
+    /// Calls `run` while `host` is the script's access to the store.
     pub(crate) fn with_host<R>(&self, host: &mut Calls<'_, '_>, run: impl FnOnce() -> R) -> R {
         struct Reset<'c>(&'c Context);
         impl Drop for Reset<'_> {
@@ -149,38 +150,40 @@ impl Context {
         run()
     }
 
-    /// Whether a script runs that was given a store.
+    /// Returns whether a script with access to a store is running.
     #[inline]
     pub(crate) fn has_host(&self) -> bool {
         !self.host.get().is_null()
     }
 
-    /// Calls a function with the store, which raises no error of Lua's; none where there is no store.
+    /// Calls `ask` with the host, or returns `None` if there is no host. `ask` must raise no Lua
+    /// error.
     #[inline]
     pub(crate) fn ask_host<R>(&self, ask: impl FnOnce(&mut Calls<'_, '_>) -> R) -> Option<R> {
-        // Taken away meanwhile, so that there is one reference to it.
+        // Take the pointer away during the call, so that only one reference to the host exists.
         let host = self.host.replace(null_mut());
-        // SAFETY: `with_host` borrows it until the script has ended.
+        // SAFETY: `with_host` borrows the host until the script has ended.
         let answer = ask(unsafe { host.as_mut()? });
         self.host.set(host);
         Some(answer)
     }
 }
 
-/// Text that a function makes before it becomes a string of Lua's.
+/// The scratch buffer, in which functions build a text before it becomes a Lua string.
 impl Context {
-    /// The scratch text.
+    /// Returns the scratch buffer.
     ///
-    /// A function makes a reference of it while nothing that it calls uses the scratch text, and so calls no script
-    /// meanwhile. The reference ends before the scratch text is pushed or cleared.
+    /// A function may hold a reference to it only while nothing that it calls uses the buffer,
+    /// which rules out calls of scripts. The reference must end before the buffer is pushed or
+    /// cleared.
     #[inline]
     pub(crate) fn scratch(&self) -> *mut Vec<u8> {
         self.scratch.get()
     }
 
-    /// Empties the scratch text, and gives back the memory of a long one.
+    /// Clears the scratch buffer, and frees the memory of a long text.
     pub(crate) fn clear_scratch(&self) {
-        // SAFETY: there is no other reference, as `scratch` says.
+        // SAFETY: callers of `scratch` hold no reference to the buffer when it is cleared.
         let scratch = unsafe { &mut *self.scratch() };
         scratch.clear();
         scratch.shrink_to(TEXT_KEPT);
@@ -189,7 +192,7 @@ impl Context {
 }
 
 impl State<'_> {
-    /// Keeps the text of the error on top, which is a table with one or a string.
+    /// Stores the message of the error on top of the stack, which is an error table or a string.
     pub(crate) fn keep_error(&self) {
         if self.is_table(-1) {
             self.push_field(-1, c"err");
@@ -199,15 +202,15 @@ impl State<'_> {
 }
 
 impl<'i> State<'i> {
-    /// The context of the interpreter.
+    /// Returns the context of the interpreter.
     #[inline]
     pub(crate) fn context(&self) -> &'i Context {
-        // SAFETY: `Interpreter` makes all states, and passes the address of something that begins with a context and
-        // lives as long as the interpreter.
+        // SAFETY: `Interpreter` creates all states, with the address of a value that starts with a
+        // `Context` and outlives the interpreter.
         unsafe { &*self.allocator_data().cast() }
     }
 
-    /// The pointer that Lua passes to the allocator.
+    /// Returns the pointer that Lua passes to the allocator.
     #[inline]
     pub(crate) fn allocator_data(&self) -> *mut c_void {
         let mut data = null_mut();

@@ -1,15 +1,15 @@
-//! The deadline of compiling a program or loading a library.
+//! The deadline for compiling a program or loading a library.
 
 use std::time::{Duration, Instant};
 
 use undercroft_engine::thread_time;
 
-/// The deadline of compiling a program or loading a library. Time in which the thread was stopped, or waited for a
-/// processor, does not count.
+/// A deadline for compiling a program or loading a library. Time in which the thread is stopped or
+/// waits for a CPU does not count.
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline {
     at: Instant,
-    /// Processor time of the thread at that moment.
+    /// The thread's CPU time at the deadline.
     worked: Duration,
 }
 
@@ -21,7 +21,8 @@ impl Deadline {
         }
     }
 
-    /// The thread's clock takes a system call, and cannot be ahead of the other.
+    /// Returns whether both clocks have passed the deadline. Reads the wall clock first, because
+    /// the CPU clock takes a system call and is never ahead.
     pub(crate) fn has_passed(self) -> bool {
         Instant::now() > self.at && thread_time() > self.worked
     }
@@ -32,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_in_which_a_thread_stands_still_is_not_counted() {
+    fn time_asleep_does_not_count_toward_the_deadline() {
         let deadline = Deadline::after(Duration::from_millis(20));
         std::thread::sleep(Duration::from_millis(30));
         assert!(!deadline.has_passed());

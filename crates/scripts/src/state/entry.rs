@@ -1,4 +1,4 @@
-//! Functions of this crate as Lua calls them.
+//! Wraps functions of this crate so that Lua can call them.
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -7,13 +7,13 @@ use mlua_sys::{lua_CFunction, lua_State};
 
 use super::stack::{State, lua};
 
-/// A function that Lua can call: it returns how many values on top of the stack are its results. It is the name of a
-/// function, or a closure that captures nothing.
+/// A function that Lua can call. Returns how many values on top of the stack are its results.
+/// Either a named function or a closure that captures nothing.
 pub(crate) trait Body: Fn(&mut State<'_>) -> c_int + Copy {}
 
 impl<F: Fn(&mut State<'_>) -> c_int + Copy> Body for F {}
 
-/// The function of C by which Lua calls a function of this crate.
+/// The C function through which Lua calls a function of this crate.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry(pub(super) lua_CFunction);
 
@@ -32,15 +32,16 @@ impl Entry {
     }
 }
 
-/// Calls a function of no size. It is not inlined, so that it has one address, by which a test knows the function.
+/// Calls a zero-sized function. Not inlined, so that each function has one address, by which a test
+/// recognizes it.
 ///
 /// # Safety
-/// Lua calls it, in a protected call.
+/// Lua must call this function, in a protected call.
 #[inline(never)]
 unsafe extern "C-unwind" fn enter<F: Body>(lua: *mut lua_State) -> c_int {
-    // SAFETY: `entry` was given such a value, which has no bytes and can be copied.
+    // SAFETY: `F` has no bytes and is `Copy`, and `entry` was given a value of it.
     let body = unsafe { NonNull::<F>::dangling().read() };
-    // SAFETY: Lua passes its state for the time of the call, and the functions of this crate keep the rules of `State`.
+    // SAFETY: Lua passes its live state, and functions of this crate follow the rules of `State`.
     body(unsafe { State::from_raw(lua) })
 }
 
@@ -50,12 +51,12 @@ impl State<'_> {
         self.push_entry(entry(body));
     }
 
-    /// Pushes a function whose upvalues are the values on top, which are taken off.
+    /// Pushes a function, and pops the top `upvalues` values, which become its upvalues.
     pub(crate) fn push_closure<F: Body>(&mut self, body: F, upvalues: c_int) {
         lua!(self, lua_pushcclosure, entry(body).0, upvalues);
     }
 
-    /// Pushes the function that an entry calls.
+    /// Pushes the function of an entry.
     pub(crate) fn push_entry(&self, entry: Entry) {
         lua!(self, lua_pushcclosure, entry.0, 0);
     }

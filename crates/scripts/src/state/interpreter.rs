@@ -1,4 +1,4 @@
-//! An interpreter, which owns Lua's state, and calls of it from outside.
+//! An interpreter, which owns Lua's state, and the calls that enter Lua from outside.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -10,48 +10,51 @@ use super::context::Context;
 use super::entry::Entry;
 use super::stack::{RegistryKey, State, lua};
 
-/// What an interpreter is made with.
+/// Data that an interpreter owns and that contains its context.
 ///
 /// # Safety
-/// The type is `repr(C)` and its first field is a [`Context`].
+/// The type must be `repr(C)`, and its first field must be a [`Context`].
 pub(crate) unsafe trait HoldsContext {
     fn context(&self) -> &Context;
 }
 
-/// An interpreter, and what it was made with. Both lie where they are until it is dropped.
+/// A Lua interpreter with its workspace. Neither moves until it is dropped.
 pub(crate) struct Interpreter<W: HoldsContext> {
     lua: NonNull<lua_State>,
-    /// From a box, which Lua has the address of.
+    /// The workspace, leaked from a box because Lua holds its address.
     workspace: NonNull<W>,
 }
 
-/// Gives, resizes and takes back memory, as Lua asks for it.
+/// Lua's allocator: allocates, resizes and frees memory.
 ///
 /// # Safety
-/// Lua calls it, with what [`Interpreter::new`] has passed and blocks that it was given here.
+/// Lua must call this function, with the context from [`Interpreter::new`] and blocks that this
+/// function returned.
 unsafe extern "C" fn allocate(
     context: *mut c_void,
     place: *mut c_void,
     old: usize,
     new: usize,
 ) -> *mut c_void {
-    // SAFETY: `Interpreter::new` has passed the address, and Lua gives back what it was given.
+    // SAFETY: `Interpreter::new` passed the context's address, and Lua passes only blocks that it
+    // got from here.
     unsafe {
         let context = &*context.cast::<Context>();
         context.memory.resize(place.cast(), old, new).cast()
     }
 }
 
-/// Calls a function with data that its argument, a light pointer, points to.
+/// Calls a function with the data that its argument, a light userdata, points to.
 ///
 /// # Safety
-/// Lua calls it, in a protected call, with a pointer to such data that nothing else uses meanwhile.
+/// Lua must call this function, in a protected call, with a pointer to a `T` that nothing else uses
+/// during the call.
 unsafe extern "C-unwind" fn enter_with<T, F>(lua: *mut lua_State) -> c_int
 where
     F: Fn(&mut State<'_>, &mut T) + Copy,
 {
-    // SAFETY: the pointer is as the caller says. A value of the function was given to `run_protected` or `keep_body`, and has
-    // no bytes. Functions of this crate keep the rules of `State`.
+    // SAFETY: the caller guarantees the pointer, `F` has no bytes and a value of it was given to
+    // `run_protected` or `keep_body`, and functions of this crate follow the rules of `State`.
     unsafe {
         let body = NonNull::<F>::dangling().read();
         let data = mlua_sys::lua_touserdata(lua, 1).cast::<T>();
@@ -61,7 +64,8 @@ where
 }
 
 impl State<'_> {
-    /// Keeps a function that [`Interpreter::call_kept`] calls. It captures nothing.
+    /// Stores a function for [`Interpreter::call_kept`] in the registry. The function must capture
+    /// nothing.
     pub(crate) fn keep_body<T, F>(&mut self, _body: F) -> RegistryKey
     where
         F: Fn(&mut State<'_>, &mut T) + Copy,
@@ -75,13 +79,14 @@ impl State<'_> {
 }
 
 impl<W: HoldsContext> Interpreter<W> {
-    /// A new interpreter without libraries; none where there is no memory for it.
+    /// Returns a new interpreter without libraries, or `None` if there is no memory for it.
     pub(crate) fn new(workspace: W) -> Option<Interpreter<W>> {
         let workspace = NonNull::from(Box::leak(Box::new(workspace)));
-        // SAFETY: the workspace begins with the context that `allocate` is given, and outlives the state.
+        // SAFETY: the workspace starts with the context that `allocate` expects, and outlives the
+        // state.
         let lua = unsafe { lua_newstate(allocate, workspace.as_ptr().cast()) };
         let Some(lua) = NonNull::new(lua) else {
-            // SAFETY: nothing else has its address any more.
+            // SAFETY: the state was not created, so nothing else holds the workspace's address.
             drop(unsafe { Box::from_raw(workspace.as_ptr()) });
             return None;
         };
@@ -91,17 +96,18 @@ impl<W: HoldsContext> Interpreter<W> {
     }
 
     pub(crate) fn workspace(&self) -> &W {
-        // SAFETY: it is there until the interpreter is dropped, and nothing has a unique reference to it.
+        // SAFETY: the workspace lives until the interpreter is dropped, and no unique reference to
+        // it exists.
         unsafe { self.workspace.as_ref() }
     }
 
-    /// The state, outside of a protected call: only for what raises no error.
+    /// Returns the state outside a protected call, only for calls that raise no error.
     fn state(&self) -> &State<'_> {
-        // SAFETY: it lives as long as the interpreter.
+        // SAFETY: the state lives as long as the interpreter.
         unsafe { State::from_raw(self.lua.as_ptr()) }
     }
 
-    /// Calls a function, which captures nothing, so that an error ends there.
+    /// Calls a function, and catches its errors. The function must capture nothing.
     pub(crate) fn run_protected<T, F>(&self, _body: F, data: &mut T) -> Status
     where
         F: Fn(&mut State<'_>, &mut T) + Copy,
@@ -113,10 +119,11 @@ impl<W: HoldsContext> Interpreter<W> {
         Status(lua!(self.state(), lua_cpcall, enter_with::<T, F>, data))
     }
 
-    /// The same with a function that [`State::keep_body`] has kept: nothing is allocated for the call.
+    /// Calls a function stored by [`State::keep_body`], and catches its errors. Unlike
+    /// `run_protected`, allocates nothing.
     ///
     /// # Safety
-    /// The function that is kept takes such data, and there is room on the stack for two values.
+    /// The stored function must take a `T`, and the stack must have room for two values.
     #[inline]
     pub(crate) unsafe fn call_kept<T>(&self, body: RegistryKey, data: &mut T) -> Status {
         let data = (&raw mut *data).cast();
@@ -126,12 +133,12 @@ impl<W: HoldsContext> Interpreter<W> {
         Status(lua!(state, lua_pcall, 1, 0, 0))
     }
 
-    /// Takes everything off the stack.
+    /// Clears the stack.
     pub(crate) fn clear_stack(&self) {
         lua!(self.state(), lua_settop, 0);
     }
 
-    /// No script can give Lua a finalizer, so that this raises no error.
+    /// Runs the garbage collector. Raises no error, because scripts cannot define finalizers.
     pub(crate) fn collect(&self, what: Collection, number: c_int) {
         self.state().collect(what, number);
     }
@@ -140,7 +147,8 @@ impl<W: HoldsContext> Interpreter<W> {
 impl<W: HoldsContext> Drop for Interpreter<W> {
     fn drop(&mut self) {
         self.workspace().context().memory.limit.set(usize::MAX);
-        // SAFETY: nothing uses the interpreter any more, and Lua has no more use for the workspace once it is closed.
+        // SAFETY: nothing uses the interpreter any more, and Lua does not use the workspace after
+        // `lua_close`.
         unsafe {
             lua_close(self.lua.as_ptr());
             drop(Box::from_raw(self.workspace.as_ptr()));

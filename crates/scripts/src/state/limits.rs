@@ -9,16 +9,17 @@ use super::calls::{Collection, Coroutine, Status};
 use super::context::{Context, Pace, RunStatus};
 use super::stack::State;
 
-/// Instructions between two looks at whether a script may go on: at first, as each may be a library's work on a long text,
-/// and at most, as long as they are quick.
+/// Instructions between two checks whether a script may continue. The first interval is short,
+/// because an instruction may be a library call on a long string; it grows while checks follow
+/// quickly.
 const FIRST: c_int = 32;
 const MOST: c_int = 512;
-/// Between two looks in less than this there may be more of them, in more than this there are fewer.
+/// If less time passes between two checks, the interval grows; if more time passes, it shrinks.
 const QUICK: Duration = Duration::from_micros(100);
 const SLOW: Duration = Duration::from_millis(1);
 
 impl Context {
-    /// Has the hook called every so many instructions of what begins.
+    /// Installs the hook for a script that starts, with the first interval.
     pub(crate) fn start_hook(&self) {
         self.pace.set(Pace {
             looked_at: Duration::ZERO,
@@ -27,14 +28,15 @@ impl Context {
         self.main().set_hook(hook, FIRST);
     }
 
-    /// From now on the next instruction fails, wherever an error was caught.
+    /// Ends the script: every further instruction raises an error, even after the script catches
+    /// one.
     fn end(&self, status: RunStatus, state: &State<'_>) {
         self.status.set(status);
         self.main().set_hook(hook, 1);
         state.set_hook(hook, 1);
     }
 
-    /// Asks the host whether the script may go on.
+    /// Asks the host whether the script may continue.
     fn may_go_on(&self, state: &State<'_>) -> bool {
         match self.ask_host(|host| host.tick()) {
             None => true,
@@ -54,7 +56,7 @@ impl Context {
         }
     }
 
-    /// Sets when a script is looked at again that has run for so long.
+    /// Adjusts the interval until the next check of a script that has run for `elapsed`.
     fn adjust_pace(&self, state: &State<'_>, elapsed: Duration) {
         let Pace {
             looked_at,
@@ -69,12 +71,12 @@ impl Context {
             looked_at: elapsed,
             instructions,
         });
-        // A coroutine has a count of its own.
+        // Each coroutine has a separate instruction count.
         state.set_hook(hook, instructions);
     }
 }
 
-/// Called every so many instructions.
+/// The hook, which Lua calls after a number of instructions.
 fn hook(state: &State<'_>) {
     let context = state.context();
     if !context.has_host() {
@@ -90,28 +92,29 @@ fn hook(state: &State<'_>) {
     }
 }
 
-/// Time.
+/// Time limits.
 impl State<'_> {
-    /// Raises an error where the script has to end: for functions that may take long by themselves. They call it rarely.
+    /// Raises an error if the script has to end. Long-running functions call this now and then.
     #[cold]
     #[inline(never)]
     pub(crate) fn check_time(&self) {
         hook(self);
     }
 
-    /// Ends the script that runs, whatever it does about it.
+    /// Ends the running script, which cannot catch this error.
     pub(crate) fn stop(&self) -> ! {
         self.context().end(RunStatus::Stopped, self);
         self.raise_ending()
     }
 
-    /// Has a coroutine that is about to be resumed interrupted like its script.
+    /// Installs the hook in a coroutine that is about to be resumed.
     pub(crate) fn hook_coroutine(&self, coroutine: Coroutine<'_>) {
         let instructions = self.context().pace.get().instructions.max(1);
         coroutine.state().set_hook(hook, instructions);
     }
 
-    /// To be called wherever an error was caught: one that ends the script is raised again, so that no script sees it.
+    /// Raises an error again if it ends the script. Must be called wherever an error is caught, so
+    /// that no script sees such an error.
     pub(crate) fn check_caught(&self, status: Status) {
         let context = self.context();
         if status == Status::MEMORY && context.may_catch() && context.has_host() {
@@ -122,7 +125,7 @@ impl State<'_> {
         }
     }
 
-    /// Raises the error of a script that has to end.
+    /// Raises the error that ends the script.
     fn raise_ending(&self) -> ! {
         let context = self.context();
         match context.status.get() {
@@ -138,16 +141,17 @@ impl State<'_> {
 
 pub(crate) const OUT_OF_MEMORY: &[u8] = b"not enough memory";
 
-/// Steps that a walk through a table counts as: it may have any number of empty places, which are passed over uncounted.
+/// Steps that iterating over a table counts as, because it may skip any number of empty slots
+/// uncounted.
 pub(crate) const TABLE_WALK: usize = 4096;
-/// Steps between two questions.
+/// Steps between two questions to the host.
 const STEPS: usize = 65_536;
-/// Bytes that are copied or looked at in a step.
+/// Bytes that one step copies or examines.
 const STEP_BYTES: usize = 16;
 
-/// Steps, for functions that have the context at hand.
+/// Step counting, for functions that hold the context.
 impl Context {
-    /// Counts steps of a function. Raises an error where the script has to end.
+    /// Counts steps of a function. Raises an error if the script has to end.
     #[inline]
     pub(crate) fn spend(&self, state: &State<'_>, steps: usize) {
         let spent = self.spent.get().saturating_add(steps);
@@ -158,29 +162,29 @@ impl Context {
         }
     }
 
-    /// The same for bytes.
+    /// Counts the steps of processing `bytes` bytes. Raises an error if the script has to end.
     #[inline]
     pub(crate) fn spend_bytes(&self, state: &State<'_>, bytes: usize) {
         self.spend(state, 1 + bytes / STEP_BYTES);
     }
 }
 
-/// Steps.
+/// Step counting.
 impl State<'_> {
-    /// Counts steps of a function, whatever it does. Raises an error where the script has to end.
+    /// Counts steps of a function. Raises an error if the script has to end.
     #[inline]
     pub(crate) fn spend(&self, steps: usize) {
         self.context().spend(self, steps);
     }
 
-    /// The same for bytes.
+    /// Counts the steps of processing `bytes` bytes. Raises an error if the script has to end.
     #[inline]
     pub(crate) fn spend_bytes(&self, bytes: usize) {
         self.context().spend_bytes(self, bytes);
     }
 
-    /// Raises an error where functions of C that call one another, by way of scripts, take too much of the thread's
-    /// stack. Lua counts them, too, up to 200.
+    /// Raises an error if nested native functions, which call each other through scripts, use too
+    /// much of the thread's stack. Lua also limits their depth to 200.
     pub(crate) fn check_stack(&self) {
         let here = 0_u8;
         let context = self.context();
@@ -191,9 +195,9 @@ impl State<'_> {
     }
 }
 
-/// Memory.
+/// Memory limits.
 impl State<'_> {
-    /// Ends the script, which has taken all memory that it may.
+    /// Ends the script because it reached its memory limit.
     #[cold]
     pub(crate) fn raise_memory(&self) -> ! {
         let context = self.context();
@@ -203,8 +207,8 @@ impl State<'_> {
         self.raise_text(OUT_OF_MEMORY)
     }
 
-    /// Makes room for a block of memory of Lua's that may be long, by collecting garbage. Ends the script where there is
-    /// none.
+    /// Makes room for a large block of Lua's memory by collecting garbage. Ends the script if that
+    /// is not enough.
     pub(crate) fn make_room(&self, bytes: usize) {
         const SHORT: usize = 64 * 1024;
         if bytes < SHORT {
@@ -219,7 +223,7 @@ impl State<'_> {
         }
     }
 
-    /// Ends the script where a scratch text of so many bytes would exceed the limit on memory.
+    /// Ends the script if `length` bytes in the scratch buffer exceed the memory limit.
     pub(crate) fn check_scratch(&self, length: usize) {
         let memory = &self.context().memory;
         memory.extra.set(0);
@@ -229,17 +233,17 @@ impl State<'_> {
         memory.extra.set(length);
     }
 
-    /// Pushes the scratch text, and empties it.
+    /// Pushes the contents of the scratch buffer as a string, and clears the buffer.
     pub(crate) fn push_scratch(&self) {
         let context = self.context();
-        // SAFETY: there is no other reference, as `scratch` says.
+        // SAFETY: callers of `scratch` hold no reference to the buffer when it is pushed.
         let text = unsafe { &*context.scratch() };
         self.make_room(text.len());
         self.push_bytes(text);
         context.clear_scratch();
     }
 
-    /// Raises an error where the reply of a script gets longer than the limit on memory.
+    /// Raises an error if a script's reply exceeds the memory limit.
     pub(crate) fn count_reply(&self, length: usize) {
         let context = self.context();
         let bytes = context.reply_bytes.get().saturating_add(length);

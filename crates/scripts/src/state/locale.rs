@@ -1,23 +1,23 @@
-//! The locale in which scripts run: C, whatever the program around them has set.
+//! Switches to the C locale while a script runs, whatever locale the host program uses.
 //!
-//! Lua reads and writes numbers, compares strings and classifies characters by the C library, which does all of that by the
-//! locale. In a program with German numbers `tostring(1.5)` would be `1,5`, and processes that share a store would compute
-//! different results.
+//! Lua uses the C library to format and parse numbers, compare strings and classify characters, and
+//! the C library follows the locale. In a program with a German locale, `tostring(1.5)` would be
+//! `1,5`, and processes that share a store would compute different results.
 
 use std::marker::PhantomData;
 
-/// This thread has the C locale until this is dropped.
+/// Gives the current thread the C locale until it is dropped.
 pub(crate) struct CLocale {
     previous: libc::locale_t,
-    /// It belongs to its thread.
+    /// Makes the type `!Send`, because a locale belongs to its thread.
     thread: PhantomData<*const ()>,
 }
 
 impl CLocale {
-    /// Some 20 ns.
+    /// Switches the thread to the C locale, in about 20 ns.
     pub(crate) fn enter() -> CLocale {
-        // SAFETY: the name ends with a zero. The C locale is a constant of the C library: nothing is allocated, and it must
-        // not be freed. A thread may change its own locale at any time.
+        // SAFETY: the name ends with a zero byte, the C locale is a constant that is neither
+        // allocated nor freed, and a thread may change its own locale at any time.
         let previous = unsafe {
             let c = libc::newlocale(libc::LC_ALL_MASK, c"C".as_ptr(), std::ptr::null_mut());
             libc::uselocale(c)
@@ -31,7 +31,7 @@ impl CLocale {
 
 impl Drop for CLocale {
     fn drop(&mut self) {
-        // SAFETY: it is what this thread had before.
+        // SAFETY: `previous` is the locale that this thread had before.
         unsafe { libc::uselocale(self.previous) };
     }
 }
@@ -41,8 +41,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_has_its_own_locale_again_afterwards() {
-        // SAFETY: asks only.
+    fn dropping_restores_the_locale_of_the_thread() {
+        // SAFETY: a null argument only queries the locale.
         let current = || unsafe { libc::uselocale(std::ptr::null_mut()) };
         let previous = current();
         let locale = CLocale::enter();

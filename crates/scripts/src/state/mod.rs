@@ -1,17 +1,19 @@
-//! Lua's state: values on its stack, errors, limits. Every other folder may call it; it calls none.
+//! Lua's state: the values on its stack, errors and limits. All other folders may use this one,
+//! which uses none of them.
 //!
-//! - `calls`: calls of Lua: functions, programs, coroutines, the hook, the collector of garbage.
-//! - `context`: what an interpreter has in addition to Lua's state.
-//! - `deadline`: the deadline of compiling a program.
-//! - `entry`: functions of this crate as Lua calls them.
-//! - `interpreter`: an interpreter, which owns Lua's state, and calls of it from outside.
+//! - `calls`: calls of functions, programs and coroutines, the hook and the garbage collector.
+//! - `context`: an interpreter's state outside Lua.
+//! - `deadline`: the deadline for compiling a program or loading a library.
+//! - `entry`: wraps functions of this crate so that Lua can call them.
+//! - `interpreter`: an interpreter, which owns Lua's state, and the calls that enter Lua from
+//!   outside.
 //! - `limits`: limits on the time and memory of a script.
-//! - `locale`: the locale in which scripts run.
-//! - `pool`: memory of an interpreter.
-//! - `raising`: errors, as Redis makes them.
-//! - `stack`: a reference to Lua's state, and values on its stack.
+//! - `locale`: switches to the C locale while a script runs.
+//! - `pool`: an interpreter's memory.
+//! - `raising`: raises errors in Redis' form.
+//! - `stack`: a reference to Lua's state, and the values on its stack.
 //! - `tables`: tables and the registry.
-//! - `thread_stack`: the part of a thread's stack that a script may take.
+//! - `thread_stack`: the part of a thread's stack that a script may use.
 
 mod calls;
 mod context;

@@ -1,44 +1,45 @@
-//! Memory of an interpreter.
+//! An interpreter's memory.
 //!
-//! Lua makes and frees small blocks all the time, and frees them in crowds. They are cut from chunks, by sizes, and go
-//! onto a list of their size when they are freed: a few instructions each. The chunks are given back with the
-//! interpreter. What is larger is the system's.
+//! Lua constantly allocates and frees small blocks, many at a time. They are cut from chunks by
+//! size, and a freed block goes onto the free list of its size, which takes a few instructions.
+//! Chunks are freed with the interpreter. Larger blocks come from the system allocator.
 
 use std::alloc::{Layout, alloc, dealloc, realloc};
 use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Sizes of small blocks are multiples of this, and so are their addresses.
+/// The sizes and addresses of small blocks are multiples of this.
 const GRAIN: usize = 16;
-/// The largest small block. Where code is fuzzed there are none, so that a sanitizer knows where each block ends.
+/// The size of the largest small block. Fuzzing builds have no small blocks, so that a sanitizer
+/// knows where each block ends.
 const SMALL_MAX: usize = if cfg!(fuzzing) { 0 } else { 512 };
-/// Bytes of a chunk.
+/// The size of a chunk, in bytes.
 const CHUNK: usize = 16 * 1024;
 
-/// Bytes in use by the pools of all threads, as each published it last.
+/// Bytes in use by the pools of all threads, as last published by each.
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes in use by the interpreters of all threads, after the last script of each.
+/// Returns the bytes in use by the interpreters of all threads, each counted after its last script.
 pub(crate) fn in_use() -> usize {
     IN_USE.load(Ordering::Relaxed)
 }
 
-/// Where an interpreter's memory comes from, and how much it has taken.
+/// An interpreter's allocator, which also counts the memory in use.
 pub(crate) struct Pool {
-    /// Freed blocks of each size; in the first word of each is the next one.
+    /// Free lists by block size. The first word of a free block points to the next one.
     free: [Cell<*mut u8>; SMALL_MAX / GRAIN],
     chunks: Cell<Vec<*mut u8>>,
-    /// What is left of the last chunk.
+    /// The unused rest of the last chunk.
     next: Cell<*mut u8>,
     left: Cell<usize>,
-    /// Bytes that are in use.
+    /// Bytes in use.
     pub(crate) used: Cell<usize>,
-    /// Bytes in use elsewhere that count, too.
+    /// Bytes in use elsewhere that count toward the limit.
     pub(crate) extra: Cell<usize>,
-    /// Bytes that may be.
+    /// The maximum of bytes in use.
     pub(crate) limit: Cell<usize>,
-    /// The part of [`IN_USE`] that is this pool's.
+    /// This pool's share of [`IN_USE`].
     published: Cell<usize>,
 }
 
@@ -47,7 +48,7 @@ const CHUNK_LAYOUT: Layout = match Layout::from_size_align(CHUNK, GRAIN) {
     Err(_) => panic!("a layout"),
 };
 
-/// The number of a small block's size.
+/// Returns the index of the free list for a small block's size.
 fn size_class(size: usize) -> usize {
     (size - 1) / GRAIN
 }
@@ -66,40 +67,42 @@ impl Pool {
         }
     }
 
-    /// Whether a block of so many bytes can be had.
+    /// Returns whether a block of this many bytes fits within the limit.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         let taken = self.used.get().saturating_add(self.extra.get());
         taken.saturating_add(bytes) <= self.limit.get()
     }
 
-    /// Brings the sum over all threads up to date.
+    /// Publishes this pool's memory use to the total of all threads.
     pub(crate) fn publish(&self) {
         self.publish_as(self.used.get());
     }
 
     fn publish_as(&self, used: usize) {
-        // The sum wraps around on its way, and ends where it belongs.
+        // The difference may wrap around, but the sum is correct.
         IN_USE.fetch_add(used.wrapping_sub(self.published.get()), Ordering::Relaxed);
         self.published.set(used);
     }
 
-    /// Gives, resizes and takes back a block, as `lua_Alloc` does: null where there is no memory, and then the block
-    /// stays as it is.
+    /// Allocates, resizes or frees a block, as `lua_Alloc` does. Returns null if there is no
+    /// memory, and then leaves the block unchanged.
     ///
     /// # Safety
-    /// `place` is null, or a block of this pool of `old` bytes.
+    /// `place` must be null, or a block of this pool of `old` bytes.
     #[inline]
     pub(super) unsafe fn resize(&self, place: *mut u8, old: usize, new: usize) -> *mut u8 {
         if new == 0 {
             if !place.is_null() {
-                // SAFETY: as the caller says.
+                // SAFETY: the caller guarantees that `place` is a block of this pool of `old`
+                // bytes.
                 unsafe { self.give_back(place, old) };
                 self.used.set(self.used.get() - old);
             }
             return null_mut();
         }
         if !place.is_null() {
-            // SAFETY: as the caller says.
+            // SAFETY: the caller guarantees that `place` is a block of this pool of `old` bytes,
+            // and `new` is not 0.
             return unsafe { self.move_block(place, old, new) };
         }
         if new > BLOCK_MAX || !self.has_room(new) {
@@ -115,7 +118,7 @@ impl Pool {
     /// Resizes a block.
     ///
     /// # Safety
-    /// `place` is a block of this pool of `old` bytes, and `new` is not 0.
+    /// `place` must be a block of this pool of `old` bytes, and `new` must not be 0.
     #[inline(never)]
     unsafe fn move_block(&self, place: *mut u8, old: usize, new: usize) -> *mut u8 {
         if new > BLOCK_MAX || new > old && !self.has_room(new - old) {
@@ -125,12 +128,14 @@ impl Pool {
         let found = if was_small && is_small && size_class(old) == size_class(new) {
             place
         } else if !was_small && !is_small {
-            // SAFETY: `take` has it from `alloc`, with this layout; `new` is not 0 and not too large.
+            // SAFETY: `take` allocated the block with this layout, and `new` is neither 0 nor above
+            // `BLOCK_MAX`.
             unsafe { realloc(place, large_layout(old), new) }
         } else {
             let found = self.take(new);
             if !found.is_null() {
-                // SAFETY: the blocks are of these sizes at least, and are not the same.
+                // SAFETY: the two blocks are distinct, and each holds at least `old.min(new)`
+                // bytes.
                 unsafe {
                     place.copy_to_nonoverlapping(found, old.min(new));
                     self.give_back(place, old);
@@ -144,7 +149,7 @@ impl Pool {
         found
     }
 
-    /// A block of so many bytes, at least one; null where there is no memory.
+    /// Allocates a block of `size` bytes, at least one. Returns null if there is no memory.
     #[inline]
     fn take(&self, size: usize) -> *mut u8 {
         if size > SMALL_MAX {
@@ -155,12 +160,12 @@ impl Pool {
         if first.is_null() {
             return self.cut(size);
         }
-        // SAFETY: in the first word of a free block is the next one.
+        // SAFETY: the first word of a free block points to the next free block.
         free.set(unsafe { first.cast::<*mut u8>().read() });
         first
     }
 
-    /// Cuts a small block from the last chunk, or a new one.
+    /// Cuts a small block from the last chunk, or from a new one.
     #[inline(never)]
     fn cut(&self, size: usize) -> *mut u8 {
         let size = (size_class(size) + 1) * GRAIN;
@@ -168,24 +173,25 @@ impl Pool {
             return null_mut();
         }
         let taken = self.next.get();
-        // SAFETY: so much is left of the chunk.
+        // SAFETY: the chunk has at least `size` bytes left.
         self.next.set(unsafe { taken.add(size) });
         self.left.set(self.left.get() - size);
         taken
     }
 
-    /// Takes a block back.
+    /// Frees a block.
     ///
     /// # Safety
-    /// It is one of this pool, of so many bytes, and nothing uses it any more.
+    /// `place` must be a block of this pool of `size` bytes that nothing uses any more.
     #[inline]
     unsafe fn give_back(&self, place: *mut u8, size: usize) {
         if size > SMALL_MAX {
-            // SAFETY: as the caller says.
+            // SAFETY: the caller guarantees that `place` is an unused block of this pool of `size`
+            // bytes.
             return unsafe { give_back_large(place, size) };
         }
         let free = &self.free[size_class(size)];
-        // SAFETY: a block has room for a pointer, and is aligned for it.
+        // SAFETY: every block has room for a pointer, and is aligned for it.
         unsafe { place.cast::<*mut u8>().write(free.get()) };
         free.set(place);
     }
@@ -206,10 +212,10 @@ impl Pool {
     }
 }
 
-/// The largest block: the layout of a larger one could not be rounded up.
+/// The size of the largest block, because a larger layout could not be rounded up to its alignment.
 const BLOCK_MAX: usize = isize::MAX as usize - GRAIN;
 
-/// The layout of a block that is not small, of [`BLOCK_MAX`] bytes at most.
+/// Returns the layout of a large block, of at most [`BLOCK_MAX`] bytes.
 fn large_layout(size: usize) -> Layout {
     match Layout::from_size_align(size, GRAIN) {
         Ok(layout) => layout,
@@ -223,13 +229,13 @@ fn take_large(size: usize) -> *mut u8 {
     unsafe { alloc(large_layout(size)) }
 }
 
-/// Gives a block back to the system.
+/// Returns a block to the system allocator.
 ///
 /// # Safety
-/// [`take_large`] has given it, with this size, and nothing uses it any more.
+/// [`take_large`] must have allocated the block with this size, and nothing may use it any more.
 #[inline(never)]
 unsafe fn give_back_large(place: *mut u8, size: usize) {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees that `take_large` allocated the block with this size.
     unsafe { dealloc(place, large_layout(size)) };
 }
 
@@ -237,7 +243,8 @@ impl Drop for Pool {
     fn drop(&mut self) {
         self.publish_as(0);
         for chunk in self.chunks.take() {
-            // SAFETY: it was made with this layout, and the interpreter that used it is closed.
+            // SAFETY: the chunk was allocated with this layout, and the interpreter that used it is
+            // closed.
             unsafe { dealloc(chunk, CHUNK_LAYOUT) };
         }
     }
@@ -251,7 +258,7 @@ mod tests {
     fn blocks_keep_their_bytes_and_are_counted() {
         let mut random = fastrand::Rng::with_seed(5);
         let pool = Pool::new();
-        // Each block with its bytes, all of which are the same.
+        // The blocks, each filled with one byte value.
         let mut blocks: Vec<(*mut u8, usize, u8)> = Vec::new();
         for round in 0..20_000_u32 {
             let at = random.usize(..=blocks.len());
@@ -264,7 +271,8 @@ mod tests {
                 1 => random.usize(1..3 * SMALL_MAX),
                 _ => random.usize(1..=SMALL_MAX),
             };
-            // SAFETY: the blocks are the pool's, of the sizes they were last given, and filled.
+            // SAFETY: the pool allocated these blocks with the recorded sizes, and the test has
+            // filled them.
             unsafe {
                 let found = pool.resize(place, old, new);
                 assert_eq!(found.is_null(), new == 0);
@@ -284,10 +292,10 @@ mod tests {
             blocks.iter().map(|block| block.1).sum::<usize>()
         );
         pool.limit.set(pool.used.get());
-        // SAFETY: nothing is given.
+        // SAFETY: a null block asks for a new one.
         assert!(unsafe { pool.resize(null_mut(), 0, 1) }.is_null());
         for (place, size, _) in blocks {
-            // SAFETY: as above.
+            // SAFETY: the pool allocated these blocks with the recorded sizes.
             unsafe { pool.resize(place, size, 0) };
         }
         assert_eq!(pool.used.get(), 0);

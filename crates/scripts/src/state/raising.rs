@@ -1,25 +1,26 @@
-//! Errors, as Redis makes them: a table whose field `err` is the text, with its code in front.
+//! Errors in Redis' form: a table whose field `err` is the message, which starts with an error
+//! code.
 //!
-//! None of the functions that raise returns: Lua jumps to the innermost protected call.
+//! Functions that raise an error do not return: Lua jumps to the innermost protected call.
 
 use std::ffi::{CStr, c_int};
 use std::fmt::{Arguments, Write};
 
 use super::stack::{State, lua};
 
-/// The field of an error that has been counted, as in Redis.
+/// The field that marks an error as already counted, as in Redis.
 pub(crate) const COUNTED: &CStr = c"ignore_error_stats_update";
 
 /// Error tables.
 impl State<'_> {
-    /// Pushes an error: a table with its text.
+    /// Pushes an error table with a message.
     pub(crate) fn push_error(&self, text: &[u8]) {
         self.push_table(0, 4);
         self.push_bytes(text);
         lua!(self, lua_setfield, -2, c"err".as_ptr());
     }
 
-    /// Marks the error on top as counted.
+    /// Marks the error on top of the stack as counted.
     pub(crate) fn mark_counted(&self) {
         self.push_boolean(true);
         lua!(self, lua_setfield, -2, COUNTED.as_ptr());
@@ -33,28 +34,28 @@ impl State<'_> {
     }
 }
 
-/// Errors that are texts, as those of Lua's own libraries.
+/// Errors that are strings, like those of Lua's own libraries.
 impl State<'_> {
-    /// Raises the value on top.
+    /// Raises the value on top of the stack.
     #[cold]
     pub(crate) fn raise_top(&self) -> ! {
         lua!(self, lua_error)
     }
 
-    /// Raises a text as it is.
+    /// Raises a message as it is.
     #[cold]
     pub(crate) fn raise_text(&self, text: &[u8]) -> ! {
         self.push_bytes(text);
         self.raise_top()
     }
 
-    /// Raises a text with the place of the line that called in front.
+    /// Raises a message, prefixed with the location of the calling line.
     #[cold]
     pub(crate) fn raise_here(&self, text: &[u8]) -> ! {
         self.raise_joined(&[text])
     }
 
-    /// Raises the parts of a text, with the place in front.
+    /// Raises a message joined from parts, prefixed with the location of the calling line.
     #[cold]
     pub(crate) fn raise_joined(&self, parts: &[&[u8]]) -> ! {
         self.push_location(1);
@@ -65,7 +66,8 @@ impl State<'_> {
         self.raise_top()
     }
 
-    /// Raises a text of at most [`LINE_MAX`] bytes, with the place in front.
+    /// Raises a message of at most [`LINE_MAX`] bytes, prefixed with the location of the calling
+    /// line.
     #[cold]
     pub(crate) fn raise_formatted(&self, text: Arguments<'_>) -> ! {
         self.raise_here(Line::of(text).bytes())
@@ -78,7 +80,8 @@ impl State<'_> {
         unreachable!("raised");
     }
 
-    /// The same, with a text of which so many parts are on top.
+    /// Raises an error that names an argument. The message is joined from the top `parts` values of
+    /// the stack.
     #[cold]
     pub(crate) fn raise_argument_joined(&self, index: c_int, parts: c_int) -> ! {
         lua!(self, lua_concat, parts);
@@ -87,23 +90,24 @@ impl State<'_> {
         unreachable!("raised");
     }
 
-    /// The same, with a text of at most [`LINE_MAX`] bytes.
+    /// Raises an error that names an argument, with a message of at most [`LINE_MAX`] bytes.
     #[cold]
     pub(crate) fn raise_argument_formatted(&self, index: c_int, problem: Arguments<'_>) -> ! {
         let line = Line::of(problem);
         self.raise_argument(index, line.c_text())
     }
 
-    /// Pushes a text of at most [`LINE_MAX`] bytes.
+    /// Pushes a formatted string of at most [`LINE_MAX`] bytes.
     pub(crate) fn push_formatted(&self, text: Arguments<'_>) {
         self.push_bytes(Line::of(text).bytes());
     }
 }
 
-/// The longest text that is formatted; what is longer is cut.
+/// The maximum length of a formatted text in bytes. Longer texts are cut.
 const LINE_MAX: usize = 255;
 
-/// A formatted text. It lies on the thread's stack, as nothing may need to be dropped where an error is raised.
+/// A formatted text on the thread's stack, because a value on the heap would leak when an error is
+/// raised.
 struct Line {
     text: [u8; LINE_MAX + 1],
     length: usize,
@@ -115,7 +119,7 @@ impl Line {
             text: [0; LINE_MAX + 1],
             length: 0,
         };
-        // It never fails.
+        // Writing to a line cannot fail.
         let _ = line.write_fmt(text);
         line
     }
@@ -124,7 +128,7 @@ impl Line {
         &self.text[..self.length]
     }
 
-    /// The text up to the first zero; one follows the text.
+    /// Returns the text up to its first zero byte.
     fn c_text(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.text).unwrap_or_default()
     }
@@ -144,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_cut_where_they_get_too_long() {
+    fn long_lines_are_truncated() {
         let line = Line::of(format_args!("{} of {}", 1, "two"));
         assert_eq!(line.bytes(), b"1 of two");
         assert_eq!(line.c_text(), c"1 of two");

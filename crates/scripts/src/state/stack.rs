@@ -1,4 +1,4 @@
-//! A reference to Lua's state, and values on its stack.
+//! A reference to Lua's state, and the values on its stack.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int};
@@ -7,41 +7,46 @@ use std::ptr::null_mut;
 
 use mlua_sys::lua_State;
 
-/// Lua's state, as a function that Lua calls sees it.
+/// Lua's state, as seen by a function that Lua calls.
 ///
-/// A reference to it is the pointer that Lua passes, and a method is a call of Lua. The interpreter lives for `'i`.
+/// A reference to it is the pointer that Lua passes, and each method calls Lua. The interpreter
+/// lives for `'i`.
 ///
 /// # Why the methods are safe
 ///
 /// The types guarantee two rules:
-/// - The state outlives every reference to it. Only Lua's calls of functions ([`entry`](super::entry())) and
-///   [`Interpreter`](super::Interpreter) make references, for the time of a call.
-/// - The bytes of a string outlive their use. They borrow the state, and a method that removes or replaces values on the
-///   stack takes `&mut`.
+/// - The state outlives every reference to it. Only calls from Lua ([`entry`](super::entry())) and
+///   [`Interpreter`](super::Interpreter) create references, for the duration of a call.
+/// - The bytes of a string outlive their use. They borrow the state, and methods that remove or
+///   replace values on the stack take `&mut`.
 ///
-/// Functions keep three more rules, which no type of Rust expresses. They are the contract of the `unsafe` constructor
-/// [`State::from_raw`], and the reason why this type is not public:
-/// - An index is that of a value on the stack, and a value that is removed is there.
-/// - A function pushes at most 20 values, for which every call has room, unless it asks for more by [`State::has_room`]
-///   or [`State::check_room_for`]. In builds with debug assertions, as in all tests, Lua itself checks these two rules.
-/// - No frame between a method that may raise an error and the protected call around it has anything to drop: an error is
-///   a long jump, which runs no destructors. Every method may raise one for want of memory, except those that only read
-///   or remove values. Values that need to be dropped lie in the [`Context`](super::context::Context).
+/// Functions have to follow three more rules that Rust's types cannot express. They are the
+/// contract of the `unsafe` constructor [`State::from_raw`], and the reason why this type is not
+/// public:
+/// - An index must refer to a value on the stack, and a function may only remove values that are
+///   there.
+/// - A function pushes at most 20 values, for which every call has room, unless it asks for more
+///   with [`State::has_room`] or [`State::check_room_for`]. In builds with debug assertions, which
+///   all tests use, Lua checks this rule and the first one.
+/// - No frame between a method that may raise an error and the protected call around it owns a
+///   value with a destructor, because an error is a long jump that runs no destructors. Every
+///   method may raise an out-of-memory error, except those that only read or remove values. The
+///   [`Context`](super::context::Context) owns the values with destructors.
 pub(crate) struct State<'i> {
-    /// Of no size. Lua changes what is there, also by a shared reference.
+    /// The zero-sized start of the state. Lua changes the state even through a shared reference.
     lua: UnsafeCell<lua_State>,
     interpreter: PhantomData<&'i ()>,
 }
 
-/// The globals, as an index.
+/// The pseudo-index of the globals.
 pub(crate) const GLOBALS: c_int = mlua_sys::LUA_GLOBALSINDEX;
 
-/// The index of an upvalue of the function that runs.
+/// Returns the index of an upvalue of the running function.
 pub(crate) const fn upvalue(number: c_int) -> c_int {
     GLOBALS - number
 }
 
-/// The type of a value.
+/// The type of a Lua value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kind(pub(super) c_int);
 
@@ -58,7 +63,7 @@ impl Kind {
     #[cfg(test)]
     pub(crate) const COROUTINE: Kind = Kind(mlua_sys::LUA_TTHREAD);
 
-    /// Lua's name of it.
+    /// Returns Lua's name for the type.
     pub(crate) fn name(self) -> &'static str {
         match self.0 {
             mlua_sys::LUA_TNONE => "no value",
@@ -74,59 +79,61 @@ impl Kind {
     }
 }
 
-/// Where the registry keeps a value.
+/// The key of a value in the registry.
 #[derive(Clone, Copy)]
 pub(crate) struct RegistryKey(pub(super) c_int);
 
 impl Default for RegistryKey {
-    /// The key of nil, which the registry does not keep.
+    /// Returns the key of nil, which the registry does not store.
     fn default() -> RegistryKey {
         RegistryKey(mlua_sys::LUA_REFNIL)
     }
 }
 
-/// Calls a function of Lua's with a state and arguments.
+/// Calls a function of Lua's C interface on a state.
 macro_rules! lua {
     ($state:expr, $function:ident $(, $argument:expr)*) => {
-        // SAFETY: the state is alive, and the function that has it keeps the rules of `State`.
+        // SAFETY: the state is alive, and the calling function follows the rules of `State`.
         unsafe { mlua_sys::$function($state.raw() $(, $argument)*) }
     };
 }
 pub(super) use lua;
 
-/// References.
+/// References to the state.
 impl<'i> State<'i> {
-    /// The state that Lua has passed.
+    /// Returns a reference to the state that Lua passed.
     ///
     /// # Safety
-    /// The state is alive for `'a` and its interpreter for `'i`. Functions that are given the reference keep the rules of
-    /// [`State`].
+    /// The state must be alive for `'a`, and its interpreter for `'i`. Functions that get the
+    /// reference must follow the rules of [`State`].
     #[inline]
     pub(super) unsafe fn from_raw<'a>(lua: *mut lua_State) -> &'a mut State<'i> {
-        // SAFETY: as the caller says; a value of no size is nowhere written to or read from.
+        // SAFETY: the caller guarantees that the state is alive, and a zero-sized value is never
+        // read or written.
         unsafe { &mut *lua.cast() }
     }
 
-    /// The state as Lua has it.
+    /// Returns the pointer to Lua's state.
     #[inline]
     pub(super) fn raw(&self) -> *mut lua_State {
         self.lua.get()
     }
 
-    /// A second reference, whose borrows do not keep the stack from being changed.
+    /// Returns a second reference, whose borrows do not block changes to the stack.
     ///
     /// # Safety
-    /// Values that are borrowed through it stay on the stack, or otherwise reachable for Lua, while they are used.
+    /// Values borrowed through it must stay on the stack, or otherwise reachable for Lua, while
+    /// they are in use.
     #[inline]
     pub(crate) unsafe fn anchored<'a>(&self) -> &'a State<'a> {
-        // SAFETY: the state outlives the function that has it.
+        // SAFETY: the state outlives the function that uses it.
         unsafe { State::from_raw(self.raw()) }
     }
 }
 
-/// Reading. Of these, only reading the bytes of a number may raise an error.
+/// Reading values. Only reading the bytes of a number may raise an error.
 impl State<'_> {
-    /// The number of values on the stack of the function that runs.
+    /// Returns the number of values on the stack of the running function.
     #[inline]
     pub(crate) fn top(&self) -> c_int {
         lua!(self, lua_gettop)
@@ -142,12 +149,12 @@ impl State<'_> {
         lua!(self, lua_type, index) <= mlua_sys::LUA_TNIL
     }
 
-    /// Whether a value is a number, or a string that is one to Lua.
+    /// Returns whether a value is a number, or a string that Lua converts to a number.
     pub(crate) fn is_number(&self, index: c_int) -> bool {
         lua!(self, lua_isnumber, index) != 0
     }
 
-    /// Whether a value is a string or a number.
+    /// Returns whether a value is a string or a number.
     #[inline]
     pub(crate) fn is_string(&self, index: c_int) -> bool {
         lua!(self, lua_isstring, index) != 0
@@ -158,25 +165,25 @@ impl State<'_> {
         self.kind(index) == Kind::TABLE
     }
 
-    /// Whether a value is a function of Rust or C.
+    /// Returns whether a value is a function written in Rust or C.
     pub(crate) fn is_native(&self, index: c_int) -> bool {
         lua!(self, lua_iscfunction, index) != 0
     }
 
-    /// Whether a value counts as true.
+    /// Returns whether a value counts as true.
     #[inline]
     pub(crate) fn boolean(&self, index: c_int) -> bool {
         lua!(self, lua_toboolean, index) != 0
     }
 
-    /// A number, or the number that a string is to Lua; 0 of any other value.
+    /// Returns the value as a number, converting strings as Lua does; 0 for any other value.
     #[inline]
     pub(crate) fn number(&self, index: c_int) -> f64 {
         lua!(self, lua_tonumber, index)
     }
 
-    /// The bytes of a string; none of a value that is neither a string nor a number. A number becomes a string where it
-    /// lies, for which there may be no memory.
+    /// Returns the bytes of a string, or no bytes if the value is neither a string nor a number.
+    /// Converts a number to a string in place, which raises an error if there is no memory.
     #[inline]
     pub(crate) fn bytes(&self, index: c_int) -> &[u8] {
         let mut length = 0;
@@ -184,40 +191,41 @@ impl State<'_> {
         if text.is_null() {
             return b"";
         }
-        // SAFETY: Lua's strings do not move, and this one is there while the state is borrowed.
+        // SAFETY: Lua's strings do not move, and this one stays alive while the state is borrowed.
         unsafe { std::slice::from_raw_parts(text.cast(), length) }
     }
 
-    /// The bytes up to the first zero, as C reads them.
+    /// Returns the bytes up to the first zero byte, as C reads them.
     pub(crate) fn c_bytes(&self, index: c_int) -> &[u8] {
         let text = lua!(self, lua_tolstring, index, null_mut());
         if text.is_null() {
             return b"";
         }
-        // SAFETY: as in `bytes`; a zero follows every string of Lua's.
+        // SAFETY: the string stays alive while the state is borrowed, and every Lua string ends
+        // with a zero byte.
         unsafe { CStr::from_ptr(text).to_bytes() }
     }
 
-    /// The bytes of a string, and the zero that follows them.
+    /// Returns the bytes of a string with the zero byte that follows them.
     pub(crate) fn bytes_with_zero(&self, index: c_int) -> &[u8] {
         let bytes = self.bytes(index);
-        // SAFETY: a zero follows every string of Lua's.
+        // SAFETY: a zero byte follows every Lua string.
         unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len() + 1) }
     }
 
-    /// The length of a string, or a border of a table.
+    /// Returns the length of a string, or a border of a table as Lua's `#` does.
     #[inline]
     pub(crate) fn length(&self, index: c_int) -> usize {
         lua!(self, lua_objlen, index)
     }
 
-    /// The address of a table, a function or the like.
+    /// Returns the address of a table, a function or another object.
     #[inline]
     pub(crate) fn address(&self, index: c_int) -> usize {
         lua!(self, lua_topointer, index).addr()
     }
 
-    /// Whether a value is the pointer that `cjson.null` is.
+    /// Returns whether a value is `cjson.null`, a null pointer.
     pub(crate) fn is_null(&self, index: c_int) -> bool {
         self.kind(index) == Kind::POINTER && lua!(self, lua_touserdata, index).is_null()
     }
@@ -227,7 +235,7 @@ impl State<'_> {
     }
 }
 
-/// Arguments, which raise an error that names them where they do not fit.
+/// Argument checks, which raise an error that names the argument.
 impl State<'_> {
     pub(crate) fn check_any(&self, index: c_int) {
         lua!(self, luaL_checkany, index);
@@ -243,17 +251,17 @@ impl State<'_> {
         lua!(self, luaL_checknumber, index)
     }
 
-    /// The bytes of an argument that has to be a string or a number.
+    /// Returns the bytes of an argument, which must be a string or a number.
     #[inline]
     pub(crate) fn check_bytes(&self, index: c_int) -> &[u8] {
         let mut length = 0;
         let text = lua!(self, luaL_checklstring, index, &mut length);
-        // SAFETY: as in `bytes`.
+        // SAFETY: Lua's strings do not move, and this one stays alive while the state is borrowed.
         unsafe { std::slice::from_raw_parts(text.cast(), length) }
     }
 }
 
-/// Pushing.
+/// Pushing values.
 impl State<'_> {
     #[inline]
     pub(crate) fn push_nil(&self) {
@@ -281,12 +289,12 @@ impl State<'_> {
         lua!(self, lua_pushlstring_, bytes.as_ptr().cast(), bytes.len());
     }
 
-    /// Pushes what `cjson.null` is.
+    /// Pushes `cjson.null`, a null pointer.
     pub(crate) fn push_null(&self) {
         lua!(self, lua_pushlightuserdata, null_mut());
     }
 
-    /// Pushes the value at an index once more.
+    /// Pushes a copy of the value at an index.
     #[inline]
     pub(crate) fn push_value(&self, index: c_int) {
         lua!(self, lua_pushvalue, index);
@@ -298,27 +306,27 @@ impl State<'_> {
         lua!(self, lua_createtable, items, fields);
     }
 
-    /// Pushes what `tostring` says of a table, a function or the like: its type and its address.
+    /// Pushes the `tostring` text of a table, a function or another object: its type and address.
     pub(crate) fn push_type_and_address(&self, index: c_int) {
         let name = lua!(self, lua_typename, self.kind(index).0);
         let address = lua!(self, lua_topointer, index);
         lua!(self, lua_pushfstring, c"%s: %p".as_ptr(), name, address);
     }
 
-    /// Pushes bytes of memory that the collector of garbage frees. Returns where they are.
+    /// Pushes a block of memory that the garbage collector frees. Returns its address.
     pub(crate) fn push_memory(&self, length: usize) -> *mut u8 {
         lua!(self, lua_newuserdata, length).cast()
     }
 }
 
-/// Room, and values that are taken off, moved or replaced.
+/// Room on the stack, and removing, moving and replacing values.
 impl State<'_> {
-    /// Whether there is room on the stack for so many values more, which may then be pushed.
+    /// Reserves room on the stack for `values` more values. Returns whether there is room.
     pub(crate) fn has_room(&self, values: c_int) -> bool {
         lua!(self, lua_checkstack, values) != 0
     }
 
-    /// Raises an error if there is no room on the stack for so many values more.
+    /// Raises an error if the stack has no room for `values` more values.
     pub(crate) fn check_room_for(&self, values: c_int, problem: &CStr) {
         lua!(self, luaL_checkstack, values, problem.as_ptr());
     }
@@ -328,7 +336,8 @@ impl State<'_> {
         lua!(self, lua_settop, -values - 1);
     }
 
-    /// Leaves so many values on the stack: those above are taken off, those that are missing are nil.
+    /// Sets the number of values on the stack: removes values above it, and fills missing ones with
+    /// nil.
     #[inline]
     pub(crate) fn set_top(&mut self, values: c_int) {
         lua!(self, lua_settop, values);
@@ -338,32 +347,32 @@ impl State<'_> {
         lua!(self, lua_remove, index);
     }
 
-    /// Moves the value on top to an index, below the values that are there.
+    /// Moves the value on top of the stack to an index, and shifts the values above that index up.
     #[inline]
     pub(crate) fn insert(&mut self, index: c_int) {
         lua!(self, lua_insert, index);
     }
 
-    /// Replaces a value by the one on top.
+    /// Pops a value, and stores it at an index.
     #[inline]
     pub(crate) fn replace(&mut self, index: c_int) {
         lua!(self, lua_replace, index);
     }
 
-    /// Replaces a value by the one on top.
+    /// Pops a value, and stores it at an index.
     ///
     /// # Safety
-    /// Nothing borrows the value that is replaced.
+    /// Nothing may borrow the value that is replaced.
     pub(crate) unsafe fn replace_unused(&self, index: c_int) {
         lua!(self, lua_replace, index);
     }
 
-    /// Swaps the two values on top.
+    /// Swaps the two values on top of the stack.
     pub(crate) fn swap(&mut self) {
         self.insert(-2);
     }
 
-    /// Joins the values on top, which are strings and numbers, to one string.
+    /// Joins the top `values` values, strings or numbers, to one string.
     pub(crate) fn concatenate(&mut self, values: c_int) {
         lua!(self, lua_concat, values);
     }

@@ -1,22 +1,24 @@
-//! The part of a thread's stack that a script may take.
+//! The part of a thread's stack that a script may use.
 
 use std::ptr::null_mut;
 
-/// Bounds of the thread's stack, for functions that call one another by way of scripts.
+/// The bounds of the thread's stack for nested native functions, which call each other through
+/// scripts.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct StackBounds {
-    /// The lowest address that they may use, and the highest one of the stack; 0 if the stack is not known.
+    /// The lowest usable address, and the highest address of the stack; both 0 if the
+    /// stack is unknown.
     lowest: usize,
     highest: usize,
 }
 
 impl StackBounds {
-    /// Bytes that are left for commands, and for C.
+    /// Bytes reserved for commands and for C code.
     const RESERVE: usize = 256 * 1024;
 
-    /// The bounds of this thread.
+    /// Returns the bounds of the current thread's stack.
     pub(crate) fn of_thread() -> StackBounds {
-        // SAFETY: the attributes are filled in by the first call, and given back by the last one.
+        // SAFETY: the first call initializes the attributes, and the last one destroys them.
         unsafe {
             let mut attributes = std::mem::zeroed::<libc::pthread_attr_t>();
             if libc::pthread_getattr_np(libc::pthread_self(), &mut attributes) != 0 {
@@ -35,9 +37,9 @@ impl StackBounds {
         }
     }
 
-    /// Whether there is stack for more at an address, of a script that began at another.
+    /// Returns whether a script that started at address `began` may continue at address `here`.
     pub(crate) fn allow(self, here: usize, began: usize) -> bool {
-        /// Bytes that a script may take of a stack, and of one that is not known.
+        /// Bytes of stack that a script may use, and the limit for an unknown stack.
         const TAKEN_MAX: usize = 1 << 20;
         const UNKNOWN_MAX: usize = 256 * 1024;
         let taken = began.abs_diff(here);

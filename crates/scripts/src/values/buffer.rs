@@ -1,7 +1,7 @@
-//! Text that a function makes.
+//! A text buffer for functions.
 //!
-//! It lies on the thread's stack while it is short, and then in memory of Lua that is counted for the limit. A function
-//! that is left by an error leaves it to the collector of garbage.
+//! A short text is on the thread's stack. A longer text is in Lua's memory, which counts toward the
+//! limit; if an error skips the rest of the function, the garbage collector frees it.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -9,18 +9,18 @@ use std::ptr::null_mut;
 
 use crate::state::{Context, State};
 
-/// Bytes that lie on the stack.
+/// Bytes that fit on the thread's stack.
 const SMALL: usize = 256;
 /// Bytes that are copied between two questions to the host.
 const PIECE: usize = 1 << 20;
 
-/// A text. While it borrows the state, the place on Lua's stack that keeps its memory stays where it is.
+/// A text buffer. It borrows the state, so the stack slot of its memory does not move.
 pub(crate) struct Buffer<'s> {
     state: &'s State<'s>,
     context: &'s Context,
-    /// Where on Lua's stack the memory is kept.
+    /// The stack index that keeps the memory alive.
     slot: c_int,
-    /// Null while the text is in `small`.
+    /// The memory of a long text; null while the text is in `small`.
     large: *mut u8,
     length: usize,
     capacity: usize,
@@ -28,7 +28,7 @@ pub(crate) struct Buffer<'s> {
 }
 
 impl<'s> Buffer<'s> {
-    /// An empty one. It takes a place on Lua's stack until the function returns.
+    /// Returns an empty buffer. Takes one slot of Lua's stack until the function returns.
     pub(crate) fn new(state: &'s State<'s>) -> Buffer<'s> {
         state.push_nil();
         Buffer {
@@ -49,7 +49,7 @@ impl<'s> Buffer<'s> {
         }
     }
 
-    /// Makes room for so many bytes more. Ends the script where there is none.
+    /// Makes room for `more` further bytes. Ends the script if there is no memory.
     pub(crate) fn reserve(&mut self, more: usize) {
         let needed = self.length.saturating_add(more);
         if needed > self.capacity {
@@ -62,7 +62,8 @@ impl<'s> Buffer<'s> {
         let capacity = needed.max(self.capacity.saturating_add(self.capacity / 2));
         self.state.make_room(capacity);
         let place = self.state.push_memory(capacity);
-        // SAFETY: the new memory has room for what there is. The old one is used no more.
+        // SAFETY: the new memory has room for the text, and the old memory is not used after it is
+        // replaced.
         unsafe {
             self.start().copy_to_nonoverlapping(place, self.length);
             self.state.replace_unused(self.slot);
@@ -76,7 +77,7 @@ impl<'s> Buffer<'s> {
         self.reserve(bytes.len());
         for piece in bytes.chunks(PIECE) {
             self.context.spend_bytes(self.state, piece.len());
-            // SAFETY: there is room for all pieces.
+            // SAFETY: `reserve` made room for all pieces.
             unsafe { self.put(piece) };
         }
     }
@@ -84,17 +85,17 @@ impl<'s> Buffer<'s> {
     /// Appends a byte.
     pub(crate) fn add_byte(&mut self, byte: u8) {
         self.reserve(1);
-        // SAFETY: there is room.
+        // SAFETY: `reserve` made room for the byte.
         unsafe { self.put(&[byte]) };
     }
 
-    /// Appends bytes.
+    /// Appends bytes without checking for room.
     ///
     /// # Safety
-    /// There is room for them.
+    /// The buffer must have room for the bytes.
     unsafe fn put(&mut self, bytes: &[u8]) {
         debug_assert!(bytes.len() <= self.capacity - self.length);
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees that there is room for the bytes.
         unsafe {
             let end = self.start().add(self.length);
             end.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
@@ -102,7 +103,7 @@ impl<'s> Buffer<'s> {
         self.length += bytes.len();
     }
 
-    /// Appends what a function makes of each byte.
+    /// Appends the result of a function for each byte.
     pub(crate) fn add_mapped(
         &mut self,
         bytes: impl ExactSizeIterator<Item = u8>,
@@ -122,12 +123,12 @@ impl<'s> Buffer<'s> {
             }
             self.context.spend_bytes(self.state, length);
             self.reserve(length);
-            // SAFETY: there is room.
+            // SAFETY: `reserve` made room for the bytes.
             unsafe { self.put(&part[..length]) };
         }
     }
 
-    /// Appends a text so many times.
+    /// Appends a text `times` times.
     pub(crate) fn add_repeated(&mut self, text: &[u8], times: usize) {
         if text.is_empty() {
             return;
@@ -147,7 +148,7 @@ impl<'s> Buffer<'s> {
         if times > 0 {
             self.add(text);
         }
-        // The part that is there is doubled, in pieces.
+        // Repeatedly double the copied part, at most a piece at a time.
         while self.length < end {
             let there = self.length - begin;
             let whole = there - there % text.len();
@@ -155,7 +156,8 @@ impl<'s> Buffer<'s> {
             let piece = whole.min(most).min(end - self.length);
             self.context.spend_bytes(self.state, piece);
             let start = self.start();
-            // SAFETY: there is room up to `end`, and the piece ends where the copy begins, or before.
+            // SAFETY: there is room up to `end`, and the source range ends at or before the start
+            // of the copy.
             unsafe {
                 let from = start.add(begin);
                 from.copy_to_nonoverlapping(start.add(self.length), piece);
@@ -164,17 +166,17 @@ impl<'s> Buffer<'s> {
         }
     }
 
-    /// Pushes the text.
+    /// Pushes the text as a string.
     pub(crate) fn push(&mut self) {
         self.state.make_room(self.length);
         let (start, length) = (self.start(), self.length);
-        // SAFETY: so many bytes were written there.
+        // SAFETY: `length` bytes at `start` are initialized.
         let text = unsafe { std::slice::from_raw_parts(start, length) };
         self.state.push_bytes(text);
-        // The memory is garbage from now on.
+        // Release the memory to the garbage collector.
         if !self.large.is_null() {
             self.state.push_nil();
-            // SAFETY: the text is pushed, and there is nothing else in it.
+            // SAFETY: the text is already pushed, so nothing borrows the memory.
             unsafe { self.state.replace_unused(self.slot) };
         }
     }

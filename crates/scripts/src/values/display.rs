@@ -1,4 +1,4 @@
-//! The text of a value, as `tostring` makes it.
+//! Converts values to text, like `tostring`.
 
 use std::ffi::c_int;
 
@@ -9,7 +9,7 @@ pub(crate) fn push_text(state: &State<'_>, index: c_int) {
     match state.kind(index) {
         Kind::NUMBER => {
             state.push_value(index);
-            // Makes a string of it.
+            // Converts the number to a string in place.
             state.bytes(-1);
         }
         Kind::STRING => state.push_value(index),

@@ -1,11 +1,12 @@
-//! Values of Lua as numbers, texts and replies. Libraries and what is above them may call it.
+//! Conversions between Lua values and numbers, strings and replies. Used by the libraries and the
+//! modules above them.
 //!
 //! - `arguments`: arguments that are numbers or words.
-//! - `buffer`: text that is being made.
-//! - `display`: the text of a value.
-//! - `numbers`: numbers as C prints them, and as it makes integers of them.
-//! - `reply_writer`: the result of a script, as a reply.
-//! - `tape_player`: the recorded reply of a command, pushed as a value of Lua.
+//! - `buffer`: a text buffer for functions.
+//! - `display`: converts values to text, like `tostring`.
+//! - `numbers`: formats numbers and converts them to integers as C does.
+//! - `reply_writer`: writes the result of a script as a reply.
+//! - `tape_player`: pushes the recorded reply of a command as a Lua value.
 
 pub(crate) mod arguments;
 pub(crate) mod buffer;

@@ -1,10 +1,11 @@
-//! Numbers as C prints them, and as it makes integers of them.
+//! Formats numbers and converts them to integers as C does.
 
 use std::io::Write as _;
 
-/// Casts a double to a 64-bit integer as C does on x86-64: the result is the least integer if it does not fit.
+/// Casts a double to a 64-bit integer as C does on x86-64, where a value out of range becomes the
+/// least integer.
 pub(crate) fn truncated(number: f64) -> i64 {
-    // The first double above the greatest integer.
+    // The smallest double above the greatest integer.
     const END: f64 = 9_223_372_036_854_775_808.0;
     if (-END..END).contains(&number) {
         number as i64
@@ -13,8 +14,8 @@ pub(crate) fn truncated(number: f64) -> i64 {
     }
 }
 
-/// Casts a double to an unsigned 64-bit integer as C does on x86-64: it subtracts 2^63 from a large one, casts the rest
-/// as a signed integer, and adds the highest bit again.
+/// Casts a double to an unsigned 64-bit integer as C does on x86-64. Values from 2^63 on are
+/// reduced by 2^63, cast as a signed integer, and get the highest bit back.
 pub(crate) fn truncated_unsigned(number: f64) -> u64 {
     const HALF: f64 = 9_223_372_036_854_775_808.0;
     if number >= HALF {
@@ -24,7 +25,7 @@ pub(crate) fn truncated_unsigned(number: f64) -> u64 {
     }
 }
 
-/// Appends C's `%.<digits>g` of a number.
+/// Appends a number in C's `%.<digits>g` format.
 pub(crate) fn append_general(out: &mut Vec<u8>, number: f64, digits: usize) {
     if number.is_nan() {
         out.extend_from_slice(if number.is_sign_negative() {
@@ -67,7 +68,7 @@ pub(crate) fn append_general(out: &mut Vec<u8>, number: f64, digits: usize) {
     trim(out, start);
 }
 
-/// Cuts trailing zeros after a decimal point, and the point.
+/// Removes trailing zeros after a decimal point, and a trailing point.
 fn trim(out: &mut Vec<u8>, start: usize) {
     if !out[start..].contains(&b'.') {
         return;
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn unsigned_integers_are_cut_as_in_c() {
+    fn unsigned_casts_match_c() {
         for (number, expected) in [
             (3.99, 3),
             (-1.0, u64::MAX),
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_cut_as_in_c() {
+    fn signed_casts_match_c() {
         assert_eq!(truncated(3.99), 3);
         assert_eq!(truncated(-3.99), -3);
         for number in [

@@ -1,4 +1,4 @@
-//! The result of a script, as a reply.
+//! Writes the result of a script as a reply.
 
 use undercroft_commands::arguments::CommandError;
 use undercroft_commands::reply::{Reply, Tree};
@@ -6,25 +6,27 @@ use undercroft_commands::reply::{Reply, Tree};
 use crate::state::{Kind, State, TABLE_WALK};
 use crate::values::numbers::truncated;
 
-/// Levels of tables, at most: a deeper table is written as an error.
+/// The maximum nesting of tables. A deeper table is written as an error.
 const LEVELS_MAX: usize = 1000;
-/// Bytes that a value of a reply takes in addition to its own, where the reply is kept before it is sent.
+/// Extra bytes per value while the reply is buffered before it is sent.
 const NODE: usize = size_of::<Tree>();
 
-/// A reply that is being written. Nothing in it needs to be dropped.
+/// A writer of a script's reply. Its fields need no destructor, because a Lua error skips
+/// destructors.
 pub(crate) struct ReplyWriter<'r> {
     pub(crate) reply: &'r mut dyn Reply,
     pub(crate) as_resp3: bool,
 }
 
-/// Counts a value of so many bytes, before it is written. Raises an error if the reply gets too long, or takes too long.
+/// Counts a value of `length` bytes before it is written. Raises an error if the reply gets too
+/// long or takes too much time.
 fn count(state: &State<'_>, length: usize) {
     state.count_reply(length.saturating_add(NODE));
     state.spend_bytes(length);
 }
 
 impl ReplyWriter<'_> {
-    /// Writes the value on top, and takes it off.
+    /// Writes the value on top of the stack, and pops it.
     pub(crate) fn write(&mut self, state: &mut State<'_>) {
         self.write_value(state, 0);
     }
@@ -63,7 +65,8 @@ impl ReplyWriter<'_> {
         state.pop(1);
     }
 
-    /// Writes the table on top, which stays: as the type that one of its fields names, or as an array.
+    /// Writes the table on top of the stack without popping it: as the type that one of its fields
+    /// names, or as an array.
     fn write_table(&mut self, state: &mut State<'_>, level: usize) {
         let is_written = self.write_field(state, b"err", Kind::STRING, ReplyWriter::write_error)
             || self.write_field(state, b"ok", Kind::STRING, |writer, state| {
@@ -100,8 +103,8 @@ impl ReplyWriter<'_> {
         }
     }
 
-    /// Calls a function with a field of the table on top of the stack, if the field is of a type. Returns whether the
-    /// function was called and has written it.
+    /// Calls `write` with a field of the table on top of the stack if the field has the given type.
+    /// Returns whether it did.
     fn write_field(
         &mut self,
         state: &mut State<'_>,
@@ -123,7 +126,7 @@ impl ReplyWriter<'_> {
         true
     }
 
-    /// Writes the table on top as a verbatim string, if it is one.
+    /// Writes the table on top of the stack as a verbatim string, if it is one.
     fn write_verbatim(&mut self, state: &mut State<'_>) -> bool {
         state.push_bytes(b"format");
         state.raw_get(-2);
@@ -188,7 +191,8 @@ impl ReplyWriter<'_> {
     }
 }
 
-/// Number of pairs of the table on top, which is counted as a value itself.
+/// Returns the number of pairs in the table on top of the stack, and counts the table itself as a
+/// value.
 fn count_pairs(state: &mut State<'_>) -> usize {
     count(state, 0);
     state.spend(TABLE_WALK);

@@ -1,7 +1,7 @@
-//! The recorded reply of a command, pushed as a value of Lua.
+//! Pushes the recorded reply of a command as a Lua value.
 //!
-//! It is pushed once the command is done: making values of Lua may raise an error, which leaves everything where it
-//! stands.
+//! The reply is pushed only after the command is done, because creating Lua values may raise an
+//! error, which skips the rest of the code.
 
 use std::ffi::c_int;
 
@@ -10,18 +10,19 @@ use undercroft_numbers::double_text;
 
 use crate::state::State;
 
-/// Pushes a reply as one value. `as_resp3` says how that of a command which knows RESP3 looks.
+/// Pushes a reply as one value. With `as_resp3`, replies of RESP3 types keep their type.
 pub(crate) fn push_reply(tape: &Tape, state: &mut State<'_>, as_resp3: bool) {
     let mut player = Player {
         tape,
         events: tape.events().iter(),
         as_resp3,
     };
-    // A reply that is no collection has room on the stack of any function that Lua calls.
+    // A single value fits on the stack of any function that Lua calls.
     player.push_next(state);
 }
 
-/// A tape that is being pushed. Nothing of it needs to be dropped.
+/// A tape that is being pushed. Its fields need no destructor, because a Lua error skips
+/// destructors.
 struct Player<'t> {
     tape: &'t Tape,
     events: std::slice::Iter<'t, TapeEvent>,
@@ -73,7 +74,8 @@ impl Player<'_> {
         }
     }
 
-    /// Pushes a map or a set of RESP3: a table with one field, which is the map, or has the items as keys.
+    /// Pushes a RESP3 map or set as a table with one field, `map` or `set`. A set's items are keys
+    /// with the value true.
     fn push_resp3_table(&mut self, state: &mut State<'_>, event: TapeEvent) {
         let (name, length, is_map) = match event {
             TapeEvent::Map(pairs) => (&b"map"[..], pairs, true),
@@ -95,7 +97,7 @@ impl Player<'_> {
         state.raw_set(-3);
     }
 
-    /// Pushes a value of a type that only RESP3 has.
+    /// Pushes a value of a type that exists only in RESP3.
     fn push_resp3_value(&self, state: &mut State<'_>, event: TapeEvent) {
         match event {
             TapeEvent::Double(value) if !self.as_resp3 => state.push_bytes(&double_text(value)),
@@ -133,19 +135,19 @@ impl Player<'_> {
     }
 }
 
-/// Makes room on the stack for a collection and one thing in it.
+/// Reserves stack room for a collection and one of its items.
 fn check_levels(state: &State<'_>) {
     if !state.has_room(12) {
         state.raise_here(b"the reply of a command has too many levels");
     }
 }
 
-/// Room made at once in a table.
+/// Returns how many slots to allocate in advance for a table.
 fn room(length: usize) -> c_int {
     length.min(1 << 20) as c_int
 }
 
-/// Pushes a number as RESP3 has it: a table of one field.
+/// Pushes a double in its RESP3 form, a table with one field.
 fn push_double(state: &mut State<'_>, value: f64) {
     state.push_table(0, 1);
     state.push_bytes(b"double");
@@ -153,7 +155,7 @@ fn push_double(state: &mut State<'_>, value: f64) {
     state.raw_set(-3);
 }
 
-/// Pushes a table of one field.
+/// Pushes a table with one field.
 fn push_field(state: &mut State<'_>, name: &[u8], text: &[u8]) {
     state.push_table(0, 1);
     state.push_bytes(name);

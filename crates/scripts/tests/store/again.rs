@@ -1,6 +1,7 @@
-//! Every command on streams, run twice: a script that touches a key of another shard behind it is rolled back and
-//! starts anew, and so is one that was short of room. What the runs before have done must be nowhere: another store, in
-//! which each command runs by itself, gives the same replies, and holds the same in the end.
+//! Runs every stream command twice: the script around it touches a key of another shard after the
+//! command, so it is rolled back and restarted, as is a script that ran out of room. The first run
+//! must leave no trace: a second store, in which each command runs once, gives the same replies and
+//! ends with the same data.
 
 use undercroft_commands::reply::Tree;
 use undercroft_conformance::command::Command;
@@ -9,21 +10,23 @@ use undercroft_conformance::generate::{FAMILIES, Generator};
 use crate::host::Embedded;
 
 const COMMANDS: usize = 4000;
-/// Commands between two looks at the data.
+/// Commands between two comparisons of the data.
 const LOOK: usize = 200;
 const KEYS: &[&str] = &["stream:1", "stream:2", "stream:3"];
-/// The keys of other shards come behind the command: all of it has run then, and is thrown away.
+/// The script touches keys of other shards after the command, so the command has already run when
+/// the script is rolled back.
 const SCRIPT: &str = "\
 local reply = redis.pcall(unpack(ARGV))
 for index = 1, 32 do redis.call('incr', 'other:' .. index) end
 return reply";
-/// What a script says of a command that it cannot call at all.
+/// Errors for commands that a script cannot call at all.
 const REFUSED: &[&str] = &[
     "ERR Wrong number of args calling Redis command",
     "ERR Unknown Redis command called",
 ];
 
-/// A reply as a script hands it on: it has one kind of nothing, no maps, and its integers are floating point numbers.
+/// Converts a reply to what a script returns for it: null arrays become null, maps become arrays,
+/// and integers pass through floating point.
 fn scripted(reply: Tree) -> Tree {
     match reply {
         Tree::NullArray => Tree::Null,
@@ -44,7 +47,7 @@ fn run(embedded: &Embedded, words: &[&[u8]]) -> Tree {
     scripted(reply.expect("nobody holds a lock"))
 }
 
-/// Whether two replies are the same, as far as a script can call the command.
+/// Returns whether two replies match, or the script cannot call the command.
 fn are_same(alone: &Tree, again: &Tree) -> bool {
     let is_refused = |text: &String| REFUSED.iter().any(|start| text.starts_with(start));
     match (alone, again) {
@@ -53,7 +56,7 @@ fn are_same(alone: &Tree, again: &Tree) -> bool {
     }
 }
 
-/// The same data in both stores.
+/// Asserts that both stores hold the same data.
 fn compare(alone: &Embedded, again: &Embedded) {
     for key in KEYS {
         for words in [
@@ -69,7 +72,7 @@ fn compare(alone: &Embedded, again: &Embedded) {
 }
 
 #[test]
-fn every_command_on_streams_starts_anew_without_a_trace() {
+fn restarted_stream_commands_leave_no_trace() {
     let seed = std::env::var("UNDERCROFT_SEED").map_or_else(
         |_| fastrand::u64(..1 << 40),
         |seed| seed.parse().expect("a number"),
@@ -84,7 +87,7 @@ fn every_command_on_streams_starts_anew_without_a_trace() {
     let mut time = 1_700_000_000_000;
     while done < COMMANDS {
         let Command(words) = generator.command();
-        // A script never waits.
+        // Scripts cannot run blocking commands.
         if words.iter().any(|word| word.eq_ignore_ascii_case(b"BLOCK")) {
             continue;
         }

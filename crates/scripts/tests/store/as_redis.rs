@@ -1,4 +1,5 @@
-//! The functions of Lua's libraries, which are this crate's own, with all kinds of arguments, as a real Redis answers.
+//! Calls this crate's implementations of Lua's library functions with many kinds of arguments, and
+//! compares the results with a real Redis.
 
 use undercroft_commands::reply::Tree;
 use undercroft_conformance::client::Client;
@@ -7,7 +8,7 @@ use undercroft_conformance::servers::{Kind, Server, Settings};
 
 use crate::host::Embedded;
 
-/// What a script shows of what a function returns.
+/// A Lua function that shows the results of a call as text.
 const SHOW: &str = "
 local function show(value)
   local kind = type(value)
@@ -32,7 +33,7 @@ end
 local out = {}
 ";
 
-/// Functions that are called with all pairs of these values, and some triples.
+/// Calls functions with all pairs of these values and some triples.
 const EACH: &str = "
 local values = {0, 1, -1, 3, 2.7, -2.7, 1e15, -1e15, 0/0, 1/0, -1/0, 2^31, -2^31, 2^53, 255, 'abc', '', '12', '0x10',
   ' 7 ', '%d', '%s|%5s|%-5s|%.1s', '%x %X %o %u', '%5.2f %e %g', '%q', '%c', '%5', '%', 'a.', '[a-c]+', '(a)(b)', true, false}
@@ -142,7 +143,7 @@ const FUNCTIONS: &[&str] = &[
     "redis.status_reply",
 ];
 
-/// Whole scripts.
+/// Complete scripts.
 const SCRIPTS: &[&str] = &[
     "return {xpcall(function() error('x') end, function(e) return e .. '!' end)}",
     "return {xpcall(function() error({1, 2}) end, function(e) return e[2] end)}",
@@ -266,7 +267,7 @@ fn of_ours(reply: Tree) -> Vec<String> {
 }
 
 #[test]
-fn functions_answer_as_in_redis() {
+fn library_functions_return_what_redis_returns() {
     let Ok(server) = Server::start(Kind::Redis, Settings::default()) else {
         println!("skipped: there is no redis-server");
         return;

@@ -1,4 +1,5 @@
-//! The process that runs a script dies at each step of it: what the script did is there as a whole or not at all.
+//! Kills a process at each step of a script: the store must hold either all of the script's changes
+//! or none.
 
 use undercroft_commands::config::Config;
 use undercroft_commands::context::{Connections, Control, Host, Inbox, Process};
@@ -12,32 +13,32 @@ use undercroft_testkit::image::Image;
 use undercroft_testkit::scenario::{Scenario, Steps, choose_names};
 use undercroft_testkit::state::{self, Expected, Outcome};
 
-/// Keys of several types, all of which are declared.
+/// Changes keys of several types, all of them declared.
 const SEVERAL: &str = "redis.call('set', KEYS[1], 'new') redis.call('rpush', KEYS[2], 'b', 'c') \
                        redis.call('hset', KEYS[3], 'f', 'v') redis.call('pexpire', KEYS[1], 5000) \
                        return redis.call('del', KEYS[4])";
-/// Keys that are not declared: the script is started again.
+/// Changes undeclared keys, so that the script is restarted.
 const UNDECLARED: &str =
     "for i = 1, 12 do redis.call('incrby', 'count:' .. i, i) end return redis.call('del', 'text')";
-/// An error in the midst of it: what was done before stays.
+/// Raises an error between commands; the earlier changes stay.
 const FAILING: &str = "redis.call('set', KEYS[1], 'new') pcall(redis.call, 'incr', KEYS[1]) \
                        redis.call('rpush', KEYS[2], 'b') redis.call('lpush', KEYS[1], 'x') redis.call('del', KEYS[4])";
 
-/// A library whose function changes two keys.
+/// A library with a function that changes two keys.
 const LIBRARY: &str = "#!lua name=lib\n\
                        redis.register_function('f', function(keys, args) redis.call('lpush', keys[2], args[1]) \
                        return redis.call('append', keys[1], args[1]) end)";
 
 const KEYS: [&str; 5] = ["4", "text", "list", "hash", "gone"];
 
-/// A process without connections.
+/// A host without connections.
 struct Alone;
 
 impl Connections for Alone {}
 impl Inbox for Alone {}
 impl Control for Alone {}
 
-/// Runs a command in a process of its own.
+/// Runs a command in a separate process.
 fn run(store: &Store, words: &[&str]) -> Tree {
     let process = Process::new(Config::new(), 1).with_interpreter(
         Some(undercroft_scripts::interpreter()),
@@ -52,7 +53,7 @@ fn run(store: &Store, words: &[&str]) -> Tree {
     replies.into_iter().next().expect("a reply")
 }
 
-/// Calls a script that was loaded before.
+/// Calls a loaded script.
 fn call(store: &Store, text: &str) -> Tree {
     let sha = Sha::of(text.as_bytes()).to_string();
     let mut words = vec!["EVALSHA", &sha];
@@ -60,7 +61,7 @@ fn call(store: &Store, text: &str) -> Tree {
     run(store, &words)
 }
 
-/// Some keys and all scripts but one.
+/// Creates some keys, and loads all scripts but one.
 fn prepare(store: &Store) {
     for command in [
         ["SET", "text", "old"],
@@ -127,7 +128,7 @@ const SCENARIOS: [Scenario; 7] = [
     },
 ];
 
-/// How many deaths left the state before, and how many that after.
+/// Returns how many deaths left the old state, and how many the new state.
 fn die_at_every_step(scenario: &Scenario) -> (u64, u64) {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
     let base = directory.path().join("base");
@@ -161,7 +162,7 @@ fn die_at_every_step(scenario: &Scenario) -> (u64, u64) {
 }
 
 #[test]
-fn who_dies_at_any_step_of_a_script_leaves_all_of_it_or_nothing() {
+fn death_at_any_step_of_a_script_leaves_all_or_nothing() {
     choose_names();
     for scenario in &SCENARIOS {
         let (old, new) = die_at_every_step(scenario);

@@ -10,7 +10,7 @@ fn bulk(text: &str) -> Tree {
     Tree::Bulk(text.as_bytes().to_vec())
 }
 
-/// A library of one function, which returns a text.
+/// Returns a library with one function, which returns a text.
 fn library(name: &str, function: &str, text: &str) -> String {
     format!(
         "#!lua name={name}\nredis.register_function('{function}', function() return '{text}' end)"
@@ -18,7 +18,7 @@ fn library(name: &str, function: &str, text: &str) -> String {
 }
 
 #[test]
-fn every_process_calls_what_one_has_loaded() {
+fn every_process_can_call_a_loaded_library() {
     let one = Embedded::new();
     let other = one.another();
     let (mut first, mut second) = (one.client(), other.client());
@@ -29,7 +29,7 @@ fn every_process_calls_what_one_has_loaded() {
     let reply = second.run(&["FUNCTION", "LOAD", "REPLACE", &text]);
     assert_eq!(reply, bulk("lib"));
     assert_eq!(first.run(&["FCALL", "f", "0"]), bulk("new"));
-    // Flushing databases leaves them, as in Redis.
+    // As in Redis, flushing the databases keeps the libraries.
     assert_eq!(first.run(&["FLUSHALL"]), Tree::Simple("OK".into()));
     assert_eq!(second.run(&["FCALL", "f", "0"]), bulk("new"));
     assert_eq!(second.run(&["DBSIZE"]), Tree::Integer(0));
@@ -43,7 +43,7 @@ fn every_process_calls_what_one_has_loaded() {
 }
 
 #[test]
-fn a_function_name_belongs_to_one_library_whoever_loads_at_the_same_time() {
+fn concurrent_loads_give_a_function_name_to_one_library() {
     let one = Embedded::new();
     let loaded = std::thread::scope(|scope| {
         let loaders: Vec<_> = (0..4)
@@ -66,7 +66,7 @@ fn a_function_name_belongs_to_one_library_whoever_loads_at_the_same_time() {
 }
 
 #[test]
-fn programs_of_libraries_are_bounded() {
+fn library_programs_are_limited() {
     let embedded = Embedded::with_time(Duration::from_secs(10));
     for program in [
         "while true do end",
@@ -87,7 +87,7 @@ fn programs_of_libraries_are_bounded() {
 }
 
 #[test]
-fn a_transaction_calls_what_it_has_loaded() {
+fn a_transaction_can_call_a_library_that_it_loaded() {
     let embedded = Embedded::new();
     let mut client = embedded.client();
     client.run(&["FUNCTION", "LOAD", &library("lib", "f", "old")]);
@@ -105,7 +105,7 @@ fn a_transaction_calls_what_it_has_loaded() {
 }
 
 #[test]
-fn what_a_library_registers_counts_as_its_memory() {
+fn registered_functions_count_toward_the_memory_of_their_library() {
     let process = Embedded::new();
     let mut client = process.client();
     let text = "#!lua name=greedy\nlocal long = ('x'):rep(1e6) for number = 1, 100 do redis.register_function{ \
@@ -114,7 +114,7 @@ fn what_a_library_registers_counts_as_its_memory() {
         Tree::Error(error) => assert!(error.contains("not enough memory"), "{error}"),
         reply => panic!("{reply:?}"),
     }
-    // Nothing of it is left, and the next one loads.
+    // The failed load leaves nothing behind, and the next library loads.
     let reply = client.run(&["FUNCTION", "LOAD", &library("greedy", "f1", "x")]);
     assert_eq!(reply, bulk("greedy"));
     assert_eq!(client.run(&["FCALL", "f1", "0"]), bulk("x"));

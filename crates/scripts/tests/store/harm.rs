@@ -1,4 +1,5 @@
-//! Scripts that mean harm: each one ends with an error or an answer, within limits, and the next one finds nothing of it.
+//! Malicious scripts: each one ends within its limits, with an error or a reply, and leaves no
+//! trace for the next script.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use undercroft_commands::reply::Tree;
 
 use crate::host::Embedded;
 
-/// Scripts that end by themselves only in ages, or never.
+/// Scripts that end only after ages or never.
 const ENDLESS: &[&str] = &[
     "while true do end",
     "while true do pcall(error) end",
@@ -27,9 +28,9 @@ const ENDLESS: &[&str] = &[
     "table.sort({1, 2, 3}, function() while true do end end)",
     "local t = {} for i = 1, 50 do t[i] = i end while true do table.sort(t, function() return true end) end",
     "load(function() while true do end end)",
-    // The parser takes the square of the conditions.
+    // The parser's time grows with the square of the number of conditions.
     "return {pcall(loadstring, 'return ' .. ('a and '):rep(1e5) .. 'a')}",
-    // Handlers of errors, which Lua runs without its hook where the error came from there.
+    // Error handlers, which Lua runs without its hook if the error came from the hook.
     "xpcall(function() while true do end end, function() while true do end end)",
     "xpcall(function() error('x') end, function() while true do end end)",
     "xpcall(function() error('x') end, function() error('y') end) while true do end",
@@ -43,14 +44,14 @@ const ENDLESS: &[&str] = &[
     "pcall(table.insert, {}, -1e8, 1) while true do end",
     "load(function() return ' ' end)",
     "local n = 0 return load(function() n = n + 1 while n > 3 do end return 'x' end)",
-    // Tables that are long to walk through, and have nothing in them.
+    // Empty tables that take long to iterate over.
     "local m = {} for i = 1, 1e5 do m[i] = i end for i = 1, 1e5 do m[i] = nil end \
      m = {map = m} local t = {} for i = 1, 1e5 do t[i] = m end return t",
     "local m = {} for i = 1, 1e5 do m[i] = i end for i = 1, 1e5 do m[i] = nil end \
      local t = {} for i = 1, 1e5 do t[i] = m end return cjson.encode(t)",
 ];
 
-/// Scripts of few instructions that take long.
+/// Slow scripts with few instructions.
 const SLOW: &[&str] = &[
     "local a, b = ('x'):rep(1e6) .. 'a', ('x'):rep(1e6) .. 'b' local t = {} \
      for i = 1, 1e4 do t[i] = i % 2 == 0 and a or b end table.sort(t)",
@@ -69,7 +70,7 @@ const SLOW: &[&str] = &[
     "return (('a'):rep(3e4)):find('[' .. ('a'):rep(1e4) .. ']-b')",
 ];
 
-/// Scripts that take memory or levels without end.
+/// Scripts that use memory or nesting without bound.
 const GREEDY: &[&str] = &[
     "local t = {} while true do t[#t + 1] = {} end",
     "local s = 'x' while true do s = s .. s end",
@@ -143,7 +144,7 @@ const GREEDY: &[&str] = &[
     "return string.dump(error)",
 ];
 
-/// Scripts that have little, and would make much of it.
+/// Scripts that expand a small value into a huge one.
 const SWELLING: &[&str] = &[
     "cjson.encode_sparse_array(true, 0, 0) return #cjson.encode({[2^30] = 1})",
     "local s = ('\\1'):rep(4e6) return #cjson.encode(s)",
@@ -163,7 +164,7 @@ const SWELLING: &[&str] = &[
      for i = 1, 100 do t[i] = s end return t",
 ];
 
-/// Scripts whose answer is long, as it may be.
+/// Scripts with long replies that are within the limits.
 const LONG: &[&str] = &[
     "local t = {} for i = 1, 3e5 do t[i] = i end return t",
     "for i = 1, 1000 do redis.call('rpush', 'long', unpack({'1', '2', '3', '4', '5', '6', '7', '8', '9', '10'})) end \
@@ -172,7 +173,7 @@ const LONG: &[&str] = &[
     "return cjson.encode(('x'):rep(4e6))",
 ];
 
-/// Scripts that would leave something behind.
+/// Scripts that try to leave changes for later scripts.
 const LITTER: &[&str] = &[
     "x = 1",
     "rawset(_G, 'x', 1)",
@@ -199,7 +200,7 @@ const LITTER: &[&str] = &[
     "return coroutine.create(function() coroutine.yield() end)",
 ];
 
-/// What every script must find.
+/// Assertions that must hold for every script.
 const SOUND: &str = "\
 assert(rawget(_G, 'x') == nil and rawget(string, 'x') == nil)
 assert(string[1] == nil and math.huge > 1e300 and type(redis.call) == 'function')
@@ -215,7 +216,7 @@ fn is_sound(embedded: &Embedded) {
 }
 
 #[test]
-fn what_never_ends_is_ended() {
+fn endless_scripts_are_ended() {
     let embedded = Embedded::with_time(Duration::from_millis(20));
     for script in ENDLESS.iter().chain(SLOW) {
         let reply = embedded.client().run(&["EVAL", script, "0"]);
@@ -227,7 +228,7 @@ fn what_never_ends_is_ended() {
 }
 
 #[test]
-fn what_takes_without_end_is_refused() {
+fn scripts_that_take_unbounded_memory_fail() {
     let embedded = Embedded::with_time(Duration::from_secs(10));
     for script in GREEDY {
         println!("{script}");
@@ -242,7 +243,7 @@ fn what_takes_without_end_is_refused() {
 }
 
 #[test]
-fn what_swells_is_refused() {
+fn scripts_that_expand_values_run_out_of_memory() {
     let embedded = Embedded::new();
     for script in SWELLING {
         println!("{script}");
@@ -255,7 +256,7 @@ fn what_swells_is_refused() {
 }
 
 #[test]
-fn what_is_long_and_within_the_limit_is_answered() {
+fn long_replies_within_the_limit_are_returned() {
     let embedded = Embedded::new();
     for script in LONG {
         let reply = embedded.client().run(&["EVAL", script, "0"]);
@@ -271,7 +272,7 @@ fn what_is_long_and_within_the_limit_is_answered() {
 }
 
 #[test]
-fn what_a_script_leaves_behind_is_not_there() {
+fn a_script_leaves_no_changes_for_the_next_one() {
     let embedded = Embedded::new();
     for script in LITTER {
         embedded.client().run(&["EVAL", script, "0"]);
@@ -283,7 +284,7 @@ fn what_a_script_leaves_behind_is_not_there() {
 }
 
 #[test]
-fn damaged_input_of_the_libraries_is_an_error() {
+fn malformed_library_input_is_an_error() {
     let embedded = Embedded::new();
     let seed = std::env::var("UNDERCROFT_SEED").map_or_else(
         |_| fastrand::u64(..1 << 40),
@@ -314,7 +315,7 @@ fn damaged_input_of_the_libraries_is_an_error() {
     is_sound(&embedded);
 }
 
-/// What functions are called with, over and over.
+/// Argument lists for the endless calls of each function.
 const ARGUMENTS: &[&str] = &[
     "",
     "1, 2, 3",
@@ -332,7 +333,7 @@ const ARGUMENTS: &[&str] = &[
 ];
 
 #[test]
-fn every_function_that_is_called_without_end_is_ended() {
+fn endless_calls_of_every_function_are_ended() {
     let embedded = Embedded::with_time(Duration::from_millis(5));
     let names = "local names = {} \
          for _, library in ipairs({'string', 'table', 'math', 'coroutine', 'redis', 'cjson', 'cmsgpack', 'struct', 'bit', \
@@ -357,7 +358,7 @@ fn every_function_that_is_called_without_end_is_ended() {
             assert!(is_error, "{name}({arguments}): {reply:?}");
         }
     }
-    // By the same interpreter, without a limit that a busy machine may be behind.
+    // Uses the same interpreter without a time limit, which a busy machine could exceed.
     is_sound(&Embedded::new());
     embedded.check();
 }

@@ -1,4 +1,4 @@
-//! A process that embeds a store, and clients in it.
+//! A process that embeds a store, and its clients.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) struct Embedded {
     store: Store,
     process: Process,
     path: PathBuf,
-    /// All that embed the store keep it.
+    /// Deleted when the last process that embeds the store is dropped.
     directory: Arc<TempDir>,
 }
 
@@ -26,7 +26,7 @@ impl Connections for Embedded {}
 impl Inbox for Embedded {}
 impl Control for Embedded {}
 
-/// Scripts may run so long where a test says nothing else: one that fails ends, too.
+/// The default time limit of scripts, which also ends a test that hangs.
 const LONG: Duration = Duration::from_secs(60);
 
 fn process(time: Duration) -> Process {
@@ -44,12 +44,12 @@ impl Embedded {
         Embedded::with_time(LONG)
     }
 
-    /// One whose scripts may run so long.
+    /// Returns a process whose scripts may run for `time`.
     pub(crate) fn with_time(time: Duration) -> Embedded {
         Embedded::with(time, &Options::default())
     }
 
-    /// One whose keys lie in so many shards.
+    /// Returns a process with a store of `shards` shards.
     pub(crate) fn of_shards(shards: usize) -> Embedded {
         let options = Options {
             shards: Some(shards),
@@ -69,7 +69,7 @@ impl Embedded {
         }
     }
 
-    /// Another process, as far as that can be had in one.
+    /// Returns a second process on the same store, simulated within this one.
     pub(crate) fn another(&self) -> Embedded {
         Embedded {
             store: Store::open(&self.path, true).expect("the store"),
@@ -86,7 +86,7 @@ impl Embedded {
         }
     }
 
-    /// Sets the time of the store, in milliseconds.
+    /// Sets the store's clock, in milliseconds.
     pub(crate) fn set_time(&self, time: u64) {
         self.store.set_time(time);
     }
@@ -103,7 +103,7 @@ impl Embedded {
         Told { subscriber }
     }
 
-    /// Fails where the store's structures do not hold together.
+    /// Panics if the store's structures are inconsistent.
     pub(crate) fn check(&self) {
         let report = self.store.check().expect("the store can be checked");
         assert!(report.problems.is_empty(), "{report:?}");
@@ -115,7 +115,7 @@ pub(crate) struct Told<'e> {
 }
 
 impl Told<'_> {
-    /// Messages that have come.
+    /// Returns the number of messages received since the last call.
     pub(crate) fn count(&mut self) -> usize {
         let mut count = 0;
         while let Some(event) = self.subscriber.try_next().expect("an event or none") {
@@ -131,7 +131,7 @@ pub(crate) struct Client<'e> {
 }
 
 impl Client<'_> {
-    /// A command's reply; none where a lock could not be had.
+    /// Returns the reply of a command, or `None` if a lock was unavailable.
     pub(crate) fn try_run(&mut self, words: &[&str]) -> Option<Tree> {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         self.run_bytes(&words)

@@ -1,12 +1,12 @@
-//! What functions keep in local variables of their library lasts until it is loaded again. A run that is started again
-//! keeps what the first one has put there: tests that run everything twice leave these out.
+//! Local variables of a library last until it is loaded again. A restarted run keeps what its first
+//! attempt stored in them, so tests that run everything twice leave these out.
 
 use undercroft_commands::reply::Tree;
 
 use crate::bulk;
 use crate::host::Embedded;
 
-/// A library whose function counts its calls, in a local variable.
+/// Returns a library with a function that counts its calls in a local variable.
 fn counter(name: &str) -> String {
     format!(
         "#!lua name={name}\nlocal n = 0 redis.register_function('{name}', function() n = n + 1 return n end)"
@@ -14,10 +14,10 @@ fn counter(name: &str) -> String {
 }
 
 #[test]
-fn a_library_that_is_loaded_again_begins_anew_in_every_process() {
+fn reloading_a_library_resets_its_locals_in_every_process() {
     let one = Embedded::new();
     let other = one.another();
-    // What a function keeps belongs to the thread that calls it.
+    // Each thread has separate copies of a library's local variables.
     let (ask, asked) = std::sync::mpsc::channel::<()>();
     let (answer, answered) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
@@ -42,7 +42,7 @@ fn a_library_that_is_loaded_again_begins_anew_in_every_process() {
         let Tree::Bulk(dump) = changing.run(&["FUNCTION", "DUMP"]) else {
             panic!("no dump");
         };
-        // Another library leaves it alone.
+        // Loading another library does not reset this one.
         changing.run(&["FUNCTION", "LOAD", &counter("other")]);
         both(3);
         changing.run(&["FUNCTION", "LOAD", "REPLACE", &counter("other")]);
@@ -51,7 +51,7 @@ fn a_library_that_is_loaded_again_begins_anew_in_every_process() {
         changing.run(&["FUNCTION", "LOAD", "REPLACE", &text]);
         both(1);
         both(2);
-        // One that is refused changes nothing.
+        // A refused load resets nothing.
         let refused = changing.run(&["FUNCTION", "LOAD", &text]);
         assert!(matches!(refused, Tree::Error(_)), "{refused:?}");
         both(3);
@@ -73,7 +73,7 @@ fn a_library_that_is_loaded_again_begins_anew_in_every_process() {
 }
 
 #[test]
-fn stores_with_libraries_of_one_text_have_nothing_in_common() {
+fn stores_with_the_same_library_share_no_locals() {
     for _ in 0..2 {
         let store = Embedded::new();
         let mut client = store.client();
@@ -83,7 +83,7 @@ fn stores_with_libraries_of_one_text_have_nothing_in_common() {
 }
 
 #[test]
-fn a_transaction_that_loads_a_library_keeps_what_its_calls_count() {
+fn counts_within_a_transaction_that_loads_the_library_are_kept() {
     let embedded = Embedded::new();
     let mut client = embedded.client();
     client.run(&["FUNCTION", "LOAD", &counter("count")]);

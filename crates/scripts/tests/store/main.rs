@@ -1,5 +1,5 @@
-//! Scripts on a store: transactions, commands that run anew, texts that processes share, limits, deaths, and scripts
-//! that mean harm.
+//! Scripts on a store: transactions, restarts, shared script texts, limits, deaths and malicious
+//! scripts.
 
 mod again;
 mod as_redis;
@@ -21,10 +21,10 @@ fn bulk(text: &str) -> Tree {
 }
 
 #[test]
-fn a_key_that_was_not_declared_changes_nothing_for_the_script() {
+fn undeclared_keys_work_in_scripts() {
     let embedded = Embedded::new();
     let mut client = embedded.client();
-    // Many keys, so that they lie in all shards.
+    // Use many keys, so that some are in every shard.
     let script = "for i = 1, 200 do redis.call('incr', 'key:' .. i) end \
                   redis.call('rpush', 'log', 'once') return redis.call('dbsize')";
     let reply = client.run(&["EVAL", script, "1", "key:1"]);
@@ -35,14 +35,14 @@ fn a_key_that_was_not_declared_changes_nothing_for_the_script() {
 }
 
 #[test]
-fn an_error_keeps_what_was_done_before_it() {
+fn an_error_keeps_earlier_changes_of_the_script() {
     let embedded = Embedded::new();
     let mut client = embedded.client();
     let script = "redis.call('set', KEYS[1], 'kept') redis.call('incr', KEYS[1]) return 1";
     let reply = client.run(&["EVAL", script, "1", "k"]);
     assert!(matches!(reply, Tree::Error(_)), "{reply:?}");
     assert_eq!(client.run(&["GET", "k"]), bulk("kept"));
-    // A command that fails changes nothing itself.
+    // A failed command changes nothing.
     let script = "redis.call('rpush', KEYS[1], 'a') \
                   local refused = redis.pcall('sinterstore', KEYS[1], KEYS[1], KEYS[1]) \
                   return {refused.err, redis.call('lrange', KEYS[1], 0, -1)}";
@@ -55,7 +55,7 @@ fn an_error_keeps_what_was_done_before_it() {
 }
 
 #[test]
-fn a_script_that_runs_too_long_leaves_nothing() {
+fn a_script_over_its_time_limit_is_rolled_back() {
     let embedded = Embedded::with_time(Duration::from_millis(50));
     let mut client = embedded.client();
     client.run(&["SET", "k", "before"]);
@@ -68,13 +68,13 @@ fn a_script_that_runs_too_long_leaves_nothing() {
     assert!(text.contains("ran longer than the 50 ms"), "{text}");
     assert_eq!(client.run(&["GET", "k"]), bulk("before"));
     assert_eq!(client.run(&["EXISTS", "other"]), Tree::Integer(0));
-    // The next script finds everything as it was.
+    // The next script runs normally.
     assert_eq!(client.run(&["EVAL", "return 1", "0"]), Tree::Integer(1));
     embedded.check();
 }
 
 #[test]
-fn the_limit_on_time_is_one_for_all_runs_of_a_script() {
+fn the_time_limit_covers_all_restarts_of_a_script() {
     let embedded = Embedded::with_time(Duration::from_millis(50));
     let mut client = embedded.client();
     let mut run = |script: &str, loops: u64| {
@@ -90,7 +90,7 @@ fn the_limit_on_time_is_one_for_all_runs_of_a_script() {
             }
         }
     };
-    // As many loops as one run may make.
+    // Find the largest number of loops that one run can make.
     let (mut most, mut step) = (0, 1 << 14);
     while run("", most + step) {
         (most, step) = (most + step, step * 2);
@@ -99,7 +99,8 @@ fn the_limit_on_time_is_one_for_all_runs_of_a_script() {
         step /= 2;
         most += if run("", most + step) { step } else { 0 };
     }
-    // No run of this one makes so many, but two do: the first ends at a key that was not declared.
+    // Neither run makes that many loops, but both together do: the first run ends at an undeclared
+    // key.
     let twice = "for i = 1, 200 do redis.call('incr', 'key:' .. i) end";
     assert!(!run(twice, most / 4 * 3), "{most} loops");
     assert_eq!(client.run(&["DBSIZE"]), Tree::Integer(0));
@@ -107,7 +108,7 @@ fn the_limit_on_time_is_one_for_all_runs_of_a_script() {
 }
 
 #[test]
-fn every_process_knows_a_text_until_somebody_forgets_it() {
+fn every_process_knows_a_script_until_it_is_flushed() {
     let one = Embedded::new();
     let other = one.another();
     let (mut first, mut second) = (one.client(), other.client());
@@ -127,16 +128,16 @@ fn every_process_knows_a_text_until_somebody_forgets_it() {
     );
     let exists = first.run(&["SCRIPT", "EXISTS", &sha]);
     assert_eq!(exists, Tree::Array(vec![Tree::Integer(0)]));
-    // One that is sent whole is known again, to all.
+    // `EVAL` makes the text known to all processes again.
     first.run(&["EVAL", "return ARGV[1]", "0", "x"]);
     assert_eq!(second.run(&["EVALSHA", &sha, "0", "z"]), bulk("z"));
-    // No client sees the texts, and no flush of databases takes them.
+    // Script texts are not visible as keys, and flushing the databases keeps them.
     assert_eq!(second.run(&["DBSIZE"]), Tree::Integer(0));
     one.check();
 }
 
 #[test]
-fn a_script_of_a_transaction_is_part_of_it() {
+fn a_script_in_a_transaction_is_part_of_it() {
     let embedded = Embedded::new();
     let mut client = embedded.client();
     client.run(&["MULTI"]);
@@ -158,13 +159,13 @@ fn a_script_of_a_transaction_is_part_of_it() {
     embedded.check();
 }
 
-/// Whether somebody was told that a script runs which takes long.
+/// Returns whether the reply is a BUSY error.
 fn is_busy(reply: Option<Tree>) -> bool {
     matches!(reply, Some(Tree::Error(text)) if text.starts_with("BUSY"))
 }
 
-/// Runs commands of which the last one runs a script on `k` without end, which somebody else ends. Returns what the last
-/// one answers.
+/// Runs commands, the last of which runs an endless script on `k`, and kills the script from
+/// another process. Returns the last reply.
 fn ended(commands: &[&[&str]]) -> Tree {
     let embedded = Embedded::new();
     let other = embedded.another();
@@ -184,14 +185,14 @@ fn ended(commands: &[&[&str]]) -> Tree {
             let replies = commands.iter().map(|words| client.run(words));
             replies.last().expect("a command")
         });
-        // It has the lock, or will have it; then it is said to be busy.
+        // Retry until the script holds the lock and counts as busy.
         loop {
             assert!(!script.is_finished(), "it has ended by itself");
             if !is_busy(waiting.try_run(&["SET", "k", "x"])) {
                 continue;
             }
             match waiting.run(&["SCRIPT", "KILL"]) {
-                // It was not heard of for a second, on a machine that stood still.
+                // On a stalled machine, the script may not have reported for a second.
                 Tree::Error(text) if text.starts_with("NOTBUSY") => {}
                 reply => {
                     assert_eq!(reply, Tree::Simple("OK".into()));
@@ -218,14 +219,14 @@ fn is_killed(reply: &Tree) -> bool {
 }
 
 #[test]
-fn who_waits_behind_a_busy_script_is_told_and_may_end_it() {
+fn a_client_blocked_by_a_busy_script_gets_busy_and_can_kill_it() {
     let reply = ended(&[ENDLESS]);
     assert!(is_killed(&reply), "{reply:?}");
 }
 
 #[test]
-fn a_script_is_known_to_run_long_before_its_own_limit() {
-    // The parameters are as they are by default.
+fn a_script_is_reported_busy_before_its_time_limit() {
+    // Uses the default configuration.
     let embedded = Embedded::with_time(Duration::from_secs(5));
     let other = embedded.another();
     let mut waiting = other.client();
@@ -233,7 +234,8 @@ fn a_script_is_known_to_run_long_before_its_own_limit() {
         let script = scope.spawn(|| embedded.client().run(ENDLESS));
         loop {
             assert!(!script.is_finished(), "it has ended by itself");
-            // Whoever waits is told as soon as it is known, whatever its patience.
+            // A waiter gets BUSY as soon as the script counts as busy, even if its own timeout is
+            // longer.
             if is_busy(waiting.try_run(&["SET", "k", "x"])) {
                 break;
             }
@@ -247,7 +249,7 @@ fn a_script_is_known_to_run_long_before_its_own_limit() {
 }
 
 #[test]
-fn a_busy_script_of_a_transaction_may_be_ended() {
+fn a_busy_script_in_a_transaction_can_be_killed() {
     let reply = ended(&[&["MULTI"], ENDLESS, &["GET", "none"], &["EXEC"]]);
     let Tree::Array(replies) = reply else {
         panic!("{reply:?}");
@@ -291,7 +293,7 @@ fn a_script_that_has_written_cannot_be_killed() {
 }
 
 #[test]
-fn what_a_script_selects_is_its_own() {
+fn select_in_a_script_does_not_affect_the_client() {
     let embedded = Embedded::new();
     let mut client = embedded.client();
     let script = "redis.call('select', 3) redis.setresp(3) return redis.call('set', KEYS[1], 'x')";
@@ -306,7 +308,7 @@ fn messages_of_a_script_are_sent_once() {
     let embedded = Embedded::new();
     let mut client = embedded.client();
     let mut subscriber = embedded.subscriber("channel");
-    // It runs twice: its keys are not declared.
+    // The keys are undeclared, so the script runs twice.
     let script =
         "redis.call('publish', 'channel', 'one') for i = 1, 99 do redis.call('set', i, i) end";
     client.run(&["EVAL", script, "0"]);

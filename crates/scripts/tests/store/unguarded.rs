@@ -1,4 +1,4 @@
-//! Scripts that only read what they find, beside those that try to change it.
+//! Scripts that only read the globals and scripts that try to change them.
 
 use undercroft_commands::reply::Tree;
 
@@ -17,7 +17,7 @@ fn eval(client: &mut Client<'_>, script: &str, keys: usize, texts: &[&str]) -> T
 }
 
 #[test]
-fn each_run_finds_its_own_keys_and_arguments_and_no_others() {
+fn each_run_sees_exactly_its_keys_and_arguments() {
     const SHOWN: &str = "local all = '' \
         for index = 1, 300 do all = all .. (KEYS[index] or '-') .. (ARGV[index] or '.') end \
         return #KEYS .. ' ' .. #ARGV .. ' ' .. all";
@@ -45,14 +45,14 @@ fn each_run_finds_its_own_keys_and_arguments_and_no_others() {
             text(eval(&mut client, SHOWN, keys, &names[..all])),
             expected
         );
-        // One that changes its tables does so for nobody else.
+        // A script's changes to its tables must not affect later scripts.
         let changed = "table.insert(KEYS, 'x') ARGV[2] = 'y' KEYS[1] = 'z' return KEYS[#KEYS]";
         eval(&mut client, changed, keys, &names[..all]);
     }
 }
 
 #[test]
-fn nobody_changes_what_others_find() {
+fn scripts_cannot_change_shared_globals() {
     const READ_ONLY: &str = "Attempt to modify a readonly table";
     let embedded = Embedded::new();
     let mut client = embedded.client();

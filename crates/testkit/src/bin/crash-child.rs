@@ -12,7 +12,7 @@ fn main() {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["act", scenario, path] => act(scenario, Path::new(path), Store::recover),
-        // What a dead copier has left stays.
+        // Join without recovering the store, so that the leftovers of a dead copier stay.
         ["act-beside-copy", scenario, path] => act(scenario, Path::new(path), join_only),
         ["copy", path] => copy(Path::new(path)),
         [role, path, progress, seed, threads] => {
@@ -36,7 +36,7 @@ fn number(text: &str) -> u64 {
         .unwrap_or_else(|_| panic!("expected a number, got {text:?}"))
 }
 
-/// Takes part in a storm until it is killed.
+/// Takes part in a storm until the process is killed.
 fn join(role: &str, path: &str, progress: &str, seed: u64, threads: u64) -> Result<(), String> {
     let (path, progress) = (Path::new(path), Path::new(progress));
     match role {
@@ -49,8 +49,8 @@ fn join(role: &str, path: &str, progress: &str, seed: u64, threads: u64) -> Resu
     }
 }
 
-/// Makes one scenario's change between two markers. `first` joins the store, so that the change begins with the first
-/// marker.
+/// Makes one scenario's change between two markers. `first` joins the store beforehand, so that
+/// only the change runs between the markers.
 fn act(name: &str, path: &Path, first: fn(&Store) -> Result<(), Error>) {
     let scenario = scenario::all()
         .find(|known| known.name == name)

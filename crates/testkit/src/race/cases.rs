@@ -1,26 +1,29 @@
-//! Calls of every command that has keys or only reads: the matrix runs each over pairs of states.
+//! Calls of every command that takes keys or only reads. The matrix runs each call over pairs of
+//! states.
 
 use super::Answers::{Exact, Random, Size, Unordered};
 
-/// What an answer is held against.
+/// How to compare a reply with that of an undisturbed call.
 #[derive(Clone, Copy, Debug)]
 pub enum Answers {
-    /// The answer of a fresh call, byte for byte.
+    /// The reply must match byte for byte.
     Exact,
-    /// The items of a fresh call's answer in some order.
+    /// The reply must have the same items, in any order.
     Unordered,
-    /// The answer of a fresh call, but numbers of bytes may differ by what an arena is given ahead of need.
+    /// The reply must match, except that sizes in bytes may differ by memory that an arena reserves
+    /// in advance.
     Size,
-    /// Chosen by chance: as many items as a fresh call's, all of them among the answer to this call.
+    /// The reply is random: it must have as many items, and all of them must be in the reply to
+    /// this other call.
     Random(&'static str),
 }
 
-/// Calls of one command. The keys are `k` and `j`, which change, and `d`, which is not there.
+/// Calls of one command. The keys `k` and `j` change, and `d` does not exist.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// The command's name in the table.
     pub command: &'static str,
-    /// What its answers are held against.
+    /// How to compare the replies.
     pub answers: Answers,
     /// The calls.
     pub lines: &'static [&'static str],
@@ -50,8 +53,8 @@ const fn unordered(command: &'static str, lines: &'static [&'static str]) -> Cas
     }
 }
 
-/// Commands with keys or that only read, and have no case: they wait, or belong to a session, a script or
-/// another server.
+/// Commands that take keys or only read but have no case, because they block or depend on a
+/// session, a script or another server.
 pub const OTHERS: &[&str] = &[
     "blmove",
     "blmpop",

@@ -1,10 +1,11 @@
-//! Reads that are interrupted where a test says: the states that a key can be in ([`states()`]), calls that read it
-//! ([`cases`]), and a [`Stage`] on which a store goes from one state to another in the midst of a read.
+//! Reads that are interrupted at a point that a test chooses: the states that a key can be in
+//! ([`states()`]), the calls that read it ([`cases`]), and a [`Stage`], which switches a store from
+//! one state to another during a read.
 //!
-//! What a read answers must be what it answers on the last state when nobody interrupts it.
+//! An interrupted read must give the reply that an undisturbed read gives for the last state.
 //!
-//! - `cases`: calls of every command that has keys or only reads.
-//! - `stage`: a store whose keys go from one state to another in the midst of another handle's reads.
+//! - `cases`: calls of every command that takes keys or only reads.
+//! - `stage`: a store whose keys change state while another handle reads them.
 //! - `states`: every state that a key can be in.
 
 pub mod cases;
@@ -15,7 +16,7 @@ pub use cases::{Answers, CASES, Case, OTHERS};
 pub use stage::{Interruption, KEYS, NOW, Stage, World};
 pub use states::{Family, State, states};
 
-/// A command's words.
+/// The words of a command.
 pub type Words = Vec<Vec<u8>>;
 
 /// Splits a line at its spaces.

@@ -1,4 +1,4 @@
-//! A store whose keys go from one state to another in the midst of another handle's reads.
+//! A store whose keys change state while another handle reads them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,32 +8,34 @@ use undercroft_memory::race::Moment;
 use super::{State, states};
 use crate::fresh::{self, Place};
 
-/// The time that every handle goes by, Unix milliseconds.
+/// The clock of every handle, in Unix milliseconds.
 pub const NOW: u64 = 1_900_000_000_000;
-/// The keys that change, and one that commands may store to.
+/// The two keys that change, and a key that commands may store to.
 pub const KEYS: [&[u8]; 3] = [b"k", b"j", b"d"];
 
-/// The time when the keys are written: nothing has expired yet.
+/// The time at which the keys are written, before any of them expires.
 const BEFORE: u64 = NOW - 5000;
-/// Where each state is kept under its name.
+/// The database that keeps each state under its name.
 const KEPT: usize = 1;
 
-/// Where the changes of each of them are counted.
+/// The database that counts the changes of each key.
 const CHANGES: usize = 2;
 
-/// The states of the first two of [`KEYS`]: indexes into [`Stage::states`]. The third is never there.
+/// The states of the first two [`KEYS`], as indexes into [`Stage::states`]. The third key never
+/// exists.
 pub type World = [usize; 2];
 
-/// When the store changes.
+/// When the store changes during a read.
 #[derive(Clone, Debug)]
 pub enum Interruption {
-    /// When the body of a read has run, from the try of this number on, counted from 0: one world after each try.
+    /// After the read's body has run, starting with the given try, counted from 0. Each try leads
+    /// to the next world.
     Tries(u64, Vec<World>),
-    /// Before the look of this number, counted from 0 over all tries.
+    /// Before the read looks at the heap for the given time, counted from 0 over all tries.
     Look(u64, World),
 }
 
-/// What the hook has seen and what it is to do.
+/// The planned interruption, and what the hook has counted so far.
 #[derive(Default)]
 struct Script {
     interruption: Option<Interruption>,
@@ -42,7 +44,7 @@ struct Script {
     changes: u64,
 }
 
-/// A store in a directory of its own, and a handle that changes it.
+/// A store in a temporary directory, and a handle that changes it.
 pub struct Stage {
     place: Place,
     /// All states.
@@ -56,7 +58,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Stage {
-    /// A stage of so many shards. Its states are there once it is [filled](Self::fill).
+    /// Returns a stage with `shards` shards. Its states exist only after [`fill`](Self::fill).
     pub fn new(shards: usize) -> Stage {
         let place = fresh::place(shards);
         let store = place.open();
@@ -69,7 +71,7 @@ impl Stage {
         }
     }
 
-    /// Makes the states. `run` is to run a command in a database of the store.
+    /// Creates the states. `run` must run a command in a database of the store.
     pub fn fill(&self, mut run: impl FnMut(&Store, usize, &[&[u8]])) {
         for state in self.states.iter() {
             for command in &state.commands {
@@ -84,22 +86,22 @@ impl Stage {
         }
     }
 
-    /// A handle whose reads may be interrupted, once its hook is [set](Self::hook).
+    /// Opens a handle whose reads can be interrupted once its [`hook`](Self::hook) is set.
     ///
     /// # Panics
-    /// Where the store cannot be opened.
+    /// If the store cannot be opened.
     pub fn open(&self, write: bool) -> Store {
         let store = Store::open(&self.place.path, write).expect("a whole store");
         store.set_time(NOW);
         store
     }
 
-    /// The store's file.
+    /// Returns the path of the store's file.
     pub fn path(&self) -> &std::path::Path {
         &self.place.path
     }
 
-    /// What a handle's reads are to be interrupted by.
+    /// Returns a hook that interrupts a handle's reads.
     pub fn hook(&self) -> Box<dyn FnMut(Moment) + Send> {
         let (script, writer, states) = (
             self.script.clone(),
@@ -114,12 +116,12 @@ impl Stage {
         })
     }
 
-    /// Puts the keys into these states.
+    /// Puts the keys into the states of a world.
     pub fn enter(&self, world: World) {
         change(&self.writer, &self.states, world);
     }
 
-    /// Has the reads that follow interrupted.
+    /// Interrupts the following reads.
     pub fn interrupt(&self, interruption: Interruption) {
         *lock(&self.script) = Script {
             interruption: Some(interruption),
@@ -127,13 +129,14 @@ impl Stage {
         };
     }
 
-    /// Lets reads alone again. Returns how often the store was changed, and how many looks there were.
+    /// Stops interrupting reads. Returns how often the store changed, and how often reads looked at
+    /// the heap.
     pub fn calm(&self) -> (u64, u64) {
         let script = std::mem::take(&mut *lock(&self.script));
         (script.changes, script.looks)
     }
 
-    /// What a world is called in messages.
+    /// Returns the name of a world for messages.
     pub fn name(&self, world: World) -> String {
         format!(
             "({}, {})",
@@ -143,7 +146,7 @@ impl Stage {
 }
 
 impl Script {
-    /// The world that the store goes to now.
+    /// Returns the world to switch to at this moment, if any.
     fn at(&mut self, moment: Moment) -> Option<World> {
         let (looks, tries) = (self.looks, self.tries);
         match moment {
@@ -165,7 +168,8 @@ impl Script {
     }
 }
 
-/// Puts the keys into their states, all at one moment. Where they are in them already, the shards change all the same.
+/// Puts the keys into their states in one transaction. Changes the shards even if the keys are
+/// already in these states.
 fn change(store: &Store, states: &[State], world: World) {
     let kept = world.map(|state| store.key(states[state].name.as_bytes()));
     let keys = KEYS.map(|key| store.key(key));

@@ -1,44 +1,46 @@
-//! Every state that a key can be in: each type in each of its encodings and sizes, there, expired, and not there.
+//! Every state that a key can be in: each type in each encoding and size, live, expired or absent.
 
 use super::{Words, words};
 
-/// A type of value, as far as commands care for it.
+/// The type of a value, as commands distinguish types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// No key, or one that has expired.
+    /// No key, or an expired one.
     Absent,
-    /// Strings.
+    /// A string.
     String,
-    /// Hashes.
+    /// A hash.
     Hash,
-    /// Lists.
+    /// A list.
     List,
-    /// Sets.
+    /// A set.
     Set,
-    /// Sorted sets.
+    /// A sorted set.
     Sorted,
-    /// Feeds.
+    /// A feed.
     Feed,
-    /// Streams.
+    /// A stream.
     Stream,
 }
 
 /// A state of a key.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// What a message calls it; unique.
+    /// The name of the state in messages, which is unique.
     pub name: &'static str,
-    /// What commands find there.
+    /// The type that commands see.
     pub family: Family,
-    /// Whether commands on other types meet it, too: one of each type is enough to be refused.
+    /// Whether commands on other types are also tested with this state. One state of each type is
+    /// enough to get WRONGTYPE.
     pub is_usual: bool,
-    /// The commands that make it, on the key `@`.
+    /// The commands that create the state, on the key `@`.
     pub commands: Vec<Words>,
-    /// Milliseconds from [`NOW`](super::NOW) to its expiry.
+    /// Milliseconds from [`NOW`](super::NOW) until the key expires.
     pub expires: Option<i64>,
 }
 
-/// Bytes that say which value they are of: eight of its letters and a number, again and again.
+/// Returns bytes that identify their value: a repeated sequence of its letter and a number, in
+/// words of eight bytes.
 fn pattern(tag: char, length: usize) -> String {
     let word = |number: usize| format!("{tag}{:06}.", number % 1_000_000);
     let mut text: String = (0..length.div_ceil(8)).map(word).collect();
@@ -50,13 +52,13 @@ fn set(tag: char, length: usize) -> Vec<Words> {
     vec![words(&format!("SET @ {}", pattern(tag, length)))]
 }
 
-/// One command with many items.
+/// Returns a single command with many items.
 fn with_items(command: &str, items: impl Iterator<Item = String>) -> Vec<Words> {
     let items: Vec<String> = items.collect();
     vec![words(&format!("{command} @ {}", items.join(" ")))]
 }
 
-/// Fields that all hashes have the first of, with values of their own.
+/// Returns a hash whose first fields occur in all hashes, with values that differ.
 fn hash(tag: char, fields: usize, length: usize) -> Vec<Words> {
     let field = |number| format!("m{number} {}", pattern(tag, length + number % 3));
     with_items("HSET", (0..fields).map(field))
@@ -67,7 +69,7 @@ fn list(tag: char, items: usize, length: usize) -> Vec<Words> {
     with_items("RPUSH", (0..items).map(item))
 }
 
-/// Members that all sets have the first of; of each second one the tag is a part.
+/// Returns a set. Even members occur in all sets, and odd members contain the tag.
 fn set_of(tag: char, members: usize) -> Vec<Words> {
     let member = |number: usize| match number % 2 {
         0 => format!("m{number}"),
@@ -84,7 +86,8 @@ fn sorted(tag: char, members: usize, first: usize, length: usize) -> Vec<Words> 
     with_items("ZADD", (0..members).map(member))
 }
 
-/// Entries of which half are the same in all streams, and a group in which some are pending.
+/// Returns a stream with a group that has pending entries. Half of the entries are the same in all
+/// streams.
 fn stream(tag: char, entries: usize) -> Vec<Words> {
     let entry = |number: usize| match number % 2 {
         0 => format!("XADD @ {number}-1 f m{number}"),
@@ -101,7 +104,8 @@ fn stream(tag: char, entries: usize) -> Vec<Words> {
     commands
 }
 
-/// Values of eight bytes, of which all feeds have the first, every third one hidden.
+/// Returns a feed of eight-byte values, a third of them hidden. Half of the values are the same in
+/// all feeds.
 fn feed(tag: char, items: usize) -> Vec<Words> {
     let value = |number: usize| match number % 2 {
         0 => format!("m{number:07}"),
@@ -119,7 +123,8 @@ fn feed(tag: char, items: usize) -> Vec<Words> {
     commands
 }
 
-/// A feed of so many leaves that the node above them has a tally: one of eight queries that miss it makes it.
+/// Returns a feed with enough leaves for the node above them to have a tally, which the eight
+/// queries create.
 fn tallied_feed() -> Vec<Words> {
     let item = |number: usize| format!("{number:0200} ATTRS {}:{}:1", number % 16, number % 5);
     let mut commands = vec![words("FEED.CREATE @ SIZE 200 ATTRS 4:3:1")];
@@ -131,7 +136,7 @@ fn tallied_feed() -> Vec<Words> {
     commands
 }
 
-/// All of them. The first one is no key.
+/// Returns all states. The first is the absent key.
 pub fn states() -> Vec<State> {
     use Family::{Absent, Feed, Hash, List, Set, Sorted, Stream, String};
     let mut all = Vec::new();
@@ -308,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_says_which_bytes_came_from_where() {
+    fn patterns_identify_the_value_and_offset_of_bytes() {
         assert_eq!(pattern('x', 20), "x000000.x000001.x000");
     }
 }

@@ -1,38 +1,40 @@
-//! A scenario: a change to a store, the store before it, and how a death in its midst is tried.
+//! A scenario: a change to a store, the store before the change, and how the tests kill a process
+//! during it.
 
 use undercroft_engine::Store;
 
 /// One change to a store.
 #[derive(Clone, Copy)]
 pub struct Scenario {
-    /// What is changed; unique.
+    /// A unique description of the change.
     pub name: &'static str,
-    /// Makes the store in which the change happens.
+    /// Prepares the store before the change.
     pub prepare: fn(&Store),
     /// Makes the change.
     pub act: fn(&Store),
-    /// When it is stepped through instruction by instruction.
+    /// Which runs step through the change instruction by instruction.
     pub steps: Steps,
     /// See [`Expected::gradual`](crate::state::Expected::gradual).
     pub gradual: bool,
     /// See [`Expected::handed`](crate::state::Expected::handed).
     pub handed: bool,
-    /// What of the change is made and committed before the rest: a death may leave just that.
+    /// A first part of the change, which is committed before the rest, so a death may leave only
+    /// this part.
     pub first: Option<fn(&Store)>,
 }
 
-/// Which run steps through a scenario instruction by instruction.
+/// Which runs step through a scenario instruction by instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steps {
     /// Every run.
     Always,
-    /// The full run.
+    /// Only the full run.
     Full,
-    /// None: it is too long. Death at every undo-log step covers it.
+    /// No run, because the change is too long. Deaths at every undo log step cover it.
     Never,
 }
 
-/// A change that every run steps through.
+/// Returns a change that every run steps through.
 pub(super) const fn quick(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scenario {
     Scenario {
         name,
@@ -45,7 +47,7 @@ pub(super) const fn quick(name: &'static str, prepare: fn(&Store), act: fn(&Stor
     }
 }
 
-/// A change that the full run steps through.
+/// Returns a change that only the full run steps through.
 pub(super) const fn full(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scenario {
     Scenario {
         name,
@@ -58,7 +60,7 @@ pub(super) const fn full(name: &'static str, prepare: fn(&Store), act: fn(&Store
     }
 }
 
-/// A change that no run steps through: death at every step of the undo log covers it.
+/// Returns a change that no run steps through. Deaths at every undo log step cover it.
 pub(super) const fn log_steps(
     name: &'static str,
     prepare: fn(&Store),
@@ -75,7 +77,7 @@ pub(super) const fn log_steps(
     }
 }
 
-/// A change that gives memory back in several transactions.
+/// Returns a change that frees memory in several transactions.
 pub(super) const fn gradual(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scenario {
     Scenario {
         name,

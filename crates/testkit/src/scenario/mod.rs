@@ -1,11 +1,11 @@
-//! The changes in whose midst a process is killed: one list for death at every
-//! undo-log step and for death at every machine instruction. Tests call it, and `state`.
+//! The changes during which a process is killed, shared by the tests of death at every undo log
+//! step and of death at every machine instruction. Used by tests and by `state`.
 //!
-//! - `changes`: changes that scenarios of several families make.
-//! - `definition`: a scenario.
-//! - `families`: all scenarios, by what they change.
-//! - `names`: names for keys, by where they lie.
-//! - `stores`: stores that scenarios of several families begin with.
+//! - `changes`: changes that scenarios of several families share.
+//! - `definition`: the type of a scenario.
+//! - `families`: all scenarios, grouped by the data that they change.
+//! - `names`: key names for each shard and bucket.
+//! - `stores`: initial stores that scenarios of several families share.
 
 mod changes;
 mod definition;

@@ -1,4 +1,4 @@
-//! Names for keys, by where they lie in a store whose hash key is known.
+//! Key names for each shard and bucket of a store whose hash key is known.
 
 use std::sync::LazyLock;
 
@@ -10,18 +10,18 @@ fn hash(key: &[u8]) -> u64 {
     SipHasher13::new_with_keys(HASH_KEY[0], HASH_KEY[1]).hash(key)
 }
 
-/// The shard of a key in a store of two.
+/// Returns the shard of a key in a store of two shards.
 fn shard(key: &[u8]) -> usize {
     (hash(key) >> 58) as usize & 1
 }
 
-/// Names for keys, by where they lie in a store of two shards.
+/// Key names by their position in a store of two shards.
 struct Names {
-    /// Of each shard.
+    /// Names of keys in each shard.
     shards: [Vec<Vec<u8>>; 2],
-    /// Of shard 0, with bucket 0 of 8 as their home.
+    /// Names of keys in shard 0 whose home is bucket 0 of 8.
     crowded: Vec<Vec<u8>>,
-    /// Of shard 0, with another.
+    /// Names of keys in shard 0 whose home is another bucket.
     uncrowded: Vec<Vec<u8>>,
 }
 
@@ -39,23 +39,23 @@ fn names(prefix: &str, count: usize, wanted: impl Fn(&[u8]) -> bool) -> Vec<Vec<
         .collect()
 }
 
-/// Chooses the names of all keys, which would otherwise be part of the first
-/// change and takes more instructions than that.
+/// Chooses all key names in advance. Otherwise the first change includes this work, which takes
+/// more instructions than the change.
 pub fn choose_names() {
     LazyLock::force(&NAMES);
 }
 
-/// A key of one of the two shards.
+/// Returns the name of a key in one of the two shards.
 pub fn key(of: usize, index: usize) -> Vec<u8> {
     NAMES.shards[of][index].clone()
 }
 
-/// A key of shard 0 whose home is bucket 0 in a table of 8.
+/// Returns the name of a key in shard 0 whose home is bucket 0 in a table of 8 buckets.
 pub(super) fn crowded(index: usize) -> Vec<u8> {
     NAMES.crowded[index].clone()
 }
 
-/// A key of shard 0 whose home is some other bucket.
+/// Returns the name of a key in shard 0 whose home is not bucket 0.
 pub(super) fn uncrowded(index: usize) -> Vec<u8> {
     NAMES.uncrowded[index].clone()
 }

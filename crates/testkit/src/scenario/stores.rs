@@ -1,4 +1,4 @@
-//! Stores that scenarios of several families begin with.
+//! Initial stores that scenarios of several families share.
 
 use undercroft_engine::{Expiry, Store};
 
@@ -6,7 +6,7 @@ use super::changes::{append, move_to, set, set_expiring, set_with};
 use super::names::key;
 use crate::fixture::NOW;
 
-/// Three keys of 64 bytes in each shard.
+/// Creates three keys with values of 64 bytes in each shard.
 pub(super) fn some_keys(store: &Store) {
     for index in 0..3 {
         set(store, &key(0, index), 64);
@@ -14,7 +14,7 @@ pub(super) fn some_keys(store: &Store) {
     }
 }
 
-/// And another of some length.
+/// Creates the keys of `some_keys`, and another key with a value of `length` bytes.
 pub(super) fn with(store: &Store, length: usize) {
     some_keys(store);
     set(store, &key(0, 90), length);
@@ -54,7 +54,7 @@ pub(super) fn two_databases(store: &Store) {
     move_to(store, &key(1, 2), 1);
 }
 
-/// Keys of shard 0, one after the other.
+/// Creates keys in shard 0, one by one.
 pub(super) fn fill(store: &Store, keys: usize) {
     for index in 0..keys {
         set(store, &key(0, index), 64);

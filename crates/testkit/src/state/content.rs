@@ -1,38 +1,38 @@
-//! What a store holds.
+//! The contents of a store.
 
 use std::collections::BTreeMap;
 
 use undercroft_engine::messages::Topic;
 use undercroft_engine::{DATABASES, Entry, Error, Ranges, Store, ValueType, View};
 
-/// The database that the check of a store itself writes to.
+/// The database to which the check of a store writes.
 pub(super) const PROBE: usize = DATABASES - 1;
 
-/// By database and key: value and expiry.
+/// Value and expiry of each key, by database and key.
 pub type Content = BTreeMap<(usize, Vec<u8>), (Vec<u8>, Option<u64>)>;
 
-/// What a store holds.
+/// The contents of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    /// Its keys.
+    /// The keys.
     pub content: Content,
-    /// The texts of scripts and libraries, by their names.
+    /// The texts of scripts and libraries by name.
     pub texts: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// The messages that were published: channel and payload.
+    /// The published messages: channel and payload.
     pub messages: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Who is subscribed, those who died included: by topic and name.
+    /// The numbers of subscribers by topic and name, including dead ones.
     pub subscribers: Vec<BTreeMap<Vec<u8>, u64>>,
-    /// Who waits for keys, those who died included, and what they were given.
+    /// The clients that wait for keys, including dead ones, and the items that they were given.
     pub waits: Vec<String>,
-    /// The items of all lists and the members of all sorted sets, those that
-    /// were given to who waited included; sorted.
+    /// The items of all lists and the members of all sorted sets, sorted, including items given to
+    /// waiters.
     pub items: Vec<Vec<u8>>,
     /// Bytes in allocated blocks.
     pub used: u64,
 }
 
 impl State {
-    /// Reads everything.
+    /// Reads the complete contents of a store.
     pub fn of(store: &Store) -> Result<State, Error> {
         let (content, mut items) = keys_of(store)?;
         let texts = store.texts()?.into_iter().collect();
@@ -51,7 +51,7 @@ impl State {
         })
     }
 
-    /// The content with values cut short, for messages.
+    /// Returns the keys with shortened values, for messages.
     pub(super) fn summary(&self) -> String {
         let keys = self
             .content
@@ -76,12 +76,12 @@ impl State {
     }
 }
 
-/// Reads all keys.
+/// Returns all keys of a store.
 pub fn content_of(store: &Store) -> Result<Content, Error> {
     Ok(keys_of(store)?.0)
 }
 
-/// All keys, and the items of all lists and the members of all sorted sets.
+/// Returns all keys, and the items of all lists and the members of all sorted sets.
 fn keys_of(store: &Store) -> Result<(Content, Vec<Vec<u8>>), Error> {
     let mut content = Content::new();
     let mut items = Vec::new();
@@ -113,8 +113,8 @@ fn keys_of(store: &Store) -> Result<(Content, Vec<Vec<u8>>), Error> {
     Ok((content, items))
 }
 
-/// A value as bytes, the same for the same content: a string is itself; of a
-/// collection, type and encoding and all items, those without an order sorted.
+/// Returns a value as bytes that are equal for equal content. A string is its own bytes; a
+/// collection is its type, its encoding and all items, sorted if they have no order.
 fn value_of(entry: &Entry, view: &View<'_>) -> Result<Vec<u8>, Error> {
     let mut texts = Ranges::new();
     entry.append_items(view, &mut texts)?;
@@ -136,13 +136,13 @@ fn value_of(entry: &Entry, view: &View<'_>) -> Result<Vec<u8>, Error> {
     Ok(value)
 }
 
-/// The key whose value a lease is for, if a key is a lease's.
+/// Returns the key whose lease this name belongs to, or `None` for any other name.
 pub(super) fn leased_key(name: &[u8]) -> Option<&[u8]> {
     name.strip_prefix(b"undercroft:lease:{")?.strip_suffix(b"}")
 }
 
-/// Leaves a lease its number only: which entry of the process table its holder has differs from run to run, and so does
-/// the time of its end.
+/// Masks all of a lease but its number, because the holder's process table entry and the end of the
+/// lease differ from run to run.
 fn hide_holder(lease: &mut [u8]) {
     if let Some((b'@', rest)) = lease.split_first_mut() {
         let seat = rest.len().min(16);
@@ -153,7 +153,7 @@ fn hide_holder(lease: &mut [u8]) {
     }
 }
 
-/// The items of a list, or the members of a sorted set.
+/// Returns the items of a list, or the members of a sorted set.
 fn items_of(entry: &Entry, view: &View<'_>) -> Result<Vec<Vec<u8>>, Error> {
     let value_type = entry.value_type()?;
     if !matches!(value_type, ValueType::List | ValueType::SortedSet) {

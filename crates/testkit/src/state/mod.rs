@@ -1,7 +1,7 @@
-//! What a store holds, and whether a store that a death left is whole. Tests call it.
+//! The contents of a store, and the check of a store that a death left. Used by tests.
 //!
-//! - `content`: what a store holds.
-//! - `recovery`: whether a store that a death left is whole.
+//! - `content`: the contents of a store.
+//! - `recovery`: the check of a store that a death left.
 
 mod content;
 mod recovery;

@@ -1,4 +1,4 @@
-//! Whether a store that a death left is whole.
+//! Checks a store that a death left.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::fixture::{MESSAGES_KEPT, NOW, open};
 use crate::image::copy_store;
 use crate::scenario::Scenario;
 
-/// How many keys, at most, [`verify`] looks at before the store is recovered.
+/// The most keys that [`verify`] reads before it recovers the store.
 const READS_MAX: usize = 16;
 
-/// Problems that the structural check finds, and locks held by nobody alive.
+/// Returns the problems that the structural check finds, and the locks whose holders are dead.
 pub fn problems(store: &Store) -> Result<Vec<String>, Error> {
     let mut problems = store.check()?.problems;
     problems.extend(
@@ -26,29 +26,29 @@ pub fn problems(store: &Store) -> Result<Vec<String>, Error> {
     Ok(problems)
 }
 
-/// What a death between `before` and `after` may leave.
+/// The states that a death during a change may leave.
 #[derive(Clone, Debug)]
 pub struct Expected {
     /// The state before the change.
     pub before: State,
-    /// The state between two parts of it, where it has a first part.
+    /// The state after the first part of the change, if it has one.
     pub between: Option<State>,
-    /// The state after it.
+    /// The state after the change.
     pub after: State,
-    /// The change gives memory back, or what the dead left, in several
-    /// transactions: memory in use may lie between that of the two states.
+    /// Whether the change frees memory in several transactions, either the process' own or memory
+    /// that dead processes left. The memory in use may then lie between the two states.
     pub gradual: bool,
-    /// Items go from hand to hand in several transactions: a process that has them in
-    /// between, all must be there, once.
+    /// Whether items pass from one process to another in several transactions. After a death in
+    /// between, every item must exist exactly once.
     pub handed: bool,
 }
 
 impl Expected {
-    /// What a death in a scenario may leave of the prepared store in a file, which stays as it is: copies beside it are
-    /// changed.
+    /// Returns the states that a death in a scenario may leave. Makes the changes in copies of the
+    /// prepared store at `base`.
     ///
     /// # Panics
-    /// If a copy cannot be made, the change fails, or it changes nothing.
+    /// If a copy cannot be made, or the change fails or changes nothing.
     pub fn of(scenario: &Scenario, base: &Path) -> Expected {
         let path = base.with_extension("done");
         let after_it = |act: fn(&Store)| {
@@ -79,20 +79,20 @@ impl Expected {
     }
 }
 
-/// Which state a death left: the later one is the greater one.
+/// The state that a death left, in chronological order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// The one before the change.
+    /// The state before the change.
     Old,
-    /// The one behind its first part.
+    /// The state after the first part of the change.
     Between,
-    /// The one after it.
+    /// The state after the change.
     New,
 }
 
 impl Outcome {
-    /// Returns it, unless it is an earlier one than a shorter life has left. The states of some changes are not told
-    /// apart so strictly; of those nothing is asked.
+    /// Returns the outcome, or an error if an earlier death left a later state. Skips the check for
+    /// scenarios whose states cannot be told apart so strictly.
     pub fn after(self, last: &mut Outcome, scenario: &Scenario) -> Result<Outcome, String> {
         let is_strict = scenario.handed || scenario.first.is_some();
         if is_strict && self < *last {
@@ -103,10 +103,9 @@ impl Outcome {
     }
 }
 
-/// Checks a store that its writer's death left: it is recovered, its structure
-/// is sound, it holds the old or the new state as a whole, it works on, and
-/// nothing is in use once it is emptied. `turn` varies who comes first:
-/// a recovery, a reader or a writer. The store is empty afterwards.
+/// Checks a store whose writer died. It must recover, be structurally sound, hold exactly the old
+/// or the new state, accept new writes, and use no memory after it is emptied. `turn` selects the
+/// first access: a recovery, a read or a write. Leaves the store empty.
 pub fn verify(store: &Store, expected: &Expected, turn: u64) -> Result<Outcome, String> {
     let say = |error: Error| error.to_string();
     match turn % 3 {
@@ -115,11 +114,12 @@ pub fn verify(store: &Store, expected: &Expected, turn: u64) -> Result<Outcome, 
             let keys = expected.before.content.keys();
             let keys: Vec<_> = keys.chain(expected.after.content.keys()).collect();
             for (database, key) in keys.iter().step_by(keys.len() / READS_MAX + 1) {
-                // As a command looks, which leaves what has expired to a later step.
+                // Read like a command, which leaves expired keys to a later step.
                 let access = store.access();
                 access.exists(*database, &[key.as_slice()]).map_err(say)?;
             }
-            // Reading needs no recovery (R9), but every read goes through the logs again: a few are enough.
+            // Reading needs no recovery (R9), but each read applies the undo logs again, so a few
+            // reads are enough.
             store.recover().map_err(say)?;
         }
         _ => {
@@ -140,7 +140,7 @@ pub fn verify(store: &Store, expected: &Expected, turn: u64) -> Result<Outcome, 
             pass_lease_on(store, *database, key)?;
         }
     }
-    // The store works on, with the very keys that were being changed.
+    // The store must accept writes to the keys that the change touched.
     for (database, key) in expected
         .before
         .content
@@ -151,7 +151,7 @@ pub fn verify(store: &Store, expected: &Expected, turn: u64) -> Result<Outcome, 
     }
     store.flush_all(true).map_err(say)?;
     store.forget_texts().map_err(say)?;
-    // Long messages on their way are no keys: they go when their time is over.
+    // Long messages are not keys: they are freed once their retention ends.
     store.set_time(NOW + MESSAGES_KEPT);
     store.upkeep_all().map_err(say)?;
     let found = problems(store).map_err(say)?;
@@ -176,18 +176,18 @@ fn judge(state: &State, expected: &Expected, probed: bool) -> Result<Outcome, St
         return judge_by_items(state, before, after);
     }
     let memory = |of: &State| probed || state.used == of.used;
-    // A message that is not finished may have overwritten the oldest few.
+    // An unfinished message may have overwritten a few of the oldest ones.
     let sent = |of: &State| {
         of.messages.ends_with(&state.messages) && state.messages.len() + 4 >= of.messages.len()
     };
     let held = |of: &State| state.content == of.content && state.texts == of.texts;
     let same = |of: &State| held(of) && sent(of);
     let enrolled = |of: &State| state.subscribers == of.subscribers && state.waits == of.waits;
-    // What the dead left is one with the change only where that is one transaction.
+    // Subscribers and waiters that died match a state only if the change is a single transaction.
     let whole = |of: &State| {
         if enrolled(of) { memory(of) } else { *gradual }
     };
-    // The old one first: a list without the new message may be the end of both.
+    // Test the old state first: a list without the new message can be the end of both lists.
     if same(before) && whole(before) {
         return Ok(Outcome::Old);
     }
@@ -229,7 +229,7 @@ fn judge_by_items(state: &State, before: &State, after: &State) -> Result<Outcom
     ))
 }
 
-/// Takes the lease of a key, whose holder is dead, and sets the value for it.
+/// Takes over the lease of a key from its dead holder, and sets the value.
 fn pass_lease_on(store: &Store, database: usize, key: &[u8]) -> Result<(), String> {
     let say = |error: Error| error.to_string();
     let name = String::from_utf8_lossy(key);

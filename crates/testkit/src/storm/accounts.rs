@@ -1,17 +1,17 @@
-//! Accounts whose balances always add up to zero: amounts move between them in
-//! transactions of several commands, some of which are undone.
+//! Accounts whose balances always add up to zero. Amounts move between them in transactions of
+//! several commands, some of which are rolled back.
 
 use undercroft_engine::{Error, Store};
 
-/// Number of accounts.
+/// The number of accounts.
 const ACCOUNTS: u32 = 12;
 
 fn account(index: u32) -> Vec<u8> {
     format!("account:{index}").into_bytes()
 }
 
-/// Moves a few amounts in one transaction. Some moves are undone within it; now
-/// and then all of it is.
+/// Moves a few amounts in one transaction. Some moves are rolled back within it, and occasionally
+/// the complete transaction is.
 pub(super) fn transfer(store: &Store, random: &mut fastrand::Rng) -> Result<(), Error> {
     let moves: Vec<(Vec<u8>, Vec<u8>, i64, bool)> = (0..random.usize(1..5))
         .map(|_| {
@@ -46,7 +46,7 @@ pub(super) fn transfer(store: &Store, random: &mut fastrand::Rng) -> Result<(), 
     }
 }
 
-/// Whether all balances, as they are at one moment, add up to zero.
+/// Checks that all balances, read at one moment, add up to zero.
 pub fn check_accounts(store: &Store) -> Result<(), String> {
     let keys: Vec<Vec<u8>> = (0..ACCOUNTS).map(account).collect();
     let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
@@ -57,7 +57,7 @@ pub fn check_accounts(store: &Store) -> Result<(), String> {
     check_balances(|_| balances.next()?.1)
 }
 
-/// Whether the balances that are read by the accounts' keys, in order, add up to zero.
+/// Checks that the balances that `read` returns for the accounts' keys, in order, add up to zero.
 pub(super) fn check_balances(mut read: impl FnMut(&[u8]) -> Option<Vec<u8>>) -> Result<(), String> {
     let mut sum = 0;
     for text in (0..ACCOUNTS).filter_map(|index| read(&account(index))) {

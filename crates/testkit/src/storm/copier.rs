@@ -1,4 +1,4 @@
-//! A process that copies the whole store, again and again, and checks that what a copy shows is of one moment.
+//! A process that repeatedly copies the store, and checks that each copy shows a single moment.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,10 +12,10 @@ use super::{
     group_name, renamed_key, sealed_key, values,
 };
 
-/// The keys of the first database with their values, as one copy shows them.
+/// The keys of the first database in one copy, with their values.
 type Shown = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Copies until it is killed. Returns only to say what went wrong.
+/// Copies until the process is killed. Returns only if a check fails.
 pub fn run(path: &Path, progress: &Path) -> Result<(), String> {
     let say = |error: Error| error.to_string();
     let store = Store::open(path, true).map_err(say)?;
@@ -36,7 +36,7 @@ pub fn run(path: &Path, progress: &Path) -> Result<(), String> {
             Ok::<_, Error>(())
         });
         match copied {
-            // The other copier was faster again and again.
+            // The other copier was faster several times.
             Err(Error::Memory(error)) if matches!(*error, memory::Error::Copying { .. }) => {
                 continue;
             }

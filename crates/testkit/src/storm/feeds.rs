@@ -1,4 +1,5 @@
-//! Feeds whose items say what they must be: a checksum of their number, and attributes that follow from it.
+//! Feeds whose items can be verified: a value is a number with its checksum, and its attributes
+//! follow from the number.
 
 use undercroft_engine::feeds::{
     FeedType, Filter, FoundItems, Order, Rows, Schema, Seen, Selection, Test, Untallied,
@@ -6,18 +7,18 @@ use undercroft_engine::feeds::{
 use undercroft_engine::lists::End;
 use undercroft_engine::{Error, Ranges, Store, Writer};
 
-/// Feeds: a list, one with an index, and one sorted by value, with each value once.
+/// The number of feeds: a list, a feed with an index, and a feed sorted by unique values.
 pub const FEEDS: u32 = 3;
 const INDEXED: u32 = 1;
 const SORTED: u32 = 2;
-/// Numbers of items.
+/// Values are made from numbers below this.
 const NUMBERS: u32 = 3000;
-/// Items after which some are removed at once.
+/// A feed with more items than this loses some at once.
 const MANY: u64 = 4000;
-/// An attribute below this is counted by tallies.
+/// Tallies count attributes below this.
 const LOW: u32 = 5;
-/// Bytes of a value: a number, most significant byte first, and its checksum, again and again: some thousand of them lie
-/// in so many leaves that the node above them has room for a tally.
+/// Bytes of a value, which repeats a big-endian number and its checksum. A few thousand such values
+/// fill enough leaves for the node above them to have room for a tally.
 const SIZE: u8 = 64;
 
 fn key(feed: u32) -> Vec<u8> {
@@ -53,7 +54,7 @@ fn attributes(number: u32) -> [u32; 3] {
     [number % 16, number % 5, number % 2]
 }
 
-/// Changes one feed at random.
+/// Makes a random change to one of the feeds.
 pub fn change(store: &Store, random: &mut fastrand::Rng) -> Result<(), Error> {
     let feed = random.u32(..FEEDS);
     let (name, schema) = (key(feed), schema(feed));
@@ -100,7 +101,7 @@ pub fn change(store: &Store, random: &mut fastrand::Rng) -> Result<(), Error> {
     store.write(store.shards_of([&key]), change)
 }
 
-/// Reads a feed at one moment: each item is one that was put in, and all are where they must be.
+/// Checks a feed at one moment: every item was added by a writer, and all are in the right place.
 pub fn check(store: &Store, feed: u32) -> Result<(), String> {
     let (name, schema) = (key(feed), schema(feed));
     let key = store.key(&name);
@@ -124,7 +125,7 @@ pub fn check(store: &Store, feed: u32) -> Result<(), String> {
         ]))
     });
     let (rows, untallied) = found;
-    // Whoever dies here leaves a tally, or none.
+    // A death here leaves either a tally or none.
     store.access().make_tallies(0, &key, &untallied);
     let Some(numbers) = counted.map_err(|error| error.to_string())? else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! A process of a storm, as the storm's master sees it.
+//! A process of a storm, as seen by the master.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,24 +9,23 @@ use undercroft_engine::Store;
 
 use super::Progress;
 
-/// Operations that every survivor must do after a kill.
+/// Operations that every survivor must complete after a kill.
 const PROGRESS: u64 = 20;
-/// After so long without them it hangs. Far beyond any wait for a lock.
+/// A process without progress for this long hangs. Far longer than any wait for a lock.
 pub const HANGS_AFTER: Duration = Duration::from_secs(60);
 
-/// One process of the storm. Killed when dropped.
+/// A process of the storm. Killed when dropped.
 pub struct Member {
     name: String,
     child: Child,
     threads: u64,
-    /// What it has done.
+    /// The operations that the process has completed.
     pub progress: Progress,
     errors: PathBuf,
 }
 
 impl Member {
-    /// Starts `program` in a role, with so many threads, on the store in a
-    /// directory.
+    /// Starts `program` in a role with `threads` threads, on the store in a directory.
     pub fn start(
         program: &str,
         directory: &Path,
@@ -55,14 +54,14 @@ impl Member {
         }
     }
 
-    /// Operations of each of its threads.
+    /// Returns the number of operations of each thread.
     pub fn operations(&self) -> Vec<u64> {
         let mut operations = self.progress.operations();
         operations.truncate(self.threads as usize);
         operations
     }
 
-    /// Panics with the process' last words if it ended by itself.
+    /// Panics with the process' error output if it has ended by itself.
     pub fn expect_alive(&mut self, seed: u64) {
         if let Some(status) = self.child.try_wait().expect("a child to ask for") {
             let words = std::fs::read_to_string(&self.errors).unwrap_or_default();
@@ -70,7 +69,7 @@ impl Member {
         }
     }
 
-    /// Kills it, by SIGKILL.
+    /// Kills the process with SIGKILL.
     pub fn kill(&mut self) {
         self.child.kill().expect("a child to kill");
         self.child.wait().expect("a child to wait for");
@@ -79,13 +78,14 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        // It may have been killed already.
+        // The process may already be dead.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Waits until every thread of every process has gone on; says who has not.
+/// Waits until every thread of every process has made progress. Panics with the names of those that
+/// hang.
 pub fn wait_for_progress(members: &mut [&mut Member], store: &Store, seed: u64) {
     let before: Vec<Vec<u64>> = members.iter().map(|member| member.operations()).collect();
     let start = Instant::now();

@@ -1,8 +1,7 @@
 //! Processes that publish and subscribe until they are killed.
 //!
-//! A message says who sent it and its number among the sender's messages, and
-//! carries a checksum. So a receiver sees what is torn, out of order, or missing
-//! without having been told.
+//! A message carries its sender, its number among the sender's messages, and a checksum. A receiver
+//! can therefore detect torn and reordered messages, and losses that were not reported.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,9 +12,9 @@ use undercroft_engine::{Error, Store};
 
 use super::Progress;
 
-/// Where messages are published.
+/// The channels of the storm.
 pub const CHANNELS: [&[u8]; 3] = [b"storm:0", b"storm:1", b"storm:2"];
-/// Bytes of a message besides what fills it.
+/// Bytes of a message without its padding.
 const FRAME: usize = 20;
 
 fn message(sender: u64, number: u64, length: usize) -> Vec<u8> {
@@ -25,7 +24,7 @@ fn message(sender: u64, number: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// The sender and the number of a message.
+/// Returns the sender and the number of a message.
 fn parse(bytes: &[u8]) -> Result<(u64, u64), String> {
     let torn = || format!("a torn message of {} bytes", bytes.len());
     if bytes.len() < FRAME {
@@ -39,7 +38,7 @@ fn parse(bytes: &[u8]) -> Result<(u64, u64), String> {
     word(0).zip(word(8)).ok_or_else(torn)
 }
 
-/// Publishes. Returns only to say what went wrong.
+/// Publishes until the process is killed. Returns only if something fails.
 pub fn publish(path: &Path, progress: &Path, seed: u64) -> Result<(), String> {
     let say = |error: Error| error.to_string();
     let store = Store::open(path, true).map_err(say)?;
@@ -52,7 +51,7 @@ pub fn publish(path: &Path, progress: &Path, seed: u64) -> Result<(), String> {
             .map(|_| {
                 number += 1;
                 let length = match random.u32(0..20_000) {
-                    // More than a record of the ring takes.
+                    // More than fits in a record of the ring.
                     0 => random.usize(20_000..60_000),
                     1..100 => random.usize(4000..12_000),
                     100..4000 => random.usize(0..8),
@@ -67,7 +66,7 @@ pub fn publish(path: &Path, progress: &Path, seed: u64) -> Result<(), String> {
             .publish_all(Topic::Channel, channel, &bodies)
             .map_err(say)?;
         progress.operation(0);
-        // Sometimes for long enough that those who receive fall asleep.
+        // Some pauses are long enough for the receivers to go to sleep.
         match random.u32(0..20) {
             0 => std::thread::sleep(Duration::from_micros(random.u64(0..2000))),
             1..6 => std::thread::yield_now(),
@@ -76,8 +75,8 @@ pub fn publish(path: &Path, progress: &Path, seed: u64) -> Result<(), String> {
     }
 }
 
-/// Subscribes, to the channels or to a pattern. Returns only to say what went
-/// wrong.
+/// Subscribes to the channels or to a pattern until the process is killed. Returns only if
+/// something fails.
 pub fn subscribe(path: &Path, progress: &Path, seed: u64) -> Result<(), String> {
     let say = |error: Error| error.to_string();
     let store = Store::open(path, true).map_err(say)?;
@@ -99,30 +98,30 @@ pub fn subscribe(path: &Path, progress: &Path, seed: u64) -> Result<(), String> 
         progress.set_messages(ledger.received, ledger.lost);
         progress.operation(0);
         if random.u32(0..2000) == 0 {
-            // So that it is lapped at times.
+            // Pause now and then, so that publishers lap this subscriber.
             std::thread::sleep(Duration::from_millis(random.u64(0..20)));
         }
     }
 }
 
-/// What one subscriber received, and what it was told of.
+/// The messages that one subscriber received, and the losses that were reported to it.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    /// Messages received.
+    /// The number of messages received.
     pub received: u64,
-    /// Messages of which it was told that they were lost.
+    /// The number of messages that were reported as lost.
     pub lost: u64,
-    /// Messages that are missing between others of the same sender.
+    /// The number of messages missing between others of the same sender.
     missing: u64,
     last: HashMap<u64, u64>,
 }
 
 impl Ledger {
-    /// Receives one message, or is told of lost ones. Returns whether something
-    /// came within the time.
+    /// Receives a message or a report of losses. Returns whether anything arrived within the
+    /// timeout.
     ///
     /// # Errors
-    /// What is wrong with what came.
+    /// If a message is torn or out of order, or losses were not reported.
     pub fn receive(
         &mut self,
         subscriber: &mut Subscriber<&Store>,
@@ -158,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_with_a_changed_bit_is_torn() {
+    fn a_flipped_bit_makes_a_message_torn() {
         let mut bytes = message(5, 6, 30);
         assert_eq!(parse(&bytes), Ok((5, 6)));
         bytes[20] ^= 1;

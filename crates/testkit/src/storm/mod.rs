@@ -1,18 +1,18 @@
 //! A storm: processes that write and read one store while others are killed.
 //!
-//! Every process counts what it has done in a file of its own, a word each, so
-//! that the storm's master sees who stands still, and how often a counter was
-//! incremented by processes that no longer live.
+//! Every process counts its work in words of a separate file. From these counts, the storm's master
+//! sees which processes hang, and how often dead processes have incremented a counter.
 //!
 //! - `accounts`: accounts whose balances always add up to zero.
-//! - `copier`: a process that copies the store again and again, and checks that each copy is of one moment.
-//! - `feeds`: feeds whose items say what they must be.
-//! - `member`: a process of a storm, as the storm's master sees it.
+//! - `copier`: a process that repeatedly copies the store, and checks that each copy shows a single
+//!   moment.
+//! - `feeds`: feeds whose items can be verified.
+//! - `member`: a process of a storm, as seen by the master.
 //! - `messages`: processes that publish and subscribe until they are killed.
-//! - `reader`: a process that reads at random, checks what it sees, and is not killed.
-//! - `shapes`: values of every type and size class that show which bytes came from where.
-//! - `streams`: streams whose entries say what they must be, and groups that hand them on.
-//! - `values`: values that say themselves whether they are whole.
+//! - `reader`: a process that reads at random, checks the values, and is not killed.
+//! - `shapes`: values of every type and size class that identify the origin of each byte.
+//! - `streams`: streams whose entries can be verified, and their consumer groups.
+//! - `values`: values with checksums.
 //! - `writer`: a process that writes at random until it is killed.
 
 pub mod accounts;
@@ -33,64 +33,64 @@ use std::path::Path;
 
 use undercroft_engine::{Error, Store};
 
-/// Keys with sealed values.
+/// The number of keys with sealed values.
 pub const SEALED: u32 = 40;
-/// Keys with appended texts.
+/// The number of keys with appended texts.
 pub const APPENDED: u32 = 8;
-/// Counters.
+/// The number of counters.
 pub const COUNTERS: u32 = 4;
-/// Groups of keys that are always equal, and keys in each.
+/// The number of groups, whose keys always have equal values.
 pub const GROUPS: u32 = 6;
-/// Keys in each group.
+/// The number of keys in each group.
 pub const MEMBERS: u32 = 12;
-/// The names that one value is renamed between.
+/// The number of names between which one value is renamed.
 pub const NAMES: u32 = 6;
-/// The most threads of one process.
+/// The most threads that a process has.
 pub const THREADS: u64 = 4;
 
-/// A key with a sealed value.
+/// Returns a key with a sealed value.
 pub fn sealed_key(index: u32) -> Vec<u8> {
     format!("sealed:{index}").into_bytes()
 }
 
-/// A key with an appended text.
+/// Returns a key with an appended text.
 pub fn appended_key(index: u32) -> Vec<u8> {
     format!("appended:{index}").into_bytes()
 }
 
-/// A counter.
+/// Returns the key of a counter.
 pub fn counter_key(index: u32) -> Vec<u8> {
     format!("counter:{index}").into_bytes()
 }
 
-/// What all values that are renamed between [`NAMES`] are sealed with.
+/// The name with which values that are renamed are sealed.
 pub const RENAMED: &[u8] = b"renamed";
 
-/// A name that a value may have.
+/// Returns a name that the renamed value may have.
 pub fn renamed_key(index: u32) -> Vec<u8> {
     format!("renamed:{index}").into_bytes()
 }
 
-/// What the values of a group are sealed with.
+/// Returns the name with which the values of a group are sealed.
 pub fn group_name(group: u32) -> Vec<u8> {
     format!("group:{group}").into_bytes()
 }
 
-/// The keys of a group.
+/// Returns the keys of a group.
 pub fn group(group: u32) -> Vec<Vec<u8>> {
     (0..MEMBERS)
         .map(|member| format!("group:{group}:{member}").into_bytes())
         .collect()
 }
 
-/// What a process has done so far.
+/// The file in which a process counts its work.
 #[derive(Debug)]
 pub struct Progress {
     file: File,
 }
 
-/// Words of a [`Progress`]: of each thread its operations, then of each counter
-/// and thread the increments begun and done, then the messages received and lost.
+/// Words of a [`Progress`]: the operations of each thread; the increments begun, and those done, of
+/// each thread and counter; the messages received and lost.
 const BEGUN: u64 = THREADS;
 const DONE: u64 = BEGUN + THREADS * COUNTERS as u64;
 const RECEIVED: u64 = DONE + THREADS * COUNTERS as u64;
@@ -98,7 +98,7 @@ const LOST: u64 = RECEIVED + 1;
 const WORDS: u64 = LOST + 1;
 
 impl Progress {
-    /// Makes the file of a process that is about to start.
+    /// Creates the file for a process that is about to start.
     pub fn create(path: &Path) -> io::Result<Progress> {
         let mut options = File::options();
         let file = options.read(true).write(true).create_new(true).open(path)?;
@@ -106,7 +106,7 @@ impl Progress {
         Ok(Progress { file })
     }
 
-    /// Opens it in that process.
+    /// Opens the file in the process that counts.
     pub fn open(path: &Path) -> io::Result<Progress> {
         let file = File::options().read(true).write(true).open(path)?;
         Ok(Progress { file })
@@ -135,7 +135,7 @@ impl Progress {
         self.add(thread);
     }
 
-    /// Operations of each thread.
+    /// Returns the number of operations of each thread.
     pub fn operations(&self) -> Vec<u64> {
         (0..THREADS).map(|thread| self.word(thread)).collect()
     }
@@ -145,12 +145,12 @@ impl Progress {
         self.add(BEGUN + thread * u64::from(COUNTERS) + u64::from(counter));
     }
 
-    /// Counts an increment that was made.
+    /// Counts a completed increment.
     pub fn done(&self, thread: u64, counter: u32) {
         self.add(DONE + thread * u64::from(COUNTERS) + u64::from(counter));
     }
 
-    /// Increments of a counter: done, and begun.
+    /// Returns how many increments of a counter were completed, and how many were begun.
     pub fn increments(&self, counter: u32) -> (u64, u64) {
         let sum = |first: u64| {
             (0..THREADS)
@@ -160,20 +160,19 @@ impl Progress {
         (sum(DONE), sum(BEGUN))
     }
 
-    /// Notes how many messages a subscriber has received, and how many it was
-    /// told that it lost.
+    /// Records how many messages a subscriber has received, and how many were reported as lost.
     pub fn set_messages(&self, received: u64, lost: u64) {
         self.set(RECEIVED, received);
         self.set(LOST, lost);
     }
 
-    /// Messages received, and lost ones.
+    /// Returns the number of messages received and of messages lost.
     pub fn messages(&self) -> (u64, u64) {
         (self.word(RECEIVED), self.word(LOST))
     }
 }
 
-/// Everything in the store that can be told to be whole or not.
+/// Checks all values in the store that can be verified.
 pub fn check_values(store: &Store) -> Result<(), String> {
     let say = |error: Error| error.to_string();
     accounts::check_accounts(store)?;
@@ -193,7 +192,7 @@ pub fn check_values(store: &Store) -> Result<(), String> {
     (0..feeds::FEEDS).try_for_each(|feed| feeds::check(store, feed))
 }
 
-/// Reads a key and checks its value, where there is one.
+/// Reads a key, and checks its value if it exists.
 pub(crate) fn check_key(
     store: &Store,
     key: &[u8],
@@ -207,7 +206,7 @@ pub(crate) fn check_key(
     })
 }
 
-/// Reads a group at one moment: all are there and equal, or none is.
+/// Reads a group at one moment, and checks that all keys have the same value or all are absent.
 pub(crate) fn check_group(store: &Store, index: u32) -> Result<(), String> {
     let keys = group(index);
     let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();

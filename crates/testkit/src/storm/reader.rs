@@ -1,4 +1,4 @@
-//! A process that reads at random, checks what it sees, and is not killed.
+//! A process that reads at random, checks the values, and is not killed.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use super::{
     check_key, counter_key, feeds, renamed_key, sealed_key, streams, values,
 };
 
-/// Reads, with a lock as the last resort (`write`) or without any. Returns only
-/// to say what went wrong.
+/// Reads until the process is killed, with a lock as the last resort (`write`) or without any lock.
+/// Returns only if a check fails.
 pub fn run(path: &Path, progress: &Path, seed: u64, write: bool) -> Result<(), String> {
     let say = |error: Error| error.to_string();
     let store = Store::open(path, write).map_err(say)?;
     let progress = Progress::open(progress).map_err(|error| error.to_string())?;
     if !write {
-        // It depends on writers that come by to recover what a dead one left.
+        // A read-only handle depends on later writers to recover what a dead one left.
         store.set_patience(Duration::from_secs(60));
     }
     let mut random = fastrand::Rng::with_seed(seed);
@@ -57,7 +57,7 @@ pub fn run(path: &Path, progress: &Path, seed: u64, write: bool) -> Result<(), S
     }
 }
 
-/// What a counter stands at; 0 where it is not there.
+/// Returns the value of a counter, or 0 if it does not exist.
 pub fn read_counter(store: &Store, index: u32) -> Result<u64, String> {
     let mut text = Vec::new();
     let there = store
@@ -71,7 +71,7 @@ pub fn read_counter(store: &Store, index: u32) -> Result<u64, String> {
         .map_err(|_| format!("counter {index}: expected an integer, got {text:?}"))
 }
 
-/// Walks a database whose tables grow and shrink meanwhile.
+/// Scans a database while its tables grow and shrink.
 fn scan(store: &Store, database: usize) -> Result<(), String> {
     let mut cursor = 0;
     let mut strange = None;

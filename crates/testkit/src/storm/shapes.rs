@@ -1,5 +1,6 @@
-//! Values of every type and size class that show which bytes came from where: all of a value is one word of eight bytes
-//! again and again, and no two values have the same word. Writers replace the values of a few keys all the time.
+//! Values of every type and size class that identify the origin of each byte: a value repeats one
+//! word of eight bytes, and no two values share a word. Writers constantly replace the values of a
+//! few keys.
 
 use std::path::Path;
 
@@ -10,36 +11,36 @@ use undercroft_engine::{Error, Limits, Ranges, Store, ValueType};
 pub const KEYS: [&str; 6] = [
     "shape:0", "shape:1", "shape:2", "shape:3", "shape:4", "shape:5",
 ];
-/// Items of each collection: fields, members, items of a list.
+/// The number of items in each collection: fields, members or list items.
 pub const ITEMS: usize = 64;
-/// Bytes of a word.
+/// The size of a word in bytes.
 const WORD: usize = 8;
 
-/// Lengths of strings in words: in the entry, in blocks, in runs of pages, in arenas of their own.
+/// Lengths of strings in words: in the entry, in blocks, in runs of pages, and in separate arenas.
 const STRINGS: [usize; 8] = [1, 24, 40, 490, 640, 2600, 12_600, 40_000];
-/// Lengths of a collection's items in words: in one piece, and each in a block of its own.
+/// Lengths of items in words, for packed collections and for items in separate blocks.
 const LENGTHS: [usize; 3] = [1, 6, 625];
 
-/// Items of a feed: in a leaf, and in many.
+/// Numbers of items in a feed: in one leaf, and in many leaves.
 const FEEDS: [usize; 2] = [ITEMS, 2400];
-/// Bits of its items' attribute, which has each value equally often.
+/// Bits of a feed item's attribute, whose values all occur equally often.
 const COUNTED: u8 = 4;
 
-/// The name of a field.
+/// Returns the name of a field.
 pub fn field(index: usize) -> String {
     format!("field:{index}")
 }
 
-/// A member: a word, and its index, in the order of the indices.
+/// Returns a member, a word with its index. Members sort by their indexes.
 fn member(word: &[u8], index: usize) -> Vec<u8> {
     let thousand = char::from(b':' + (index / 1000) as u8);
     [word, format!("{thousand}{:03}", index % 1000).as_bytes()].concat()
 }
 
-/// Replaces values until the process is killed. Returns only to say what went wrong.
+/// Replaces values until the process is killed. Returns only on an error.
 ///
 /// # Errors
-/// What a call answered.
+/// The error of a failed call.
 pub fn write(path: &Path, seed: u64) -> Result<(), Error> {
     let store = Store::open(path, true)?;
     let mut random = fastrand::Rng::with_seed(seed);
@@ -59,7 +60,7 @@ pub fn write(path: &Path, seed: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Replaces whatever a key holds by a collection, in one step.
+/// Replaces the value of a key with a collection, in one transaction.
 fn collection(
     store: &Store,
     key: &[u8],
@@ -94,8 +95,8 @@ fn collection(
     })
 }
 
-/// Replaces whatever a key holds by a feed, in one step: members in the order of their indices, each with its index'
-/// last bits as an attribute.
+/// Replaces the value of a key with a feed, in one transaction. The members are in the order of
+/// their indexes, and the low bits of the index are the attribute.
 fn feed(
     store: &Store,
     key: &[u8],
@@ -129,10 +130,10 @@ fn feed(
     })
 }
 
-/// The word that a value consists of.
+/// Returns the word that a value consists of.
 ///
 /// # Errors
-/// What is wrong with one that is of several values, or cut short.
+/// If the value is truncated or mixes several words.
 pub fn word_of(value: &[u8]) -> Result<&[u8], String> {
     let cut = || {
         format!(
@@ -155,10 +156,11 @@ pub fn word_of(value: &[u8]) -> Result<&[u8], String> {
     }
 }
 
-/// Checks values that were read together from one key: none, or `count` of one word.
+/// Checks values that one read returned from a key: there must be none, or `count` of the same
+/// word.
 ///
 /// # Errors
-/// What is wrong with them.
+/// If they differ.
 pub fn check_values(values: &[&[u8]], count: usize) -> Result<(), String> {
     if values.is_empty() {
         return Ok(());
@@ -177,10 +179,11 @@ pub fn check_values(values: &[&[u8]], count: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks how many items a feed has of one value of its attribute: those of a whole one.
+/// Checks how many items of a feed have one attribute value: none, or as many as in a complete
+/// feed.
 ///
 /// # Errors
-/// What was counted.
+/// If the count is wrong.
 pub fn check_count(count: i64) -> Result<(), String> {
     match FEEDS.iter().any(|&items| items as i64 >> COUNTED == count) || count == 0 {
         true => Ok(()),
@@ -188,10 +191,11 @@ pub fn check_count(count: i64) -> Result<(), String> {
     }
 }
 
-/// Checks members that were read together from one key: none, or `count` different ones of one word.
+/// Checks members that one read returned from a key: there must be none, or `count` different
+/// members of the same word.
 ///
 /// # Errors
-/// What is wrong with them.
+/// If they differ.
 pub fn check_members(members: &[&[u8]], count: usize) -> Result<(), String> {
     let Some(first) = members.first() else {
         return Ok(());
@@ -218,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_of_two_values_are_found() {
+    fn a_mix_of_two_values_is_detected() {
         let whole = "00000001".repeat(50);
         assert_eq!(word_of(whole.as_bytes()), Ok(&b"00000001"[..]));
         let torn = whole

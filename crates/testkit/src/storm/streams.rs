@@ -1,4 +1,4 @@
-//! Streams whose entries say what they must be, with groups that hand them on to consumers who may die.
+//! Streams whose entries can be verified, with consumer groups whose consumers may die.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,25 +7,25 @@ use undercroft_engine::streams::{
 };
 use undercroft_engine::{Error, Ranges, Store, Writer};
 
-/// Streams.
+/// The number of streams.
 pub const STREAMS: u32 = 3;
 const GROUPS: [&[u8]; 2] = [b"group", b"another group"];
 const CONSUMERS: [&[u8]; 3] = [b"one", b"two", b"a third consumer"];
-/// Entries after which the first ones are trimmed.
+/// A stream with more entries than this is trimmed at its start.
 const MANY: u64 = 3000;
-/// Lengths of what is in an entry beside its seal.
+/// Lengths of an entry's payload, in addition to its checksum.
 const LENGTHS: [usize; 4] = [0, 5, 90, 3000];
 
 fn key(stream: u32) -> Vec<u8> {
     format!("stream:{stream}").into_bytes()
 }
 
-/// A text's checksum, as an entry carries it.
+/// Returns the checksum of a text, in the form that entries carry.
 fn seal(text: &[u8]) -> String {
     crc32fast::hash(text).to_string()
 }
 
-/// Changes one stream at random.
+/// Makes a random change to one of the streams.
 pub fn change(store: &Store, random: &mut fastrand::Rng) -> Result<(), Error> {
     let name = key(random.u32(..STREAMS));
     let key = store.key(&name);
@@ -113,7 +113,7 @@ fn claim<'c>(group: &'c [u8], consumer: &'c [u8]) -> Claim<'c> {
     }
 }
 
-/// The ids of entries in a row, behind so many others.
+/// Returns the ids of `count` consecutive entries after the first `before` ones.
 fn some_ids(
     writer: &mut Writer<'_, '_>,
     key: &undercroft_engine::Key<'_>,
@@ -132,7 +132,7 @@ fn some_ids(
     Ok(entries.ids()[skipped..].to_vec())
 }
 
-/// Reads a stream at one moment: each entry is one that was added, and groups have what they say.
+/// Checks a stream at one moment: every entry was added by a writer, and the groups are consistent.
 pub fn check(store: &Store, stream: u32) -> Result<(), String> {
     let name = key(stream);
     let key = store.key(&name);

@@ -1,4 +1,4 @@
-//! Values that say themselves whether they are whole.
+//! Values with checksums, which reveal whether a value is torn.
 //!
 //! ```text
 //! a text of checksum and content:  | CRC-32 of key and content, 8 hex digits | content |
@@ -15,7 +15,7 @@ fn checksum(key: &[u8], content: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// A value of some length (at least 8) for a key.
+/// Returns a value of `length` bytes, at least 8, for a key.
 pub fn sealed(key: &[u8], length: usize, random: &mut fastrand::Rng) -> Vec<u8> {
     let mut content = vec![0; length.saturating_sub(8)];
     random.fill(&mut content);
@@ -24,7 +24,7 @@ pub fn sealed(key: &[u8], length: usize, random: &mut fastrand::Rng) -> Vec<u8> 
     value
 }
 
-/// Why a value is not what [`sealed`] made for the key.
+/// Checks that [`sealed`] made a value for this key.
 pub fn check_sealed(key: &[u8], value: &[u8]) -> Result<(), String> {
     let torn = || {
         format!(
@@ -41,14 +41,14 @@ pub fn check_sealed(key: &[u8], value: &[u8]) -> Result<(), String> {
     }
 }
 
-/// One record for a key's appended text.
+/// Returns a record for a key's appended text.
 pub fn record(key: &[u8], random: &mut fastrand::Rng) -> [u8; RECORD] {
     let head = format!("{:08x}", random.u32(..));
     let text = format!("{head}{:08x}", checksum(key, head.as_bytes()));
     text.as_bytes().try_into().expect("sixteen digits")
 }
 
-/// Why a value is not a row of the key's [`record`]s.
+/// Checks that a value is a sequence of the key's [`record`]s.
 pub fn check_records(key: &[u8], value: &[u8]) -> Result<(), String> {
     let torn = |at: usize| {
         format!(
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_changed_byte_or_another_key_is_found_out() {
+    fn a_changed_byte_or_a_wrong_key_is_detected() {
         let mut random = fastrand::Rng::with_seed(1);
         let mut value = sealed(b"key", 100, &mut random);
         assert_eq!(check_sealed(b"key", &value), Ok(()));

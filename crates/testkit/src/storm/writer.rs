@@ -10,10 +10,10 @@ use super::{
     check_key, counter_key, feeds, group, group_name, renamed_key, sealed_key, streams, values,
 };
 
-/// Appended texts longer than this begin anew.
+/// An appended text longer than this is started anew.
 const TEXT_MAX: usize = 40_000;
 
-/// Writes with so many threads. Returns only to say what went wrong.
+/// Writes with `threads` threads until the process is killed. Returns only if something fails.
 pub fn run(path: &Path, progress: &Path, seed: u64, threads: u64) -> Result<(), String> {
     let store = Store::open(path, true).map_err(|error| error.to_string())?;
     let progress = Progress::open(progress).map_err(|error| error.to_string())?;
@@ -27,7 +27,7 @@ pub fn run(path: &Path, progress: &Path, seed: u64, threads: u64) -> Result<(), 
                 random,
             };
             let error = writer.work();
-            // The storm's master reads it; the other threads end with us.
+            // The master reads this message. The other threads end with the process.
             eprintln!(
                 "writer, thread {thread} of process {}: {error}; locks: {:?}",
                 std::process::id(),
@@ -59,7 +59,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Mostly small values, some on each side of every threshold, a few large.
+    /// Returns a random length: mostly small, sometimes around a threshold, and rarely large.
     fn length(&mut self) -> usize {
         match self.random.u32(0..40) {
             0 if self.random.bool() => self.random.usize(260_000..400_000),
@@ -126,7 +126,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Some groups are long enough for the undo log to grow.
+    /// Some groups are so long that the undo log grows.
     fn set_group(&mut self) -> Result<(), Error> {
         let index = self.random.u32(0..GROUPS);
         let length = match self.random.u32(0..8) {
@@ -172,7 +172,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Many keys come and go, so that tables grow and shrink.
+    /// Adds and removes many keys, so that tables grow and shrink.
     fn grow_and_shrink(&mut self) -> Result<(), Error> {
         let database = self.random.usize(2..4);
         let first = self.random.u32(0..2000);

@@ -1,4 +1,4 @@
-//! Values of a text.
+//! Decodes a JSON text into a value.
 
 use std::ffi::{c_char, c_int};
 use std::ptr::null_mut;
@@ -17,7 +17,7 @@ enum Token {
     ObjectEnd,
     ArrayBegin,
     ArrayEnd,
-    /// Its text is the scratch text.
+    /// A string, whose contents are in the scratch buffer.
     String,
     Number,
     Boolean,
@@ -47,7 +47,7 @@ impl Token {
     }
 }
 
-/// A token, where it begins, and its number or truth value.
+/// A token with its offset, and its number or boolean value.
 #[derive(Clone, Copy)]
 struct Lexeme {
     token: Token,
@@ -55,13 +55,13 @@ struct Lexeme {
     value: f64,
 }
 
-/// `cjson.decode`.
+/// Implements `cjson.decode`.
 pub(super) fn decode(state: &mut State<'_>) -> c_int {
     if state.top() != 1 {
         state.raise_argument(1, c"expected 1 argument");
     }
     state.check_bytes(1);
-    // SAFETY: the argument stays on the stack.
+    // SAFETY: the argument stays on the stack until the function returns.
     let text = unsafe { state.anchored() }.bytes_with_zero(1);
     if text.len() > 2 && (text[0] == 0 || text[1] == 0) {
         state.raise_here(b"JSON parser does not support UTF-16 or UTF-32");
@@ -90,20 +90,20 @@ fn raise_expected(state: &State<'_>, wanted: &str, found: Lexeme) -> ! {
     state.raise_formatted(problem)
 }
 
-/// A text that is being read.
+/// A JSON text that is being decoded.
 #[derive(Clone, Copy)]
 struct Decoder<'t> {
     context: &'t Context,
-    /// With a zero at its end.
+    /// The text, including its final zero byte.
     text: &'t [u8],
     at: usize,
     depth: c_int,
     settings: &'t Settings,
 }
 
-/// Tokens.
+/// Reading tokens.
 impl Decoder<'_> {
-    /// A byte so far ahead; 0 after the end.
+    /// Returns the byte `ahead` bytes after the current offset, or 0 past the end.
     #[inline]
     fn byte(&self, ahead: usize) -> u8 {
         self.text.get(self.at + ahead).copied().unwrap_or(0)
@@ -119,7 +119,7 @@ impl Decoder<'_> {
         word.iter().enumerate().all(same)
     }
 
-    /// Reads a token.
+    /// Reads the next token.
     fn next_token(&mut self, state: &State<'_>) -> Lexeme {
         self.context.spend(state, 1);
         while matches!(self.byte(0), b' ' | b'\t' | b'\n' | b'\r') {
@@ -142,7 +142,7 @@ impl Decoder<'_> {
         found
     }
 
-    /// Reads a number or a word.
+    /// Reads a number or a word such as `true`.
     fn next_word(&mut self, state: &State<'_>, first: u8) -> Lexeme {
         let invalid_is_read = self.settings.decodes_invalid.get() != 0;
         let (token, length, value) = match first {
@@ -167,7 +167,7 @@ impl Decoder<'_> {
         Lexeme { token, at, value }
     }
 
-    /// A token without a value, here.
+    /// Returns a token without a value at the current offset.
     fn lexeme(&self, token: Token) -> Lexeme {
         Lexeme {
             token,
@@ -176,7 +176,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Whether this may be a number to C which is none in JSON.
+    /// Returns whether the text here may be a number for C but not for JSON.
     fn is_invalid_number(&self) -> bool {
         if self.byte(0) == b'+' {
             return true;
@@ -200,7 +200,7 @@ impl Decoder<'_> {
 
     fn read_number(&mut self, state: &State<'_>) -> Lexeme {
         let (here, mut end) = (self.text[self.at..].as_ptr().cast::<c_char>(), null_mut());
-        // SAFETY: a zero ends the text, and with it the number.
+        // SAFETY: the text ends with a zero byte, so `strtod` does not read past it.
         let (value, length) = unsafe {
             let value = strtod(here, &mut end);
             (value, end.cast_const().offset_from(here) as usize)
@@ -216,14 +216,14 @@ impl Decoder<'_> {
     }
 }
 
-/// Strings.
+/// Reading strings.
 impl Decoder<'_> {
-    /// Reads a string into the scratch text.
+    /// Reads a string into the scratch buffer.
     fn read_string(&mut self, state: &State<'_>) -> Lexeme {
-        /// Bytes between two checks of the memory that the text takes.
+        /// Bytes that are read between two checks of the memory limit.
         const PIECE: usize = 4096;
         self.context.clear_scratch();
-        // SAFETY: no function that is called here uses it.
+        // SAFETY: no function that is called here uses the scratch buffer.
         let out = unsafe { &mut *self.context.scratch() };
         let at = self.at;
         self.at += 1;
@@ -261,7 +261,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// The character that an escape here stands for, and the length of the escape.
+    /// Returns the character of the escape at the current offset, and the escape's length.
     fn read_escape(&self) -> Result<(u32, usize), &'static str> {
         let character = match self.byte(1) {
             b'u' => return self.read_unicode().ok_or("invalid unicode escape code"),
@@ -276,7 +276,8 @@ impl Decoder<'_> {
         Ok((u32::from(character), 2))
     }
 
-    /// A character that is written as `\u` and four digits, or as two of those, and the length of this.
+    /// Reads a character written as `\u` with four digits, or as a surrogate pair of two such
+    /// escapes. Returns it with the length of its escapes.
     fn read_unicode(&self) -> Option<(u32, usize)> {
         let first = self.four_digits(2)?;
         if first & 0xf800 != 0xd800 {
@@ -293,7 +294,7 @@ impl Decoder<'_> {
         Some((low + 0x1_0000, 12))
     }
 
-    /// The number that four hexadecimal digits are.
+    /// Returns the value of four hexadecimal digits.
     fn four_digits(&self, ahead: usize) -> Option<u32> {
         let mut value = 0;
         for place in 0..4 {
@@ -303,7 +304,7 @@ impl Decoder<'_> {
     }
 }
 
-/// Values.
+/// Decoding values.
 impl Decoder<'_> {
     fn enter_level(&mut self, state: &State<'_>) {
         self.depth += 1;
@@ -315,7 +316,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Pushes the value that begins with a token.
+    /// Pushes the value that starts with the token `found`.
     fn push(&mut self, state: &mut State<'_>, found: Lexeme) {
         match found.token {
             Token::String => state.push_scratch(),
@@ -381,7 +382,7 @@ impl Decoder<'_> {
     }
 }
 
-/// Appends a character in UTF-8, also where it is half of a pair.
+/// Appends a character as UTF-8, even if it is half of a surrogate pair.
 fn append_character(out: &mut Vec<u8>, character: u32) {
     let last = |bits: u32| 0x80 | (character >> bits & 0x3f) as u8;
     match character {

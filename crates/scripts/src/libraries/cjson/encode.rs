@@ -1,4 +1,4 @@
-//! The text of a value.
+//! Encodes a value as a JSON text.
 
 use std::ffi::c_int;
 
@@ -7,12 +7,12 @@ use crate::libraries::workspace::Workspace;
 use crate::state::{Context, Kind, State, TABLE_WALK};
 use crate::values::numbers::append_general;
 
-/// Bytes that a number, a word or a bracket takes at most, with the marks around it.
+/// The most bytes that a number, a word or a bracket takes, with its separators.
 const ITEM: usize = 64;
-/// Bytes of a text between two checks of the memory that the result takes.
+/// Bytes of a string that are written between two checks of the memory limit.
 const PIECE: usize = 4096;
 
-/// `cjson.encode`.
+/// Implements `cjson.encode`.
 pub(super) fn encode(state: &mut State<'_>) -> c_int {
     if state.top() != 1 {
         state.raise_argument(1, c"expected 1 argument");
@@ -21,7 +21,8 @@ pub(super) fn encode(state: &mut State<'_>) -> c_int {
     context.clear_scratch();
     let mut encoder = Encoder {
         context,
-        // SAFETY: no function that is called while the encoder is used does so, and no script is called.
+        // SAFETY: nothing that is called while the encoder exists uses the scratch buffer, and no
+        // script runs.
         out: unsafe { &mut *context.scratch() },
         settings: &Workspace::of(state).json,
     };
@@ -35,7 +36,8 @@ fn raise_unserializable(state: &State<'_>, index: c_int, why: &str) -> ! {
     state.raise_formatted(format_args!("Cannot serialise {kind}: {why}"))
 }
 
-/// A text that is being written. Nothing in it needs to be dropped.
+/// A JSON text that is being written. Its fields need no destructor, because a Lua error skips
+/// destructors.
 struct Encoder<'e> {
     context: &'e Context,
     out: &'e mut Vec<u8>,
@@ -43,7 +45,7 @@ struct Encoder<'e> {
 }
 
 impl Encoder<'_> {
-    /// Appends the value on top, which stays.
+    /// Appends the value on top of the stack, without popping it.
     fn append(&mut self, state: &mut State<'_>, level: c_int) {
         state.check_scratch(self.out.len() + ITEM);
         self.context.spend(state, 1);
@@ -75,7 +77,7 @@ impl Encoder<'_> {
     fn append_text(&mut self, state: &State<'_>, text: &[u8]) {
         self.out.push(b'"');
         for piece in text.chunks(PIECE) {
-            // A byte becomes six at most.
+            // Escaping turns a byte into at most six bytes.
             state.check_scratch(self.out.len() + piece.len() * 6 + ITEM);
             self.context.spend_bytes(state, piece.len());
             append_piece(self.out, piece);
@@ -96,7 +98,7 @@ impl Encoder<'_> {
         append_general(self.out, number, self.settings.precision.get() as usize);
     }
 
-    /// The length of the array that the table on top is; 0 where it is none.
+    /// Returns the length of the table on top of the stack if it is an array, otherwise 0.
     fn array_length(&self, state: &mut State<'_>) -> c_int {
         let (mut most, mut items) = (0_i64, 0_i64);
         state.push_nil();

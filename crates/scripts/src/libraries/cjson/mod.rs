@@ -1,8 +1,8 @@
 //! The library `cjson`.
 //!
-//! - `decode`: values of a text.
-//! - `encode`: the text of a value.
-//! - `settings`: the settings.
+//! - `decode`: decodes a JSON text into a value.
+//! - `encode`: encodes a value as a JSON text.
+//! - `settings`: the settings that scripts can change.
 
 mod decode;
 mod encode;
@@ -18,7 +18,7 @@ use decode::decode;
 use encode::encode;
 use settings::Settings;
 
-/// The functions.
+/// The functions of `cjson`, with the bounds of each call.
 pub(crate) const FUNCTIONS: &[Function] = &[
     asked(c"encode", encode, "values and their bytes", Memory::Counted),
     asked(c"decode", decode, "bytes", Memory::Counted),
@@ -32,7 +32,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     constant(c"new", new),
 ];
 
-/// Adds the values that are not functions to the table on top.
+/// Adds the library's constants to the table on top of the stack.
 pub(crate) fn add_values(state: &mut State<'_>) {
     state.push_null();
     state.set_field(-2, c"null");
@@ -62,7 +62,7 @@ fn take_arguments(state: &State<'_>, count: c_int) {
     }
 }
 
-/// Sets an integer where one is given, and pushes it.
+/// Sets an integer setting if the argument is given, and pushes the setting.
 fn set_integer(
     state: &State<'_>,
     index: c_int,
@@ -80,7 +80,7 @@ fn set_integer(
     state.push_integer(i64::from(setting.get()));
 }
 
-/// Sets one of some words, or a truth value, where one is given, and pushes it.
+/// Sets a setting from a word or a boolean if the argument is given, and pushes the setting.
 fn set_word(state: &State<'_>, index: c_int, setting: &Cell<c_int>, words: &[&CStr]) {
     match state.kind(index) {
         Kind::BOOLEAN => setting.set(c_int::from(state.boolean(index))),

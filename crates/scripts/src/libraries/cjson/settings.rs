@@ -3,10 +3,10 @@
 use std::cell::Cell;
 use std::ffi::c_int;
 
-/// Levels that a text has at most, even if a script sets more.
+/// The most levels that a text may have, even if a script sets a higher limit.
 pub(super) const LEVELS_MAX: c_int = 1000;
 
-/// The settings, which hold for one run of a script.
+/// The settings of `cjson`, which apply until the script ends.
 pub(crate) struct Settings {
     pub(super) converts_sparse: Cell<c_int>,
     pub(super) sparse_ratio: Cell<c_int>,
@@ -36,7 +36,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Sets all to their values at the start of a script.
+    /// Restores the default settings when a script starts.
     pub(crate) fn reset(&self) {
         let new = Settings::default();
         self.converts_sparse.set(new.converts_sparse.get());

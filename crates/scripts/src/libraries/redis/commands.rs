@@ -1,4 +1,4 @@
-//! Commands that a script calls.
+//! Calls of commands from scripts.
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,12 +18,12 @@ enum CommandOutcome {
     Stopped,
 }
 
-/// `redis.call`.
+/// Implements `redis.call`.
 pub(super) fn call(state: &mut State<'_>) -> c_int {
     call_command(state, true)
 }
 
-/// `redis.pcall`.
+/// Implements `redis.pcall`.
 pub(super) fn pcall(state: &mut State<'_>) -> c_int {
     call_command(state, false)
 }
@@ -36,7 +36,8 @@ fn call_command(state: &mut State<'_>, raises: bool) -> c_int {
     if !workspace.context().has_host() {
         state.raise(b"ERR redis.call/pcall can only be called inside a script invocation");
     }
-    // SAFETY: a command calls no script, and pushing its reply does not either.
+    // SAFETY: neither a command nor pushing its reply calls a script, so nothing else uses the
+    // command.
     let command = unsafe { &mut *workspace.command() };
     let problem = match gather_arguments(state, command) {
         GatheredArguments::Valid => {
@@ -60,15 +61,15 @@ fn call_command(state: &mut State<'_>, raises: bool) -> c_int {
     1
 }
 
-/// What a command was called with.
+/// Whether the arguments of a command are valid.
 enum GatheredArguments {
     Valid,
     Missing,
-    /// Something is neither a string nor a number.
+    /// An argument is neither a string nor a number.
     WrongType,
 }
 
-/// Notes where the arguments on the stack lie, which stay there until the command is done.
+/// Collects the arguments on the stack, which must stay there until the command ends.
 fn gather_arguments(state: &State<'_>, command: &mut Command) -> GatheredArguments {
     let Command {
         arguments,
@@ -86,7 +87,8 @@ fn gather_arguments(state: &State<'_>, command: &mut Command) -> GatheredArgumen
     for index in 1..=count {
         match state.kind(index) {
             Kind::STRING => {
-                // SAFETY: the arguments stay on the stack, and are noted anew for the next command.
+                // SAFETY: the arguments stay on the stack while the command runs, and each command
+                // collects its arguments anew.
                 let text = unsafe { state.anchored() }.bytes(index);
                 arguments.push(text);
             }
@@ -99,16 +101,16 @@ fn gather_arguments(state: &State<'_>, command: &mut Command) -> GatheredArgumen
             _ => return GatheredArguments::WrongType,
         }
     }
-    // Where the digits lie is known only when all are there.
+    // Adding digits can move the buffer, so point to them only after the last number.
     for (index, part) in numbers.drain(..) {
         let number = &raw const digits[part];
-        // SAFETY: the digits stay as they are, too.
+        // SAFETY: `digits` does not change until the next command collects its arguments.
         arguments[index] = unsafe { &*number };
     }
     GatheredArguments::Valid
 }
 
-/// Runs a command. Nothing in here calls Lua.
+/// Runs a command. Does not call Lua, whose errors would skip destructors.
 fn execute_command(workspace: &Workspace, command: &mut Command) -> CommandOutcome {
     let result = workspace.context().ask_host(|host| {
         catch_unwind(AssertUnwindSafe(|| {
@@ -138,13 +140,13 @@ fn execute_command(workspace: &Workspace, command: &mut Command) -> CommandOutco
     }
 }
 
-/// `redis.acl_check_cmd`.
+/// Implements `redis.acl_check_cmd`.
 pub(super) fn acl_check_cmd(state: &mut State<'_>) -> c_int {
     let workspace = Workspace::of(state);
     if !workspace.context().has_host() {
         state.raise(b"ERR redis.acl_check_cmd can only be called inside a script invocation");
     }
-    // SAFETY: no script is called.
+    // SAFETY: no script runs in this function, so nothing else uses the command.
     let command = unsafe { &mut *workspace.command() };
     match gather_arguments(state, command) {
         GatheredArguments::Missing => state.raise(NO_ARGUMENT),

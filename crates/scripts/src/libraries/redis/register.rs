@@ -1,4 +1,5 @@
-//! `redis.register_function`, and the library `redis` while the program of a library of functions runs.
+//! `redis.register_function`, and the library `redis` that a library's program sees while it is
+//! loaded.
 
 use std::ffi::c_int;
 
@@ -9,7 +10,7 @@ use crate::libraries::function::{Function, Memory, asked};
 use crate::libraries::workspace::Workspace;
 use crate::state::{HoldsContext, Kind, State};
 
-/// Functions of `redis` while the program of a library runs.
+/// The functions of `redis` that a library's program can call while it is loaded.
 pub(crate) static LOADING: &[Function] = &[
     asked(
         c"register_function",
@@ -20,15 +21,16 @@ pub(crate) static LOADING: &[Function] = &[
     asked(c"log", log, "bytes", Memory::Counted),
 ];
 
-/// Where on the stack `redis.register_function` arranges its arguments.
+/// The stack indices at which `redis.register_function` places its arguments.
 const NAME: c_int = 2;
 const DESCRIPTION: c_int = 3;
 const CALLBACK: c_int = 4;
 
-/// The error of a registration.
+/// The error message of a failed registration.
 type Problem = &'static [u8];
 
-/// `redis.register_function`, with a name and a function, or with a table of named arguments.
+/// Implements `redis.register_function`, which takes a name and a function, or a table of named
+/// arguments.
 fn register_function(state: &mut State<'_>) -> c_int {
     let count = state.top();
     if !(1..=2).contains(&count) {
@@ -52,7 +54,7 @@ fn register_function(state: &mut State<'_>) -> c_int {
     0
 }
 
-/// Registers the function whose arguments are arranged. Nothing in here raises an error.
+/// Registers the function whose arguments are at their stack indices. Raises no Lua error.
 fn register(state: &State<'_>, flags: FunctionFlags) -> Result<(), Problem> {
     let name = state.bytes(NAME);
     let has_description = state.is_string(DESCRIPTION);
@@ -72,14 +74,14 @@ fn register(state: &State<'_>, flags: FunctionFlags) -> Result<(), Problem> {
     let Some(bytes) = workspace.registrations.add(function) else {
         return Err(b"ERR Function already exists in the library");
     };
-    // The program's own memory is limited by Lua, and that of what it registers here.
+    // Lua limits the memory of the program; this check limits the memory of what it registers.
     match bytes > workspace.context().memory.limit.get() {
         true => Err(b"ERR not enough memory"),
         false => Ok(()),
     }
 }
 
-/// Arranges a name and a function.
+/// Places the arguments `name, function` at their stack indices.
 fn arrange_two(state: &mut State<'_>) -> Result<(), Problem> {
     if !state.is_string(1) {
         return Err(b"ERR first argument to redis.register_function must be a string");
@@ -95,7 +97,7 @@ fn arrange_two(state: &mut State<'_>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Arranges the named arguments in the table that is the only argument.
+/// Places the named arguments of the table, the only argument, at their stack indices.
 fn arrange_named(state: &mut State<'_>, flags: &mut FunctionFlags) -> Result<(), Problem> {
     if state.kind(1) != Kind::TABLE {
         return Err(
@@ -126,7 +128,8 @@ fn arrange_named(state: &mut State<'_>, flags: &mut FunctionFlags) -> Result<(),
     Ok(())
 }
 
-/// Where the named argument belongs whose name and value are on top; nowhere if it is the flags.
+/// Returns the stack index for the named argument whose name and value are on top of the stack, or
+/// `None` for the flags.
 fn place_of(state: &State<'_>) -> Result<Option<c_int>, Problem> {
     if state.kind(-2) == Kind::NUMBER {
         return Err(b"ERR unknown argument given to redis.register_function");
@@ -165,7 +168,8 @@ fn place_of(state: &State<'_>) -> Result<Option<c_int>, Problem> {
     }
 }
 
-/// Makes strings of a name and a description that are numbers, so that reading them asks for no memory.
+/// Converts a numeric name and description to strings, so that reading them later allocates
+/// nothing.
 fn make_strings(state: &State<'_>) {
     state.bytes(NAME);
     if state.is_string(DESCRIPTION) {
@@ -173,7 +177,7 @@ fn make_strings(state: &State<'_>) {
     }
 }
 
-/// Reads the flags in the table on top. Returns whether all are known.
+/// Reads the flags in the table on top of the stack. Returns whether all of them are known.
 fn read_flags(state: &mut State<'_>, flags: &mut FunctionFlags) -> bool {
     for index in 1.. {
         state.push_item(-1, index);

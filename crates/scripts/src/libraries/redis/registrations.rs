@@ -1,4 +1,4 @@
-//! Functions that the program of a library registers.
+//! The functions that a library's program registers.
 
 use std::cell::Cell;
 
@@ -6,21 +6,21 @@ use undercroft_commands::scripts::LibraryFunction;
 
 use crate::state::RegistryKey;
 
-/// A function that the program of a library has registered, and where the registry keeps it.
+/// A registered function, and its registry key.
 pub(crate) type RegisteredFunction = (LibraryFunction, RegistryKey);
 
 /// The functions of the library that is being loaded.
 #[derive(Default)]
 pub(crate) struct Registrations {
-    /// Whether functions may be registered.
+    /// Whether functions can be registered now.
     is_open: Cell<bool>,
     functions: Cell<Vec<RegisteredFunction>>,
-    /// Bytes that they take here.
+    /// The memory of `functions`, in bytes.
     bytes: Cell<usize>,
 }
 
 impl Registrations {
-    /// Begins with none, and accepts functions.
+    /// Clears the list, and accepts registrations.
     pub(crate) fn begin(&self) {
         self.functions.take();
         self.bytes.set(0);
@@ -31,7 +31,8 @@ impl Registrations {
         self.is_open.get()
     }
 
-    /// Adds a function, whose key follows, unless there is one of that name. Returns the bytes that all take.
+    /// Adds a function unless its name is taken; its registry key is set later. Returns the bytes
+    /// that all functions take.
     pub(super) fn add(&self, function: LibraryFunction) -> Option<usize> {
         let mut functions = self.functions.take();
         let is_new = !functions
@@ -47,7 +48,7 @@ impl Registrations {
         is_new.then(|| self.bytes.get())
     }
 
-    /// Sets where the registry keeps the last function.
+    /// Sets the registry key of the last function.
     pub(super) fn set_last_key(&self, key: RegistryKey) {
         let mut functions = self.functions.take();
         if let Some(last) = functions.last_mut() {
@@ -56,7 +57,7 @@ impl Registrations {
         self.functions.set(functions);
     }
 
-    /// Takes the last function out. Returns its key.
+    /// Removes the last function, and returns its registry key.
     pub(crate) fn pop(&self) -> Option<RegistryKey> {
         let mut functions = self.functions.take();
         let last = functions.pop();
@@ -64,7 +65,7 @@ impl Registrations {
         last.map(|(_, key)| key)
     }
 
-    /// Accepts no more functions. Returns those that were registered.
+    /// Stops accepting registrations, and returns the registered functions.
     pub(crate) fn end(&self) -> Vec<RegisteredFunction> {
         self.is_open.set(false);
         self.functions.take()

@@ -1,4 +1,4 @@
-//! Replies that a script makes, and checksums.
+//! Error and status replies that a script creates, and checksums.
 
 use std::ffi::c_int;
 
@@ -6,7 +6,7 @@ use undercroft_commands::scripts::IncrementalSha;
 
 use crate::state::{Kind, State};
 
-/// `redis.sha1hex`.
+/// Implements `redis.sha1hex`.
 pub(super) fn sha1hex(state: &mut State<'_>) -> c_int {
     const PIECE: usize = 64 << 10;
     const { assert!(!std::mem::needs_drop::<IncrementalSha>()) }
@@ -15,7 +15,7 @@ pub(super) fn sha1hex(state: &mut State<'_>) -> c_int {
     }
     let mut hashing = IncrementalSha::default();
     for piece in state.bytes(1).chunks(PIECE) {
-        // A byte takes some nanoseconds.
+        // Hashing a byte takes a few nanoseconds, so each byte counts as a step.
         state.spend(piece.len());
         hashing.add(piece);
     }
@@ -29,7 +29,7 @@ fn is_one_string(state: &State<'_>) -> bool {
     state.top() == 1 && state.kind(-1) == Kind::STRING
 }
 
-/// `redis.error_reply`.
+/// Implements `redis.error_reply`.
 pub(super) fn error_reply(state: &mut State<'_>) -> c_int {
     if !is_one_string(state) {
         state.push_error(WRONG_REPLY);
@@ -39,7 +39,7 @@ pub(super) fn error_reply(state: &mut State<'_>) -> c_int {
     let context = state.context();
     state.check_scratch(text.len() + 8);
     state.spend_bytes(text.len());
-    // SAFETY: pushing an error does not use it.
+    // SAFETY: pushing an error does not use the scratch buffer.
     let error = unsafe { &mut *context.scratch() };
     compose_error(error, text);
     state.push_error(error);
@@ -47,7 +47,8 @@ pub(super) fn error_reply(state: &mut State<'_>) -> c_int {
     1
 }
 
-/// An error's text as it lies in a table: without the `-` in front, with a code.
+/// Writes an error's text as Redis stores it in a table: without a leading `-`, and with an error
+/// code.
 fn compose_error(out: &mut Vec<u8>, text: &[u8]) {
     out.clear();
     let text = text.strip_prefix(b"-").unwrap_or(text);
@@ -70,7 +71,7 @@ fn compose_error(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(&message[start..end]);
 }
 
-/// `redis.status_reply`.
+/// Implements `redis.status_reply`.
 pub(super) fn status_reply(state: &mut State<'_>) -> c_int {
     if !is_one_string(state) {
         state.push_error(WRONG_REPLY);

@@ -1,4 +1,4 @@
-//! The run of a script: its log, its protocol, its effects.
+//! Functions that affect the run of a script: its log, protocol and replication.
 
 use std::ffi::c_int;
 
@@ -7,7 +7,7 @@ use undercroft_commands::protocol::Protocol;
 use crate::state::State;
 use crate::values::numbers::truncated;
 
-/// `redis.log`.
+/// Implements `redis.log`.
 pub(super) fn log(state: &mut State<'_>) -> c_int {
     let count = state.top();
     if count < 2 {
@@ -22,7 +22,7 @@ pub(super) fn log(state: &mut State<'_>) -> c_int {
     }
     let context = state.context();
     context.clear_scratch();
-    // SAFETY: no function that is called here uses it.
+    // SAFETY: no function that is called here uses the scratch buffer.
     let line = unsafe { &mut *context.scratch() };
     for index in 2..=count {
         if state.is_string(index) {
@@ -39,7 +39,7 @@ pub(super) fn log(state: &mut State<'_>) -> c_int {
     0
 }
 
-/// `redis.setresp`.
+/// Implements `redis.setresp`.
 pub(super) fn setresp(state: &mut State<'_>) -> c_int {
     if !state.context().has_host() {
         state.raise(b"ERR redis.setresp can only be called inside a script invocation");
@@ -56,7 +56,8 @@ pub(super) fn setresp(state: &mut State<'_>) -> c_int {
     0
 }
 
-/// `redis.set_repl`, which does nothing: what a script writes is in the store that all processes share.
+/// Implements `redis.set_repl`, which has no effect: a script writes to the store that all
+/// processes share.
 pub(super) fn set_repl(state: &mut State<'_>) -> c_int {
     if !state.context().has_host() {
         state.raise(b"ERR redis.set_repl can only be called inside a script invocation");
@@ -72,19 +73,19 @@ pub(super) fn set_repl(state: &mut State<'_>) -> c_int {
     0
 }
 
-/// `redis.replicate_commands`.
+/// Implements `redis.replicate_commands`.
 pub(super) fn replicate_commands(state: &mut State<'_>) -> c_int {
     state.push_boolean(true);
     1
 }
 
-/// `redis.breakpoint`: there is no debugger.
+/// Implements `redis.breakpoint`, which returns false because there is no debugger.
 pub(super) fn breakpoint(state: &mut State<'_>) -> c_int {
     state.push_boolean(false);
     1
 }
 
-/// `redis.debug`.
+/// Implements `redis.debug`, which has no effect.
 pub(super) fn debug(_: &mut State<'_>) -> c_int {
     0
 }

@@ -1,7 +1,7 @@
 //! `string.format`.
 //!
-//! Each conversion is printed by C, whose format is checked before: two digits of width and two of precision, so that none is
-//! longer than some hundred bytes.
+//! C's `snprintf` prints each conversion. Its format is checked first: at most two digits of width
+//! and two of precision, so that no result is longer than a few hundred bytes.
 
 use std::ffi::{c_char, c_double, c_int, c_long, c_ulong};
 
@@ -13,15 +13,15 @@ unsafe extern "C" {
     fn snprintf(out: *mut c_char, size: usize, format: *const c_char, ...) -> c_int;
 }
 
-/// The longest conversion: `%99.99f` of the greatest number, and some.
+/// The buffer for one conversion, in bytes: `%99.99f` of the largest number fits.
 const CONVERSION_MAX: usize = 512;
 const FLAGS: &[u8] = b"-+ #0";
-/// A text from this length on is not padded.
+/// Strings of at least this many bytes are not padded.
 const PADDED_MAX: usize = 100;
 
-/// The format of one conversion.
+/// The format of one conversion, as C expects it.
 struct Conversion {
-    /// With `%` in front and zeros at the end.
+    /// The format, with a leading `%` and trailing zero bytes.
     text: [u8; 24],
     length: usize,
     has_precision: bool,
@@ -35,7 +35,7 @@ impl Conversion {
         }
     }
 
-    /// Reads the format after a `%`, up to the letter that says what is printed. Returns it and its length.
+    /// Reads the format after a `%`, up to its conversion letter. Returns it with its length.
     fn read(format: &[u8]) -> Result<(Conversion, usize), &'static [u8]> {
         let at = |place: usize| format.get(place).copied().unwrap_or(0);
         let is_digit = |place: usize| at(place).is_ascii_digit();
@@ -67,7 +67,7 @@ impl Conversion {
         Ok((conversion, end))
     }
 
-    /// The whole format, of an integer of 64 bits or of something else.
+    /// Completes the format with its letter, and with `l` for a 64-bit integer.
     fn terminate(&mut self, is_long: bool, letter: u8) -> *const c_char {
         if is_long {
             self.add(b'l');
@@ -77,7 +77,7 @@ impl Conversion {
     }
 }
 
-/// `string.format`.
+/// Implements `string.format`.
 pub(super) fn format(state: &mut State<'_>) -> c_int {
     let top = state.top();
     let format = state.check_bytes(1);
@@ -126,25 +126,25 @@ fn add_conversion(
         b'c' => {
             let value = truncated(state.check_number(argument)) as c_int;
             let format = conversion.terminate(false, letter);
-            // SAFETY: the format has one conversion, of such a value.
+            // SAFETY: the format has one conversion, whose type matches `value`.
             unsafe { snprintf(place, CONVERSION_MAX, format, value) };
         }
         b'd' | b'i' => {
             let value: c_long = truncated(state.check_number(argument));
             let format = conversion.terminate(true, letter);
-            // SAFETY: as above.
+            // SAFETY: the format has one conversion, whose type matches `value`.
             unsafe { snprintf(place, CONVERSION_MAX, format, value) };
         }
         b'o' | b'u' | b'x' | b'X' => {
             let value: c_ulong = truncated_unsigned(state.check_number(argument));
             let format = conversion.terminate(true, letter);
-            // SAFETY: as above.
+            // SAFETY: the format has one conversion, whose type matches `value`.
             unsafe { snprintf(place, CONVERSION_MAX, format, value) };
         }
         b'e' | b'E' | b'f' | b'g' | b'G' => {
             let value: c_double = state.check_number(argument);
             let format = conversion.terminate(false, letter);
-            // SAFETY: as above.
+            // SAFETY: the format has one conversion, whose type matches `value`.
             unsafe { snprintf(place, CONVERSION_MAX, format, value) };
         }
         b'q' => return add_quoted(out, state.check_bytes(argument)),
@@ -154,7 +154,8 @@ fn add_conversion(
                 return out.add(value);
             }
             let (format, value) = (conversion.terminate(false, letter), value.as_ptr());
-            // SAFETY: as above; a zero follows every string of Lua's.
+            // SAFETY: the format has one conversion, of a string, and every Lua string ends with a
+            // zero byte.
             unsafe { snprintf(place, CONVERSION_MAX, format, value) };
         }
         _ => {
@@ -162,7 +163,7 @@ fn add_conversion(
             state.raise_joined(&[b"invalid option '%", letter, b"' to 'format'"]);
         }
     }
-    // As in C, a zero ends what was printed.
+    // As in C, the output ends at the first zero byte.
     let length = printed.iter().position(|byte| *byte == 0);
     out.add(&printed[..length.unwrap_or(0)]);
 }

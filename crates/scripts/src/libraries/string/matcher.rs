@@ -1,4 +1,4 @@
-//! Looks for a match of a pattern in a text.
+//! Matches Lua patterns against a text.
 
 use std::ffi::c_int;
 
@@ -6,28 +6,28 @@ use crate::state::{Context, State};
 
 const CAPTURES_MAX: usize = 32;
 const LEVELS_MAX: u32 = 200;
-/// Bytes of a pattern, at most: one step may look at all of them.
+/// The maximum length of a pattern in bytes: a single step may examine all of it.
 const PATTERN_MAX: usize = 1 << 20;
 
-/// A capture that has begun and not ended.
+/// The length of a capture that is still open.
 const UNFINISHED: isize = -1;
-/// A capture of a position.
+/// The length that marks a position capture.
 const POSITION: isize = -2;
 
-/// A match that is being looked for.
+/// The state of a search for a match.
 #[derive(Clone, Copy)]
 pub(super) struct Matcher<'a> {
     state: &'a State<'a>,
     context: &'a Context,
     pub(super) text: &'a [u8],
     pattern: &'a [u8],
-    /// Where each capture begins, and how long it is.
+    /// The start and the length of each capture.
     captures: [(usize, isize); CAPTURES_MAX],
     level: usize,
     depth: u32,
 }
 
-/// Where a match ends, if there is one; or what is wrong with the pattern.
+/// The end of the match, if there is one, or the error in the pattern.
 pub(super) type Matched = Result<Option<usize>, &'static [u8]>;
 
 impl<'a> Matcher<'a> {
@@ -47,12 +47,12 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// A byte of the pattern; 0 after its end.
+    /// Returns a byte of the pattern, or 0 past its end.
     pub(super) fn pattern_byte(&self, place: usize) -> u8 {
         self.pattern.get(place).copied().unwrap_or(0)
     }
 
-    /// A byte of the text; 0 after its end.
+    /// Returns a byte of the text, or 0 past its end.
     fn text_byte(&self, place: usize) -> u8 {
         self.text.get(place).copied().unwrap_or(0)
     }
@@ -61,14 +61,14 @@ impl<'a> Matcher<'a> {
         self.context.spend(self.state, steps);
     }
 
-    /// Looks for a match of the whole pattern from a place on.
+    /// Matches the pattern, from its offset `pattern`, against the text at `start`.
     pub(super) fn match_from(&mut self, start: usize, pattern: usize) -> Matched {
         self.level = 0;
         self.depth = 0;
         self.match_here(start, pattern)
     }
 
-    /// The end of the single character, class or set at a place of the pattern.
+    /// Returns the end of the single character, class or set at an offset of the pattern.
     fn single_end(&self, mut place: usize) -> Result<usize, &'static [u8]> {
         let first = self.pattern_byte(place);
         place += 1;
@@ -97,7 +97,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Whether a byte is in the set whose brackets are at these places.
+    /// Returns whether a byte is in the set whose brackets are at `place` and `end`.
     fn in_set(&self, byte: u8, mut place: usize, end: usize) -> bool {
         let mut is_in = true;
         if self.pattern_byte(place + 1) == b'^' {
@@ -208,7 +208,7 @@ impl<'a> Matcher<'a> {
                 },
                 _ => {
                     let end = self.single_end(place)?;
-                    // A set may be long.
+                    // A set can be long, so each of its bytes counts as a step.
                     self.count(end - place);
                     let is_one = self.single_matches(at, place, end);
                     match self.pattern_byte(end) {
@@ -302,7 +302,7 @@ impl<'a> Matcher<'a> {
         Ok(is_same.then_some(at + length))
     }
 
-    /// Pushes a capture of a match; the first one of a pattern without any is the match.
+    /// Pushes a capture. If the pattern has no captures, the first capture is the whole match.
     pub(super) fn push_capture(&self, index: usize, start: usize, end: usize) {
         if index >= self.level {
             if index != 0 {
@@ -317,7 +317,8 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Pushes all captures, or the match where it has none and `whole` is set. Returns how many.
+    /// Pushes all captures, or the match if the pattern has no captures and `whole` is set. Returns
+    /// how many values it pushed.
     pub(super) fn push_captures(&self, start: usize, end: usize, whole: bool) -> c_int {
         let count = if self.level == 0 && whole {
             1
@@ -334,7 +335,7 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// Whether a byte is of the class that a letter stands for.
+/// Returns whether a byte is in the class of a letter, such as `d` for digits.
 fn in_class(byte: u8, class: u8) -> bool {
     let is_in = match class.to_ascii_lowercase() {
         b'a' => byte.is_ascii_alphabetic(),
@@ -352,7 +353,7 @@ fn in_class(byte: u8, class: u8) -> bool {
     is_in != class.is_ascii_uppercase()
 }
 
-/// A pattern ends with a zero, as in C.
+/// Returns the pattern up to its first zero byte, because a pattern ends there in C.
 pub(super) fn until_zero(pattern: &[u8]) -> &[u8] {
     let end = memchr::memchr(0, pattern);
     &pattern[..end.unwrap_or(pattern.len())]

@@ -1,8 +1,8 @@
-//! Lua's patterns: `find`, `match`, `gmatch` and `gsub` of the library `string`.
+//! Lua patterns: `find`, `match`, `gmatch` and `gsub` of the library `string`.
 //!
-//! They are as in Lua 5.1, with two limits: a pattern nests 200 levels deep at most, and the host is asked at intervals
-//! whether the script may go on. Lua's own functions can run for years where a pattern has many ways to match, and
-//! overflow the stack where it is long.
+//! Patterns work as in Lua 5.1, with two limits: they nest at most 200 levels deep, and the host is
+//! regularly asked whether the script may continue. Lua's own functions can run for years if a
+//! pattern has many ways to match, and overflow the stack if the pattern is long.
 
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
@@ -12,7 +12,7 @@ use crate::libraries::function::{Function, Memory, asked, constant};
 use crate::state::{Kind, State, upvalue};
 use crate::values::buffer::Buffer;
 
-/// The functions.
+/// The functions that take patterns, with the bounds of each call.
 pub(crate) const FUNCTIONS: &[Function] = &[
     asked(c"find", find, "steps of the pattern", Memory::Counted),
     asked(c"match", match_, "steps of the pattern", Memory::Counted),
@@ -26,7 +26,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     ),
 ];
 
-/// The functions that these return.
+/// Functions that a script gets only as results of the functions above.
 pub(crate) const RETURNED: &[Function] = &[asked(
     c"the iterator of string.gmatch",
     next_match,
@@ -36,7 +36,7 @@ pub(crate) const RETURNED: &[Function] = &[asked(
 
 const SPECIAL: &[u8] = b"^$*+?.([%-";
 
-/// Where a match ends, if there is one.
+/// Returns the end of the match, if there is one. Raises an error if the pattern is malformed.
 fn unwrap_or_raise(state: &State<'_>, matched: Matched) -> Option<usize> {
     match matched {
         Ok(matched) => matched,
@@ -96,7 +96,7 @@ fn find_first(state: &State<'_>, finds: bool) -> c_int {
     1
 }
 
-/// Whether a pattern stands for itself.
+/// Returns whether a pattern has no special characters.
 fn is_plain(state: &State<'_>, pattern: &[u8]) -> bool {
     const PIECE: usize = 4096;
     let mut pieces = until_zero(pattern).chunks(PIECE);
@@ -106,11 +106,13 @@ fn is_plain(state: &State<'_>, pattern: &[u8]) -> bool {
     })
 }
 
-/// Where a text is in another one. It is looked for in parts, as both may be long.
+/// Returns where `wanted` occurs in `text`. Both can be long, so it searches in parts and asks the
+/// host in between.
 fn find_plain(state: &State<'_>, text: &[u8], wanted: &[u8]) -> Option<usize> {
     const PART: usize = 1 << 20;
     state.spend_bytes(wanted.len());
-    // It has a destructor, and here nothing to drop: it borrows the text.
+    // A Lua error skips this destructor, which has nothing to free because the finder borrows
+    // `wanted`.
     let finder = ManuallyDrop::new(memchr::memmem::Finder::new(wanted));
     let part = PART.max(wanted.len().saturating_mul(4));
     let mut start = 0;
@@ -137,9 +139,9 @@ fn match_all(state: &mut State<'_>) -> c_int {
     1
 }
 
-/// The iterator of `gmatch`: its upvalues are the text, the pattern, and where to go on.
+/// The iterator of `gmatch`. Its upvalues are the text, the pattern and the next position.
 fn next_match(state: &mut State<'_>) -> c_int {
-    // SAFETY: the function that runs keeps its upvalues, and the third alone is replaced.
+    // SAFETY: the running function keeps its upvalues alive, and only the third one is replaced.
     let anchored = unsafe { state.anchored() };
     let (subject, pattern) = (anchored.bytes(upvalue(1)), anchored.bytes(upvalue(2)));
     let start = state.number(upvalue(3)) as usize;
@@ -157,7 +159,7 @@ fn next_match(state: &mut State<'_>) -> c_int {
 
 fn replace_all(state: &mut State<'_>) -> c_int {
     state.check_stack();
-    // SAFETY: the arguments and the memory of the result stay on the stack.
+    // SAFETY: the arguments and the buffer's memory stay on the stack until the function returns.
     let anchored = unsafe { state.anchored() };
     let (subject, pattern) = (anchored.check_bytes(1), anchored.check_bytes(2));
     let kind = state.kind(3);
@@ -197,7 +199,7 @@ fn replace_all(state: &mut State<'_>) -> c_int {
     2
 }
 
-/// Adds what a match is replaced by.
+/// Appends the replacement of a match.
 fn add_value(
     state: &mut State<'_>,
     matcher: &Matcher<'_>,
@@ -229,14 +231,14 @@ fn add_value(
     state.pop(1);
 }
 
-/// Adds the replacement text, with captures in the place of `%1` and its like.
+/// Appends the replacement string, with captures in place of `%1` and the like.
 fn add_text(
     state: &mut State<'_>,
     matcher: &Matcher<'_>,
     out: &mut Buffer<'_>,
     (start, end): (usize, usize),
 ) {
-    // SAFETY: the third argument stays on the stack.
+    // SAFETY: the third argument stays on the stack until the function returns.
     let mut rest = unsafe { state.anchored() }.bytes(3);
     while let Some(at) = memchr::memchr(b'%', rest) {
         out.add(&rest[..at]);

@@ -1,6 +1,6 @@
-//! Clients that wait for keys. Those in a prepared store are dead; those who
-//! live are the process under test itself, so that most of these changes are
-//! several transactions, between which a push is committed and not yet served.
+//! Clients that wait for keys. The clients in a prepared store are dead. Live clients belong to the
+//! process under test, so most of these changes take several transactions, and a push can be
+//! committed before it is served.
 
 use std::mem::ManuallyDrop;
 
@@ -34,7 +34,7 @@ const DELIVER: Take = Take::Deliver {
     acknowledged: false,
 };
 
-/// The scenarios of this family.
+/// The scenarios of waiting clients.
 pub(super) const SCENARIOS: &[Scenario] = &[
     quick("BLPOP begins to wait", some_keys, |s| {
         wait(s, &[key(0, 90)], LEFT);
@@ -251,8 +251,8 @@ fn add(store: &Store, key: &[u8]) {
     });
 }
 
-/// Lets somebody wait in a slot that the process under test does not get, do
-/// something while it lives, and die.
+/// Opens another process in a slot that the process under test does not get, calls `body` with it,
+/// and lets the process die.
 pub(super) fn with_another(store: &Store, body: impl FnOnce(&Store)) {
     let others = [0; 3].map(|_| {
         let other = fixture::open(store.path()).expect("a whole store");
@@ -271,7 +271,7 @@ fn waited_for(store: &Store) {
     });
 }
 
-/// Lets somebody be given an item, and die.
+/// Gives an item to a waiter that then dies.
 fn give_to_the_dead(store: &Store) {
     with_another(store, |other| {
         wait(other, &[key(0, 90), key(1, 90)], LEFT);

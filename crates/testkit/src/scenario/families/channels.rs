@@ -1,5 +1,5 @@
-//! Channels. Who holds a message is named by its process' entry, which is not the same one in every process that is
-//! executed step by step: so those are not.
+//! Channels. A message names its holder's process table entry, which differs between the processes
+//! that are stepped through, so these scenarios are not stepped through.
 
 use std::mem::ManuallyDrop;
 
@@ -11,7 +11,7 @@ use super::blocking::{handed, with_another};
 use crate::scenario::definition::{Scenario, Steps, full, log_steps};
 use crate::scenario::stores::some_keys;
 
-/// The scenarios of this family.
+/// The scenarios of channels.
 pub(super) const SCENARIOS: &[Scenario] = &[
     full("a channel gets several messages", some_keys, |s| {
         let sent = s.send(0, &jobs(), 2, &[b"one", b"two", b"three"]);
@@ -71,7 +71,7 @@ fn hold(store: &Store) {
     assert_eq!(held.expect("room").0, Received::Some);
 }
 
-/// Looks for as long as the process lives.
+/// Looks at a channel for as long as the process lives.
 fn look(store: &Store, look: Look) {
     let jobs = jobs();
     let wanted = Wanted {

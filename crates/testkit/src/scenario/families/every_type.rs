@@ -1,5 +1,5 @@
-//! What is done to values of every type alike, by the contract that each of them answers: made whole, copied, taken to
-//! another shard, removed; a small value and one that is an object.
+//! Changes that every type supports through the same interface: create, copy, move to another shard
+//! and remove. Each runs on a small value and on a large one, which is an object.
 
 use undercroft_engine::{Limits, Store, ValueType};
 
@@ -9,13 +9,13 @@ use crate::scenario::definition::{Scenario, log_steps};
 use crate::scenario::names::key;
 use crate::scenario::stores::some_keys;
 
-/// Elements of a value that is one block at most, and of one that is not.
+/// The number of elements of a value that fits in one block, and of a value that does not.
 const FEW: u32 = 4;
 const MANY: u32 = 600;
 
 macro_rules! every_type {
     ($($of:ident)*) => {
-        /// The types that are covered.
+        /// The types that have scenarios.
         #[cfg(test)]
         const TYPES: &[ValueType] = &[$(ValueType::$of),*];
 
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_type_has_its_scenarios() {
+    fn every_type_has_scenarios() {
         assert_eq!(TYPES, ValueType::ALL);
     }
 }

@@ -1,4 +1,4 @@
-//! Keys that are evicted to make room.
+//! Eviction of keys to make room.
 
 use undercroft_engine::Store;
 use undercroft_engine::eviction::{Eviction, EvictionPolicy};
@@ -8,7 +8,7 @@ use crate::scenario::definition::{Scenario, full, gradual, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::{expiring_keys, some_keys, two_databases};
 
-/// The scenarios of this family.
+/// The scenarios of eviction.
 pub(super) const SCENARIOS: &[Scenario] = &[
     quick("eviction of a key", some_keys, |s| {
         evict(s, EvictionPolicy::AllKeysRandom, 1)
@@ -35,13 +35,14 @@ fn flushed(store: &Store) {
     store.flush(&[0], false).expect("room");
 }
 
-/// Makes do with so many bytes less. The limit itself stays, or a process that looks at the store would evict as well.
+/// Frees `bytes` bytes by evicting keys. Leaves the store's own limit unchanged, because otherwise
+/// a process that examines the store evicts keys, too.
 fn evict(store: &Store, policy: EvictionPolicy, bytes: u64) {
     let eviction = Eviction {
         policy,
         ..store.eviction()
     };
-    // Each run has the same luck.
+    // A fixed seed, so that every run evicts the same keys.
     store.set_random(7);
     store.set_eviction(eviction).expect("a store to write to");
     let limit = store.used_memory() - bytes;

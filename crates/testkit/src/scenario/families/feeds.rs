@@ -11,10 +11,10 @@ use crate::scenario::definition::{Scenario, full, gradual, log_steps, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::some_keys;
 
-/// Items that fill a leaf.
+/// The number of items that fill a leaf.
 const LEAF: u32 = 310;
 
-/// The scenarios of this family.
+/// The scenarios of feeds.
 pub(super) const SCENARIOS: &[Scenario] = &[
     quick("FEED.CREATE", some_keys, create),
     quick(
@@ -27,7 +27,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| with(s, 0),
         |s| add(s, -1, 0..700),
     ),
-    // Within leaves.
+    // Changes within leaves.
     quick("FEED.ADD at the tail", small, |s| add(s, -1, 50..52)),
     full("FEED.ADD at the head, a small leaf moves", small, |s| {
         add(s, 0, 50..52)
@@ -51,7 +51,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("FEED.ADD inside, leaves more", tree, |s| {
         add(s, 400, 9000..9800)
     }),
-    // Leaves come and go.
+    // Leaves are added and removed.
     quick(
         "FEED.ADD, a leaf more",
         |s| with(s, LEAF),
@@ -82,7 +82,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| remove(s, &[0]),
     ),
     full("FEED.DELWHERE, made anew", tree, |s| remove_where(s, 3)),
-    // Compacting by itself leaves the feed what it was.
+    // Compacting alone does not change a feed's content, so it is combined with another change.
     full("EXEC of FEED.COMPACT and FEED.HIDE", thin, |s| {
         let values: [&[u8]; 1] = [&value(5)];
         write(s, &[&feed()], |writer| {
@@ -90,7 +90,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             writer.feed_hide(0, &s.key(&feed()), &Selection::of_values(&values), true)
         });
     }),
-    // Marks and attributes.
+    // Hidden items and attributes.
     quick("FEED.HIDE", tree, |s| hide(s, &[5, 400, 700], true)),
     full("FEED.SHOW", tree, |s| hide(s, &[7, 14], false)),
     quick("FEED.SETATTR", tree, |s| {
@@ -98,7 +98,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     }),
     quick("FEED.MOVE to the head", tree, |s| shift(s, 500, 0)),
     full("FEED.MOVE within a leaf", small, |s| shift(s, 2, 6)),
-    // What is counted of all below a node.
+    // Tallies, which count all items below a node.
     full("EXEC of a tally, then FEED.HIDE", wide, |s| {
         let values: [&[u8]; 1] = [&value(5)];
         write(s, &[&feed()], |writer| {
@@ -177,7 +177,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         s.sweep(1).expect("room");
         s.sweep(64).expect("room");
     }),
-    // Whole feeds.
+    // Operations on complete feeds.
     quick("DEL of a feed", tree, |s| delete(s, &[feed()])),
     gradual("DEL of a feed, then freeing", tree, |s| {
         delete(s, &[feed()]);
@@ -202,7 +202,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     quick("DEL of a feed in an arena", in_arena, |s| {
         delete(s, &[feed()])
     }),
-    // What a pop cut off must come back when the whole is undone.
+    // A rollback of the transaction must restore what the pop cut off.
     full("EXEC of FEED.POP and FEED.ADD", tree, |s| {
         let rows = rows(9000..9001);
         write(s, &[&feed()], |writer| {
@@ -320,7 +320,7 @@ fn tree(store: &Store) {
     with(store, 2 * LEAF + 100);
 }
 
-/// A feed of so many leaves that the node above them has room for a tally.
+/// Creates a feed with enough leaves for the node above them to have room for a tally.
 fn wide(store: &Store) {
     with(store, 25 * LEAF);
 }
@@ -332,7 +332,7 @@ fn tallied(store: &Store) {
     });
 }
 
-/// A feed of three leaves, with an index of two blocks.
+/// Creates a feed of three leaves, with an index of two blocks.
 fn indexed(store: &Store) {
     some_keys(store);
     let schema = schema().with_index();
@@ -340,13 +340,14 @@ fn indexed(store: &Store) {
     add(store, -1, 0..2 * LEAF + 100);
 }
 
-/// One between two of whose leaves there is no room for the label of another.
+/// Creates a feed with two adjacent leaves whose labels leave no room for another label between
+/// them.
 fn crowded(store: &Store) {
     indexed(store);
     (0..33).for_each(|step| add(store, 400, 10_000 + step * 200..10_200 + step * 200));
 }
 
-/// A sorted feed of three leaves.
+/// Creates a sorted feed of three leaves.
 fn sorted(store: &Store) {
     some_keys(store);
     let (of, unique) = (FeedType::Text, false);
@@ -355,13 +356,13 @@ fn sorted(store: &Store) {
     add(store, -1, 0..2 * LEAF + 100);
 }
 
-/// A leaf that has grown at its head.
+/// Creates a feed with a leaf that has grown at its head.
 fn headed(store: &Store) {
     with(store, LEAF);
     add(store, 0, 9000..9010);
 }
 
-/// Two leaves with few items each, and one with more.
+/// Creates a feed of two leaves with few items each and one with more.
 fn thin(store: &Store) {
     tree(store);
     let gone: Vec<u32> = (70..LEAF).collect();

@@ -8,15 +8,15 @@ use crate::scenario::definition::{Scenario, full, log_steps, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::some_keys;
 
-/// Conversion comes early, so that the stores stay small.
+/// Low limits, so that small stores already convert their hashes.
 const LIMITS: PackedLimits = PackedLimits {
     entries: 8,
     value: 64,
 };
 
-/// The scenarios of this family.
+/// The scenarios of hashes.
 pub(super) const SCENARIOS: &[Scenario] = &[
-    // In one piece.
+    // Packed hashes.
     quick("HSET insert", some_keys, |s| put(s, 0, 0..2, 10)),
     quick(
         "HSET another field",
@@ -87,7 +87,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| small(s, 12),
         |s| put(s, 0, 3..4, 9),
     ),
-    // Their logs are so long that each word is in them once.
+    // These undo logs are so long that each word is logged only once.
     log_steps(
         "HSET of many fields, large",
         |s| small(s, 12),
@@ -200,7 +200,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| small(s, 20),
         |s| copy(s, (0, &key(0, 90)), (1, &key(1, 90))),
     ),
-    // In arenas.
+    // Hashes in arenas.
     log_steps(
         "HSET of a field that moves a hash to an arena",
         |s| fat(s, 15),
@@ -266,13 +266,13 @@ fn remove(store: &Store, other: usize, fields: std::ops::Range<usize>) {
     assert_eq!(removed, fields.len() as u64, "fields that are there");
 }
 
-/// So many fields that taking most of them makes another hash.
+/// Creates a hash with so many fields that removing most of them builds a new hash.
 fn crowd(store: &Store) {
     some_keys(store);
     put(store, 0, 0..300, 10);
 }
 
-/// A hash of so many fields.
+/// Creates a hash with `fields` fields.
 fn small(store: &Store, fields: usize) {
     some_keys(store);
     for index in 0..fields {
@@ -280,7 +280,7 @@ fn small(store: &Store, fields: usize) {
     }
 }
 
-/// A hash of so many fields of 4,000 bytes: from 16 on it is in an arena.
+/// Creates a hash with `fields` fields of 4,000 bytes. From 16 fields on, it is in an arena.
 fn fat(store: &Store, fields: usize) {
     some_keys(store);
     for index in 0..fields {
@@ -288,7 +288,7 @@ fn fat(store: &Store, fields: usize) {
     }
 }
 
-/// A hash of so many fields with longer values, in one piece all the same.
+/// Creates a hash of `fields` fields with longer values that is still packed.
 fn wide(store: &Store, fields: usize) {
     some_keys(store);
     for index in 0..fields {
@@ -313,7 +313,7 @@ fn two(store: &Store) {
     put(store, 1, 0..12, 10);
 }
 
-/// A removed hash of which no part has been freed.
+/// Creates and removes a hash, none of which has been freed.
 fn buried(store: &Store) {
     small(store, 40);
     put(store, 0, 20..21, 5000);

@@ -1,4 +1,5 @@
-//! Strings that are read where they lie, taken out as they lie, and changed while somebody reads them so.
+//! Strings that are read in place, taken out in place, and changed while a process reads them in
+//! place.
 
 use undercroft_engine::Store;
 
@@ -7,10 +8,10 @@ use crate::scenario::definition::{Scenario, full, gradual, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::with;
 
-/// Bytes of the string: a block of whole pages.
+/// The string's length in bytes: its block consists of complete pages.
 const LONG: usize = 40_000;
 
-/// The scenarios of this family.
+/// The scenarios of strings read in place.
 pub(super) const SCENARIOS: &[Scenario] = &[
     quick("a string is read in place", there, |s| {
         let found = s.get_in_place(0, &key(0, 90)).expect("a read");
@@ -39,7 +40,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     }),
 ];
 
-/// A scenario in which a block is parked for a while: where its reader dies meanwhile, upkeep frees it.
+/// Returns a scenario in which a block stays parked for a while. If its reader dies meanwhile,
+/// upkeep frees the block.
 const fn parking(scenario: Scenario) -> Scenario {
     Scenario {
         gradual: true,
@@ -58,7 +60,7 @@ fn take(store: &Store) {
     store.let_go(taken.expect("it is there"));
 }
 
-/// Does something to the string while this process reads it in place, in two places.
+/// Calls `act` while this process reads the string in place twice.
 fn while_read(store: &Store, act: impl Fn(&Store)) {
     let read = || store.get_in_place(0, &key(0, 90)).expect("a read");
     let readers = [read(), read()];

@@ -1,6 +1,6 @@
-//! Leases of cached values. A lease names its holder's entry in the process table, so that only the process that took it
-//! may set the value for it or give it back: where a change does that, it takes the lease first, in a transaction of its
-//! own. The process that took one in a prepared store is dead.
+//! Leases of cached values. A lease names its holder's process table entry, so only the process
+//! that took the lease can set the value or return the lease. A scenario that does so first takes
+//! the lease in a separate transaction. The holder of a lease in a prepared store is dead.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::scenario::stores::some_keys;
 
 const TERM: Duration = Duration::from_secs(10);
 
-/// The scenarios of this family.
+/// The scenarios of leases.
 pub(super) const SCENARIOS: &[Scenario] = &[
     quick("a lease is taken", some_keys, take_own),
     full("a lease is taken, the value is there", some_keys, |s| {
@@ -74,7 +74,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     )),
 ];
 
-/// A scenario that begins with taking the lease.
+/// Returns a scenario that takes the lease first.
 const fn behind_its_lease(scenario: Scenario) -> Scenario {
     Scenario {
         first: Some(take_own),
@@ -89,7 +89,7 @@ fn take(store: &Store, key: &[u8], number: u64) -> Lease {
     }
 }
 
-/// Takes the lease that all of the changes are about.
+/// Takes the lease that the changes use.
 fn take_own(store: &Store) {
     take(store, &key(0, 90), 2);
 }

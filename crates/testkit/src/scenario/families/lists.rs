@@ -9,12 +9,12 @@ use crate::scenario::definition::{Scenario, full, gradual, log_steps, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::some_keys;
 
-/// Texts of 13 bytes that fill a leaf of 4096 bytes.
+/// The number of 13-byte texts that fill a leaf of 4,096 bytes.
 const LEAF: usize = 313;
 
-/// The scenarios of this family.
+/// The scenarios of lists.
 pub(super) const SCENARIOS: &[Scenario] = &[
-    // In one piece.
+    // Packed lists.
     quick("RPUSH insert", some_keys, |s| {
         push(s, End::Right, &texts(0..2))
     }),
@@ -31,7 +31,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("RENAME of a small list to another shard", small, |s| {
         rename(s, &list(), &key(1, 90))
     }),
-    // Between one piece and a tree.
+    // Conversions between packed lists and trees.
     quick(
         "RPUSH, a small list becomes a tree",
         |s| with(s, 38),
@@ -47,7 +47,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         push(s, End::Right, &vec![vec![b'l'; 600]; 12])
     }),
     full("RPOP of all of a tree", tree, |s| pop(s, End::Right, 5000)),
-    // Within leaves.
+    // Changes within leaves.
     quick("RPUSH to a leaf", tree, |s| {
         push(s, End::Right, &texts(50..51))
     }),
@@ -88,7 +88,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("LREM of a long item", long_items, |s| {
         remove(s, 0, &[b'l'; 900])
     }),
-    // Leaves come and go.
+    // Leaves are added and removed.
     quick(
         "RPUSH, a leaf more",
         |s| with(s, LEAF),
@@ -127,7 +127,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         s.sweep(2).expect("room");
         s.sweep(64).expect("room");
     }),
-    // Several keys, and whole lists.
+    // Several keys, and operations on complete lists.
     quick("LMOVE between shards", in_both, |s| {
         shift(s, (&list(), End::Left), (&key(1, 90), End::Right))
     }),
@@ -156,7 +156,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("EXPIRE of a tree", tree, |s| {
         expire(s, &list(), Some(NOW + 1000))
     }),
-    // In arenas.
+    // Lists in arenas.
     log_steps(
         "RPUSH that moves a list to an arena",
         |s| with(s, LEAF * 16),
@@ -221,7 +221,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     quick("SORT STORE of nothing", small, |s| {
         sort_into(s, &key(1, 70), &list())
     }),
-    // What a pop cut off must come back when the whole is undone.
+    // A rollback of the transaction must restore what the pop cut off.
     full("EXEC of RPOP and RPUSH", tree, |s| {
         write(s, &[&list()], |writer| {
             let (key, mut out) = (list(), Ranges::new());
@@ -265,7 +265,7 @@ fn set(store: &Store, index: i64, value: &[u8]) {
     });
 }
 
-/// Inserts before the item with this number.
+/// Inserts a value before the item with the number `index`.
 fn insert(store: &Store, index: usize, value: &[u8]) {
     write(store, &[&list()], |writer| {
         writer.list_insert(0, &store.key(&list()), true, &text(index), value)
@@ -291,7 +291,7 @@ fn shift(store: &Store, from: (&[u8], End), to: (&[u8], End)) {
     });
 }
 
-/// The items of a list in descending order become another list.
+/// Stores a list's items in descending order as another list.
 fn sort_into(store: &Store, from: &[u8], to: &[u8]) {
     write(store, &[from, to], |writer| {
         let mut items = Ranges::new();
@@ -311,18 +311,18 @@ fn small(store: &Store) {
     with(store, 5);
 }
 
-/// So many items of 13 bytes.
+/// Creates a list of `items` items of 13 bytes.
 fn with(store: &Store, items: usize) {
     some_keys(store);
     push(store, End::Right, &texts(0..items));
 }
 
-/// Three leaves, full but for the last.
+/// Creates a list of three leaves, full except for the last one.
 fn tree(store: &Store) {
     with(store, 2 * LEAF + 100);
 }
 
-/// Two leaves with few items each, some of them equal.
+/// Creates a list of two leaves with few items each, some of them equal.
 fn thin(store: &Store) {
     tree(store);
     trim(store, 200, 400);
@@ -337,7 +337,7 @@ fn integers(store: &Store) {
     push(store, End::Right, &items);
 }
 
-/// A tree of which some items have blocks of their own.
+/// Creates a tree in which some items have separate blocks.
 fn long_items(store: &Store) {
     tree(store);
     for index in [1, 200, 500] {
@@ -345,12 +345,12 @@ fn long_items(store: &Store) {
     }
 }
 
-/// Seventeen leaves, in an arena.
+/// Creates a list of seventeen leaves, in an arena.
 fn in_arena(store: &Store) {
     with(store, 17 * LEAF);
 }
 
-/// The same, of which parts were cut off that have not been freed.
+/// Creates a list in an arena whose tail was cut off but not freed.
 fn cut(store: &Store) {
     in_arena(store);
     trim(store, 2000, -1);

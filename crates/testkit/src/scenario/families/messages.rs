@@ -1,5 +1,5 @@
-//! Messages and who receives them. The receivers in a prepared store are dead,
-//! and forgotten by publishers; a message has one receiver, its publisher.
+//! Messages and their receivers. The receivers in a prepared store are dead, and publishers have
+//! removed them. A message has a single receiver, its publisher.
 
 use std::mem::ManuallyDrop;
 
@@ -11,7 +11,7 @@ use crate::scenario::changes::value;
 use crate::scenario::definition::{Scenario, Steps, full, gradual, quick};
 use crate::scenario::stores::some_keys;
 
-/// The scenarios of this family.
+/// The scenarios of messages.
 pub(super) const SCENARIOS: &[Scenario] = &[
     quick("SUBSCRIBE, the first name", some_keys, |s| {
         subscribe(s, Topic::Channel, &[b"news"])
@@ -60,7 +60,7 @@ fn subscribe(store: &Store, topic: Topic, names: &[&[u8]]) {
     subscriber.subscribe(topic, names).expect("room");
 }
 
-/// Subscribes to the channel `news` and sends a message of so many bytes to it.
+/// Subscribes to the channel `news`, and sends it a message of `length` bytes.
 fn send(store: &Store, length: usize) {
     subscribe(store, Topic::Channel, &[b"news"]);
     let payload = value(length);
@@ -69,8 +69,8 @@ fn send(store: &Store, length: usize) {
         .expect("room");
 }
 
-/// Subscribes to the channel `news` and sends three messages to it at once, one
-/// of them of so many bytes.
+/// Subscribes to the channel `news`, and sends it three messages at once, one of them of `length`
+/// bytes.
 fn send_several(store: &Store, length: usize) {
     subscribe(store, Topic::Channel, &[b"news"]);
     let payload = value(length);
@@ -80,7 +80,7 @@ fn send_several(store: &Store, length: usize) {
         .expect("room");
 }
 
-/// Somebody in a slot that the process under test does not get.
+/// Creates a subscriber in a slot that the process under test does not get.
 fn subscribed(store: &Store) {
     some_keys(store);
     let others = [0; 3].map(|_| {
@@ -105,7 +105,7 @@ fn published(store: &Store) {
     }
 }
 
-/// The ring's last word but 20 is used.
+/// Fills the ring up to its last 20 words.
 fn nearly_full(store: &Store) {
     published(store);
     let mut living = store.subscriber();

@@ -1,21 +1,21 @@
-//! All scenarios, by what they change. The door of `scenario` shows them.
+//! All scenarios, grouped by the data that they change. Re-exported by `scenario`.
 //!
-//! - `bits`: the bits of strings.
-//! - `blocking`: what clients wait for.
+//! - `bits`: bits of strings.
+//! - `blocking`: clients that wait for keys.
 //! - `channels`: messages between processes.
 //! - `every_type`: values of every type.
-//! - `eviction`: keys that go for want of memory.
+//! - `eviction`: keys that are evicted to make room.
 //! - `feeds`: feeds.
 //! - `hashes`: hashes.
 //! - `in_place`: values that are read in place.
 //! - `leases`: leases of keys.
 //! - `lists`: lists.
 //! - `messages`: messages to subscribers.
-//! - `scripts`: the texts of scripts.
+//! - `scripts`: script texts.
 //! - `sets`: sets.
 //! - `sorted`: sorted sets.
 //! - `streams`: streams.
-//! - `strings`: strings, keys of any type, whole databases.
+//! - `strings`: strings, keys of any type, and complete databases.
 //! - `transactions`: transactions of several commands.
 //! - `upkeep`: steps of upkeep.
 
@@ -40,7 +40,7 @@ mod upkeep;
 
 use super::definition::Scenario;
 
-/// All scenarios, family by family.
+/// Returns all scenarios, family by family.
 pub fn all() -> impl Iterator<Item = &'static Scenario> {
     [
         strings::SCENARIOS,

@@ -1,5 +1,5 @@
-//! Texts of scripts, which no client sees as keys, and transactions that are started again, as that of a script which
-//! uses a key that it did not declare.
+//! Script texts, which clients do not see as keys, and transactions that restart, such as that of a
+//! script with an undeclared key.
 
 use undercroft_engine::Store;
 
@@ -9,13 +9,13 @@ use crate::scenario::definition::{Scenario, full, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::some_keys;
 
-/// Names of two scripts.
+/// The names of two scripts.
 const NAMES: [&[u8]; 2] = [
     b"e0e1f9fabfc9d4800c877a703b823ac0578ff8db",
     b"5332031c6b470dc5a0dd9b4bf2030dea6d65de91",
 ];
 
-/// The scenarios of this family.
+/// The scenarios of scripts.
 pub(super) const SCENARIOS: &[Scenario] = &[
     quick("the text of a script is kept", some_keys, |s| {
         keep(s, NAMES[0], 60)
@@ -60,7 +60,7 @@ fn with_libraries(store: &Store) {
     );
 }
 
-/// Sets keys in one transaction, of which only the shard of the first is locked at first.
+/// Sets keys in one transaction that initially locks only the shard of the first key.
 fn restarted(store: &Store, keys: &[Vec<u8>]) {
     let shards = std::iter::once(store.key(&keys[0]).shard()).collect();
     store

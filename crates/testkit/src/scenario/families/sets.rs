@@ -10,10 +10,10 @@ use crate::scenario::definition::{Scenario, full, log_steps, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::some_keys;
 
-/// The most integers in one piece.
+/// The most integers in a packed set.
 const INTEGERS: u64 = 8;
 
-/// The scenarios of this family.
+/// The scenarios of sets.
 pub(super) const SCENARIOS: &[Scenario] = &[
     quick("SADD insert", some_keys, |s| add(s, 90, 0..3)),
     full(
@@ -131,32 +131,32 @@ fn combine(store: &Store, operation: SetOperation) {
         .expect("room");
 }
 
-/// A set of so many small integers.
+/// Creates a set of `members` small integers.
 fn of(store: &Store, members: usize) {
     some_keys(store);
     add(store, 90, 0..members);
 }
 
-/// A small set that is not of integers only.
+/// Creates a small set of integers and a text.
 fn texts(store: &Store) {
     of(store, 3);
     add_one(store, 90, b"text");
 }
 
-/// A dictionary of integers, and a text.
+/// Creates a dictionary of integers and a text.
 fn large(store: &Store) {
     texts(store);
     add_one(store, 90, &[b'l'; 65]);
     add(store, 90, 3..30);
 }
 
-/// A dictionary of so many that taking most of them makes another.
+/// Creates a dictionary with so many members that removing most of them builds a new one.
 fn crowd(store: &Store) {
     some_keys(store);
     add(store, 90, 0..300);
 }
 
-/// A dictionary, and a small set in the other shard.
+/// Creates a dictionary, and a small set in the other shard.
 fn two(store: &Store) {
     large(store);
     let name = key(1, 90);

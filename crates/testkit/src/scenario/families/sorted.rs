@@ -10,17 +10,17 @@ use crate::scenario::definition::{Scenario, full, gradual, log_steps, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::some_keys;
 
-/// Conversion comes early, so that the stores stay small.
+/// Low limits, so that small stores already convert their sorted sets.
 const LIMITS: PackedLimits = PackedLimits {
     entries: 8,
     value: 64,
 };
-/// Members of a leaf that is as large as leaves become.
+/// The number of members in a leaf of maximum size.
 const LEAF: usize = 126;
 
-/// The scenarios of this family.
+/// The scenarios of sorted sets.
 pub(super) const SCENARIOS: &[Scenario] = &[
-    // In one piece.
+    // Packed sorted sets.
     quick("ZADD insert", some_keys, |s| add(s, 0..2, 1.0)),
     quick(
         "ZADD of another member",
@@ -39,7 +39,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| remove(s, 0..1),
     ),
     full("ZPOPMIN", |s| small(s, 3), |s| pop(s, false, 2)),
-    // Dictionary and tree.
+    // Dictionaries and trees.
     quick(
         "ZADD converting by its count",
         |s| small(s, 8),
@@ -57,7 +57,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     quick("ZADD of another member, large", large, |s| {
         add(s, 40..41, 3.5)
     }),
-    // Their logs are so long that each word is in them once.
+    // These undo logs are so long that each word is logged only once.
     log_steps("ZADD of many members, large", large, |s| {
         add(s, 30..90, 3.5)
     }),
@@ -165,7 +165,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             }
         },
     ),
-    // In arenas.
+    // Sorted sets in arenas.
     log_steps(
         "ZADD that moves a sorted set to an arena",
         |s| fat(s, 15),
@@ -227,7 +227,7 @@ fn add_one(store: &Store, member: &[u8], score: f64) {
     put(store, &[(member, score)]);
 }
 
-/// Adds members, each with the next score.
+/// Adds members with increasing scores.
 fn add(store: &Store, members: Range<usize>, first: f64) {
     let texts: Vec<Vec<u8>> = members.map(member).collect();
     let scores = (0..).map(|index| first + f64::from(index));
@@ -283,18 +283,19 @@ fn small(store: &Store, members: usize) {
     add(store, 0..members, 1.0);
 }
 
-/// Just one leaf.
+/// Creates a sorted set of exactly one leaf.
 fn large(store: &Store) {
     small(store, 40);
 }
 
-/// So many members that taking most of them makes another set.
+/// Creates a sorted set with so many members that removing most of them builds a new set.
 fn crowd(store: &Store) {
     some_keys(store);
     add(store, 0..300, 1.0);
 }
 
-/// So many members, added in order, which leaves full leaves behind.
+/// Creates a sorted set of `members` members, added in order, so that all leaves but the last are
+/// full.
 fn many(store: &Store, members: usize) {
     some_keys(store);
     for index in 0..members {
@@ -302,7 +303,7 @@ fn many(store: &Store, members: usize) {
     }
 }
 
-/// So many members of one score; number 50 is none of them.
+/// Creates a sorted set of members with the same score, without number 50.
 fn alike(store: &Store, members: usize) {
     some_keys(store);
     for index in (0..members).filter(|&index| index != 50) {
@@ -321,7 +322,7 @@ fn add_wide(store: &Store, members: Range<usize>) {
     put(store, &members);
 }
 
-/// A sorted set of so many members of 4,000 bytes: from 16 on it is in an arena.
+/// Creates a sorted set of `members` members of 4,000 bytes. From 16 members on, it is in an arena.
 fn fat(store: &Store, members: usize) {
     some_keys(store);
     for index in 0..members {
@@ -329,7 +330,7 @@ fn fat(store: &Store, members: usize) {
     }
 }
 
-/// Two leaves, of which the first has hardly more than too few members.
+/// Creates a sorted set of two leaves, the first with barely more members than the minimum.
 fn halves(store: &Store) {
     many(store, 2 * LEAF);
     remove(store, LEAF + 40..2 * LEAF);
@@ -342,7 +343,7 @@ fn stored(store: &Store) {
     set(store, &key(1, 90), 64);
 }
 
-/// A removed sorted set of which no part has been freed.
+/// Creates and removes a sorted set, none of which has been freed.
 fn buried(store: &Store) {
     many(store, 3 * LEAF);
     delete(store, &[key(0, 90)]);

@@ -11,10 +11,10 @@ use crate::scenario::definition::{Scenario, full, log_steps, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::some_keys;
 
-/// Entries that fill a leaf.
+/// The number of entries that fill a leaf.
 const LEAF: u64 = StreamLimits::DEFAULT.entries;
 
-/// The scenarios of this family.
+/// The scenarios of streams.
 pub(super) const SCENARIOS: &[Scenario] = &[
     quick("XADD, the first entry", some_keys, |s| add(s, 1, 0)),
     quick("XADD", |s| with(s, 20), |s| add(s, 1, 0)),
@@ -241,7 +241,7 @@ fn id(number: u64) -> StreamId {
     }
 }
 
-/// Adds entries behind those that are there, each of some bytes more than usual.
+/// Appends entries, each `length` bytes longer than usual.
 fn add(store: &Store, entries: u64, length: usize) {
     let value = vec![b'v'; length];
     write(store, &[&stream()], |writer| {
@@ -269,7 +269,7 @@ fn with(store: &Store, entries: u64) {
     add(store, entries, 0);
 }
 
-/// Entries of which two fill a leaf.
+/// Creates a stream of entries so long that two fill a leaf.
 fn long(store: &Store, entries: u64) {
     some_keys(store);
     add(store, entries, 2000);
@@ -288,13 +288,14 @@ fn remove(store: &Store, entries: &[u64]) {
     });
 }
 
-/// Thirty entries, the last of which was deleted.
+/// Creates a stream of thirty entries, the last of which is deleted.
 fn tombstone(store: &Store) {
     with(store, 30);
     remove(store, &[29]);
 }
 
-/// A leaf that had so many entries, of which the last one's tombstone is left.
+/// Creates a stream of `entries` entries and removes all of them, so that only the last one's
+/// tombstone is left.
 fn emptied(store: &Store, entries: u64) {
     with(store, entries);
     remove(store, &[entries - 1]);
@@ -308,7 +309,7 @@ fn group(store: &Store, name: &[u8]) {
     });
 }
 
-/// A group that was given nothing.
+/// Creates a group without pending entries.
 fn grouped(store: &Store) {
     with(store, LEAF * 2);
     group(store, b"group");
@@ -322,14 +323,14 @@ fn deliver(store: &Store, consumer: &[u8], count: u64) {
     });
 }
 
-/// A group with two consumers and much that is pending.
+/// Creates a group with two consumers and many pending entries.
 fn busy(store: &Store) {
     grouped(store);
     deliver(store, b"one", 70);
     deliver(store, b"other consumer", 100);
 }
 
-/// The same in an arena.
+/// Creates a stream in an arena whose group has two consumers and many pending entries.
 fn busy_in_arena(store: &Store) {
     busy(store);
     add(store, 40, 2000);

@@ -1,4 +1,4 @@
-//! Many commands as one transaction, some of them undone by themselves.
+//! Transactions of many commands, some of which are rolled back individually.
 
 use undercroft_engine::sorted_sets::AddRule;
 use undercroft_engine::{Access, Error, PackedLimits, Store};
@@ -9,7 +9,7 @@ use crate::scenario::definition::{Scenario, full, log_steps, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::{expiring_keys, large_in_both, some_keys, two_databases};
 
-/// The scenarios of this family.
+/// The scenarios of transactions.
 pub(super) const SCENARIOS: &[Scenario] = &[
     quick("EXEC over two shards", some_keys, |s| {
         exec(s, &[&[set_00, insert_10, delete_01]])
@@ -91,7 +91,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     }),
 ];
 
-/// Removes a key that holds what it should, or sets when it expires.
+/// Removes a key, or sets its expiry, after checking that it holds the expected value.
 fn compare(store: &Store, at: Option<u64>) {
     let name = key(0, 1);
     let key = store.key(&name);
@@ -107,7 +107,7 @@ fn compare(store: &Store, at: Option<u64>) {
     assert!(changed, "a key that holds it");
 }
 
-/// Has changes counted.
+/// Watches a key, so that its changes are counted.
 fn watch(store: &Store) {
     let key = key(0, 2);
     let watched = store.access().watch(0, std::iter::once(&key[..]));
@@ -119,11 +119,11 @@ fn watched(store: &Store) {
     watch(store);
 }
 
-/// One command of a transaction.
+/// A command of a transaction.
 type Command = fn(&Access<'_>) -> Result<(), Error>;
 
-/// Runs groups of commands as one transaction. A group with an error is undone,
-/// and the others stay.
+/// Runs groups of commands as one transaction. A group that fails is rolled back, and the other
+/// groups stay.
 fn exec(store: &Store, groups: &[&[Command]]) {
     store
         .transact(store.all_shards(), |running| {
@@ -145,7 +145,7 @@ fn exec(store: &Store, groups: &[&[Command]]) {
         .expect("room");
 }
 
-/// Runs commands as one transaction, up to the first that has an error, which is undone.
+/// Runs commands as one transaction, up to the first that fails, which is rolled back.
 fn script(store: &Store, commands: &[Command]) {
     store
         .transact(store.all_shards(), |running| {
@@ -164,7 +164,7 @@ fn script(store: &Store, commands: &[Command]) {
         .expect("room");
 }
 
-/// The command that has an error.
+/// A command that fails.
 fn fail(_: &Access<'_>) -> Result<(), Error> {
     Err(Error::NotAnInteger)
 }
@@ -173,7 +173,7 @@ fn set_00(access: &Access<'_>) -> Result<(), Error> {
     access.set(0, &key(0, 0), &value(62))
 }
 
-/// More than a short log holds.
+/// Sets more keys than a short undo log can hold.
 fn many(access: &Access<'_>) -> Result<(), Error> {
     (20..50).try_for_each(|number| access.set(0, &key(0, number), &value(number)))
 }
