@@ -1,31 +1,32 @@
 """Redis data structures in shared memory, with redis-py's API.
 
-What is asked of the package is imported then, so that a program that uses :class:`Store` alone
-does not wait for redis-py.
+Names are imported on first use, so that a program that uses only :class:`Store` does not load
+redis-py.
 
 - `__main__`: the undercroft command, as `python -m undercroft`.
-- `_native`: the native half of the package.
+- `_native`: the native extension module.
 - `asyncio`: clients for asyncio, with the API of redis.asyncio.
-- `base`: the class that all clients have in common, which makes the kind that its arguments mean.
+- `base`: the common base class of all clients, which picks the client class from its arguments.
 - `celery`: a result backend for Celery on a store in shared memory.
 - `channel`: channels: bounded queues of values between processes.
-- `client`: the client of a store: native where it is called most, redis-py's for everything else.
-- `connection`: redis-py's connections and pools, with this package's codec between object and byte.
+- `client`: the client of a store, with native methods for common commands and redis-py's for the
+  rest.
+- `connection`: redis-py's connections and pools with this package's codec.
 - `django`: a cache for Django, on a store in shared memory or on a server.
-- `embedded`: what clients of stores in this process are made of.
-- `extensions`: what clients have beyond redis-py's API: feeds, cached functions, locks, objects.
-- `factory`: which classes clients of stores and of servers are.
+- `embedded`: the parts of clients of stores in this process.
+- `extensions`: additions to redis-py's API: feeds, cached functions, locks, objects.
+- `factory`: the concrete classes for clients of stores and of servers.
 - `flask_caching`: a cache for Flask-Caching, on a store in shared memory or on a server.
-- `green`: waits that let other greenlets run, where gevent or eventlet has patched this process.
-- `joblib`: a backend of joblib whose workers get and return arrays through a store.
-- `mosec`: what the stages of a mosec service hand to each other.
-- `objects`: arrays, bytes and messages that processes hand to each other without copying.
-- `remote`: the client of a server: redis-py's, with a short way from call to reply.
-- `replies`: from a reply to what a method of redis-py's returns.
-- `resp`: RESP2 and RESP3 in pure Python: commands as bytes, and bytes as replies.
-- `servers`: what clients of servers are made of.
-- `sharing`: arrays that processes pickle on their way, which go through a store instead.
-- `store`: the client of a store that needs no redis-py.
+- `green`: waits that let other greenlets run in a process patched by gevent or eventlet.
+- `joblib`: a joblib backend whose workers receive and return arrays through a store.
+- `mosec`: passes results between the stages of a mosec service through a store.
+- `objects`: arrays, bytes and messages that processes exchange without copying.
+- `remote`: the client of a server: redis-py's, with a shorter path from call to reply.
+- `replies`: converts replies to the results of redis-py's methods.
+- `resp`: RESP2 and RESP3 in pure Python: encodes commands and decodes replies.
+- `servers`: the parts of clients of servers.
+- `sharing`: sends pickled arrays through a store.
+- `store`: the client of a store that does not need redis-py.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-# As typing's, which takes longer to import than a store to be opened.
+# Defined here because importing typing takes longer than opening a store.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -138,10 +139,10 @@ __all__ = [
     "unregister_scheme",
 ]
 
-# The native module's and the distribution's, which a test holds together.
+# The version of the native module and of the distribution; a test checks that they agree.
 __version__ = "0.1.0"
 
-# Where the package's own names are. All others are redis-py's.
+# The modules that define this package's own names. All other names are redis-py's.
 _HOMES = {
     "_native": ("BusyError", "CommandError", "StoreError", "UnavailableError"),
     "channel": ("Channel", "ChannelClosed", "Delivery"),
@@ -170,7 +171,7 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def from_url(url: str, **options: Any) -> Redis:
-    """Return a client of what a URL names, as :meth:`Redis.from_url` does."""
+    """Return a client for a URL, as :meth:`Redis.from_url` does."""
     from undercroft.factory import Redis
 
     return Redis.from_url(url, **options)
@@ -187,8 +188,9 @@ def __getattr__(name: str) -> Any:
     elif name.startswith("_"):
         found = None
     else:
-        # What else redis-py has is not the same in all of its versions. Its modules are not meant:
-        # some have the names of this package's, which would then not be imported.
+        # Other names are looked up in redis-py at run time because they differ between its
+        # versions. Modules of redis-py are excluded: some share a name with a module of this
+        # package and would hide it.
         found = getattr(importlib.import_module("redis"), name, None)
     if found is None or isinstance(found, ModuleType):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The native half of the package."""
+"""Types of the native extension module."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -64,96 +64,107 @@ _Bytes: TypeAlias = bytes | bytearray | memoryview
 _Key: TypeAlias = str | _Bytes
 _Value: TypeAlias = str | _Bytes | int | float
 _Bound: TypeAlias = float | str | bytes
-_Text: TypeAlias = Any  # bytes, or str where replies are decoded
+_Text: TypeAlias = Any  # bytes, or str if replies are decoded
 _Set: TypeAlias = set[Any]
 
 def command(words: list[str]) -> int:
-    """Run the undercroft command with these words and return its exit status."""
+    """Run the undercroft command line and return its exit status; the first word is its name."""
 
 def waits(name: object) -> bool:
-    """Return whether a command of this name, a text or its bytes, may wait for keys."""
+    """Return whether the command with this name (str or bytes) can block until keys have data."""
 
-# The native methods of clients and pipelines: the command of each, and its name.
+# The native methods of clients and pipelines, as pairs of Redis command and method name.
 METHODS: list[tuple[str, str]]
-# Those that only clients with redis-py's methods have.
+# Native methods that only clients with redis-py's API have, as pairs like those of METHODS.
 TYPED_METHODS: list[tuple[str, str]]
-# The commands that take something out of a store and return it.
+# Names of the commands that remove data from a store and return it.
 TAKING: list[str]
-# Methods of METHODS that do, and what each is called by with a list for what is taken.
+# The methods of METHODS that remove and return data, each with the name of its variant that takes a
+# list on which to record the removed data.
 TAKING_METHODS: list[tuple[str, str]]
 
 def add_typed(class_: type[Client], /) -> None:
-    """Add the typed methods to a class of clients that has redis-py's."""
+    """Add the native methods that need redis-py's API to a client class."""
 
 class StoreError(Exception):
-    """What a store cannot do; all errors of undercroft.Store are of this class."""
+    """The base class of all errors that ``undercroft.Store`` raises."""
 
 class CommandError(StoreError):
-    """A command is refused. The text is what Redis answers."""
+    """Redis' error reply to a command; the text is the one that Redis sends."""
 
 class BusyError(StoreError):
-    """Another process holds a lock, and makes no progress. Nothing was changed."""
+    """Another process holds a lock without making progress. Nothing was changed."""
 
 class UnavailableError(StoreError):
     """The store cannot be opened, or its file was removed."""
 
 def errors(replies: list[Any]) -> list[int]:
-    """Return the places of the errors among replies."""
+    """Return the indices of the replies that are errors."""
 
 def shape_replies(
     callbacks: dict[str, Callable[..., Any]],
     commands: list[tuple[tuple[Any, ...], dict[str, Any]]],
     replies: list[Any],
 ) -> list[int]:
-    """Make the results of replies to commands, in their places; errors stay.
+    """Replace each reply in the list by its command's result, leaving errors as they are.
 
-    Returns the places of those that a function makes which only Python can call.
+    Returns the indices of the replies whose callback must be called from Python.
     """
 
 def know(usual: dict[str, Callable[..., Any]]) -> None:
-    """Take note of redis-py's functions, by the commands whose replies they make results of."""
+    """Register redis-py's response callbacks, by command, so that native code can replace them."""
 
 LEASE_SCRIPT: Final[str]
 
 def find_cached(client: Client, key: bytes, now: int, haste: float) -> tuple[bytes, bool] | None:
-    """Return what a key holds, and whether it is due."""
+    """Return the cached value of a key and whether it is due for renewal, or None."""
 
 def open_cached(stored: bytes, now: int, haste: float) -> tuple[bytes, bool]:
-    """Return the value in what is stored, and whether it is due at a time, Unix milliseconds."""
+    """Return a cached value without its header, and whether it is due at ``now`` (Unix ms)."""
 
 def close_cached(value: bytes, due: int, took: float) -> bytes:
-    """Return what is stored for a value that is due at a time, or never (0)."""
+    """Return the bytes to store for a value that is due at ``due``, or never if that is 0.
+
+    ``took`` is the number of seconds that computing the value took.
+    """
 
 def decoding(client: Client) -> tuple[str, str, bool]:
-    """Return how a client encodes text, what it does with errors, and whether it decodes."""
+    """Return a client's text encoding, its error handler, and whether it decodes replies."""
 
 def lease_key(key: bytes) -> bytes:
-    """Return the key of the lease of a key's value."""
+    """Return the name of the key that holds the lease for a key's value."""
 
 def take_lease(
     client: Client, key: bytes, term: int, number: int
 ) -> tuple[bytes, bytes | None] | None:
-    """Take a lease for so many milliseconds; return it, and what the key holds."""
+    """Acquire the lease of a key's value for ``term`` milliseconds.
+
+    Returns the lease and the key's current value, or None if another client holds the lease.
+    """
 
 def end_lease(
     client: Client, key: bytes, lease: bytes, value: bytes | None = None, expires: int = 0
 ) -> bool:
-    """Give a lease back, with a value; return whether it was not over."""
+    """Release a lease, storing a value if one is given; return whether the lease was still valid.
+
+    The value expires after ``expires`` milliseconds, or never if that is 0. If the lease is no
+    longer valid, nothing is stored.
+    """
 
 def wait_for_lease(client: Client, key: bytes, seconds: float) -> None:
-    """Wait until the lease of a key's value may be had, for so many seconds at most."""
+    """Wait up to ``seconds`` seconds until the lease of a key's value is available."""
 
 array_heads: dict[tuple[Any, tuple[int, ...]], bytes]
 array_shapes: dict[bytes, tuple[tuple[int, ...], Any, int, int]]
 
 def begin_ids(start: bytes) -> None:
-    """From now on ids begin so."""
+    """Set the prefix of all ids that this process creates from now on."""
 
 def new_id() -> bytes:
-    """Return an id that no other process makes."""
+    """Return an id that no other process creates."""
 
 def know_arrays(class_: type[Any], /) -> None:
-    """From now on what is of this class is taken for numpy's arrays."""
+    """Register numpy's array class, so that native code recognizes arrays."""
 
 def put_object(
     client: Client,
@@ -163,7 +174,10 @@ def put_object(
     encode: Callable[[Any], tuple[bytes, tuple[Any, ...]]],
     own: bytes | None = None,
 ) -> bytes:
-    """Store a value under a new id, or its own, for so many milliseconds; 0 is for good."""
+    """Store a value and return its id, which is new unless ``own`` gives one.
+
+    The value expires after ``expires`` milliseconds, or never if that is 0.
+    """
 
 def put_objects(
     client: Client,
@@ -172,7 +186,7 @@ def put_objects(
     expires: int,
     encode: Callable[[Any], tuple[bytes, tuple[Any, ...]]],
 ) -> list[bytes]:
-    """Store several values; none of them where one cannot be stored."""
+    """Store several values and return their ids; if one value cannot be stored, none are."""
 
 def read_object(
     client: Client,
@@ -183,7 +197,11 @@ def read_object(
     decode: Callable[[Any, bool], Any],
     taken: list[Any] | None = None,
 ) -> Any:
-    """Return the value with an id; with kinds it is removed, or refused if of none of them."""
+    """Return the value with an id.
+
+    With ``kinds``, an object of one of these kinds is removed as it is read, and any other object
+    is refused.
+    """
 
 def read_objects(
     client: Client,
@@ -194,23 +212,23 @@ def read_objects(
     decode: Callable[[Any, bool], Any],
     taken: list[Any] | None = None,
 ) -> list[Any]:
-    """Return the values with several ids, as `read_object` does."""
+    """Return the values with several ids, each read as by `read_object`."""
 
 def give_back_objects(client: Client, taken: list[Any]) -> None:
-    """Put objects that a call took under their keys again."""
+    """Restore the objects that an interrupted call removed, under their original keys."""
 
 def draft_object(client: Client, prefix: bytes, head: bytes, length: int) -> Draft:
-    """Return memory for a value under a new id: a head and so many bytes behind it."""
+    """Allocate a value under a new id: a head and a writable buffer of ``length`` bytes."""
 
 class ChannelClosed(Exception):  # noqa: N818
-    """The channel is closed: nothing can be put, and all that was put was taken."""
+    """The channel is closed: it accepts no more items, and all its items have been taken."""
 
 class MovedError(Exception):
-    """The client has left a store that was removed: what was put there is to be put again."""
+    """The client has switched to a new store because its store was removed; put the item again."""
 
 @final
 class ChannelLink:
-    """One client's use of a channel."""
+    """A client's connection to one channel."""
 
     def __new__(cls, client: Client, name: bytes, most: int, pickles: bool) -> Self: ...
     def put(self, value: object, block: bool = True, timeout: float | None = None) -> bool: ...
@@ -241,33 +259,33 @@ class ChannelLink:
 
 @final
 class Block:
-    """A value in the store's memory, which lends its bytes to be read."""
+    """A value in the store's memory, readable through the buffer protocol without a copy."""
 
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
 class Draft:
-    """Memory of the store that is being filled."""
+    """Memory in the store for an object that is still being written."""
 
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
     @property
     def id(self) -> bytes:
-        """The id under which it will be found."""
+        """The id that the object will have."""
 
     def seal(self, client: Client, expires: int) -> None:
-        """Let others find what was filled."""
+        """Publish the object, so that other clients can read it."""
 
 class Locked(BusyError):  # noqa: N818
-    """A call of a client that hurries met a lock, and has changed nothing."""
+    """An event loop's call found a lock taken and changed nothing; it must be retried."""
 
 class TakesLong(Locked):
-    """A call of a client that hurries is a script which takes long, and has changed nothing."""
+    """An event loop's call runs a long script and has changed nothing; run it in a thread."""
 
 @final
 class Beside:
-    """A call that a thread makes beside the event loop: its scripts let other threads run."""
+    """A call in a worker thread of an event loop, whose scripts let other threads run."""
 
     def make(
         self, call: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
@@ -276,7 +294,7 @@ class Beside:
 
 @final
 class Parked:
-    """A call that is to be tried again: while it lives, no other that hurries waits for a lock."""
+    """A call awaiting a retry; while it exists, other event loop calls do not wait for locks."""
 
     def make(
         self, call: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
@@ -284,7 +302,7 @@ class Parked:
 
 @final
 class Backlog:
-    """A store in which calls have left something to be done behind them."""
+    """A store whose earlier calls have left work that is still to be done."""
 
     def settle(self) -> bool: ...
     @property
@@ -292,7 +310,7 @@ class Backlog:
 
 @disjoint_base
 class Client:
-    """A client of one store: the hot methods, and ``_execute`` for all commands."""
+    """A client of one store, with native methods and ``_execute`` for any other command."""
 
     response_callbacks: dict[str, Callable[..., Any]]
 
@@ -613,7 +631,7 @@ class Client:
 
 @disjoint_base
 class Queue:
-    """The commands of a pipeline that wait."""
+    """The queued commands of a pipeline."""
 
     watching: bool
     explicit_transaction: bool
@@ -889,7 +907,7 @@ class Queue:
 
 @final
 class Subscription:
-    """A receiver of messages, and what it received."""
+    """A subscriber and the messages it has received."""
 
     def __new__(cls, client: Client) -> Self: ...
     def command(self, arguments: tuple[Any, ...]) -> None: ...
@@ -901,7 +919,7 @@ class Subscription:
 
 @final
 class Peer:
-    """The other end of a connection that goes no further than this process."""
+    """The in-process server end of a redis-py connection, which takes the place of a socket."""
 
     def __new__(cls, client: Client) -> Self: ...
     def send(self, data: _Bytes) -> None: ...
@@ -914,7 +932,7 @@ class Peer:
 
 @final
 class Wait:
-    """A command that has no answer yet."""
+    """A blocking command that has no reply yet."""
 
     @property
     def seconds(self) -> float | None: ...
@@ -937,7 +955,7 @@ class Waiters:
 
 @final
 class Wire:
-    """Commands as bytes and bytes as replies, for one connection."""
+    """The encoder of commands and decoder of replies for one connection."""
 
     def __new__(
         cls,
@@ -973,7 +991,7 @@ class Wire:
 
 @final
 class Line:
-    """Commands that wait to be written, and calls that wait for the replies in order."""
+    """Commands waiting to be written, and calls waiting for their replies in order."""
 
     def __new__(
         cls,

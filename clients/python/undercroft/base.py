@@ -1,4 +1,4 @@
-"""The class that all clients have in common, which makes the kind that its arguments mean."""
+"""The common base class of all clients, which picks the client class from its arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from undercroft.extensions.feed import Feeds
 if TYPE_CHECKING:
     from types import TracebackType
 
-# What a client of a store in shared memory can be told.
+# Options that only clients of stores in shared memory accept.
 EMBEDDED_OPTIONS = frozenset(
     {
         "store",
@@ -30,23 +30,23 @@ EMBEDDED_OPTIONS = frozenset(
     }
 )
 _REMOTE_SCHEMES = ("redis", "rediss", "unix")
-# Which server is asked, others say.
+# URL schemes of clusters and Sentinels, which tell their clients which server to use.
 TOPOLOGIES = ("redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel")
 
 
 class Factory(NamedTuple):
-    """How the classes are found that a client may be of, whose modules know this one."""
+    """Functions that import the concrete client classes, whose modules import this one."""
 
     embedded: Callable[[], type[Any]]
     remote: Callable[[], type[Any]]
-    # What makes a client of a URL of TOPOLOGIES.
+    # Creates a client for a URL with a scheme of TOPOLOGIES.
     from_topology: Callable[..., Any]
 
 
 def means_store(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether a client's arguments mean a store in shared memory, and not a server.
+    """Return whether a client's arguments mean a store in shared memory rather than a server.
 
-    As in redis-py, a bare word is a host: a store is named by its URL or by a path with a ``/``.
+    As in redis-py, a bare word is a host. A store is named by its URL or by a path with a ``/``.
     """
     if "store" in kwargs:
         return True
@@ -56,7 +56,7 @@ def means_store(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def scheme_of(url: str) -> str:
-    """Return a URL's scheme, which has to be one of those that are known."""
+    """Return a URL's scheme, or raise ``ValueError`` if it is not supported."""
     known = ("undercroft", *_REMOTE_SCHEMES, *TOPOLOGIES)
     scheme, colon, _ = url.partition("://")
     if not colon or scheme not in known:
@@ -69,7 +69,7 @@ _made: dict[tuple[type[Any], type[Any]], type[Any]] = {}
 
 
 def merged(own: type[Any], common: type[Any], kind: type[Any]) -> type[Any]:
-    """Return a program's own class, derived from the common one, as one of this kind."""
+    """Return a program's subclass of the common class, rebased on the concrete client class."""
     if own is common:
         return kind
     if (own, kind) not in _made:
@@ -82,27 +82,29 @@ class Redis(Feeds, Caches, CoreCommands):
     """A client with redis-py's methods, of a store in shared memory or of a server.
 
     ``Redis()``, ``Redis("undercroft://name")``, ``Redis("/path")`` and :meth:`from_url` with
-    ``undercroft://`` make a client of a store in this process
-    (:class:`undercroft.EmbeddedRedis` says which options there are); redis-py's
-    arguments, as in ``Redis("localhost", 6379)`` or ``Redis(host="localhost", port=6379)``, and
-    :meth:`from_url` with ``redis://``, ``rediss://`` or ``unix://`` make a client of a server
-    (:class:`undercroft.RemoteRedis`). So a bare word is a host, as in redis-py, and no store.
+    ``undercroft://`` create a client of a store in this process. :class:`undercroft.EmbeddedRedis`
+    describes the options.
+
+    redis-py's arguments, as in ``Redis("localhost", 6379)`` or ``Redis(host="localhost",
+    port=6379)``, and :meth:`from_url` with ``redis://``, ``rediss://`` or ``unix://`` create a
+    client of a server (:class:`undercroft.RemoteRedis`). As in redis-py, a bare word is a host, not
+    a store.
     """
 
-    # By this redis-py's types tell that its methods return values, not awaitables.
+    # redis-py's type annotations read this flag: methods return values, not awaitables.
     _is_async_client: Literal[False] = False
-    # redis-py's command classes ask for it by type.
+    # The type annotations of redis-py's command classes require this attribute.
     _event_dispatcher: Any
 
     _factory: ClassVar[Factory]
-    # Whether this class is one that the factory makes, or is derived from it.
+    # Whether this class is one of the factory's classes or derived from one.
     _is_made: ClassVar[bool] = False
 
-    # What makes replies into results, by command.
+    # Functions that convert replies to results, by command.
     response_callbacks: dict[str, Callable[..., Any]]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Make a client of the kind that the arguments mean."""
+        """Create a client of the class that the arguments call for."""
         if cls._is_made:
             return super().__new__(cls)
         factory = cls._factory
@@ -112,11 +114,11 @@ class Redis(Feeds, Caches, CoreCommands):
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
-        """Return a client of what a URL names.
+        """Return a client for a URL.
 
-        Options may also stand in the URL, as in ``undercroft://name?db=1``, and win there. With
-        ``redis+cluster://`` it is a :class:`undercroft.RedisCluster`, with
-        ``redis+sentinel://host:port/service`` a client of the master that the Sentinels name.
+        Options can also be given in the URL, as in ``undercroft://name?db=1``, and take precedence
+        there. ``redis+cluster://`` makes a :class:`undercroft.RedisCluster`.
+        ``redis+sentinel://host:port/service`` makes a client of the master that the Sentinels name.
         """
         scheme = scheme_of(url)
         if scheme in TOPOLOGIES:
@@ -127,31 +129,31 @@ class Redis(Feeds, Caches, CoreCommands):
 
     @classmethod
     def from_pool(cls, connection_pool: Any) -> Self:
-        """Return a client of a server, which closes these connections when it is closed."""
+        """Return a server's client that takes ownership of a connection pool and closes it."""
         return cast("Self", merged(cls, Redis, cls._factory.remote()).from_pool(connection_pool))
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Run any command and return its reply, in the form redis-py gives it."""
+        """Run any command and return its reply as redis-py converts it."""
         raise NotImplementedError
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Any:
-        """Return a collection of commands that are run together."""
+        """Return a pipeline: a queue of commands that run together."""
         raise NotImplementedError
 
     def transaction(self, func: Callable[[Any], Any], *watches: Any, **options: Any) -> Any:
-        """Call a function with a pipeline that watches keys until none of them was changed."""
+        """Run a function in a pipeline that watches keys, until no watched key has changed."""
         raise NotImplementedError
 
     def lock(self, name: str | bytes, timeout: float | None = None, **options: Any) -> Any:
-        """Return a lock of this name, with redis-py's options; it expires after ``timeout``."""
+        """Return a lock with redis-py's options, which expires after ``timeout`` seconds."""
         raise NotImplementedError
 
     def pubsub(self, **options: Any) -> Any:
-        """Return a receiver of messages."""
+        """Return a publish/subscribe object, which receives the messages of channels."""
         raise NotImplementedError
 
     def set_response_callback(self, command: str, callback: Callable[..., Any]) -> None:
-        """Let a function make the replies of a command into what its method returns."""
+        """Set the function that converts a command's replies to its results."""
         raise NotImplementedError
 
     def get_encoder(self) -> Any:
@@ -159,11 +161,11 @@ class Redis(Feeds, Caches, CoreCommands):
         raise NotImplementedError
 
     def get_connection_kwargs(self) -> dict[str, Any]:
-        """Return what a connection of redis-py's with this client's settings is made with."""
+        """Return the arguments for a redis-py connection with this client's settings."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Let go of the store or the server; using the client again takes it up again."""
+        """Release the store or the server; using the client again reopens it."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

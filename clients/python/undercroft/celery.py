@@ -1,8 +1,8 @@
-"""A result backend for Celery on a store in shared memory, which all of a machine's processes map.
+"""A Celery result backend on a store in shared memory, which all processes of a machine map.
 
     app = Celery("tasks", broker="redis://localhost", backend="undercroft://results")
 
-Whoever waits for results is woken by messages when they are there.
+A published message wakes the processes that wait for a result.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Backend"]
 
-# The shortest time between two looks, in seconds, where the caller asks for none.
+# Minimum seconds between polls, used if the caller's interval is 0.
 _PAUSE = 0.005
 
 
 class Backend(KeyValueStoreBackend):  # type: ignore[misc]
-    """Results of tasks as keys that expire, groups and chords included."""
+    """A result backend that keeps task results as expiring keys, including groups and chords."""
 
     supports_autoexpire = True
     supports_native_join = True
     implements_incr = True
 
     def __init__(self, app: Any = None, url: str = "undercroft://celery", **options: Any) -> None:
-        """Open the store of a URL, or create it, at the first use."""
+        """Set the URL of the store, which is opened or created on first use."""
         super().__init__(app=app, url=url, expires_type=int, **options)
         self.url = url
         self._store: undercroft.Redis | None = None
@@ -46,30 +46,30 @@ class Backend(KeyValueStoreBackend):  # type: ignore[misc]
         return self._store
 
     def get(self, key: Any) -> Any:
-        """Return what is stored, or None."""
+        """Return the value stored under a key, or None."""
         return self.client.get(key)
 
     def mget(self, keys: Any) -> Any:
-        """Return what is stored under each of the keys."""
+        """Return the values stored under several keys."""
         return self.client.mget(keys)
 
     def set(self, key: Any, value: Any) -> None:
-        """Store a value for as long as results are kept, and wake those who wait for it."""
+        """Store a value with the results' expiry, and wake the processes that wait for it."""
         with self.client.pipeline() as pipe:
             pipe.set(key, value, ex=self.expires or None)
             pipe.publish(key, b"")
             pipe.execute()
 
     def delete(self, key: Any) -> None:
-        """Forget a value."""
+        """Delete a value."""
         self.client.delete(key)
 
     def incr(self, key: Any) -> Any:
-        """Count one more of a chord's tasks as done."""
+        """Count another finished task of a chord."""
         return self.client.incr(key)
 
     def expire(self, key: Any, value: Any) -> Any:
-        """Let a key live so many seconds from now; for ever with 0 or None, as Celery says it."""
+        """Set a key's expiry in seconds; as in Celery, 0 or None removes the expiry."""
         return self.client.expire(key, value) if value else self.client.persist(key)
 
     def wait_for(
@@ -80,17 +80,17 @@ class Backend(KeyValueStoreBackend):  # type: ignore[misc]
         no_ack: bool = True,  # noqa: ARG002
         on_interval: Any = None,
     ) -> Any:
-        """Wait for a task's message, and return its result with what belongs to it.
+        """Wait for a task to finish, and return its metadata, which includes the result.
 
-        ``on_interval`` is called every ``interval`` seconds meanwhile.
+        ``on_interval`` is called every ``interval`` seconds in the meantime.
         """
         self._ensure_not_eager()
         until = None if timeout is None else time.monotonic() + timeout
         with self.client.pubsub(ignore_subscribe_messages=True) as messages:
             messages.subscribe(self.get_key_for_task(task_id))
-            messages.get_message()  # that it is subscribed
+            messages.get_message()  # the subscription's confirmation
             while True:
-                # Subscribed before the look: what comes after it is told.
+                # The subscription precedes this read, so a later result is announced by a message.
                 meta = self.get_task_meta(task_id)
                 if meta["status"] in states.READY_STATES:
                     return meta
@@ -109,10 +109,10 @@ class Backend(KeyValueStoreBackend):  # type: ignore[misc]
         max_iterations: int | None = None,
         READY_STATES: Any = states.READY_STATES,  # noqa: N803
     ) -> Iterator[Any]:
-        """Wait for many tasks' messages, and yield their results as they come.
+        """Wait for many tasks to finish, and yield their results as they arrive.
 
         Every ``interval`` seconds, at most ``max_iterations`` times, ``on_interval`` is called and
-        all that are missing are looked for.
+        all missing results are read again.
         """
         interval = 0.5 if interval is None else interval or _PAUSE
         until = None if timeout is None else time.monotonic() + timeout
@@ -121,7 +121,7 @@ class Backend(KeyValueStoreBackend):  # type: ignore[misc]
         due, iterations = 0.0, 0
         with self.client.pubsub(ignore_subscribe_messages=True) as messages:
             while True:
-                # Celery's own look, once and with no pause behind it.
+                # Celery's own polling, limited to one pass without a pause.
                 found = super().get_many(
                     [missing[channel] for channel in told if channel in missing],
                     interval=0,
@@ -135,10 +135,11 @@ class Backend(KeyValueStoreBackend):  # type: ignore[misc]
                 if not missing:
                     return
                 if not messages.subscribed:
-                    # Subscribed before another look: what comes after it is told.
+                    # The subscription precedes another read, so later results are announced by
+                    # messages.
                     messages.subscribe(*missing)
                     for _ in missing:
-                        messages.get_message()  # that it is subscribed
+                        messages.get_message()  # the subscription's confirmation
                     told = set(missing)
                     continue
                 if (now := time.monotonic()) >= due:
@@ -152,11 +153,11 @@ class Backend(KeyValueStoreBackend):  # type: ignore[misc]
                 told = _told(messages, left) or set(missing)
 
     def _channel(self, task_id: Any) -> str:
-        """Return the channel on which it is told that there is news of a task."""
+        """Return the channel that announces a task's result."""
         return _text(self.get_key_for_task(task_id))
 
     def __reduce__(self, args: Any = (), kwargs: Any = None) -> Any:
-        """Return what another process needs to make it anew: the URL."""
+        """Return the pickle reduction, which recreates the backend from its URL."""
         return super().__reduce__(args, {**(kwargs or {}), "url": self.url})
 
 
@@ -165,7 +166,7 @@ def _text(name: bytes | str) -> str:
 
 
 def _left(pause: float, until: float | None) -> float:
-    """Return how long to wait for a message, if there is time left."""
+    """Return the seconds to wait for a message, or raise TimeoutError if none are left."""
     if until is None:
         return pause
     left = until - time.monotonic()
@@ -175,11 +176,11 @@ def _left(pause: float, until: float | None) -> float:
 
 
 def _told(messages: Any, timeout: float) -> set[str]:
-    """Return the channels of the messages that have come, or come within so many seconds."""
+    """Return the channels of the messages that arrive within ``timeout`` seconds."""
     told = set()
     message = messages.get_message(timeout=timeout)
     while message is not None and message["type"] == "message":
         told.add(_text(message["channel"]))
         message = messages.get_message()
-    # Where messages were lost nobody knows whose.
+    # If messages were lost, their channels are unknown: an empty set makes the caller read all.
     return set() if message is not None else told

@@ -1,8 +1,8 @@
-"""Channels: bounded queues of values between processes, which are handed over and not copied twice.
+"""Channels: bounded queues of values between processes, which avoid a second copy.
 
-A message is an item of a list. Its first byte says what it is: bytes (``b``) and text (``s``) as
-they are, an object as :class:`undercroft.Objects` stores it, or the id of such an object (``r``),
-which is how long values go through a store in this process.
+A message is an item of a list. Its first byte tells its type: raw bytes (``b``), raw text (``s``),
+an object in the format of :class:`undercroft.Objects`, or the id of such an object (``r``). Long
+values in a store in this process are sent by id.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
 
 __all__ = ["Channel", "ChannelClosed", "Delivery"]
 
-# Longer values are objects, which their messages name.
+# Values of more bytes than this are stored as objects, and their messages contain the id.
 INLINE_MAX = 32 << 10
 _NAME = b"r"
-# For so many seconds the object of a message lasts that is not put yet: its producer may die.
+# Seconds that an object lasts before its message is put, because the producer may die.
 _UNSENT = 60.0
 _MOST = 2**63
 _REMOTE = "redis://", "rediss://", "unix://"
 
 
 def keys(name: bytes) -> tuple[bytes, bytes, bytes, bytes]:
-    """Return a channel's keys: messages, closed, consumers; what those of the held begin with."""
+    """Return a channel's keys: messages, closed flag, consumers, and the prefix for held ones."""
     items = b"undercroft:channel:{%b}" % name
     return items, items + b":closed", items + b":consumers", items + b":held:"
 
 
 def packed(value: Any, *, pickles: bool) -> bytes | None:
-    """Return the message of a value; None where that is long."""
+    """Return the message for a value, or None if the value is too long for one."""
     item = ChannelLink.pack(value)
     if item is not None:
         return item
@@ -61,7 +61,7 @@ def packed(value: Any, *, pickles: bool) -> bytes | None:
 
 
 def joined(head: bytes, buffers: Iterable[Any]) -> bytes:
-    """Return a head and the buffers behind it as one value."""
+    """Return a head and its padded buffers as one byte string."""
     parts, end = [head], len(head)
     for buffer in buffers:
         view, start = memoryview(buffer), _padded(end)
@@ -71,7 +71,7 @@ def joined(head: bytes, buffers: Iterable[Any]) -> bytes:
 
 
 def expect_own(process: int) -> None:
-    """Raise an error where a delivery is another process', which a forked child has a copy of."""
+    """Raise an error in a forked child that uses its parent's delivery."""
     if process != os.getpid():
         raise RuntimeError(
             f"this delivery belongs to process {process}, which took the message: "
@@ -80,7 +80,7 @@ def expect_own(process: int) -> None:
 
 
 def expect_store(name: str, store: Any) -> None:
-    """Raise an error where a channel's name is the URL of a store."""
+    """Raise an error if the name of a channel is the URL of a store."""
     if store is None and "://" in name:
         raise ValueError(
             f"expected the name of a channel, got a URL: write Channel('name', {name!r})"
@@ -88,25 +88,26 @@ def expect_store(name: str, store: Any) -> None:
 
 
 class Delivery:
-    """A message in the hands of a consumer, until it says that it is done with it.
+    """A message held by a consumer until the consumer acknowledges or releases it.
 
-    Leaving a ``with`` block acknowledges it, or gives it back where the block raised.
+    Leaving a ``with`` block acknowledges the message, or returns it to the channel if the block
+    raised an exception.
     """
 
     __slots__ = ("_channel", "_consumer", "_done", "_item", "_process", "value")
 
     def __init__(self, channel: Any, consumer: bytes, item: bytes, value: Any) -> None:
-        """Made by :meth:`Channel.get` with ``ack=True``."""
+        """Hold a message for :meth:`Channel.get` with ``ack=True``."""
         self._channel, self._consumer, self._item = channel, consumer, item
         self._done, self._process = False, os.getpid()
         self.value = value
 
     def ack(self) -> bool:
-        """Say that it is done with. Return False where it was given to another meanwhile."""
+        """Acknowledge the message. Return False if it was no longer held."""
         return self._end(goes_back=False)
 
     def release(self) -> bool:
-        """Give the message back: it is the next one that is taken."""
+        """Return the message to the front of the channel. Return whether it was still held."""
         return self._end(goes_back=True)
 
     def _end(self, *, goes_back: bool) -> bool:
@@ -127,14 +128,14 @@ class Delivery:
         exc_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Acknowledge the message, or give it back where something was raised."""
-        # A forked child that leaves by an exception says that, and its parent goes on.
+        """Acknowledge the message, or return it to the channel after an exception."""
+        # In a forked child an exception propagates, and the parent keeps the message.
         if exc_type is None or self._process == os.getpid():
             self._end(goes_back=exc_type is not None)
 
 
 class Messages:
-    """What channels of all kinds have in common: from values to messages and back."""
+    """The common base class of channels, which converts values to messages and back."""
 
     name: str
     maxsize: int
@@ -156,14 +157,14 @@ class Messages:
         return packed(value, pickles=self._pickles)
 
     def _unpack(self, item: Any) -> Any:
-        """Return the value of a message that names no object."""
+        """Return the value of a message that does not contain an object's id."""
         if type(item) is not bytes:
             return item
         value = ChannelLink.unpack(item)
         return value if type(value) is not bytes else _decode(value, False, pickles=self._pickles)
 
     def __repr__(self) -> str:
-        """Return the channel's name and size."""
+        """Return a text with the channel's name and size."""
         kind = f"{type(self).__module__}.{type(self).__qualname__}"
         return f"<{kind}({self.name!r}, maxsize={self.maxsize})>"
 
@@ -171,15 +172,17 @@ class Messages:
 class Channel(Messages):
     """A bounded queue of values between processes.
 
-    ``store`` is a URL or path of a store, a client of one, an :class:`undercroft.Objects`, or a
-    ``redis://`` URL or redis-py's client, for the same by way of a server. Processes that name the
-    same channel of the same store put into and take from one queue, in order. ``maxsize`` is how
-    many messages it has when a put waits; 0 is no bound. Values are those of ``Objects``:
-    long ones come back as views of the store. ``ttl`` is how many seconds the memory of a long
-    value is kept that nobody takes; without it, as long as its message is there. ``visibility`` is
-    how many seconds a consumer by way of a server may hold a message before another is given it.
+    Processes that use the same channel name and store put into and take from one queue, in order.
+    ``store`` is a store's URL or path, a client of a store, or an :class:`undercroft.Objects`. A
+    ``redis://`` URL or a redis-py client reaches the channel through a server.
 
-    One object may be used by several threads, and after a fork.
+    ``maxsize`` is the number of messages from which a put waits; 0 means no bound. Values are those
+    of ``Objects``, and long ones are returned as views of the store. ``ttl`` is the number of
+    seconds after which the memory of a long value is freed if the value is not taken. Without it
+    the value stays as long as its message. ``visibility`` is the number of seconds that a consumer
+    through a server can hold a message before the message is delivered to another consumer.
+
+    One object can be used by several threads, and after a fork.
     """
 
     def __init__(
@@ -193,7 +196,7 @@ class Channel(Messages):
         visibility: float = 60.0,
         **options: Any,
     ) -> None:
-        """Open a store, or create it; the channel is there when something was put."""
+        """Open the store, creating it if needed; the first message creates the channel."""
         encoded, most = self._begin(name, maxsize, ttl, pickle)
         expect_store(name, store)
         self._made_of = store, {"maxsize": maxsize, "ttl": ttl, "pickle": pickle} | options
@@ -224,10 +227,11 @@ class Channel(Messages):
         self._objects = Objects(self._client, pickle=pickle, prefix=self._prefix.decode())
 
     def put(self, value: Any, block: bool = True, timeout: float | None = None) -> None:
-        """Put a value behind all others, once there is room for it.
+        """Append a value to the channel, waiting for room.
 
-        Raises ``queue.Full`` where there is none in time, :class:`ChannelClosed` where the channel
-        is closed, ``MemoryError`` where the store is full, ``TypeError`` for what cannot be stored.
+        Raises ``queue.Full`` if there is no room before the timeout, :class:`ChannelClosed` if the
+        channel is closed, ``MemoryError`` if the store is full, and ``TypeError`` for a value that
+        cannot be stored.
         """
         if not self._link.put(value, block, timeout):
             self._put_other(value, block, timeout)
@@ -276,13 +280,13 @@ class Channel(Messages):
                 else:
                     break
         except BaseException:
-            # Where it was put all the same, whoever takes it passes it over.
+            # If the message was put despite the exception, consumers skip it.
             self._objects.delete(id)
             raise
         self._keep(id)
 
     def _keep(self, id: bytes) -> None:
-        """Let the object of a message that was put last as long as it is to."""
+        """Set the final expiry of an object after its message was put."""
         if self._expires:
             self._client.pexpire(self._prefix + id, self._expires)
         else:
@@ -291,9 +295,10 @@ class Channel(Messages):
     def put_many(
         self, values: Iterable[Any], block: bool = True, timeout: float | None = None
     ) -> int:
-        """Put several values, in their order, and return how many were put in time.
+        """Append several values in order, and return the number that were put in time.
 
-        What there is room for is put in one step. Raises as :meth:`put` where none was.
+        As many values as there is room for are put in one step. If none could be put, errors are
+        raised as by :meth:`put`.
         """
         values = list(values)
         until = None if timeout is None else time.monotonic() + timeout
@@ -336,13 +341,14 @@ class Channel(Messages):
         return sent
 
     def get(self, block: bool = True, timeout: float | None = None, *, ack: bool = False) -> Any:
-        """Take the first value, once there is one.
+        """Remove and return the first value, waiting for one.
 
-        With ``ack`` return a :class:`Delivery` instead, which holds the message until it is
-        acknowledged: where this process dies before, another one is given it.
+        With ``ack`` it returns a :class:`Delivery` instead, which holds the message until it is
+        acknowledged. If this process dies before that, the message is delivered again.
 
-        Raises ``queue.Empty`` where there is none in time, :class:`ChannelClosed` where the channel
-        is closed and empty, :class:`PickleRefused` for a pickle that was not asked for; it stays.
+        Raises ``queue.Empty`` if there is no message before the timeout, and :class:`ChannelClosed`
+        if the channel is closed and empty. Raises :class:`PickleRefused` for a pickle if pickles
+        are not enabled; the message stays in the channel.
         """
         taken: list[Any] = []
         try:
@@ -360,14 +366,14 @@ class Channel(Messages):
     def _get_other(
         self, taken: list[Any], found: Any, block: bool, timeout: float | None, ack: bool
     ) -> Any:
-        """Return what was found where it is more than bytes or text; look on where it is over."""
+        """Return a message's value or delivery; if its value has expired, take the next message."""
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             if type(found) is tuple:
                 held = self._of_held(taken, found[0], found[1], ack)
                 if held is not None:
                     return held if ack else held.value
-                # Its long value has expired.
+                # The message's separately stored value has expired.
                 timeout = None if until is None else max(0.0, until - time.monotonic())
             elif found is None:
                 raise _refusal()
@@ -380,7 +386,7 @@ class Channel(Messages):
     def _of_held(
         self, taken: list[Any], consumer: bytes, item: bytes, ack: bool
     ) -> Delivery | None:
-        """Return what is held, its value with it; None where its long value has expired."""
+        """Return a held message with its value, or None if the value has expired."""
         try:
             named = item[:1] == _NAME
             value = self._long(taken, item[1:], not ack) if named else self._unpack(item)
@@ -408,7 +414,8 @@ class Channel(Messages):
     def _end_hold(self, consumer: bytes, item: bytes, goes_back: bool) -> bool:
         key = self._items + b":object:" + item[1:] if item[:1] == _NAME and not goes_back else None
         if key is not None and self._objects is not None:
-            # It is held for sure. Where this process dies behind it, the message is passed over.
+            # This process still holds the message. If it dies after deleting the value, readers
+            # skip the message.
             self._run("DEL", key)
         ended: bool = self._link.end_hold(consumer, item, goes_back)
         if ended and key is not None and self._objects is None:
@@ -416,10 +423,10 @@ class Channel(Messages):
         return ended
 
     def get_many(self, count: int, block: bool = True, timeout: float | None = None) -> list[Any]:
-        """Take up to so many values, as many as are there and at least one. A long one comes alone.
+        """Remove and return up to ``count`` values, at least one. A long value is returned alone.
 
-        They are this process' own at once: one that is killed with some in its hands loses them.
-        Raises as :meth:`get`.
+        The values are not held: if the process is killed before it has handled them, they are lost.
+        Raises the errors of :meth:`get`.
         """
         if count < 1:
             raise ValueError(f"expected a count of at least 1, got {count}")
@@ -435,31 +442,31 @@ class Channel(Messages):
                 held = self._of_held(taken, found[0], found[1], False)
                 if held is not None:
                     return [held.value]
-                # Its long value has expired.
+                # The message's separately stored value has expired.
                 timeout = None if until is None else max(0.0, until - time.monotonic())
         except BaseException:
             self._link.give_back(taken)
             raise
 
     def qsize(self) -> int:
-        """Return how many messages wait to be taken, without those that are held. O(1)."""
+        """Return the number of messages in the channel, excluding held ones. O(1)."""
         return int(self._run("LLEN", self._items))
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed: nothing can be put any more."""
+        """Whether the channel is closed, so that no messages can be put."""
         return bool(self._run("EXISTS", self._closed))
 
     def close(self) -> None:
-        """End the channel for all processes.
+        """Close the channel for all processes.
 
-        Whoever puts, or waits to, gets :class:`ChannelClosed` at once; whoever takes is given what
-        is left, and then gets it, too.
+        Producers, including waiting ones, get :class:`ChannelClosed` at once. Consumers get the
+        remaining messages first.
         """
         self._link.close()
 
     def delete(self) -> None:
-        """Remove the channel with all messages, also those that are held. It is open again then."""
+        """Delete the channel with all messages, including held ones, and reopen it."""
         lists = [self._items]
         lists += [self._held + name for name in self._run("ZRANGE", self._consumers, 0, -1)]
         for key in lists:
@@ -470,7 +477,7 @@ class Channel(Messages):
         self._run("DEL", self._closed, self._consumers, self._items + b":wake")
 
     def __iter__(self) -> Iterator[Any]:
-        """Take values until the channel is closed and empty."""
+        """Iterate over values until the channel is closed and empty."""
         while True:
             try:
                 value = self.get()
@@ -479,10 +486,10 @@ class Channel(Messages):
             yield value
 
     def deliveries(self) -> Iterator[Delivery]:
-        """Take messages to be acknowledged, until the channel is closed and empty.
+        """Iterate over held messages until the channel is closed and empty.
 
-        Each is acknowledged when the loop asks for the next one, and given back where its body
-        raises or leaves the loop.
+        Each message is acknowledged when the loop requests the next one, and returned to the
+        channel if the loop's body raises an exception or leaves the loop.
         """
         while True:
             try:
@@ -492,13 +499,13 @@ class Channel(Messages):
             try:
                 yield delivery
             except BaseException:
-                # The loop was left, or the generator closed.
+                # The loop was left or the generator was closed.
                 delivery.release()
                 raise
             delivery.ack()
 
     def __reduce__(self) -> Any:
-        """Make a channel of the same name and store in another process."""
+        """Return the pickle reduction, which opens the same channel in another process."""
         store, options = self._made_of
         if self._objects is not None:
             known = {name: options[name] for name in ("maxsize", "ttl", "pickle", "visibility")}

@@ -1,4 +1,4 @@
-"""The client of a store: native where it is called most, redis-py's for everything else."""
+"""The client of a store, with native methods for common commands and redis-py's for the rest."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 
     from undercroft.extensions.feed import Convert, Words
 
-# What the connections of a client's pool have in common with it.
+# Settings that the connections of a client's pool inherit from the client.
 CODEC = ("decode_responses", "encoding", "encoding_errors")
-# Keys that scan_iter() asks for at a time where the program does not say.
+# Default number of keys that scan_iter() requests at a time.
 SCANNED = 1000
 
 _remotes: dict[tuple[bool, str, str], redis.Redis] = {}
 
 
 def _remote(decode_responses: bool, encoding: str, encoding_errors: str) -> redis.Redis:
-    """Return a client of redis-py's that is never connected, always the same one.
+    """Return a cached redis-py client with these settings, which never connects.
 
-    It is asked for the response callbacks and the encoder that such a client would use.
+    It provides the response callbacks and the encoder that a connected client has.
     """
     settings = (decode_responses, encoding, encoding_errors)
     if settings not in _remotes:
@@ -59,7 +59,7 @@ def _remote(decode_responses: bool, encoding: str, encoding_errors: str) -> redi
 
 
 class _Unusual:
-    """What the native methods that take something leave to redis-py's, found behind them."""
+    """redis-py's versions of the native taking methods, for arguments those do not support."""
 
     _xreadgroup = unusual(redis.Redis.xreadgroup)
 
@@ -73,26 +73,32 @@ class EmbeddedRedis(  # type: ignore[misc]
 ):
     """A client of a store in shared memory, with redis-py's methods.
 
-    ``store`` is ``undercroft://name`` for a store in shared memory, ``undercroft:///path``
-    or a path with a ``/`` in it; it is created where it is not there. Options may also stand in
-    the URL, as in ``undercroft://name?db=1``, and win there. For the creation there are
-    ``capacity`` (address space, not memory), ``maxmemory``, the limit on what all processes
-    store in it, both in bytes or as text such as ``"64gb"``, and ``maxmemory_policy``, which says
-    by Redis' names which keys make room at that limit, such as ``"allkeys-lru"``. An existing
-    store keeps its own limits: where they differ, a ``RuntimeWarning`` says once how to change
-    them, or a ``ValueError`` with ``strict=True``. Another ``capacity`` is always a ``ValueError``.
-    Where the store's file was removed or replaced, the client opens the store that the name means
-    now, unless it has begun a transaction, watches keys or is subscribed; ``on_removed="error"``
-    raises ``redis.exceptions.ConnectionError`` instead.
-    ``timeout`` is how many seconds this process waits for another one that holds a lock and makes
-    no progress, before ``redis.exceptions.TimeoutError`` is raised (5 by default).
-    ``client_name`` is what CLIENT GETNAME answers. Whatever else can be said to redis-py of its
-    connections (``socket_timeout``, ``max_connections``, ``health_check_interval``...) is
-    accepted, and means nothing here.
+    ``store`` is ``undercroft://name`` for a store in shared memory, ``undercroft:///path``, or a
+    path with a ``/`` in it. A store that does not exist is created. Options can also be given in
+    the URL, as in ``undercroft://name?db=1``, and take precedence there.
 
-    One object may be used by several threads, and after a fork. It is an instance of
-    ``redis.Redis``, for programs that ask for one, and what they reach through its
-    ``connection_pool`` are connections of redis-py's to the same store.
+    Three options apply when the store is created. ``capacity`` is the size of its address space,
+    not of its memory. ``maxmemory`` limits the data that all processes store in it. Both sizes are
+    a number of bytes or a text such as ``"64gb"``. ``maxmemory_policy`` is Redis' name for the way
+    keys are evicted at that limit, such as ``"allkeys-lru"``.
+
+    An existing store keeps its own limits. If they differ from the arguments, one
+    ``RuntimeWarning`` says how to change them; with ``strict=True`` a ``ValueError`` is raised
+    instead. A different ``capacity`` always raises ``ValueError``.
+
+    If the store's file is removed or replaced, the client opens the store that the name now refers
+    to. A client that has begun a transaction, watches keys or is subscribed does not. With
+    ``on_removed="error"`` the client raises ``redis.exceptions.ConnectionError`` instead.
+
+    ``timeout`` is the number of seconds to wait for another process that holds a lock without
+    making progress, before ``redis.exceptions.TimeoutError`` is raised (default: 5).
+    ``client_name`` is the reply to CLIENT GETNAME. redis-py's other connection options
+    (``socket_timeout``, ``max_connections``, ``health_check_interval``...) are accepted and
+    ignored.
+
+    One object can be used by several threads, and after a fork. It is an instance of
+    ``redis.Redis``, so programs that check for that class accept it. Its ``connection_pool``
+    contains redis-py connections to the same store.
     """
 
     _is_made = True
@@ -117,7 +123,7 @@ class EmbeddedRedis(  # type: ignore[misc]
         client_name: str | None = None,
         **options: Any,
     ) -> Self:
-        """Open a store, or create it."""
+        """Open the store, creating it if it does not exist."""
         for name in options:
             if name not in without_meaning():
                 raise TypeError(f"{cls.__name__}() got an unexpected keyword argument {name!r}")
@@ -148,14 +154,14 @@ class EmbeddedRedis(  # type: ignore[misc]
         return self
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """Do nothing more: the store is open, and redis-py's own client is not made."""
+        """Do nothing: the store is already open, and redis-py's own client must not be set up."""
 
     def __del__(self) -> None:
-        """Do nothing: the store is let go of with the object."""
+        """Do nothing: the store is released together with the object."""
 
     @property
     def connection_pool(self) -> ConnectionPool:  # type: ignore[override]
-        """Connections of redis-py's to the same store, made when they are first asked for."""
+        """A pool of redis-py connections to the same store, created on first use."""
         if self._pool is None:
             told = self._remote.get_connection_kwargs()
             same = {name: told[name] for name in CODEC}
@@ -163,21 +169,21 @@ class EmbeddedRedis(  # type: ignore[misc]
         return self._pool
 
     def client(self) -> redis.Redis:
-        """Return redis-py's client of the same store, with a connection of its own."""
+        """Return a redis-py client of the same store with its own connection."""
         return redis.Redis(connection_pool=self.connection_pool, single_connection_client=True)
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
         """Open the store that a URL names.
 
-        It is what the class makes of the URL, for those who have one.
+        Equivalent to calling the class with the URL.
         """
         if not url.startswith(SCHEME):
             raise ValueError(f"expected undercroft://name or undercroft:///path, got {url!r}")
         return cls(url, **options)
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Run any command and return its reply, in the form redis-py gives it."""
+        """Run any command and return its reply as redis-py converts it."""
         taken: list[Any] = []
         try:
             result, is_reply = self._execute(args, options, taken)
@@ -200,7 +206,7 @@ class EmbeddedRedis(  # type: ignore[misc]
             raise
 
     def _run_taking(self, taken: list[Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Run a command for a method that gives back what is on the list."""
+        """Run a command, recording the data it takes on the caller's list for a rollback."""
         try:
             result, is_reply = self._execute(args, options, taken)
         except redis.ResponseError:
@@ -212,12 +218,12 @@ class EmbeddedRedis(  # type: ignore[misc]
         return result
 
     def set_response_callback(self, command: str, callback: Callable[..., Any]) -> None:
-        """Let a function make the replies of a command into what its method returns."""
-        # The callbacks are shared by all clients until one of them is changed.
+        """Set the function that converts a command's replies to its results."""
+        # All clients share one dictionary of callbacks until a client changes its own.
         self.response_callbacks = type(self.response_callbacks)(self.response_callbacks)
         self.response_callbacks[command] = callback
         if command.upper() in _NATIVE:
-            # The native methods know of no callbacks but redis-py's; execute_command does.
+            # Native methods apply only redis-py's own callbacks; execute_command applies any.
             self._shape()
 
     def get_encoder(self) -> Any:
@@ -225,7 +231,7 @@ class EmbeddedRedis(  # type: ignore[misc]
         return self._remote.get_encoder()
 
     def get_connection_kwargs(self) -> dict[str, Any]:
-        """Return what a redis-py client with this client's settings would connect with."""
+        """Return the connection arguments of a redis-py client with this client's settings."""
         return dict(self._remote.get_connection_kwargs())
 
     def pipeline(  # type: ignore[override]
@@ -233,10 +239,10 @@ class EmbeddedRedis(  # type: ignore[misc]
         transaction: bool = True,
         shard_hint: str | None = None,  # noqa: ARG002
     ) -> Pipeline:
-        """Return a collection of commands that are run together.
+        """Return a pipeline: a queue of commands that run together.
 
-        With ``transaction`` they are one change of the store. ``shard_hint`` is there for
-        code that is written for other clients, and means nothing.
+        With ``transaction`` they are applied atomically. ``shard_hint`` is accepted for
+        compatibility with other clients and is ignored.
         """
         return Pipeline(self, transaction)
 
@@ -248,10 +254,10 @@ class EmbeddedRedis(  # type: ignore[misc]
         value_from_callable: bool = False,
         watch_delay: float | None = None,
     ) -> Any:
-        """Call a function with a pipeline that watches keys until none of them was changed.
+        """Run a function in a pipeline that watches keys, until no watched key has changed.
 
-        Returns the results of the commands it collected behind ``pipe.multi()``, or with
-        ``value_from_callable`` what it returned.
+        Returns the results of the commands that the function queued after ``pipe.multi()``. With
+        ``value_from_callable``, returns the function's own result.
         """
         taken: list[Any] = []
         try:
@@ -274,23 +280,24 @@ class EmbeddedRedis(  # type: ignore[misc]
     def scan_iter(
         self, match: Any = None, count: int | None = None, _type: str | None = None, **options: Any
     ) -> Any:
-        """Return all keys that match, so many at a time: more than over a network."""
+        """Iterate over all keys that match, by default in larger batches than over a network."""
         return super().scan_iter(match, SCANNED if count is None else count, _type, **options)
 
     def pubsub(self, **kwargs: Any) -> PubSub:
-        """Return a receiver of messages."""
+        """Return a publish/subscribe object, which receives the messages of channels."""
         return PubSub(self, **kwargs)
 
     def __repr__(self) -> str:
-        """Return the store's path and the database."""
+        """Return a text with the store's path and the database."""
         return (
             f"<{type(self).__module__}.{type(self).__qualname__}({str(self.path)!r}, db={self.db})>"
         )
 
 
-# A client of its own: no program has changed what it makes of replies.
+# The callbacks come from a fresh client, on which no program has changed them.
 know(redis.Redis(protocol=2).response_callbacks)
-# What these methods do not know is left to redis-py's of the same names.
+# Arguments that these native methods do not support are passed to redis-py's method of the same
+# name.
 _NATIVE = frozenset(command for command, _ in (*METHODS, *TYPED_METHODS))
 add_typed(EmbeddedRedis)
 EmbeddedRedis.xreadgroup = xreadgroup(EmbeddedRedis._xreadgroup)  # type: ignore[method-assign]

@@ -1,7 +1,7 @@
-"""redis-py's connections and pools, with this package's codec between object and byte.
+"""redis-py's connections and pools with this package's codec.
 
-How a connection is made, authenticated, kept alive and retried is redis-py's code; what is
-packed, parsed and handed from call to call is here.
+redis-py opens, authenticates, checks and retries connections. This module encodes commands, decodes
+replies, and passes connections from call to call.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from undercroft.servers.command_kinds import is_repeatable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# The native codec, and the native line of a connection for asyncio, unless they are missing or
-# not wanted.
+# The native codec and the native queue of an asyncio connection. None if the native module is
+# missing or disabled.
 NATIVE: Any = None
 LINE: Any = None
 if os.environ.get("UNDERCROFT_PURE", "0") in ("", "0"):
@@ -48,11 +48,11 @@ if os.environ.get("UNDERCROFT_PURE", "0") in ("", "0"):
 
 VERSION: tuple[Any, ...] = tuple(redis.VERSION)
 
-# redis-py 5.0 makes sets of RESP3's sets, later ones make lists of them.
+# redis-py 5.0 converts RESP3's sets to sets; later versions convert them to lists.
 SETS = VERSION < (5, 1)
-# What get_connection has to be called with: a name that nobody reads, in older ones.
+# The arguments of get_connection: older versions require a name that they ignore.
 NAME: tuple[str, ...] = ("_",) if VERSION < (5, 3) else ()
-# How a message that nobody asked for is given to its handlers has changed twice.
+# The name and arguments of the push message handler, which changed twice between versions.
 PUSH_HANDLER = "push_handler_func" if VERSION < (5, 1) else "handle_push_response"
 PUSH_ARGUMENTS: tuple[Any, ...] = (
     (False, True)
@@ -63,13 +63,13 @@ PUSH_ARGUMENTS: tuple[Any, ...] = (
 CLOSED = "Connection closed by server."
 DEMOTED = "The previous master is now a slave"
 _UNSET: Any = object()
-# What says that a socket has nothing now; TLS has its own words for it.
+# Exceptions of a socket that has no data now; TLS has different ones.
 _WAITS = (BlockingIOError, builtins.TimeoutError)
 _TLS_WAITS = ("SSLWantReadError", "SSLWantWriteError")
 
 
 def make_reader(encoder: Any, error: Any) -> Any:
-    """Return a reader of replies for connections with this encoder."""
+    """Return a reply reader for connections with this encoder."""
     if NATIVE is not None:
         text = encoder.encoding, encoder.encoding_errors
         return NATIVE(error, encoder.decode_responses, *text, SETS)
@@ -78,14 +78,14 @@ def make_reader(encoder: Any, error: Any) -> Any:
 
 
 def make_packer(encoder: Any) -> Any:
-    """Return a packer of commands for connections with this encoder."""
+    """Return a command packer for connections with this encoder."""
     if NATIVE is not None:
         return NATIVE(ResponseError, False, encoder.encoding, encoder.encoding_errors)
     return Packer(encoder.encoding, encoder.encoding_errors, encoder.encode)
 
 
 def fatal(reply: Any) -> ConnectionError | None:
-    """Return the error that makes a connection useless: a reply, or the first of EXEC's."""
+    """Return a reply that is a connection error, or one at the start of EXEC's reply, or None."""
     first = reply[0] if type(reply) is list and reply else reply
     return first if isinstance(first, ConnectionError) else None
 
@@ -93,24 +93,24 @@ def fatal(reply: Any) -> ConnectionError | None:
 class Parser(_RESP3Parser):
     """Reads replies of either protocol for redis-py's connections."""
 
-    # redis-py looks into the buffer of its own parser, which this one has not.
+    # redis-py accesses the buffer of its own parser, which this one does not have.
     _buffer = None
 
     def __init__(self, socket_read_size: int) -> None:
-        """Make a parser that reads so many bytes at once."""
+        """Create a parser that reads ``socket_read_size`` bytes at a time."""
         super().__init__(socket_read_size)  # type: ignore[no-untyped-call]
         self._reader: Any = None
-        # The native reader where it may use the socket itself, which TLS does not allow.
+        # The native reader if it can use the socket directly, which TLS prevents.
         self.wire: Any = None
-        # Whether a message that nobody asked for is an answer, too.
+        # Whether a push message can be the awaited reply, as in a subscription.
         self.push_request = False
 
     def on_connect(self, connection: Any) -> None:
-        """Begin to read from a connection's socket."""
+        """Start reading from a connection's socket."""
         sock = connection._sock
         encoder = connection.encoder
         self._reader = make_reader(encoder, self.parse_error)
-        # Native code that waits for a socket stops the hub of patched ones.
+        # With patched sockets, native code that waits for a socket would block the hub.
         if NATIVE is not None and type(sock) is socket.socket and not is_patched():
             self._reader.attach(sock.fileno(), sock.family == socket.AF_UNIX)
             self.wire = connection.wire = self._reader
@@ -118,14 +118,14 @@ class Parser(_RESP3Parser):
         self.encoder = encoder
 
     def on_disconnect(self) -> None:
-        """Forget the socket, and what came from it."""
+        """Release the socket and discard the data it delivered."""
         self._sock = None
         self._reader = None
         self.wire = None
         self.encoder = None
 
     def quiet(self) -> bool:
-        """Return whether there is a connection, and nothing has come over it."""
+        """Return whether the connection is open and has no unread data."""
         replies, wire = self._reader, self.wire
         sock: Any = self._sock
         if wire is not None:
@@ -135,7 +135,7 @@ class Parser(_RESP3Parser):
         return not (readable([sock], 0) or (hasattr(sock, "pending") and sock.pending()))
 
     def can_read(self, timeout: float | None = 0) -> bool:
-        """Return whether something has come, waiting for it so many seconds."""
+        """Return whether data is available, waiting for it up to ``timeout`` seconds."""
         replies = self._reader
         sock: Any = self._sock
         if replies is None:
@@ -147,7 +147,7 @@ class Parser(_RESP3Parser):
         return self._receive(replies, 0, patient=False)
 
     def _receive(self, replies: Any, timeout: Any, patient: bool = True) -> bool:
-        """Take what the socket has, or what comes in time."""
+        """Receive available data, waiting for it until the timeout."""
         sock = self._sock
         if sock is None:
             raise ConnectionError(CLOSED)
@@ -197,9 +197,9 @@ class Parser(_RESP3Parser):
                 return reply
 
     def message(self, timeout: float | None) -> Any:
-        """Return the next published message as redis-py shows it, or what comes before one.
+        """Return the next published message in redis-py's form, or another reply before it.
 
-        That is ``MISSING`` where nothing has come in so many seconds. The native reader has the
+        Returns ``MISSING`` if nothing arrives within ``timeout`` seconds. The native reader has the
         same method (``clients/python/src/wire/mod.rs``).
         """
         replies, end = self._reader, None
@@ -210,7 +210,7 @@ class Parser(_RESP3Parser):
             try:
                 reply = replies.gets(True)
             except UnicodeDecodeError:
-                # A text that cannot be decoded keeps no later message from its receiver.
+                # Skip a text that cannot be decoded, so that later messages can be read.
                 replies.gets(False)
                 raise
             if reply is not MISSING:
@@ -226,24 +226,24 @@ class Parser(_RESP3Parser):
             self._receive(replies, 0, patient=False)
 
     def _pushed(self, message: list[Any]) -> Any:
-        """Give a message to those who handle it, and return what they make of it."""
+        """Pass a push message to its handler and return the handler's result."""
         handle: Any = getattr(self, PUSH_HANDLER)
         return handle(message, *PUSH_ARGUMENTS)
 
 
 def mark(error: Exception, owed: tuple[Any, ...] | None) -> None:
-    """Note with an error that a command may have run which is not to run a second time."""
+    """Mark an error if the command may have run and must not run again."""
     if owed and not is_refusal(error) and not is_repeatable(owed):
         error.may_have_run = True  # type: ignore[attr-defined]
 
 
 def is_refusal(error: Exception) -> bool:
-    """Return whether an error is the server's answer to a command that it did not run."""
+    """Return whether an error is a server's refusal to run a command."""
     return isinstance(error, BusyLoadingError | AuthenticationError) or error.args == (DEMOTED,)
 
 
 def published(reply: Any) -> Any:
-    """Return a published message as redis-py shows it, and any other reply as it is."""
+    """Return a published message in redis-py's form, or any other reply unchanged."""
     if not isinstance(reply, list) or not reply or not isinstance(reply[0], bytes | str):
         return reply
     kind = reply[0] if isinstance(reply[0], str) else reply[0].decode("latin-1")
@@ -258,9 +258,9 @@ _parsers: dict[Any, Any] = {}
 
 
 def plugged(parser_class: Any, ours: Any) -> Any:
-    """Return our parser to use in place of one of redis-py's, with its exceptions.
+    """Return this package's replacement for a redis-py parser, with the parser's exceptions.
 
-    What is not redis-py's own is meant, and used as it is.
+    A parser that is not redis-py's own is returned unchanged.
     """
     if not parser_class.__module__.startswith("redis."):
         return parser_class
@@ -271,9 +271,9 @@ def plugged(parser_class: Any, ours: Any) -> Any:
 
 
 class _Plugged:
-    """What the connections of this package have beyond redis-py's."""
+    """A mixin that makes redis-py's connections use this package's codec."""
 
-    # What redis-py's connections have.
+    # Attributes of redis-py's connections.
     _parser: Any
     _command_packer: Any
     _sock: Any
@@ -283,15 +283,15 @@ class _Plugged:
     socket_timeout: Any
     send_packed_command: Any
 
-    # redis-py 5 has no connections that ask to be made anew.
+    # Default for redis-py 5, whose connections never request a reconnect.
     _should_reconnect = False
-    # The parser's native reader, while there is one that may use the socket.
+    # The parser's native reader, while it can use the socket directly.
     wire: Any = None
-    # The command that was sent in redis-py's way and has no reply.
+    # The command that was sent through redis-py's code and has no reply yet.
     _owed: tuple[Any, ...] | None = None
 
     def set_parser(self, parser_class: Any) -> None:
-        """Use a parser; in place of one of redis-py's the one of this package."""
+        """Set the parser, replacing redis-py's parsers with this package's."""
         super().set_parser(plugged(parser_class, Parser))  # type: ignore[misc]
 
     def _construct_command_packer(self, packer: Any) -> Any:
@@ -300,7 +300,7 @@ class _Plugged:
         return make_packer(self.encoder)
 
     def pack_commands(self, commands: Any) -> Any:
-        """Return several commands as bytes to send."""
+        """Return several commands encoded for sending."""
         if isinstance(self._command_packer, NATIVE or Packer):
             return self._command_packer.pack_many(commands)
         return super().pack_commands(commands)  # type: ignore[misc]
@@ -309,12 +309,12 @@ class _Plugged:
         """Send a command."""
         self._owed = None
         super().send_command(*args, **options)  # type: ignore[misc]
-        # Those that greet a new connection have been sent before.
+        # Set this after sending: a new connection first sends the commands of its handshake.
         self._owed = args
 
     def read_response(self, disable_decoding: bool = False, **options: Any) -> Any:
         """Return the reply to a command that was sent."""
-        # With hiredis installed redis-py 5 does not tell its parser.
+        # redis-py 5 does not pass this to its parser if hiredis is installed.
         self._parser.push_request = options.get("push_request", False)
         owed, self._owed = self._owed, None
         try:
@@ -329,7 +329,7 @@ class _Plugged:
         super().disconnect(*args, **options)  # type: ignore[misc]
 
     def quiet(self) -> bool:
-        """Return whether there is a connection, and nothing has come over it."""
+        """Return whether the connection is open and has no unread data."""
         parser = self._parser
         return isinstance(parser, Parser) and parser.quiet()
 
@@ -345,7 +345,7 @@ class _Plugged:
         return self.settle(came, raised, decode)
 
     def settle(self, came: Any, raised: bool, decode: bool) -> Any:
-        """Return the reply to a command that was sent, after which this came or was raised."""
+        """Return the reply to a natively sent command, given its first response or exception."""
         wire, sock = self.wire, self._sock
         try:
             if raised:
@@ -365,26 +365,26 @@ class _Plugged:
         return came
 
     def _by_parts(self, args: tuple[Any, ...], decode: bool) -> Any:
-        """Send a command and return its reply, in redis-py's way."""
+        """Send a command and return its reply through redis-py's code."""
         try:
             self.send_command(*args)
             return self.read_response(not decode)
         except (DataError, ResponseError):
-            # Nothing has been sent, or the whole reply has come.
+            # Either no command was sent or the complete reply was read.
             raise
         except BaseException:
             self.disconnect()
             raise
 
     def _broken_off(self, error: BaseException) -> None:
-        """Disconnect after an error of the native reader, and raise it as redis-py would.
+        """Close the connection after a native reader's error, and raise OS errors as redis-py does.
 
-        The caller raises what is no error of the system's.
+        The caller raises any other error.
         """
         if isinstance(error, DataError):
-            # Nothing has been sent.
+            # No data was sent.
             return
-        # Half a command, or half a reply, is not for the next one to find.
+        # Close the connection, so that the next call does not find part of a command or reply.
         self.disconnect()
         error.may_have_run = True  # type: ignore[attr-defined]
         if isinstance(error, OSError):
@@ -395,9 +395,9 @@ class _Plugged:
             raise raised from error
 
     def exchange(self, commands: list[Any]) -> list[Any] | None:
-        """Send the commands of a pipeline, and return their replies, errors among them.
+        """Send a pipeline's commands and return their replies, including errors.
 
-        Returns ``None``, with nothing sent, where that cannot be done natively.
+        Returns ``None`` without sending anything if the native code cannot do it.
         """
         wire, sock = self.wire, self._sock
         if wire is None or sock is None or self.health_check_interval:
@@ -413,12 +413,12 @@ class _Plugged:
             raise
 
     def exchange_packed(self, packed: Any, decode: list[bool]) -> list[Any]:
-        """Send commands that have been packed, and return their replies, errors among them."""
+        """Send encoded commands and return their replies, including errors."""
         try:
             self.send_packed_command(packed)
             return self._checked([self._next(each) for each in decode])
         except BaseException:
-            # Replies that were not read are not for the next one to find.
+            # Close the connection, so that the next call does not find unread replies.
             self.disconnect()
             raise
 
@@ -430,12 +430,12 @@ class _Plugged:
             return error
 
     def _checked(self, replies: list[Any]) -> list[Any]:
-        """Return replies, unless they say that the connection is of no use."""
+        """Return replies unchanged; subclasses raise if the connection must not be used further."""
         return replies
 
 
 class HintsAtStores:
-    """Says how a store is named, where a host that looks like the name of one is not known."""
+    """Adds a hint to the error for an unknown host that may be the name of a store."""
 
     host: str
 
@@ -455,7 +455,7 @@ class SSLConnection(_Plugged, HintsAtStores, redis.SSLConnection):
 
 
 class UnixDomainSocketConnection(_Plugged, redis.UnixDomainSocketConnection):
-    """A connection over a unix socket."""
+    """A connection over a Unix socket."""
 
 
 _CONNECTIONS: dict[type[Any], type[Any]] = {
@@ -467,12 +467,12 @@ _CONNECTIONS: dict[type[Any], type[Any]] = {
 _pools: weakref.WeakSet[ConnectionPool] = weakref.WeakSet()
 
 
-# A blocking pool's arguments in front of its connections' class.
+# Number of a blocking pool's parameters before `connection_class`.
 _BEFORE_CLASS = 3
 
 
 def _choose(options: dict[str, Any]) -> None:
-    """Let a pool that is told which store is meant have connections to stores."""
+    """Select connections to stores for a pool that is given a store."""
     if "store" in options and "connection_class" not in options:
         from undercroft.embedded.store_connection import StoreConnection
 
@@ -480,7 +480,7 @@ def _choose(options: dict[str, Any]) -> None:
 
 
 def _from_url(kind: Any, theirs: Any, url: str, options: dict[str, Any]) -> Any:
-    """Return a pool of this kind, which redis-py makes where the URL names a server."""
+    """Return a pool for a URL; redis-py creates it if the URL names a server."""
     if not url.startswith(SCHEME):
         return theirs(url, **options)
     from undercroft.embedded.store_connection import pool_options
@@ -489,26 +489,26 @@ def _from_url(kind: Any, theirs: Any, url: str, options: dict[str, Any]) -> Any:
 
 
 class _Held(set[Any]):
-    """A set that may change while another thread goes through it."""
+    """A set that other threads may change during an iteration."""
 
     def __iter__(self) -> Iterator[Any]:
-        """Return what goes through the elements that there are now."""
+        """Iterate over a copy of the current elements."""
         return iter(self.copy())
 
     def copy(self) -> set[Any]:
-        """Return a set of its own with the same elements."""
+        """Return a plain set with the same elements."""
         return set(self)
 
 
 class ConnectionPool(redis.ConnectionPool):
-    """redis-py's pool of connections, with a short way for a call that needs one.
+    """redis-py's connection pool with a fast path for calls that need a connection.
 
-    Every single step of that way is one of the interpreter's, which no other thread comes
-    between, so that it takes no lock: a connection is idle, then nowhere, then in use.
+    Each step of the fast path is a single operation of the interpreter, which no other thread can
+    interrupt, so it needs no lock. A connection is idle, then in neither set, then in use.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Make a pool as redis-py does; with ``store``, of connections to that store."""
+        """Create a pool as redis-py does; with ``store``, a pool of connections to that store."""
         if not args:
             _choose(kwargs)
         super().__init__(*args, **kwargs)
@@ -516,10 +516,10 @@ class ConnectionPool(redis.ConnectionPool):
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
-        """Return a pool of connections to what a URL names.
+        """Return a pool of connections to the server or store that a URL names.
 
-        With ``undercroft://`` these are :class:`undercroft.StoreConnection`, whose commands run in
-        this process.
+        With ``undercroft://`` the connections are of class :class:`undercroft.StoreConnection`, and
+        their commands run in this process.
         """
         made: Self = _from_url(cls, super().from_url, url, options)
         return made
@@ -530,13 +530,13 @@ class ConnectionPool(redis.ConnectionPool):
         _pools.add(self)
 
     def reset(self) -> None:
-        """Forget all connections, as redis-py does."""
+        """Drop all connections, as redis-py does."""
         super().reset()
         self._in_use_connections = _Held()
 
     @classmethod
     def adopt(cls, pool: redis.ConnectionPool) -> None:
-        """Make a pool that redis-py has made, and that is not in use, one of this class."""
+        """Convert an unused pool of redis-py to this class."""
         pool.__class__ = cls
         pool._plug()  # type: ignore[attr-defined]
 
@@ -554,7 +554,7 @@ class ConnectionPool(redis.ConnectionPool):
         return self.get_connection(*NAME)
 
     def give(self, connection: Any) -> None:
-        """Take a connection back."""
+        """Return a connection to the pool."""
         if connection._should_reconnect or connection.pid != self.pid:
             self.release(connection)
             return
@@ -564,15 +564,15 @@ class ConnectionPool(redis.ConnectionPool):
         try:
             self._in_use_connections.remove(connection)
         except KeyError:
-            # The pool has begun anew, or others have given it back.
+            # The pool was reset, or the connection was already returned.
             return
         self._available_connections.append(connection)
 
-    # An interpreter that ends stops its daemon threads wherever they are, also with the lock
-    # held: then nobody may wait for it, and the connections close themselves.
+    # At exit the interpreter stops daemon threads at any point, possibly while they hold the lock.
+    # No thread may wait for the lock then; the connections close themselves.
 
     def release(self, connection: Any) -> None:
-        """Take a connection back, as redis-py does."""
+        """Return a connection to the pool, as redis-py does."""
         if sys.is_finalizing():
             connection.disconnect()
             return
@@ -587,23 +587,23 @@ class ConnectionPool(redis.ConnectionPool):
             super().disconnect(inuse_connections)
 
     def __del__(self) -> None:
-        """Count the connections that go, as redis-py does from 7 on."""
+        """Record the connections that are dropped, as redis-py 7 and later do."""
         end = getattr(super(), "__del__", None)
         if end is not None and not sys.is_finalizing():
             end()
 
     def _forked(self) -> None:
-        """Begin anew in a forked child, whose parent's threads may have held the locks."""
+        """Reset the pool in a forked child; the parent's threads may have held its locks."""
         self._lock = threading.RLock()
         self._fork_lock = threading.RLock()
         self.reset()
 
 
 class BlockingConnectionPool(redis.BlockingConnectionPool):
-    """redis-py's pool whose users wait while all connections are in use."""
+    """redis-py's blocking pool, whose users wait while all connections are in use."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Make a pool as redis-py does; with ``store``, of connections to that store."""
+        """Create a pool as redis-py does; with ``store``, a pool of connections to that store."""
         if len(args) < _BEFORE_CLASS:
             _choose(kwargs)
         super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]
@@ -611,7 +611,7 @@ class BlockingConnectionPool(redis.BlockingConnectionPool):
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
-        """Return a pool of connections to what a URL names, as :class:`ConnectionPool` does."""
+        """Return a pool for a URL, as :class:`ConnectionPool` does."""
         made: Self = _from_url(cls, super().from_url, url, options)
         return made
 

@@ -7,8 +7,8 @@
         }
     }
 
-Any URL of :meth:`undercroft.Redis.from_url` will do, ``OPTIONS`` are its options, and
-``serializer`` among them is what it is to Django's own Redis cache.
+``LOCATION`` is any URL that :meth:`undercroft.Redis.from_url` accepts, and ``OPTIONS`` are its
+options. The option ``serializer`` works as in Django's own Redis cache.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ __all__ = ["Cache", "CacheClient"]
 
 
 class CacheClient(RedisCacheClient):  # type: ignore[misc]
-    """The commands that a cache consists of: Django's, by clients of this package."""
+    """Django's cache commands, run by clients of this package."""
 
     def __init__(self, servers: list[str], serializer: Any = None, **options: Any) -> None:
-        """Take the URLs: the first is written to, the others are read from."""
+        """Set the URLs of the servers: writes go to the first, reads to the others."""
         super().__init__(servers, serializer)
         self._client_options = options
         self._clients: dict[int, undercroft.Redis] = {}
 
     def get_client(self, key: object = None, *, write: bool = False) -> undercroft.Redis:  # noqa: ARG002
-        """Return the client to write or read with, always the same one of a URL."""
+        """Return the client to write or read with; each URL has one cached client."""
         index = self._get_connection_pool_index(write)
         client = self._clients.get(index)
         if client is None:
             client = undercroft.Redis.from_url(self._servers[index], **self._client_options)
-            # Of two threads that make one at once both go on with the same.
+            # If two threads create a client at the same time, both use the one stored first.
             client = self._clients.setdefault(index, client)
         return client
 
 
 class Cache(RedisCache):  # type: ignore[misc]
-    """Django's cache on Redis, on a store in shared memory or on a server."""
+    """Django's Redis cache on a store in shared memory or on a server."""
 
     def __init__(self, server: str | list[str], params: dict[str, Any]) -> None:
-        """Take ``LOCATION`` and the other settings of a cache."""
+        """Configure the cache from ``LOCATION`` and its other settings."""
         if isinstance(server, str):
-            # Several URLs in one text, as Django has it; but the hosts of one URL stay together.
+            # Django allows several URLs in one text; the hosts within a URL must not be separated.
             server = re.split(r"[;,](?=[\w+]+://)", server)
         super().__init__(server, params)
         self._class = CacheClient

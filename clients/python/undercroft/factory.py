@@ -1,4 +1,4 @@
-"""Which classes clients of stores and of servers are: loaded when the first one is made."""
+"""The concrete classes for clients of stores and of servers, loaded on first use."""
 
 from __future__ import annotations
 

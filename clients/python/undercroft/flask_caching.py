@@ -3,8 +3,8 @@
     app.config["CACHE_TYPE"] = "undercroft.flask_caching.Cache"
     app.config["CACHE_REDIS_URL"] = "undercroft://cache"
 
-Any URL of :meth:`undercroft.Redis.from_url` will do; ``CACHE_OPTIONS`` are its options, and
-``CACHE_REDIS_DB`` is one of them.
+The URL is any that :meth:`undercroft.Redis.from_url` accepts. ``CACHE_OPTIONS`` are its options,
+and ``CACHE_REDIS_DB`` sets the option ``db``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DEFAULT_URL = "undercroft://cache"
 
 
 class Cache(RedisCache):
-    """Flask-Caching's cache on Redis, on a store in shared memory or on a server."""
+    """Flask-Caching's Redis cache on a store in shared memory or on a server."""
 
     @classmethod
     def factory(
@@ -33,7 +33,7 @@ class Cache(RedisCache):
         """Return the cache that an application's settings describe."""
         del app, args
         options = config.get("CACHE_OPTIONS") or {}
-        # Flask-Caching has put the client's options among the cache's own.
+        # Flask-Caching merges the client's options into the cache's own keyword arguments.
         own = {name: value for name, value in kwargs.items() if name not in options}
         url = config.get("CACHE_REDIS_URL")
         if not url:

@@ -1,8 +1,9 @@
-"""Waits that let other greenlets run, where gevent or eventlet has patched this process.
+"""Waits that let other greenlets run in a process patched by gevent or eventlet.
 
-Native code that waits stops the whole thread, and with it the hub and every greenlet. With patched
-sockets a connection is therefore read in Python, by way of the patched socket, and a wait of a
-store in this process is a native call that does not wait, and a wait for a descriptor in the hub.
+Native code that waits blocks the whole thread, and with it the hub and every greenlet. With patched
+sockets, Python code therefore reads connections through the patched socket. A wait for a store in
+this process is a native call that does not block, followed by a wait in the hub for a file
+descriptor.
 """
 
 from __future__ import annotations
@@ -16,30 +17,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# Before another try where the time is up, and a lock of another process is in the way, in seconds.
+# Seconds before a retry if the time is up but another process's lock delays the reply.
 _RETRY = 0.1
-# The longest wait before another look at a channel, in seconds.
+# Maximum seconds between checks of a channel.
 _SLICE = 1.0
-# The longest wait that all of the patched functions take, in seconds.
+# The longest timeout, in seconds, that all patched functions accept.
 _LONGEST = 86400.0
 
 
 def is_patched() -> bool:
-    """Return whether sockets are those of gevent or eventlet, so that waits must let others run."""
-    # A program that has not imported sockets has not patched them.
+    """Return whether gevent or eventlet has patched sockets, so that waits must not block."""
+    # A program that has not imported socket has not patched it.
     module = sys.modules.get("socket")
     return module is not None and module.socket.__module__ != "socket"
 
 
 def readable(descriptors: list[Any], seconds: float | None) -> bool:
-    """Return whether any of these can be read, waiting for it for so many seconds."""
+    """Return whether any of the descriptors becomes readable within ``seconds`` seconds."""
     import select
 
     if not descriptors:
         time.sleep(_LONGEST if seconds is None else seconds)
         return False
     if not hasattr(select, "poll"):
-        # eventlet takes poll away, as only its select lets others run.
+        # eventlet removes poll because only its select lets other greenlets run.
         return bool(select.select(descriptors, [], [], seconds)[0])
     poller = select.poll()
     for each in descriptors:
@@ -48,9 +49,9 @@ def readable(descriptors: list[Any], seconds: float | None) -> bool:
 
 
 def adapt(client: Any, **methods: Any) -> None:
-    """Let a client of a store in this process wait in the hub.
+    """Make a client of a store in this process wait in the hub.
 
-    ``methods`` are redis-py's, in the place of native ones that may wait.
+    ``methods`` are redis-py's methods, which replace native ones that can block.
     """
     from types import MethodType
 
@@ -70,7 +71,7 @@ def adapt(client: Any, **methods: Any) -> None:
 
 
 def run(client: Any, args: tuple[Any, ...], decode: bool, taken: list[Any]) -> Any:
-    """Run a command that may wait for keys of a store in this process, and return its reply."""
+    """Run a command that can wait for keys of a store in this process, and return its reply."""
     from undercroft._native import Wait, Waiters
 
     waiters = Waiters(client)
@@ -91,7 +92,7 @@ def run(client: Any, args: tuple[Any, ...], decode: bool, taken: list[Any]) -> A
 
 
 def read(subscription: Any, seconds: float | None, **options: Any) -> Any:
-    """Return what comes next to a subscription in this process; None where nothing is in time."""
+    """Return a subscription's next message, or None if none arrives within ``seconds`` seconds."""
     if not is_patched():
         return subscription.read(seconds, **options)
     until = None if seconds is None else time.monotonic() + seconds
@@ -104,7 +105,7 @@ def read(subscription: Any, seconds: float | None, **options: Any) -> Any:
 
 
 def wait(peer: Any, timeout: float | None) -> bool:
-    """Return whether something has come from a peer in this process, or comes in time."""
+    """Return whether an in-process peer has a reply, waiting for it until the timeout."""
     if not is_patched():
         return bool(peer.wait(timeout))
     until = None if timeout is None else time.monotonic() + timeout
@@ -120,21 +121,21 @@ def wait(peer: Any, timeout: float | None) -> bool:
 
 
 class GreenLink:
-    """A channel's link whose calls wait without stopping other greenlets."""
+    """A channel's link whose calls wait without blocking other greenlets."""
 
     def __init__(self, client: Any, link: Any) -> None:
-        """Wait for what the link of a client's channel cannot do at once."""
+        """Wrap the native link of a client's channel."""
         from queue import Empty, Full
 
         self._client, self._link = client, link
         self._empty, self._full = Empty, Full
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the link has."""
+        """Return the link's attribute."""
         return getattr(self._link, name)
 
     def put(self, value: Any, block: bool, timeout: float | None) -> Any:
-        """Put a value that is bytes or text; return False for others."""
+        """Put a value if it is bytes or text; return False for any other type."""
         return self._until(lambda: self._link.put(value, False, None), self._full, block, timeout)
 
     def put_item(self, item: bytes, block: bool, timeout: float | None, *within: Any) -> Any:
@@ -143,7 +144,7 @@ class GreenLink:
         return self._until(lambda: call(item, False, None, *within), self._full, block, timeout)
 
     def put_items(self, items: Any, block: bool, timeout: float | None, *within: Any) -> Any:
-        """Put items, and return how many were put in time."""
+        """Put items, and return the number that were put before the timeout."""
         until = None if timeout is None else time.monotonic() + timeout
         sent: int = self._link.put_items(items, False, None, *within)
         while block and sent < len(items):
@@ -174,7 +175,7 @@ class GreenLink:
         block: bool,
         timeout: float | None,
     ) -> Any:
-        """Return what a call returns once it does not raise that something is missing."""
+        """Retry a call until it no longer raises ``missing``, and return its result."""
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             try:
@@ -186,7 +187,7 @@ class GreenLink:
             self._look(missing is self._full, left)
 
     def _look(self, for_room: bool, left: float | None) -> None:
-        """Wait until there may be a message, or room for one."""
+        """Wait until the channel may have a message, or room for another."""
         from undercroft._native import Waiters
 
         seconds = _SLICE if left is None else min(_SLICE, left)

@@ -1,4 +1,4 @@
-"""A backend of joblib whose workers get and return arrays through a store.
+"""A joblib backend whose workers receive and return arrays through a store.
 
 After ``undercroft.joblib.register()``::
 
@@ -24,14 +24,14 @@ __all__ = ["UndercroftBackend", "register"]
 
 
 class UndercroftBackend(PoolManagerMixin, AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]
-    """A pool of forked workers; ``options`` are :func:`undercroft.sharing.share_arrays`'."""
+    """A pool of forked workers; :func:`undercroft.sharing.share_arrays` describes ``options``."""
 
     supports_retrieve_callback = True
     supports_return_generator = True
     supports_sharedmem = False
 
     def __init__(self, *, store: str = "undercroft://joblib", **options: Any) -> None:
-        """Say which store arrays go through."""
+        """Set the store through which arrays are sent."""
         level = options.pop("nesting_level", None)
         inner = options.pop("inner_max_num_threads", None)
         super().__init__(nesting_level=level, inner_max_num_threads=inner)
@@ -46,12 +46,12 @@ class UndercroftBackend(PoolManagerMixin, AutoBatchingMixin, ParallelBackendBase
         return n_jobs
 
     def terminate(self) -> None:
-        """End the workers."""
+        """Stop the workers."""
         super().terminate()
         keep_arrays()
         self.reset_batch_stats()
 
 
 def register() -> None:
-    """Make the backend known to joblib as ``undercroft``."""
+    """Register the backend with joblib under the name ``undercroft``."""
     register_parallel_backend("undercroft", UndercroftBackend)

@@ -1,6 +1,6 @@
-"""What the stages of a mosec service hand to each other, in shared memory.
+"""Passes results between the stages of a mosec service through shared memory.
 
-Mix :class:`UndercroftIPCMixin` into the workers of all stages of a service::
+Add the mixin :class:`UndercroftIPCMixin` to the workers of all stages of a service::
 
     class Preprocess(UndercroftIPCMixin, Worker): ...
     class Inference(UndercroftIPCMixin, Worker): ...
@@ -24,21 +24,21 @@ _STORE = "UNDERCROFT_MOSEC_STORE"
 
 
 class UndercroftIPCMixin(Worker):
-    """A worker whose result goes to the next stage through a store: mosec passes on the id alone.
+    """A worker that sends its result through a store, so that mosec passes on only an id.
 
-    Bytes and arrays come as read-only views of the store, other values as pickles with their
-    arrays beside them, as mosec itself hands everything on as pickles. What no stage fetches, as
-    its request was given up, goes when :attr:`undercroft_ttl` is over.
+    Bytes and arrays arrive as read-only views of the store. Other values are pickled, as in mosec
+    itself, with their arrays stored next to the pickle. A result that is never fetched because its
+    request was abandoned expires after :attr:`undercroft_ttl`.
     """
 
-    #: How long a result is kept that no stage fetches, in seconds.
+    # : Seconds before a result that no stage fetches expires.
     undercroft_ttl: float | timedelta = 60
 
     _undercroft_objects: Objects | None = None
 
     @classmethod
     def set_undercroft(cls, store: str) -> None:
-        """Say which store it is: a name, path or URL; set before the server runs its workers."""
+        """Set the store's name, path or URL; call this before the server starts its workers."""
         os.environ[_STORE] = store
 
     def _undercroft(self) -> Objects:
@@ -50,9 +50,9 @@ class UndercroftIPCMixin(Worker):
         return self._undercroft_objects
 
     def serialize_ipc(self, data: Any) -> bytes:
-        """Put a result and return its id."""
+        """Store a result and return its id."""
         return self._undercroft().put(data)
 
     def deserialize_ipc(self, data: bytes) -> Any:
-        """Take the result with an id."""
+        """Remove the result with an id from the store and return it."""
         return self._undercroft().take(bytes(data))

@@ -1,11 +1,11 @@
-"""Objects: arrays, bytes and messages that one process puts and another takes, without copying.
+"""Objects: arrays, bytes and messages that processes exchange without copying.
 
-A value is one key of the store: a head that says what it is, and behind it each buffer, at a
-multiple of 64 bytes. Eight bytes begin the head: three that say that this is an object, one that
-says of which kind, and the length of the description that follows.
+A value is one key of the store. It consists of a head, which describes it, and its buffers, each at
+a multiple of 64 bytes. The head starts with eight bytes: three that identify an object, one for its
+kind, and the length of the description that follows.
 
-The kinds are bytes, an array, a tree of plain values, those of `object_kinds`, and a pickle, which
-is only read where pickles were asked for.
+The kinds are bytes, an array, a tree of plain values, those of `object_kinds`, and a pickle. A
+pickle is read only if pickles are enabled.
 """
 
 from __future__ import annotations
@@ -54,22 +54,22 @@ _MAGIC = b"\xc1UO"
 _BYTES, _ARRAY, _TREE, _PICKLE = b"b", b"a", b"m", b"p"
 _ALIGNMENT = 64
 _START = struct.Struct("<4sI")
-# What stands in a tree for what msgpack does not have: a buffer of bytes, one of an array, a tuple.
+# msgpack extension codes in a tree: a buffer of bytes, a buffer of an array, a tuple.
 _BYTES_CODE, _ARRAY_CODE, _TUPLE_CODE, _OTHER_CODE = 1, 2, 3, 4
-# Types that are in trees.
+# Types that a tree can contain.
 _PLAIN = frozenset({dict, list, tuple, str, int, float, bool, type(None)})
-# Shapes and types of arrays whose heads are kept.
+# Maximum number of array shapes and types whose heads are cached.
 _KNOWN_MAX = 1024
-# The longest description of an array: the type of a record with a thousand fields.
+# Maximum length of an array's description: the type of a record with a thousand fields.
 _DESCRIPTION_MAX = 16 << 10
 
 
 class PickleRefused(ValueError):  # noqa: N818
-    """An object is a pickle, and the reader did not ask for pickles."""
+    """An object is a pickle, and the reader has not enabled pickles."""
 
 
 def _renew_ids() -> None:
-    """From now on make ids that no other process makes, nor the parent of this one."""
+    """Start a new range of ids, different from those of other processes and of the parent."""
     begin_ids(token_urlsafe(9).encode())
 
 
@@ -108,7 +108,7 @@ def _msgpack() -> Any:
 
 
 def _readable(pickles: bool) -> bytes:
-    """Return the kinds that can be read here: those whose libraries are there."""
+    """Return the kinds whose libraries are installed, and which can therefore be read."""
     kinds = _BYTES + _ARRAY + _TREE + KINDS + (_PICKLE if pickles else b"")
     for library, needing in {"numpy": _ARRAY, "msgpack": _TREE, **LIBRARIES}.items():
         if importlib.util.find_spec(library) is None:
@@ -118,7 +118,7 @@ def _readable(pickles: bool) -> bytes:
 
 @functools.lru_cache(_KNOWN_MAX)
 def _describe(dtype: Any, shape: tuple[int, ...]) -> bytes:
-    """Return what says of which type and shape an array is."""
+    """Return the description of an array's type and shape."""
     numpy = _numpy()
     if dtype.hasobject:
         raise TypeError(
@@ -137,7 +137,7 @@ def _describe(dtype: Any, shape: tuple[int, ...]) -> bytes:
 
 @functools.lru_cache(_KNOWN_MAX)
 def _parse(description: bytes) -> tuple[tuple[int, ...], Any]:
-    """Return shape and type of an array."""
+    """Return the shape and type that a description contains."""
     numpy = _numpy()
     try:
         if len(description) > _DESCRIPTION_MAX:
@@ -167,10 +167,10 @@ def _is_array(value: Any) -> bool:
 
 
 def _lendable(array: Any) -> Any:
-    """Return an object whose buffer is an array's items, in C order."""
+    """Return an object whose buffer contains an array's items in C order."""
     if not array.flags.c_contiguous:
         array = _numpy().ascontiguousarray(array)
-    # Python's buffers have no times, nor what lies within records.
+    # Python's buffer protocol supports neither times nor the fields of records.
     return array if array.dtype.kind in "biufc" else array.reshape(-1).view("u1")
 
 
@@ -181,7 +181,7 @@ def _bytes_of(value: Any) -> Any:
 
 
 class _Tree:
-    """A value as msgpack has it, its buffers beside it."""
+    """A value encoded by msgpack, with its buffers kept separate."""
 
     def __init__(self) -> None:
         self.msgpack = _msgpack()
@@ -282,7 +282,7 @@ def _pickle(value: Any) -> tuple[bytes, tuple[Any, ...]]:
 
 
 def _decode(whole: Whole, writable: bool, *, pickles: bool) -> Any:
-    """Return the value that was put, whose buffers are views of what is stored."""
+    """Return the stored value, whose buffers are views of the stored bytes."""
     if writable:
         whole = bytearray(whole)
     view = whole if type(whole) is bytes else memoryview(whole)
@@ -321,7 +321,7 @@ def _decode(whole: Whole, writable: bool, *, pickles: bool) -> Any:
 
 
 def _parts(view: memoryview, end: int) -> tuple[memoryview, list[tuple[int, int]]]:
-    """Return what msgpack or pickle made, and where each buffer begins and how long it is."""
+    """Return the msgpack or pickle bytes, and the start and length of each buffer."""
     count = int.from_bytes(view[8:12], "little")
     behind = 12 + 8 * count
     place, places = end, []
@@ -379,7 +379,7 @@ def _array(whole: Whole, shape: tuple[int, ...], dtype: Any, start: int) -> Any:
 
 
 def is_remote(store: Any) -> bool:
-    """Return whether a URL or a client means a server, and not a store in shared memory."""
+    """Return whether a URL or client refers to a server rather than a store in shared memory."""
     if isinstance(store, str):
         scheme, colon, _ = store.partition("://")
         return bool(colon) and scheme != "undercroft" and "/" not in scheme
@@ -396,9 +396,9 @@ def _milliseconds(ttl: float | timedelta | None) -> int:
 
 
 class ObjectDraft:
-    """An object that is being filled in place: nobody finds it before :meth:`seal`.
+    """An object that is filled in place; it cannot be found before :meth:`seal` is called.
 
-    Its memory is freed if it is collected unsealed, or if its process dies.
+    Its memory is freed if the draft is garbage collected unsealed, or if its process dies.
     """
 
     def __init__(
@@ -409,18 +409,18 @@ class ObjectDraft:
         expires: int,
         shape: tuple[Any, tuple[int, ...]] | None,
     ) -> None:
-        """Made by :meth:`Objects.create` and :meth:`Objects.create_bytes`."""
+        """Wrap a draft for :meth:`Objects.create` and :meth:`Objects.create_bytes`."""
         self._objects, self._id, self._draft = objects, id, draft
         self._expires, self._shape = expires, shape
 
     @property
     def id(self) -> bytes:
-        """The id that the object has once it is sealed; others may :meth:`Objects.wait` for it."""
+        """The object's id once it is sealed; other processes can :meth:`Objects.wait` for it."""
         return self._id
 
     @property
     def array(self) -> Any:
-        """An array to be filled; it must be gone when the object is sealed."""
+        """The array to fill; all references to it must be gone before the object is sealed."""
         if self._shape is None:
             raise TypeError("expected a draft of an array, got one of bytes: fill its buffer")
         dtype, shape = self._shape
@@ -431,16 +431,16 @@ class ObjectDraft:
 
     @property
     def buffer(self) -> memoryview:
-        """A view to be filled; it must be gone, or released, when the object is sealed."""
+        """The view to fill; it must be released or unreferenced before the object is sealed."""
         return memoryview(self._lent())
 
     def _lent(self) -> Any:
         return self._draft
 
     def seal(self) -> bytes:
-        """Make the object one that others find, and return its id. O(1), whatever its size.
+        """Publish the object to other clients and return its id. O(1), whatever its size.
 
-        Raises ``BufferError`` while an array or a view of it could still change it.
+        Raises ``BufferError`` while an array or view could still change the object.
         """
         self._draft.seal(self._objects._client, self._expires)
         self._objects._announce(self._id)
@@ -448,22 +448,23 @@ class ObjectDraft:
 
 
 class Objects:
-    """Objects in a store in shared memory, or on a server, which takes and sends copies of them.
+    """Objects in a store in shared memory, or on a server, which receives and sends copies.
 
-    ``store``, ``db`` and further options are those of :class:`undercroft.Store`; with ``redis://``,
-    ``rediss://``, ``unix://`` or ``redis+sentinel://`` they are redis-py's. ``ttl`` is how
-    many seconds an object is kept that nobody takes, unless :meth:`put` says something else; None
-    is for good. With ``pickle=True`` values that are neither bytes, arrays nor trees of plain
-    values are pickled, and pickles are read; without it they are refused.
+    ``store``, ``db`` and further options are those of :class:`undercroft.Store`. With ``redis://``,
+    ``rediss://``, ``unix://`` or ``redis+sentinel://`` the options are redis-py's.
 
-    One object may be used by several threads, and after a fork.
+    ``ttl`` is the number of seconds that an object is kept if it is not taken, unless :meth:`put`
+    sets another. None keeps it forever. With ``pickle=True``, values that are neither bytes, arrays
+    nor trees of plain values are pickled, and pickles can be read. Otherwise both are refused.
+
+    One object can be used by several threads, and after a fork.
     """
 
     _client: Any
     _is_embedded = True
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
-        """Make objects of the kind that a URL or a client means."""
+        """Create objects of the class that the URL or client calls for."""
         if cls._is_embedded and is_remote(args[0] if args else options.get("store")):
             from undercroft.base import merged
             from undercroft.servers.objects import RemoteObjects
@@ -481,7 +482,7 @@ class Objects:
         prefix: str = "object:",
         **options: Any,
     ) -> None:
-        """Open a store, or create it; ``prefix`` begins the keys of its objects."""
+        """Open the store, creating it if needed; ``prefix`` starts the keys of its objects."""
         self._client = self._opened(store, options)
         self._expires = _milliseconds(ttl)
         self._encode = functools.partial(_encode, pickles=pickle)
@@ -500,11 +501,11 @@ class Objects:
     def put(
         self, value: Any, *, ttl: float | timedelta | None = None, id: bytes | None = None
     ) -> bytes:
-        """Store a value and return its id, some 15 bytes. O(bytes): its buffers are copied once.
+        """Store a value and return its id of about 15 bytes. O(bytes): buffers are copied once.
 
-        With ``id`` it has an id of the caller's, for which others may :meth:`wait`; an object that
-        had it is replaced. Raises ``MemoryError`` where the store is full, ``TypeError`` for what
-        cannot be stored.
+        With ``id`` the caller chooses the id, for which other processes can :meth:`wait`. An
+        existing object with that id is replaced. Raises ``MemoryError`` if the store is full, and
+        ``TypeError`` for a value that cannot be stored.
         """
         expires = self._expires if ttl is None else _milliseconds(ttl)
         if id is None:
@@ -516,14 +517,14 @@ class Objects:
     def put_many(
         self, values: Iterable[Any], *, ttl: float | timedelta | None = None
     ) -> list[bytes]:
-        """Store several values and return their ids; none of them where one cannot be stored."""
+        """Store several values and return their ids; if one value cannot be stored, none are."""
         expires = self._expires if ttl is None else _milliseconds(ttl)
         return put_objects(self._client, self._prefix, values, expires, self._encode)
 
     def create(
         self, shape: int | tuple[int, ...], dtype: Any = "float64", *, ttl: float | None = None
     ) -> ObjectDraft:
-        """Begin an array that is filled in place; its items are any numbers until then."""
+        """Create an array to fill in place; its items are arbitrary until then."""
         kind = _numpy().dtype(dtype)
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         if any(length < 0 for length in shape):
@@ -533,7 +534,7 @@ class Objects:
         )
 
     def create_bytes(self, length: int, *, ttl: float | None = None) -> ObjectDraft:
-        """Begin bytes that are filled in place; they are any bytes until then."""
+        """Create a byte object to fill in place; its bytes are arbitrary until then."""
         if length < 0:
             raise ValueError(f"expected a length of at least 0, got {length}")
         return self._draft(_BYTES_HEAD, length, ttl, None)
@@ -548,12 +549,12 @@ class Objects:
     def get(self, id: bytes, *, writable: bool = False) -> Any:
         """Return the value with an id.
 
-        Its arrays are read-only views of the store, and its bytes ``memoryview``; with ``writable``
-        they are copies. The memory of a view stays until it is collected, whatever becomes of the
-        object and of this client.
+        Arrays are returned as read-only views of the store, and bytes as a ``memoryview``; with
+        ``writable`` they are copies. The memory of a view stays valid until the view is garbage
+        collected, even if the object is deleted or this client is closed.
 
-        Raises ``KeyError`` where there is none, :class:`PickleRefused` for a pickle that was not
-        asked for.
+        Raises ``KeyError`` if the object does not exist, and :class:`PickleRefused` for a pickle if
+        pickles are not enabled.
         """
         return read_object(self._client, self._prefix, id, None, writable, self._decode)
 
@@ -562,11 +563,12 @@ class Objects:
         return read_objects(self._client, self._prefix, ids, None, writable, self._decode)
 
     def take(self, id: bytes, *, writable: bool = False) -> Any:
-        """Return the value with an id and delete it: it is handed over. O(1) from 32 KiB on.
+        """Return the value with an id and delete it. O(1) from 32 KiB on.
 
-        Of several that take the same one gets it. Raises as :meth:`get`; a pickle that was refused,
-        or a kind whose library is not here, is still there. An object that cannot be read for
-        another reason is not: the error has its bytes in the list ``unread``.
+        If several callers take the same object, only one of them gets it. Raises the errors of
+        :meth:`get`. After a refused pickle, or if the library for the object's kind is missing, the
+        object still exists. An object that cannot be read for another reason is deleted, and the
+        error has its bytes in the list ``unread``.
         """
         taken: list[Any] = []
         try:
@@ -578,18 +580,18 @@ class Objects:
             raise
 
     def _take(self, taken: list[Any], id: bytes) -> Any:
-        """Take a value for a caller that gives back what is on the list."""
+        """Take a value, recording it on the caller's list for a rollback."""
         return read_object(self._client, self._prefix, id, self._kinds, False, self._decode, taken)
 
     def _put(self, value: Any, id: bytes, ttl: float) -> None:
-        """Store a value under an id for which nobody waits."""
+        """Store a value under an id without waking waiters."""
         put_object(self._client, self._prefix, value, _milliseconds(ttl), self._encode, id)
 
     def take_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
-        """Take the values with several ids, one after the other.
+        """Return the values with several ids and delete them one at a time.
 
-        Where one is not there, the error that says so has those that were taken before it as
-        ``taken``, and as ``unread`` the bytes of what was taken and could not be read.
+        If an object does not exist, the error has the values taken before it in ``taken``. It has
+        the bytes of a taken object that could not be read in ``unread``.
         """
         taken: list[Any] = []
         try:
@@ -603,26 +605,26 @@ class Objects:
     def wait(
         self, ids: Iterable[bytes], timeout: float | None = None, count: int | None = None
     ) -> tuple[list[bytes], list[bytes]]:
-        """Wait until objects are there; return the ids of those that are, and of the others.
+        """Wait until objects exist; return the ids of existing objects, and those of missing ones.
 
-        Waits for ``count`` of them, or for all, and for ``timeout`` seconds at most. Woken by
-        :meth:`ObjectDraft.seal` and by :meth:`put` with an id. Each id is returned once, in the
-        order given. Another process may take what was there.
+        It waits for ``count`` of the objects, or for all, but at most ``timeout`` seconds.
+        :meth:`ObjectDraft.seal`, and :meth:`put` with an id, wake it. Each id is returned once, in
+        the order given. Another process may take an object before the caller reads it.
         """
         return wait_in_place(self, ids, timeout, count)
 
     def delete(self, *ids: bytes) -> int:
-        """Delete objects and return how many were there. Views of them stay as they are."""
+        """Delete objects and return how many existed. Views of them remain valid."""
         return self._client.delete(*map(self._key, ids)) if ids else 0
 
     def contains(self, id: bytes) -> bool:
-        """Return whether there is an object with an id."""
+        """Return whether an object with an id exists."""
         return bool(self._client.exists(self._key(id)))
 
     __contains__ = contains
 
     def close(self) -> None:
-        """Close the store. Views of its objects stay as they are."""
+        """Close the store. Views of its objects remain valid."""
         self._client.close()
 
     def __enter__(self) -> Self:
@@ -639,8 +641,8 @@ class Objects:
         self.close()
 
     def _announce(self, id: bytes) -> None:
-        """Wake who waits for an object that is there."""
-        # The object is there, so that this is no error of who put it. Who waits looks at times.
+        """Wake the waiters for an object that now exists."""
+        # The object is stored, so a failed message is not the caller's error. Waiters also poll.
         with suppress(Exception):
             self._client._execute(("PUBLISH", self._prefix + id, b""), {})
 

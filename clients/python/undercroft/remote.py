@@ -1,4 +1,4 @@
-"""The client of a server: redis-py's, with a short way from call to reply."""
+"""The client of a server: redis-py's, with a shorter path from call to reply."""
 
 from __future__ import annotations
 
@@ -30,36 +30,36 @@ if TYPE_CHECKING:
     from typing import Self
 
 
-# Commands that ask for the last write of their connection.
+# Commands whose reply depends on the last write of their connection.
 _REPLICATED = (["WAIT"], ["WAITAOF"])
-# Commands that redis-py sends with others that it finds necessary.
+# Commands that redis-py accompanies with others if it needs to.
 _ACCOMPANIED = frozenset({"HIMPORT SET", "HIMPORT", b"HIMPORT SET", b"HIMPORT"})
 
 
 class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
     """redis-py's client of a Redis, a Valkey or an ``undercroft serve``.
 
-    All of its methods, arguments, results and exceptions are redis-py's. Its way of retrying
-    holds for calls that certainly did not run, and for those that change nothing.
+    All of its methods, arguments, results and exceptions are redis-py's. Its retry policy applies
+    only to calls that certainly did not run, and to those that change nothing.
     """
 
     _is_made = True
     _lock_class = RemoteLock
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Make a client with the arguments of redis-py's."""
+        """Create a client with redis-py's arguments."""
         single = kwargs.pop("single_connection_client", False)
         pool = kwargs.get("connection_pool")
         super().__init__(*args, **kwargs)
         if pool is None:
             ConnectionPool.adopt(self.connection_pool)
         if single:
-            # Only now are the connections of this package's classes.
+            # Repeated because only now do the connections have this package's classes.
             super().__init__(connection_pool=self.connection_pool, single_connection_client=True)
             self.auto_close_connection_pool = pool is None
-        # Whether calls may go the short way, which has no cache, no connection of the
-        # client's own, nobody to tell that a connection was released, and no other parsing
-        # than redis-py's. Code that wraps redis-py's methods, to trace calls, is to see them.
+        # Whether calls can take the fast path, which has no cache, no connection reserved for the
+        # client, no release hooks, and only redis-py's parsing. Code that wraps redis-py's methods
+        # to trace calls must see every call.
         self._short = (
             isinstance(self.connection_pool, ConnectionPool)
             and not single
@@ -69,7 +69,7 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
             and self.connection_pool.connection_kwargs.get("credential_provider") is None
             and issubclass(self.connection_pool.connection_class, _Plugged)
         )
-        # The pool with whose connections they may be made in one native step.
+        # The pool whose connections allow a call in one native step, or None.
         usual = self._short and type(self.connection_pool) is ConnectionPool
         self._usual_pool = self.connection_pool if usual else None
 
@@ -85,15 +85,15 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
         return client
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Run any command and return its reply, in the form redis-py gives it.
+        """Run any command and return its reply as redis-py converts it.
 
-        Where there is native code a method of that takes the place of this one: it makes usual
+        If the native module is available, a native method replaces this one. It completes ordinary
         calls in one step and calls ``_go_on`` for all others.
         """
         return self._go_on((), args, options)
 
     def _go_on(self, came: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Run a command of which so much is done natively."""
+        """Continue a command that native code has started or left to Python."""
         if not came:
             return self._by_steps(args, options)
         if len(came) == 1:
@@ -105,7 +105,7 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
             pool.give(connection)
 
     def _by_steps(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Run a command that is none for the shortest way."""
+        """Run a command that cannot take the native fast path."""
         if self._short and words_of(args[:1])[:1] in _REPLICATED:
             return self._replicated(args, options)
         return self._on_one(args, options)
@@ -113,12 +113,12 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
     def _replicated(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run WAIT or WAITAOF on all idle connections, and return the smallest reply.
 
-        A server knows the last write of the connection only, and each of them may have carried
-        the caller's while other threads had the rest.
+        A server tracks only the last write of each connection. Any idle connection may have carried
+        one of the caller's writes while other threads used the rest.
         """
         pool: Any = self.connection_pool
         idle: Any = pool._available_connections
-        # The last one is for the call itself.
+        # The last idle connection is for the call itself.
         others = list(reversed(idle[:-1]))
         asked = []
         try:
@@ -134,7 +134,7 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
                     replies.append(each.read_response())
             return smallest(replies)
         except BaseException:
-            # Replies that were not read are not for the next one to find.
+            # Close the connections, so that the next call does not find unread replies.
             for each in asked:
                 each.disconnect()
             raise
@@ -162,11 +162,11 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
         return shaped(self.response_callbacks, name, reply, options)
 
     def pubsub(self, **kwargs: Any) -> Any:
-        """Return a receiver of messages."""
+        """Return a publish/subscribe object, which receives the messages of channels."""
         return PubSub.adopt(super().pubsub(**kwargs))  # type: ignore[no-untyped-call]
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
-        """Return a collection of commands that are run together."""
+        """Return a pipeline: a queue of commands that run together."""
         pool, callbacks = self.connection_pool, self.response_callbacks
         pipeline = Pipeline(pool, callbacks, transaction, shard_hint)
         pipeline._short = self._short
@@ -175,7 +175,7 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
     def _resume(
         self, connection: Any, came: Any, raised: bool, args: tuple[Any, ...], options: Any
     ) -> Any:
-        """Go on with a call that was sent natively, after which this came or was raised."""
+        """Continue a natively sent call, given its first response or exception."""
         try:
             reply = connection.settle(came, raised, True)
         except Exception as error:
@@ -185,7 +185,7 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
     def _again(
         self, error: Exception, connection: Any, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        """Raise an error, or try again where the client's way of retrying says so."""
+        """Retry a failed command if the client's retry policy permits it, or raise its error."""
         if EMPTY_RESPONSE in options and isinstance(error, ResponseError):
             return options[EMPTY_RESPONSE]
         may_have_run = hasattr(error, "may_have_run") and not is_refusal(error)
@@ -202,7 +202,7 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
             return send(connection, args[0], *args, **options)
 
         def fail(error: Exception) -> None:
-            # Until redis-py 6 a client retries only what it was told to.
+            # Before redis-py 6 a client retries only after the configured errors.
             disconnect_raise = getattr(self, "_disconnect_raise", None)
             if disconnect_raise is None:
                 connection.disconnect()
@@ -216,7 +216,7 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
 
 
 def _is_sent(connection: Any, args: tuple[Any, ...]) -> bool:
-    """Send a command over a connection; return False if that was lost, with its writes."""
+    """Send a command over a connection; return False if the connection and its writes are lost."""
     try:
         connection.send_command(*args, check_health=False)
     except (ConnectionError, TimeoutError):
@@ -231,14 +231,14 @@ if NATIVE is not None:
 class Pipeline(PipelineFeeds, Once, RedisPipeline):
     """redis-py's pipeline, which reads all replies at once."""
 
-    # What redis-py's has.
+    # An attribute of redis-py's pipeline.
     connection_pool: Any
 
-    # Whether connections may come and go the short way, as those of single calls.
+    # Whether to use the fast path for connections, as single calls do.
     _short = False
 
     def execute(self, raise_on_error: bool = True) -> list[Any]:
-        """Run all commands and return their results."""
+        """Run all queued commands and return their results."""
         if self.connection is None and self.command_stack and self._is_quick():
             self.connection = self.connection_pool.take()
         whole: Any = super().execute
@@ -254,12 +254,12 @@ class Pipeline(PipelineFeeds, Once, RedisPipeline):
         try:
             return run(*args, **options)
         except Final as final:
-            # The keys are watched no more.
+            # The keys are no longer watched.
             self.reset()
             raise final.error from None
 
     def reset(self) -> None:  # type: ignore[override]
-        """Forget all commands and watched keys, and give the connection back."""
+        """Discard the queued commands, stop watching keys, and give back the connection."""
         if self.connection is not None and not self.watching and self._is_quick():
             self.connection_pool.give(self.connection)
             self.connection = None
@@ -269,7 +269,7 @@ class Pipeline(PipelineFeeds, Once, RedisPipeline):
         return self._short and observability._provider_manager is None
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Add a command to the others; while keys are watched, run it and return its reply."""
+        """Queue a command or, while keys are watched, run it and return its reply."""
         if self.explicit_transaction or not (self.watching or args[0] == "WATCH"):
             self.command_stack.append((args, options))
             return self
@@ -290,14 +290,14 @@ class Pipeline(PipelineFeeds, Once, RedisPipeline):
         return self._once(connection, commands, lambda: run(connection, commands, raise_on_error))
 
     def _once(self, connection: Any, commands: Any, run: Any) -> list[Any]:
-        """Run all commands in one of these ways, which redis-py is not to repeat."""
+        """Run all commands so that redis-py does not retry them if they may have run."""
         is_watching = bool(self.watching)
         sent = (args for args, _ in commands)
         found: list[Any] = run_once(connection, run, sent, is_watching, is_watching)
         return found
 
     def _exchanged(self, connection: Any, commands: Any, raise_on_error: bool) -> list[Any]:
-        """Send all commands natively if that can be, and return their results."""
+        """Send all commands, natively if possible, and return their results."""
         replies: Any = connection.exchange(commands) if isinstance(connection, _Plugged) else None
         found: list[Any]
         if replies is None:
@@ -323,7 +323,7 @@ class Pipeline(PipelineFeeds, Once, RedisPipeline):
 
 
 class _Exchange:
-    """What redis-py's transactions take for a connection: one exchange over it."""
+    """A stand-in for redis-py's connection in transactions: one exchange over it."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection

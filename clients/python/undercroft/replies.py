@@ -1,4 +1,4 @@
-"""From a reply to what a method of redis-py's returns."""
+"""Converts replies to the results of redis-py's methods."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = [
 
 
 class _Unmeasured:
-    """What redis-py before 7 knows of OpenTelemetry."""
+    """The stand-in for redis-py's OpenTelemetry instance in versions before 7."""
 
     _provider_manager: Any = None
 
 
-# Where redis-py keeps what counts and times commands for OpenTelemetry, if anything does.
+# redis-py's OpenTelemetry instance, which records commands if a program has configured it.
 observability: Any = _Unmeasured
 with suppress(ImportError):
     from redis.observability.providers import get_observability_instance
@@ -36,29 +36,29 @@ with suppress(ImportError):
 
 
 def untouched(method: Any, home: Any) -> bool:
-    """Return whether a method is what redis-py's module made it: programs that trace wrap it."""
+    """Return whether a method is redis-py's original, not wrapped by a tracing library."""
     return type(method) is FunctionType and method.__globals__ is vars(home)
 
 
 def shaped(callbacks: Any, name: Any, reply: Any, options: dict[str, Any]) -> Any:
-    """Return the result that redis-py makes of a command's reply."""
+    """Return a command's reply as redis-py's callback converts it."""
     callback = dict.get(callbacks, name)
-    # Names are written in capitals by redis-py, by others as they like.
+    # redis-py writes command names in capitals, but programs may not.
     if callback is None and not name.isupper():
         callback = callbacks.get(name)
     if callback is None:
         return reply
     if options:
-        # These say how to ask, not what to make of the answer.
+        # These options are for sending the command, not for converting its reply.
         asked = (NEVER_DECODE, EMPTY_RESPONSE, "keys")
         return callback(reply, **{key: options[key] for key in options if key not in asked})
     return callback(reply)
 
 
 def shape_all(callbacks: Any, commands: list[Any], replies: list[Any]) -> bool:
-    """Make the replies to a pipeline's commands into their results.
+    """Replace each reply of a pipeline by the result of its command.
 
-    Returns whether there are errors among them.
+    Returns whether the list contains errors.
     """
     failed = False
     places: Any = range(len(replies))

@@ -1,4 +1,4 @@
-"""RESP2 and RESP3 in pure Python: commands as bytes, and bytes as replies."""
+"""RESP2 and RESP3 in pure Python: encodes commands and decodes replies."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from redis.exceptions import InvalidResponse
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# What Reader.gets returns while a reply is not complete.
+# Returned by Reader.gets until a reply is complete.
 MISSING: Final = object()
 
-# A longer argument is not copied into the command around it.
+# A longer argument, in bytes, is a separate piece and is not copied into the command.
 _LONG = 65536
-# Nothing nests deeper than this in a reply that a server means.
+# Maximum nesting depth of a reply; deeper nesting is a protocol error.
 _DEPTH = 512
 _NAMES_KEPT = 1024
-# Nothing that a server means is longer, in bytes or items: more is refused when it is announced.
+# Maximum length of a string or collection, in bytes or items; a longer one is refused when it is
+# announced.
 _LONGEST = (1 << 32) - 1
 
 _ERROR, _STATUS, _INTEGER, _BULK, _ARRAY = b"-+:$*"
@@ -27,26 +28,26 @@ _MAP, _SET, _ATTRIBUTE, _PUSH = b"%~|>"
 
 
 class Push(list[Any]):
-    """A message that the server sends unasked."""
+    """A push message, which the server sends without a request."""
 
 
 class Packer:
-    """Makes commands of arguments.
+    """Encodes commands.
 
     ``encode`` is called for arguments that are neither bytes nor text.
     """
 
     def __init__(self, encoding: str, errors: str, encode: Callable[[Any], Any]) -> None:
-        """Encode text with this encoding, and everything else by this function."""
+        """Set the encoding of text, and the function that encodes all other arguments."""
         self._encoding = encoding
         self._errors = errors
         self._encode = encode
         self._names: dict[str, tuple[int, bytes]] = {}
 
     def _name(self, name: Any) -> tuple[int, bytes]:
-        """Return a command's name as its number of words and their bytes.
+        """Return the number of words in a command's name, and their encoding.
 
-        redis-py's names may have several words, as in ``CONFIG GET``.
+        redis-py's command names may have several words, as in ``CONFIG GET``.
         """
         words = name.encode().split() if isinstance(name, str) else bytes(name).split()
         packed = len(words), b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
@@ -55,7 +56,7 @@ class Packer:
         return packed
 
     def pack(self, *args: Any) -> list[bytes]:
-        """Return a command in one or more pieces."""
+        """Return an encoded command in one or more pieces."""
         name = args[0]
         known = self._names.get(name) if type(name) is str else None
         words, head = known or self._name(name)
@@ -79,7 +80,7 @@ class Packer:
         return pieces
 
     def pack_many(self, commands: Iterable[tuple[Any, ...]]) -> list[bytes]:
-        """Return several commands in as few pieces as possible."""
+        """Return several encoded commands in as few pieces as possible."""
         pieces: list[bytes] = []
         short: list[bytes] = []
         for command in commands:
@@ -104,7 +105,7 @@ def _size(digits: bytes) -> int:
 
 
 class _Open:
-    """A collection that still misses some of its items."""
+    """A collection with items still missing."""
 
     __slots__ = ("items", "kind", "missing")
 
@@ -114,7 +115,7 @@ class _Open:
         self.items: list[Any] = []
 
     def finish(self, sets: bool) -> Any:
-        """Return what the items are."""
+        """Return the finished collection."""
         items = self.items
         if self.kind == _MAP:
             return dict(zip(items[::2], items[1::2], strict=True))
@@ -123,17 +124,17 @@ class _Open:
         if self.kind == _SET and sets:
             try:
                 return set(items)
-            except TypeError:  # an item that has no hash
+            except TypeError:  # an item is not hashable
                 return items
         return items
 
 
 class Reader:
-    """Takes bytes as they come, and gives the replies they hold.
+    """Decodes replies from received bytes.
 
-    An error reply is given as the exception that ``error`` makes of its text. Maps are
-    dictionaries, sets lists (or with ``sets`` sets, where their items can be in one),
-    messages that nobody asked for a :class:`Push`.
+    An error reply becomes the exception that ``error`` creates from its text. Maps become
+    dictionaries. Sets become lists, or with ``sets`` sets if their items are hashable. Push
+    messages become :class:`Push`.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class Reader:
         error: Callable[[str], Exception],
         sets: bool = False,
     ) -> None:
-        """Decode text with this encoding, if any."""
+        """Create a reader, which decodes text only if an encoding is given."""
         self._encoding = encoding
         self._errors = errors
         self._error = error
@@ -151,12 +152,12 @@ class Reader:
         self._chunks: list[bytes] = []
         self._buffer = b""
         self._at = 0
-        # How many bytes have to come before it is worth looking again.
+        # Number of buffered bytes below which parsing cannot make progress.
         self._wanted = 0
         self._stack: list[_Open] = []
 
     def feed(self, data: bytes) -> None:
-        """Take bytes that came."""
+        """Add received bytes."""
         if self._at == len(self._buffer) and not self._chunks:
             self._buffer = data
             self._at = 0
@@ -165,20 +166,20 @@ class Reader:
         self._wanted -= len(data)
 
     def has_data(self) -> bool:
-        """Return whether there are bytes that are no part of a reply given so far."""
+        """Return whether there are bytes that no returned reply contains."""
         return bool(self._chunks or self._stack or self._at < len(self._buffer))
 
     @property
     def missing(self) -> int:
-        """How many bytes of a string that has begun are announced, and have not come."""
+        """The number of bytes still missing from a partly received string."""
         return max(self._wanted, 0)
 
     def is_push(self) -> bool:
-        """Return whether the reply that is half read is a message that nobody asked for."""
+        """Return whether the partly read reply is a push message."""
         return bool(self._stack) and self._stack[0].kind == _PUSH
 
     def gets(self, decode: bool = True) -> Any:
-        """Return the next reply, or ``MISSING`` if it has not come as a whole."""
+        """Return the next reply, or ``MISSING`` if it is not complete."""
         if self._wanted > 0:
             return MISSING
         if self._chunks:
@@ -266,8 +267,7 @@ class Reader:
                 else:
                     raise ValueError
             except UnicodeDecodeError:
-                # Everything before it has been read; asked again without decoding,
-                # what follows is read too.
+                # Parsing stops before this text; another call without decoding continues from here.
                 self._at = at
                 raise
             except ValueError:
@@ -280,7 +280,7 @@ class Reader:
                     break
                 stack.pop()
                 if inner.kind == _ATTRIBUTE:
-                    # Nobody has asked for what it says about the next value.
+                    # Attributes describe the next value, and clients do not use them.
                     break
                 value = inner.finish(self._sets)
             else:

@@ -1,8 +1,9 @@
-"""Arrays that go between processes through a store, where programs pickle them on their way.
+"""Sends pickled numpy arrays through a store instead of copying them from process to process.
 
 ``multiprocessing``'s queues, pipes and pools, ``concurrent.futures``' process pools and PyTorch's
-``DataLoader`` pickle what they send by the same class. Once :func:`share_arrays` was called,
-a large array is put into a store instead, and only its id is sent; who receives it takes it.
+``DataLoader`` pickle their messages with the same class. After a call of :func:`share_arrays` a
+large array is put into a store, and the message carries only its id. The receiver takes the array
+from the store.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ _ARRAYS_MIN = 32 << 10
 _PREFIX = "shared:"
 
 _sending: _Sender | None = None
-# By store: what this process takes from.
+# The objects that this process takes arrays from, by store.
 _stores: dict[str, Objects] = {}
 
 
 class _Sender:
-    """What becomes of arrays that are sent."""
+    """The settings for sending arrays, and the objects to put them in."""
 
     def __init__(self, store: str, at_least: int, ttl: Any, writable: bool) -> None:
         self.store, self.at_least, self.writable = store, at_least, writable
         self.objects = _objects(store, ttl)
 
     def reduce(self, array: Any) -> Any:
-        """Return how an array is pickled."""
+        """Return the pickle reduction of an array: through the store if the array is large."""
         if array.nbytes < self.at_least or array.dtype.hasobject:
             return array.__reduce__()
         return _take, (self.store, self.objects.put(array), self.writable)
@@ -44,7 +45,7 @@ def _objects(store: str, ttl: Any = None) -> Objects:
 
 
 def _take(store: str, id: bytes, writable: bool) -> Any:
-    """Return an array that was sent."""
+    """Return an array that was sent, removing it from the store."""
     objects = _stores.get(store)
     if objects is None:
         objects = _stores[store] = _objects(store)
@@ -62,16 +63,16 @@ def share_arrays(
     ttl: float | timedelta | None = 600,
     writable: bool = False,
 ) -> None:
-    """From now on send the arrays of this process through a store.
+    """Send this process's pickled arrays through a store from now on.
 
-    ``store`` is a name, path or URL, which the receivers open as well. Arrays of less than
-    ``at_least`` bytes are sent as before. An array arrives as a read-only view of the store, or as
-    a copy with ``writable``; it is taken once, so a message is not to be unpickled twice. What
-    nobody receives is kept for ``ttl`` seconds.
+    ``store`` is a name, path or URL, which the receivers open as well. Arrays of fewer than
+    ``at_least`` bytes are pickled as before. A received array is a read-only view of the store, or
+    a copy if ``writable`` is true. It is removed from the store when it is received, so a message
+    must not be unpickled twice. An array that is never received is kept for ``ttl`` seconds.
 
-    A child that is forked shares arrays as its parent does; one that is spawned calls this itself,
-    as ``ProcessPoolExecutor(initializer=share_arrays, initargs=(store,))`` lets it. Called again it
-    replaces what was said before. :func:`keep_arrays` ends it.
+    A forked child process inherits the setting. A spawned one must call this function itself, as in
+    ``ProcessPoolExecutor(initializer=share_arrays, initargs=(store,))``. Another call replaces the
+    settings. :func:`keep_arrays` ends the sharing.
     """
     global _sending
     import numpy
@@ -81,6 +82,6 @@ def share_arrays(
 
 
 def keep_arrays() -> None:
-    """From now on send the arrays of this process as they were sent before :func:`share_arrays`."""
+    """Stop sending arrays through a store, undoing :func:`share_arrays`."""
     global _sending
     _sending = None

@@ -1,4 +1,4 @@
-"""The client of a store that needs no redis-py, and its pipelines."""
+"""The client of a store that does not need redis-py, and its pipelines."""
 
 from __future__ import annotations
 
@@ -19,26 +19,27 @@ if TYPE_CHECKING:
 
 
 class Pipeline(Queue, PipelineFeeds):
-    """Commands that are run together by :meth:`execute`.
+    """A queue of commands that :meth:`execute` runs together.
 
     It has the store's methods, each of which queues a command.
     """
 
     def __init__(self, store: Store, transaction: bool) -> None:  # noqa: ARG002
-        """Collect commands."""
+        """Create an empty pipeline."""
         self._transaction = transaction
-        # What becomes of replies, by the places of their commands.
+        # Functions that convert replies, by the index of the command.
         self._converts: dict[int, Convert] = {}
 
     def command(self, *words: Any) -> Self:
-        """Add any command, given by its words."""
+        """Queue any command, given as separate words."""
         self._add(words, {}, None)
         return self
 
     def execute(self, raise_on_error: bool = True) -> list[Any]:
-        """Run all commands and return their results.
+        """Run all queued commands and return their results.
 
-        The first error is raised, or with ``raise_on_error=False`` stands among the results.
+        The first error is raised. With ``raise_on_error=False``, errors are returned in the list
+        instead.
         """
         taken: list[Any] = []
         try:
@@ -49,7 +50,7 @@ class Pipeline(Queue, PipelineFeeds):
                 if type(results) is not list:
                     raise results
                 if failed is not None and raise_on_error:
-                    # An error takes the place of the results of all other commands.
+                    # The error is raised instead of returning the other commands' results.
                     taken.clear()
                     raise results[failed]
                 for place, convert in self._converts.items():
@@ -72,7 +73,7 @@ class Pipeline(Queue, PipelineFeeds):
         exc_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Forget what was not executed."""
+        """Discard the commands that have not been executed."""
         self._forget()
 
     def _forget(self) -> None:
@@ -86,17 +87,18 @@ class Pipeline(Queue, PipelineFeeds):
 
 
 class Store(Taking, Client, EmbeddedFeeds, Caches):
-    """A client of a store in shared memory, which needs no redis-py.
+    """A client of a store in shared memory that does not need redis-py.
 
-    Its methods on keys are those of :class:`undercroft.Redis`, with the same names, arguments and
-    results; what they do not take raises ``TypeError``. :meth:`execute` runs any other command.
-    Errors are of :class:`undercroft.StoreError`: :class:`undercroft.CommandError` says what Redis
-    would answer, :class:`undercroft.BusyError` that another process holds a lock and makes no
-    progress for ``timeout`` seconds, :class:`undercroft.UnavailableError` that the store cannot be
-    opened or was removed.
+    Its key methods are those of :class:`undercroft.Redis`, with the same names, arguments and
+    results. Unsupported arguments raise ``TypeError``. :meth:`execute` runs any other command.
 
-    :class:`undercroft.EmbeddedRedis` says what the arguments mean. One object may be used by
-    several threads, and after a fork.
+    All errors derive from :class:`undercroft.StoreError`. :class:`undercroft.CommandError` carries
+    Redis' error reply. :class:`undercroft.BusyError` says that another process has held a lock
+    without progress for ``timeout`` seconds. :class:`undercroft.UnavailableError` says that the
+    store cannot be opened or was removed.
+
+    The arguments are those of :class:`undercroft.EmbeddedRedis`. One object can be used by several
+    threads, and after a fork.
     """
 
     def __new__(
@@ -115,7 +117,7 @@ class Store(Taking, Client, EmbeddedFeeds, Caches):
         timeout: float | None = None,
         client_name: str | None = None,
     ) -> Self:
-        """Open a store, or create it."""
+        """Open the store, creating it if it does not exist."""
         settings = told(
             store,
             {
@@ -139,9 +141,9 @@ class Store(Taking, Client, EmbeddedFeeds, Caches):
         return self
 
     def execute(self, *words: Any, decode: bool = True) -> Any:
-        """Run any command, given by its words, and return its reply as Redis' protocol has it.
+        """Run any command, given as separate words, and return its reply in protocol form.
 
-        With ``decode=False`` strings in it are bytes, whatever the client does else.
+        With ``decode=False`` strings in the reply are bytes, whatever the client's settings.
         """
         taken: list[Any] = []
         try:
@@ -162,7 +164,7 @@ class Store(Taking, Client, EmbeddedFeeds, Caches):
     def scan_iter(
         self, match: str | bytes | None = None, count: int = 1000, _type: str | None = None
     ) -> Iterator[Any]:
-        """Return all keys that match, asking for about so many at a time."""
+        """Iterate over all keys that match, asking for about ``count`` keys at a time."""
         words = [*(("MATCH", match) if match is not None else ()), "COUNT", count]
         words += ("TYPE", _type) if _type is not None else ()
         cursor: Any = 0
@@ -173,9 +175,9 @@ class Store(Taking, Client, EmbeddedFeeds, Caches):
                 return
 
     def pipeline(self, transaction: bool = True) -> Pipeline:
-        """Return a collection of commands that are run together.
+        """Return a pipeline: a queue of commands that run together.
 
-        With ``transaction`` they are one change of the store.
+        With ``transaction`` they are applied atomically.
         """
         return Pipeline(self, transaction)
 
@@ -193,6 +195,6 @@ class Store(Taking, Client, EmbeddedFeeds, Caches):
         self.close()
 
     def __repr__(self) -> str:
-        """Return the store's path and the database."""
+        """Return a text with the store's path and the database."""
         kind = f"{type(self).__module__}.{type(self).__qualname__}"
         return f"<{kind}({str(self.path)!r}, db={self.db})>"

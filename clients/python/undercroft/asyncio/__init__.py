@@ -1,20 +1,20 @@
 """Clients for asyncio, with the API of redis.asyncio.
 
-- `awaited`: what is entered, awaited and closed as redis-py's asyncio objects are.
-- `base`: the class that all clients for asyncio have in common, which makes the kind that is meant.
-- `channel`: channels whose messages and room are awaited.
-- `connection`: redis-py's asyncio connections, with this package's codec between object and byte.
+- `awaited`: makes an object awaitable and closable, as redis-py's asyncio objects are.
+- `base`: the common base class of all asyncio clients, which picks the client class.
+- `channel`: channels that tasks can wait on.
+- `connection`: redis-py's asyncio connections with this package's codec.
 - `embedded`: the asyncio client of a store in this process: commands finish at once, messages are
   awaited.
-- `factory`: which classes clients for asyncio are.
-- `multiplexing`: one connection to a server that many tasks use at once.
-- `native`: what both asyncio clients of a store are: its native methods, done when awaited.
-- `objects`: objects for asyncio: in a store in this process, or on a server.
+- `factory`: the concrete classes of asyncio clients.
+- `multiplexing`: one connection to a server that many tasks share.
+- `native`: the common base class of both asyncio clients of a store, with its native methods.
+- `objects`: objects for asyncio, in a store in this process or on a server.
 - `remote`: the asyncio client of a server: redis-py's, whose calls share one connection.
-- `servers`: what asyncio clients of servers are made of.
-- `store`: the asyncio client of a store that needs no redis-py.
+- `servers`: the parts of asyncio clients of servers.
+- `store`: the asyncio client of a store that does not need redis-py.
 - `store_connection`: redis-py's asyncio connections to a store in this process.
-- `waiting`: tasks that wait for keys, for locks and to try again.
+- `waiting`: tasks that wait for keys, for locks, and for retries.
 """
 
 import importlib
@@ -101,7 +101,7 @@ __all__ = [
     "from_url",
 ]
 
-# Where the package's own names are. All others are redis-py's.
+# The modules that define this package's own names. All other names are redis-py's.
 _HOME = {
     "BlockingConnectionPool": "store_connection",
     "ConnectionPool": "store_connection",
@@ -119,7 +119,7 @@ _HOME = {
 
 
 def from_url(url: str, **options: Any) -> "Redis":
-    """Return a client of what a URL names, as :meth:`Redis.from_url` does."""
+    """Return a client for a URL, as :meth:`Redis.from_url` does."""
     from undercroft.asyncio.factory import Redis
 
     return Redis.from_url(url, **options)
@@ -132,8 +132,9 @@ def __getattr__(name: str) -> Any:
     elif name.startswith("_"):
         found = None
     else:
-        # What else redis-py has is not the same in all of its versions. Its modules are not meant:
-        # some have the names of this package's.
+        # Other names are looked up in redis-py at run time because they differ between its
+        # versions. Modules of redis-py are excluded: some share a name with a module of this
+        # package.
         found = getattr(importlib.import_module("redis.asyncio"), name, None)
         if found is None and name in __all__:
             found = getattr(importlib.import_module("redis.exceptions"), name, None)

@@ -1,4 +1,4 @@
-"""What is entered, awaited and closed as redis-py's asyncio objects are."""
+"""Makes an object awaitable and closable, as redis-py's asyncio objects are."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 class Awaited:
-    """What is entered, awaited and closed as redis-py's asyncio objects are."""
+    """A mixin for objects that are entered, awaited and closed as redis-py's are."""
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
-        """Let go of what it holds."""
+        """Release the object's resources."""
         raise NotImplementedError
 
     async def __aenter__(self) -> Self:
@@ -26,7 +26,7 @@ class Awaited:
         exc_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close it."""
+        """Close the object."""
         await self.aclose()
 
     async def _self(self) -> Self:

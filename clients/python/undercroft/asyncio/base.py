@@ -1,4 +1,4 @@
-"""The class that all clients for asyncio have in common, which makes the kind that is meant."""
+"""The common base class of all asyncio clients, which picks the client class."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
 
 class Redis(AsyncFeeds, Caches, Awaited, AsyncCoreCommands):  # type: ignore[misc]
-    """A client for asyncio with redis-py's methods, of a store in shared memory or of a server.
+    """An asyncio client with redis-py's methods, of a store in shared memory or of a server.
 
-    Which of the two it is its arguments or its URL say, as for :class:`undercroft.Redis`.
+    As for :class:`undercroft.Redis`, the arguments or the URL determine which one it is.
     """
 
-    # By this redis-py's types tell that its methods return awaitables.
+    # redis-py's type annotations read this flag: methods return awaitables.
     _is_async_client: Literal[True] = True
-    # redis-py's command classes ask for it by type.
+    # The type annotations of redis-py's command classes require this attribute.
     _event_dispatcher: Any
 
     _factory: ClassVar[Factory]
-    # Whether this class is one that the factory makes, or is derived from it.
+    # Whether this class is one of the factory's classes or derived from one.
     _is_made: ClassVar[bool] = False
 
-    # What makes replies into results, by command.
+    # Functions that convert replies to results, by command.
     response_callbacks: dict[str, Callable[..., Any]]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Make a client of the kind that the arguments mean."""
+        """Create a client of the class that the arguments call for."""
         if cls._is_made:
             return super().__new__(cls)
         factory = cls._factory
@@ -44,11 +44,11 @@ class Redis(AsyncFeeds, Caches, Awaited, AsyncCoreCommands):  # type: ignore[mis
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
-        """Return a client of what a URL names.
+        """Return a client for a URL.
 
-        Options may also stand in the URL, as in ``undercroft://name?db=1``, and win there. With
-        ``redis+cluster://`` it is a :class:`undercroft.asyncio.RedisCluster`, with
-        ``redis+sentinel://host:port/service`` a client of the master that the Sentinels name.
+        Options can also be given in the URL, as in ``undercroft://name?db=1``, and take precedence
+        there. ``redis+cluster://`` makes a :class:`undercroft.asyncio.RedisCluster`.
+        ``redis+sentinel://host:port/service`` makes a client of the master that the Sentinels name.
         """
         scheme = scheme_of(url)
         if scheme in TOPOLOGIES:
@@ -59,25 +59,25 @@ class Redis(AsyncFeeds, Caches, Awaited, AsyncCoreCommands):  # type: ignore[mis
 
     @classmethod
     def from_pool(cls, connection_pool: Any) -> Self:
-        """Return a client of a server, which closes these connections when it is closed."""
+        """Return a server's client that takes ownership of a connection pool and closes it."""
         return cast("Self", merged(cls, Redis, cls._factory.remote()).from_pool(connection_pool))
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Run any command and return its reply, in the form redis-py gives it."""
+        """Run any command and return its reply as redis-py converts it."""
         raise NotImplementedError
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Any:
-        """Return a collection of commands that are run together."""
+        """Return a pipeline: a queue of commands that run together."""
         raise NotImplementedError
 
     def lock(self, name: str | bytes, timeout: float | None = None, **options: Any) -> Any:
-        """Return a lock of this name, with redis-py's options; it expires after ``timeout``."""
+        """Return a lock with redis-py's options, which expires after ``timeout`` seconds."""
         raise NotImplementedError
 
     def pubsub(self, **options: Any) -> Any:
-        """Return a receiver of messages."""
+        """Return a publish/subscribe object, which receives the messages of channels."""
         raise NotImplementedError
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
-        """Let go of the store or the server; using the client again takes it up again."""
+        """Release the store or the server; using the client again reopens it."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Channels for asyncio: what waits for a message, or for room, lets other tasks run."""
+"""Channels for asyncio: waiting for a message or for room lets other tasks run."""
 
 from __future__ import annotations
 
@@ -30,31 +30,32 @@ if TYPE_CHECKING:
 
 __all__ = ["Channel", "Delivery"]
 
-# A task that waits for a message looks so often for those that the dead hold; one with a long value
-# tells so often that this is still to be put.
+# Seconds between a waiting reader's checks for messages that dead processes hold. A waiting writer
+# of a long value extends the value's expiry at the same interval.
 _SLICE = 1.0
 
 
 class Delivery:
-    """A message in the hands of a task, until it says that it is done with it.
+    """A message held by a task until the task acknowledges or releases it.
 
-    Leaving an ``async with`` block acknowledges it, or gives it back where the block raised.
+    Leaving an ``async with`` block acknowledges the message, or returns it to the channel if the
+    block raised an exception.
     """
 
     __slots__ = ("_channel", "_consumer", "_done", "_item", "_process", "value")
 
     def __init__(self, channel: Channel, consumer: bytes, item: bytes, value: Any) -> None:
-        """Made by :meth:`Channel.get` with ``ack=True``."""
+        """Hold a message for :meth:`Channel.get` with ``ack=True``."""
         self._channel, self._consumer, self._item = channel, consumer, item
         self._done, self._process = False, os.getpid()
         self.value = value
 
     async def ack(self) -> bool:
-        """Say that the message is done with. Return whether it was not yet."""
+        """Acknowledge the message. Return whether it was still held."""
         return await self._end(goes_back=False)
 
     async def release(self) -> bool:
-        """Give the message back: it is the next one that is taken."""
+        """Return the message to the front of the channel. Return whether it was still held."""
         return await self._end(goes_back=True)
 
     async def _end(self, *, goes_back: bool) -> bool:
@@ -75,8 +76,8 @@ class Delivery:
         exc_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Acknowledge the message, or give it back where something was raised."""
-        # A forked child that leaves by an exception says that, and its parent goes on.
+        """Acknowledge the message, or return it to the channel after an exception."""
+        # In a forked child an exception propagates, and the parent keeps the message.
         if exc_type is None or self._process == os.getpid():
             await self._end(goes_back=exc_type is not None)
 
@@ -84,14 +85,14 @@ class Delivery:
 class Channel(Messages):
     """A channel of a store in shared memory for asyncio.
 
-    ``store`` is a URL or path of a store, a client of :mod:`undercroft.asyncio` for one, or a
-    ``redis://`` URL, for the same by way of a server. The rest is as :class:`undercroft.Channel`
-    has it, and both may be used for one channel. A task that is cancelled while it waits has taken
-    and put nothing.
+    ``store`` is a store's URL or path, a :mod:`undercroft.asyncio` client of one, or a ``redis://``
+    URL, which reaches the channel through a server. The other arguments are those of
+    :class:`undercroft.Channel`, and a channel can be used through both classes at once. A task that
+    is cancelled while it waits has neither taken nor put a message.
     """
 
     def __new__(cls, name: str, store: Any = None, **options: Any) -> Any:
-        """Make a channel of the kind that a URL means."""
+        """Create a channel of the class that the URL calls for."""
         if cls is Channel and isinstance(store, str) and store.startswith(_REMOTE):
             from undercroft.asyncio.servers.channel import RemoteChannel
 
@@ -108,7 +109,7 @@ class Channel(Messages):
         pickle: bool = False,
         **options: Any,
     ) -> None:
-        """Open a store, or create it; the channel is there when something was put."""
+        """Open the store, creating it if needed; the first message creates the channel."""
         encoded, most = self._begin(name, maxsize, ttl, pickle)
         expect_store(name, store)
         if isinstance(store, str) and is_remote(store):
@@ -132,7 +133,7 @@ class Channel(Messages):
     async def _until(
         self, call: Callable[[], Any], missing: type[Exception], timeout: float | None
     ) -> Any:
-        """Return what a call returns once it does not raise that something is missing."""
+        """Retry a call until it no longer raises ``missing``, and return its result."""
         loop = asyncio.get_running_loop()
         until = None if timeout is None else loop.time() + timeout
         while True:
@@ -145,10 +146,10 @@ class Channel(Messages):
             await self._owner.waiting().look(self._client, self._link, missing is Full, left)
 
     async def put(self, value: Any, timeout: float | None = None) -> None:
-        """Put a value behind all others, once there is room for it.
+        """Append a value to the channel, waiting for room.
 
-        Raises ``queue.Full`` where there is none in time, :class:`ChannelClosed` where the channel
-        is closed.
+        Raises ``queue.Full`` if there is no room before the timeout, and :class:`ChannelClosed` if
+        the channel is closed.
         """
         item = self._pack(value)
         if item is not None:
@@ -171,7 +172,7 @@ class Channel(Messages):
         id = await self._call(self._objects.put, value, ttl=_UNSENT)
 
         def put() -> None:
-            # It may have waited for long.
+            # Extend the expiry, since the wait may have been long.
             self._client.pexpire(self._prefix + id, round(_UNSENT * 1000))
             self._link.put_item(_NAME + id, False, None, within)
 
@@ -186,13 +187,14 @@ class Channel(Messages):
             await self._call(self._client.persist, self._prefix + id)
 
     async def get(self, timeout: float | None = None, *, ack: bool = False) -> Any:
-        """Take the first value, once there is one.
+        """Remove and return the first value, waiting for one.
 
-        With ``ack`` return a :class:`Delivery` instead, which holds the message until it is
-        acknowledged: where this process dies before, another one is given it.
+        With ``ack`` it returns a :class:`Delivery` instead, which holds the message until it is
+        acknowledged. If this process dies before that, the message is delivered again.
 
-        Raises ``queue.Empty`` where there is none in time, :class:`ChannelClosed` where the channel
-        is closed and empty, :class:`undercroft.PickleRefused` for a pickle that was not asked for.
+        Raises ``queue.Empty`` if there is no message before the timeout, :class:`ChannelClosed` if
+        the channel is closed and empty, and :class:`undercroft.PickleRefused` for a pickle if
+        pickles are not enabled.
         """
         take = self._link.hold if ack else self._link.get
         taken: list[Any] = []
@@ -216,7 +218,10 @@ class Channel(Messages):
     async def _of_held(
         self, taken: list[Any], consumer: bytes, item: bytes, ack: bool
     ) -> Delivery | None:
-        """Return what is held, its value with it; None where its long value has expired."""
+        """Return a held message with its value, or None if the value has expired.
+
+        Only long values, which are stored separately, can expire.
+        """
         try:
             if item[:1] != _NAME:
                 value = self._unpack(item)
@@ -234,28 +239,30 @@ class Channel(Messages):
 
     async def _end_hold(self, consumer: bytes, item: bytes, goes_back: bool) -> bool:
         if item[:1] == _NAME and not goes_back:
-            # It is held for sure. Where this process dies behind it, the message is passed over.
+            # This process still holds the message. If it dies after deleting the value, readers
+            # skip the message.
             await self._call(self._objects.delete, item[1:])
         ended: bool = await self._call(self._link.end_hold, consumer, item, goes_back)
         return ended
 
     async def qsize(self) -> int:
-        """Return how many messages wait to be taken, without those that are held. O(1)."""
+        """Return the number of messages in the channel, excluding held ones. O(1)."""
         return int(await self._run("LLEN", self._items))
 
     async def close(self) -> None:
-        """End the channel for all processes, as :meth:`undercroft.Channel.close` does."""
+        """Close the channel for all processes, as :meth:`undercroft.Channel.close` does."""
         await self._call(self._link.close)
 
     def __aiter__(self) -> AsyncIterator[Any]:
-        """Take values until the channel is closed and empty."""
+        """Iterate over values until the channel is closed and empty."""
         return self._all()
 
     async def deliveries(self) -> AsyncIterator[Delivery]:
-        """Take messages to be acknowledged, until the channel is closed and empty.
+        """Iterate over held messages until the channel is closed and empty.
 
-        Each is acknowledged when the loop asks for the next one, and given back where the loop
-        is left; leave it under ``contextlib.aclosing``, so that this is at once.
+        Each message is acknowledged when the loop requests the next one, and returned to the
+        channel if the loop is left. Use ``contextlib.aclosing`` to return the message as soon as
+        the loop is left.
         """
         while True:
             try:
@@ -265,7 +272,7 @@ class Channel(Messages):
             try:
                 yield delivery
             except BaseException:
-                # The loop was left, or the generator closed.
+                # The loop was left or the generator was closed.
                 await delivery.release()
                 raise
             await delivery.ack()

@@ -1,6 +1,6 @@
-"""redis-py's asyncio connections, with this package's codec between object and byte.
+"""redis-py's asyncio connections with this package's codec.
 
-They are for those of redis-py's clients that give each call a connection of its own.
+redis-py's clients use them when each call has its own connection.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from undercroft.resp import MISSING, Push
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# How a message that nobody asked for is given to its handlers has changed.
+# The name of redis-py's argument for the handler of push messages, which depends on its version.
 _PUSH_HANDLER = "push_handler_func" if PUSH_ARGUMENTS else "handle_push_response"
 
 
@@ -34,29 +34,29 @@ class Parser(_AsyncRESP3Parser):
     """Reads replies of either protocol for redis-py's asyncio connections."""
 
     def __init__(self, socket_read_size: int) -> None:
-        """Make a parser that reads so many bytes at once."""
+        """Create a parser that reads ``socket_read_size`` bytes at a time."""
         super().__init__(socket_read_size)  # type: ignore[no-untyped-call]
         self._replies: Any = None
-        # Whether a message that nobody asked for is an answer, too.
+        # Whether a push message can be the awaited reply, as in a subscription.
         self.push_request = False
 
     def on_connect(self, connection: Any) -> None:
-        """Begin to read from a connection's stream."""
+        """Start reading from a connection's stream."""
         super().on_connect(connection)  # type: ignore[no-untyped-call]
         self._replies = make_reader(connection.encoder, self.parse_error)
 
     def on_disconnect(self) -> None:
-        """Forget what came from the stream."""
+        """Discard the data that the stream delivered."""
         super().on_disconnect()  # type: ignore[no-untyped-call]
         self._replies = None
 
     async def can_read(self) -> bool:
-        """Return whether something has come that nobody has read."""
+        """Return whether unread data has arrived."""
         left = self._replies is not None and self._replies.has_data()
         return left or bool(await super().can_read())
 
     async def can_read_destructive(self) -> bool:
-        """Return the same, by the name that this had once."""
+        """Return whether unread data has arrived; an old name of `can_read`."""
         left = self._replies is not None and self._replies.has_data()
         return left or bool(await super().can_read_destructive())
 
@@ -89,43 +89,43 @@ class Parser(_AsyncRESP3Parser):
 
 
 class _Plugged:
-    """What the connections of this package have beyond redis-py's."""
+    """A mixin that makes redis-py's connections use this package's codec."""
 
     encoder: Any
     _parser: Any
     _packer: Any = None
-    # The command that was packed last, and the one that was sent and has no reply.
+    # The command packed last, and the command that was sent and has no reply yet.
     _packed: tuple[Any, ...] | None = None
     _owed: tuple[Any, ...] | None = None
 
     def set_parser(self, parser_class: Any) -> None:
-        """Use a parser; in place of one of redis-py's the one of this package."""
+        """Set the parser, replacing redis-py's parsers with this package's."""
         super().set_parser(plugged(parser_class, Parser))  # type: ignore[misc]
 
     def pack_command(self, *args: Any) -> Any:
-        """Return a command as bytes to send."""
+        """Return a command encoded for sending."""
         packed = self.pack_commands((args,))
         self._packed = args
         return packed
 
     def pack_commands(self, commands: Iterable[Any]) -> Any:
-        """Return several commands as bytes to send."""
+        """Return several commands encoded for sending."""
         self._packed = None
         if self._packer is None:
             self._packer = make_packer(self.encoder)
         return self._packer.pack_many(commands)
 
     async def send_packed_command(self, *args: Any, **more: Any) -> None:
-        """Send what was packed."""
+        """Send encoded commands."""
         packed, self._owed = self._packed, None
         send: Any = super().send_packed_command  # type: ignore[misc]
         await send(*args, **more)
-        # Those that greet a new connection have been sent before.
+        # Set this after sending: a new connection first sends the commands of its handshake.
         self._owed = packed
 
     async def read_response(self, disable_decoding: bool = False, *args: Any, **more: Any) -> Any:
         """Return the reply to a command that was sent."""
-        # With hiredis installed redis-py 5 does not tell its parser.
+        # redis-py 5 does not pass this to its parser if hiredis is installed.
         self._parser.push_request = bool(more.get("push_request", False))
         read: Any = super().read_response  # type: ignore[misc]
         owed, self._owed = self._owed, None
@@ -145,14 +145,14 @@ class SSLConnection(_Plugged, redis.asyncio.SSLConnection):
 
 
 class _Hinting(HintsAtStores, redis.asyncio.Connection):
-    """redis-py's connection over TCP."""
+    """redis-py's connection over TCP, with an error hint for URLs of stores."""
 
 
 class _HintingSSL(HintsAtStores, redis.asyncio.SSLConnection):
-    """redis-py's connection over TCP with TLS."""
+    """redis-py's connection over TCP with TLS, with an error hint for URLs of stores."""
 
 
-# What a client uses in the place of redis-py's own.
+# Replacements for redis-py's own connection classes.
 HINTING: dict[type[Any], type[Any]] = {
     redis.asyncio.Connection: _Hinting,
     redis.asyncio.SSLConnection: _HintingSSL,

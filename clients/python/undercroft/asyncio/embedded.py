@@ -1,6 +1,6 @@
 """The asyncio client of a store in this process: commands finish at once, messages are awaited.
 
-What the native methods do not know, and all other commands, are redis-py's.
+redis-py handles all other commands, and arguments that the native methods do not support.
 """
 
 from __future__ import annotations
@@ -39,17 +39,19 @@ if TYPE_CHECKING:
 
 
 class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type: ignore[misc]
-    """A client of a store in shared memory, for asyncio.
+    """An asyncio client of a store in shared memory.
 
-    It is made with the arguments of :class:`undercroft.EmbeddedRedis`. A command is a look-up in
-    mapped memory: it is done when its coroutine runs, which does not go back to the loop. Where
-    another process holds a lock for longer than a millisecond, it does: it lets other tasks run,
-    and tries again for up to ``timeout`` seconds; cancelled meanwhile, it has done nothing.
-    A command that waits for keys lets other tasks run; it has its place among all that wait, in
-    any process, and the loop watches a descriptor meanwhile. Cancelled, it gives up its place, and
-    puts back what it had just been given; only a move that was made stays made.
-    It is an instance of ``redis.asyncio.Redis``, and has a ``connection_pool`` of redis-py's to the
-    same store, for programs that ask for these.
+    It takes the arguments of :class:`undercroft.EmbeddedRedis`. A command is a lookup in mapped
+    memory, which finishes within its coroutine without returning to the event loop. If another
+    process holds a lock for longer than a millisecond, the call yields to other tasks and retries
+    for up to ``timeout`` seconds. If it is cancelled during that time, it has changed nothing.
+
+    A command that waits for keys lets other tasks run. It has its place in the queue of all waiters
+    in all processes, while the loop watches a file descriptor. If it is cancelled, it leaves the
+    queue and puts back an item that it has just received. Only a completed move is not undone.
+
+    It is an instance of ``redis.asyncio.Redis`` and has a ``connection_pool`` of redis-py
+    connections to the same store, for programs that need these.
     """
 
     _is_made = True
@@ -57,7 +59,7 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
     _lock_class = Lock
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Open a store, or create it."""
+        """Open the store, creating it if it does not exist."""
         self._use(Store(*args, **kwargs))
 
     @classmethod
@@ -73,11 +75,11 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
         self._releases = weakref.WeakKeyDictionary()
 
     def __del__(self, *args: Any) -> None:
-        """Do nothing: the store is let go of with the object."""
+        """Do nothing: the store is released together with the object."""
 
     @property
     def connection_pool(self) -> ConnectionPool:  # type: ignore[override]
-        """Connections of redis-py's to the same store, made when they are first asked for."""
+        """A pool of redis-py connections to the same store, created on first use."""
         if self._pool is None:
             told = self.store.get_connection_kwargs()
             same = {name: told[name] for name in CODEC}
@@ -85,13 +87,13 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
         return self._pool
 
     def client(self) -> redis.asyncio.Redis:
-        """Return redis-py's client of the same store, with a connection of its own."""
+        """Return a redis-py client of the same store with its own connection."""
         pool = self.connection_pool
         return redis.asyncio.Redis(connection_pool=pool, single_connection_client=True)
 
     @property
     def response_callbacks(self) -> Any:  # type: ignore[override]
-        """What makes replies into results, by command."""
+        """Functions that convert replies to results, by command."""
         return self.store.response_callbacks
 
     async def initialize(self) -> Self:
@@ -99,7 +101,7 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
         return self
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Run any command and return its reply, in the form redis-py gives it."""
+        """Run any command and return its reply as redis-py converts it."""
         taken: list[Any] = []
         try:
             if waits(args[0]):
@@ -116,7 +118,7 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
     async def _run_taking(
         self, taken: list[Any], args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        """Run a command for a method that gives back what is on the list."""
+        """Run a command, recording the data it takes on the caller's list for a rollback."""
         if not waits(args[0]):
             run = self.store._run_taking
             return await patiently(self.store, run, taken, args, options)
@@ -129,7 +131,7 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
         return shaped(self.response_callbacks, args[0], reply, options)
 
     def releases(self) -> Releases:
-        """Return what the tasks of the running loop wait for locks with."""
+        """Return the object through which tasks of the running loop wait for locks."""
         loop = asyncio.get_running_loop()
         known = self._releases.get(loop)
         found = None if known is None else known()
@@ -139,7 +141,7 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
         return found
 
     def set_response_callback(self, command: str, callback: Callable[..., Any]) -> None:
-        """Let a function make the replies of a command into what its method returns."""
+        """Set the function that converts a command's replies to its results."""
         self.store.set_response_callback(command, callback)
 
     def get_encoder(self) -> Any:
@@ -147,11 +149,11 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
         return self.store.get_encoder()
 
     def get_connection_kwargs(self) -> dict[str, Any]:
-        """Return what a connection of redis-py's with this client's settings is made with."""
+        """Return the arguments for a redis-py connection with this client's settings."""
         return dict(self.store.get_connection_kwargs())
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:  # type: ignore[override]
-        """Return a collection of commands that are run together."""
+        """Return a pipeline: a queue of commands that run together."""
         return Pipeline(self, self.store.pipeline(transaction, shard_hint))
 
     async def transaction(  # type: ignore[override]
@@ -162,7 +164,7 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
         value_from_callable: bool = False,
         watch_delay: float | None = None,
     ) -> Any:
-        """Call a function with a pipeline that watches keys until none of them was changed."""
+        """Run a function in a pipeline that watches keys, until no watched key has changed."""
         taken: list[Any] = []
         try:
             async with self.pipeline(True, shard_hint) as pipe:
@@ -185,41 +187,41 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
     def scan_iter(
         self, match: Any = None, count: int | None = None, _type: str | None = None, **options: Any
     ) -> Any:
-        """Return all keys that match, so many at a time: more than over a network."""
+        """Iterate over all keys that match, by default in larger batches than over a network."""
         return super().scan_iter(match, SCANNED if count is None else count, _type, **options)
 
     def pubsub(self, **options: Any) -> PubSub:
-        """Return a receiver of messages."""
+        """Return a publish/subscribe object, which receives the messages of channels."""
         return PubSub(self.store, **options)
 
     def close(self, close_connection_pool: bool | None = None) -> Awaitable[None]:
-        """Let go of the store, by the name that this had once."""
+        """Release the store; an old name of `aclose`."""
         return self.aclose(close_connection_pool)
 
 
 class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ignore[misc]
-    """Commands that are run together by :meth:`execute`."""
+    """A queue of commands that :meth:`execute` runs together."""
 
-    # redis-py's command classes ask for these two by their types.
+    # The type annotations of redis-py's command classes require these two attributes.
     _is_async_client = True
     _event_dispatcher: Any
 
     def __init__(self, client: EmbeddedRedis, store: StorePipeline) -> None:
-        """Collect commands in a pipeline of the store."""
+        """Queue commands in a pipeline of the store."""
         self._client = client
         self._store = store
 
     def __len__(self) -> int:
-        """Return the number of commands that wait."""
+        """Return the number of queued commands."""
         return len(self._store)
 
     def __bool__(self) -> bool:
-        """Return True: a pipeline without commands is one, too."""
+        """Return True even if no commands are queued."""
         return True
 
     @property
     def command_stack(self) -> list[Any]:
-        """The commands that wait."""
+        """The queued commands."""
         return self._store.command_stack
 
     def get_encoder(self) -> Any:
@@ -227,7 +229,7 @@ class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ign
         return self._store.get_encoder()
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Add a command to the others; while keys are watched, run it when it is awaited."""
+        """Queue a command or, while keys are watched, return a coroutine that runs it."""
         store = self._store
         if (store.watching or args[0] == "WATCH") and not store.explicit_transaction:
             return self.immediate_execute_command(*args, **options)
@@ -235,7 +237,7 @@ class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ign
         return self
 
     async def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
-        """Run a command now."""
+        """Run a command immediately."""
         run = self._wait_for if waits(args[0]) else self._run
         taken: list[Any] = []
         try:
@@ -246,26 +248,26 @@ class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ign
             raise
 
     async def watch(self, *names: Any) -> bool:  # type: ignore[override]
-        """Watch keys, and run commands at once from here to :meth:`multi`."""
+        """Watch keys, and run commands immediately until :meth:`multi` is called."""
         self._store.expect_no_multi()
         return bool(await self.immediate_execute_command("WATCH", *names))
 
     async def unwatch(self) -> bool:  # type: ignore[override]
-        """Forget the watched keys."""
+        """Stop watching keys."""
         return bool(self._store.unwatch())
 
     def multi(self) -> None:
-        """Collect commands again."""
+        """Start a transaction: queue the commands that follow."""
         self._store.multi()
 
     async def execute(self, raise_on_error: bool = True) -> list[Any]:
-        """Run all commands and return their results."""
+        """Run all queued commands and return their results."""
         return await self.execute_taking([], raise_on_error)
 
     async def execute_taking(self, taken: list[Any], raise_on_error: bool = True) -> list[Any]:
-        """Run all commands and return their results, or give back what they took.
+        """Run all queued commands and return their results, restoring taken data after an error.
 
-        The items taken stay on the list, for a caller that may have to give them back itself.
+        On success the list holds the taken data, so that the caller can restore it if needed.
         """
         store = self._store
         if not len(store) and not store.watching:
@@ -277,7 +279,7 @@ class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ign
                 store.reset()
         except BaseException:
             store._give_back(taken)
-            # A caller's list is empty where nothing is left to be given back.
+            # An empty list tells the caller that nothing is left to restore.
             taken.clear()
             raise
 
@@ -286,7 +288,7 @@ class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ign
         try:
             ran = store._run(store.whole, taken)
         except Locked as refused:
-            # It goes on with the command that met the lock.
+            # The retry continues with the command that met the lock.
             ran = await parked(store.link, refused, store._run, store.whole, taken)
         if ran is not None:
             return store.ran(ran, taken, raise_on_error)
@@ -300,9 +302,9 @@ class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ign
         return store.results(replies, commands, taken, raise_on_error)
 
     async def _run(self, commands: list[Command], taken: list[Any]) -> list[Any]:
-        """Run commands in one call, and return what they answer.
+        """Run commands in one call and return their replies.
 
-        Where the call meets a lock, the next one goes on with the command that did.
+        If the call meets a lock, the retry continues with the command that met it.
         """
         replies: list[Any] = []
         link = self._store.link
@@ -317,7 +319,7 @@ class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ign
                 raise
 
     async def _wait_for(self, commands: list[Command], taken: list[Any]) -> list[Any]:
-        """Run commands one after another, and return what they answer."""
+        """Run commands one at a time and return their replies."""
         replies = []
         for args, options in commands:
             try:
@@ -329,16 +331,16 @@ class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ign
         return replies
 
     async def reset(self) -> None:  # type: ignore[override]
-        """Forget the collected commands and the watched keys."""
+        """Discard the queued commands and stop watching keys."""
         self._store.reset()
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:  # noqa: ARG002
-        """Forget the collected commands and the watched keys."""
+        """Discard the queued commands and stop watching keys."""
         self._store.reset()
 
 
 def _queued(name: str) -> Callable[..., Any]:
-    """Return a pipeline's method of this name, which queues its command natively if it can."""
+    """Return a pipeline method with this name, which queues its command natively if it can."""
 
     @wraps(getattr(Queue, name))
     def method(self: Pipeline, *args: Any, **options: Any) -> Any:
@@ -359,10 +361,10 @@ for _, _name in METHODS:
 
 
 class PubSub(redis.asyncio.client.PubSub):
-    """A receiver of messages, with the methods of redis-py's.
+    """A subscriber to messages, with redis-py's methods.
 
-    Messages that were overwritten before they were read are told as a message of the
-    type ``lost``, with their number as its data, and added to ``lost``.
+    Messages that were overwritten before they were read are reported by a message of type ``lost``
+    with their number as its data, and counted in ``lost``.
     """
 
     def __init__(
@@ -372,10 +374,10 @@ class PubSub(redis.asyncio.client.PubSub):
         ignore_subscribe_messages: bool = False,
         push_handler_func: Any = None,
     ) -> None:
-        """Make a receiver that is not subscribed to anything."""
+        """Create a subscriber without subscriptions."""
         self._store = store
         self._native: Subscription | None = None
-        # What the task is woken by that waits for the descriptor, of which a loop tells one only.
+        # The future and descriptor of the waiting task; a loop supports one reader per descriptor.
         self._waiting: tuple[asyncio.Future[None], int] | None = None
         pool: Any = None
         super().__init__(
@@ -387,18 +389,18 @@ class PubSub(redis.asyncio.client.PubSub):
         )
 
     async def connect(self) -> None:
-        """Begin to receive."""
+        """Open the native subscription."""
         if self._native is None:
             self._native = Subscription(self._store)
 
     async def execute_command(self, *args: Any) -> None:
-        """Run SUBSCRIBE or one of its like."""
+        """Run a command such as SUBSCRIBE."""
         if self._native is None:
             self._native = Subscription(self._store)
         await patiently(self._store, self._native.command, args)
 
     async def aclose(self) -> None:
-        """Unsubscribe from everything; a task that waits for a message raises."""
+        """Unsubscribe from everything; a task that waits for a message gets an exception."""
         native, self._native = self._native, None
         if native is not None:
             self._wake()
@@ -407,10 +409,10 @@ class PubSub(redis.asyncio.client.PubSub):
         await close()
 
     async def check_health(self) -> None:
-        """Do nothing: there is no connection that could be broken."""
+        """Do nothing: there is no connection that can fail."""
 
     async def parse_response(self, block: bool = True, timeout: float = 0) -> Any:
-        """Return what comes next, waiting for it in the loop if asked to."""
+        """Return the next response, waiting for it in the event loop until the timeout."""
         native = self._native
         if native is None:
             raise RuntimeError(
@@ -421,7 +423,7 @@ class PubSub(redis.asyncio.client.PubSub):
         while True:
             try:
                 response = native.read(0)
-            except Locked as refused:  # a forked child subscribes again
+            except Locked as refused:  # a forked child resubscribes
                 response = await parked(self._store, refused, native.read, 0)
             if response is not None:
                 return response
@@ -433,7 +435,7 @@ class PubSub(redis.asyncio.client.PubSub):
             await self._readable(native, left)
 
     async def _readable(self, native: Subscription, timeout: float | None) -> None:
-        """Wait until there may be a message, or so many seconds have passed."""
+        """Wait until there may be a message, or until the timeout in seconds."""
         loop = asyncio.get_running_loop()
         ready, descriptor = loop.create_future(), native.fileno()
         self._waiting = waiting = ready, descriptor
@@ -448,7 +450,7 @@ class PubSub(redis.asyncio.client.PubSub):
                 late.cancel()
 
     def _wake(self) -> None:
-        """Let the task go on that waits, and the loop forget the descriptor."""
+        """Wake the waiting task and remove the descriptor from the loop."""
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             ready, descriptor = waiting
@@ -457,7 +459,7 @@ class PubSub(redis.asyncio.client.PubSub):
                 ready.set_result(None)
 
     async def handle_message(self, response: Any, ignore_subscribe_messages: bool = False) -> Any:
-        """Return a message as a dictionary, or give it to its handler."""
+        """Return a message as a dictionary, or pass it to its handler."""
         if response is not None and response[0] in (b"lost", "lost"):
             return {"type": "lost", "pattern": None, "channel": None, "data": response[2]}
         handle: Any = super().handle_message

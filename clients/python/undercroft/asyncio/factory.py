@@ -1,4 +1,4 @@
-"""Which classes clients for asyncio are: loaded when the first one is made."""
+"""The concrete classes of asyncio clients, loaded on first use."""
 
 from __future__ import annotations
 

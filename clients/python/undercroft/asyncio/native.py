@@ -1,6 +1,7 @@
-"""What both asyncio clients of a store are: its native methods, done when they are awaited.
+"""The common base class of both asyncio clients of a store, with its native methods.
 
-The store hurries: a call that meets another process' lock raises ``Locked``, and is parked here.
+The store's calls do not wait: a call that meets another process's lock raises ``Locked`` and is
+retried here.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Native(AsyncFeeds, Caches, Awaited):
-    """A client of a store for asyncio."""
+    """An asyncio client of a store."""
 
     store: Any
 
@@ -37,14 +38,14 @@ class Native(AsyncFeeds, Caches, Awaited):
     async def wait_for(
         self, client: Client, args: tuple[Any, ...], decode: bool, taken: list[Any]
     ) -> Any:
-        """Run a command that may wait for keys, and return its reply as it is.
+        """Run a command that can wait for keys, and return its raw reply.
 
-        What it takes out of the store is kept on a list, for who calls this to give it back.
+        Data that it takes from the store is recorded on ``taken`` for the caller to restore.
         """
         return await self.waiting().run(client, args, decode, taken)
 
     def waiting(self) -> Waits:
-        """Return what the tasks of the running loop wait for keys with."""
+        """Return the object through which tasks of the running loop wait for keys."""
         loop = asyncio.get_running_loop()
         waiting = self._waits.get(loop)
         if waiting is None:
@@ -63,9 +64,9 @@ class Native(AsyncFeeds, Caches, Awaited):
         return await patiently(self.store, self.store._feed_add, words, items)
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:  # noqa: ARG002
-        """Let go of the store. Using the client again opens it again.
+        """Release the store. Using the client again reopens it.
 
-        What other processes' locks have kept from being done behind its calls is done before.
+        Work that earlier calls left undone because of other processes' locks is finished first.
         """
         waiting = self._waits.pop(asyncio.get_running_loop(), None)
         if waiting is not None:
@@ -76,13 +77,13 @@ class Native(AsyncFeeds, Caches, Awaited):
             self.store.close()
 
     def __repr__(self) -> str:
-        """Return the store's path and the database."""
+        """Return a text with the store's path and the database."""
         kind = f"{type(self).__module__}.{type(self).__qualname__}"
         return f"<{kind}({str(self.store.path)!r}, db={self.store.db})>"
 
 
 def _awaited(name: str) -> Callable[..., Any]:
-    """Return a store's method of this name as one to await."""
+    """Return a coroutine function for the store's method with this name."""
 
     @wraps(getattr(Client, name))
     async def method(self: Native, *args: Any, **options: Any) -> Any:
@@ -96,7 +97,7 @@ def _awaited(name: str) -> Callable[..., Any]:
 
 
 def _taking(name: str, taking: str) -> Callable[..., Any]:
-    """Return a method that takes something out of the store as one to await."""
+    """Return a coroutine function for a method that removes data and returns it."""
     native = getattr(Client, taking)
     command = name.upper()
 
@@ -109,7 +110,7 @@ def _taking(name: str, taking: str) -> Callable[..., Any]:
             except Locked as refused:
                 return await parked(store, refused, native, store, taken, *args, **options)
         except BaseException:
-            # Arguments by name are none of a typed call, which alone needs its words.
+            # Only typed calls use the words, and typed calls take no keyword arguments.
             store._give_back(taken, command, *args)
             raise
 

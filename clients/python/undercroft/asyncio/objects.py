@@ -1,7 +1,7 @@
-"""Objects for asyncio: in a store in this process, or on a server.
+"""Objects for asyncio, in a store in this process or on a server.
 
-In a store calls are short, and done when they are awaited; copies of what is long are made by a
-thread, so that other tasks of the loop run meanwhile.
+Calls on a store are short and finish when they are awaited. Long values are copied in a thread, so
+that other tasks of the loop can run.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncDraft", "Objects"]
 
-# What is longer is copied by a thread.
+# Values of more bytes than this are copied in a thread.
 _LONG = 256 << 10
 
 
 class _Silent(SyncObjects):
-    """Objects in a store, whose loop wakes those who wait."""
+    """Objects in a store that leave it to the event loop to wake waiters."""
 
     _is_embedded = False
 
     def _announce(self, id: bytes) -> None:
-        """Do nothing."""
+        """Do nothing: the event loop publishes the message."""
 
     def announce(self, id: bytes) -> None:
-        """Wake who waits for an object that is there."""
+        """Wake the waiters for an object that now exists."""
         self._client._execute(("PUBLISH", self._prefix + id, b""), {})
 
 
 def _weight(value: Any) -> int:
-    """Return about how many bytes are to be copied of a value."""
+    """Return an estimate of the bytes to copy for a value."""
     kind = type(value)
     if kind in (bytes, bytearray):
         return len(value)
@@ -56,7 +56,7 @@ def _weight(value: Any) -> int:
 
 
 class _Copying:
-    """A value that a thread puts, for a task that may be cancelled meanwhile."""
+    """A value that a thread stores for a task, which may be cancelled in the meantime."""
 
     def __init__(self, objects: SyncObjects, value: Any, ttl: Any, id: bytes | None) -> None:
         self._objects, self._value, self._ttl, self._id = objects, value, ttl, id
@@ -73,7 +73,7 @@ class _Copying:
         return found
 
     def abandon(self) -> None:
-        """Let what is put be deleted, as nobody has its id."""
+        """Delete the value when it has been stored, since its id was never returned."""
         with self._lock:
             self._is_abandoned = True
             if self._found is not None:
@@ -81,45 +81,45 @@ class _Copying:
 
 
 class AsyncDraft:
-    """An object that is being filled in place, as :class:`undercroft.objects.ObjectDraft` is."""
+    """An object that is filled in place, as :class:`undercroft.objects.ObjectDraft` is."""
 
     def __init__(self, objects: Objects, draft: ObjectDraft) -> None:
-        """Made by :meth:`Objects.create` and :meth:`Objects.create_bytes`."""
+        """Wrap a draft for :meth:`Objects.create` and :meth:`Objects.create_bytes`."""
         self._objects, self._draft = objects, draft
 
     @property
     def id(self) -> bytes:
-        """The id that the object has once it is sealed; others may :meth:`Objects.wait` for it."""
+        """The id of the object once it is sealed; other tasks can :meth:`Objects.wait` for it."""
         return self._draft.id
 
     @property
     def array(self) -> Any:
-        """An array to be filled; it must be gone when the object is sealed."""
+        """The array to fill; all references to it must be gone before the object is sealed."""
         return self._draft.array
 
     @property
     def buffer(self) -> memoryview:
-        """A view to be filled; it must be gone, or released, when the object is sealed."""
+        """The view to fill; it must be released or unreferenced before the object is sealed."""
         return self._draft.buffer
 
     async def seal(self) -> bytes:
-        """Make the object one that others find, and return its id."""
+        """Publish the object to other clients and return its id."""
         return await self._objects._seal(self._draft)
 
 
 class Objects(Awaited):
-    """Objects in a store in shared memory, or on a server, for asyncio.
+    """Objects in a store in shared memory or on a server, for asyncio.
 
-    It is made with the arguments of :class:`undercroft.Objects` and has its methods, each to be
-    awaited; but for :meth:`create` and :meth:`create_bytes`, whose drafts have a ``seal`` to be
-    awaited. A client that is given is one of :mod:`undercroft.asyncio` for a server, and an
-    :class:`undercroft.Store` of nobody else's for a store.
+    It takes the arguments of :class:`undercroft.Objects` and has its methods as coroutines. Only
+    :meth:`create` and :meth:`create_bytes` are plain methods; the ``seal`` of their drafts is a
+    coroutine. To use an existing client, pass a :mod:`undercroft.asyncio` client of a server, or an
+    :class:`undercroft.Store` that is used for nothing else.
     """
 
     _objects: Any
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
-        """Make objects of the kind that a URL or a client means."""
+        """Create objects of the class that the URL or client calls for."""
         if cls is Objects and is_remote(args[0] if args else options.get("store")):
             from undercroft.asyncio.servers.objects import RemoteObjects
 
@@ -128,8 +128,9 @@ class Objects(Awaited):
         return super().__new__(cls)
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """Open a store, or create it."""
-        # One for calls in the loop, which wait for no lock, and one for threads, which do.
+        """Open the store, creating it if it does not exist."""
+        # One client for calls in the loop, which never wait for locks, and one for threads, which
+        # do.
         self._objects = _Silent(*args, **options)
         self._objects._client._hurry(left)
         self._patient = _Silent(*args, **options)
@@ -141,8 +142,8 @@ class Objects(Awaited):
     ) -> bytes:
         """Store a value and return its id, as :meth:`undercroft.Objects.put` does.
 
-        A task that is cancelled while a thread copies leaves nothing behind, but for an ``id`` of
-        its own.
+        If a task is cancelled while a thread copies the value, the object is deleted again, unless
+        the caller chose its ``id``.
         """
         if _weight(value) < _LONG:
             found: bytes = await self._call(self._objects.put, value, ttl=ttl, id=id)
@@ -164,7 +165,7 @@ class Objects(Awaited):
     async def put_many(
         self, values: Iterable[Any], *, ttl: float | timedelta | None = None
     ) -> list[bytes]:
-        """Store several values and return their ids; none of them where one cannot be stored."""
+        """Store several values and return their ids; if one value cannot be stored, none are."""
         ids: list[bytes] = []
         try:
             for value in values:
@@ -177,11 +178,11 @@ class Objects(Awaited):
     def create(
         self, shape: int | tuple[int, ...], dtype: Any = "float64", *, ttl: float | None = None
     ) -> AsyncDraft:
-        """Begin an array that is filled in place; its items are any numbers until then."""
+        """Create an array to fill in place; its items are arbitrary until then."""
         return AsyncDraft(self, self._objects.create(shape, dtype, ttl=ttl))
 
     def create_bytes(self, length: int, *, ttl: float | None = None) -> AsyncDraft:
-        """Begin bytes that are filled in place; they are any bytes until then."""
+        """Create a byte object to fill in place; its bytes are arbitrary until then."""
         return AsyncDraft(self, self._objects.create_bytes(length, ttl=ttl))
 
     async def _seal(self, draft: ObjectDraft) -> bytes:
@@ -205,19 +206,19 @@ class Objects(Awaited):
     async def take(self, id: bytes, *, writable: bool = False) -> Any:
         """Return the value with an id and delete it.
 
-        With ``writable`` it is copied in the loop: so what a task that is cancelled has taken
-        arrives.
+        With ``writable`` the value is copied in the event loop rather than in a thread, so that a
+        value taken by a cancelled task is not lost.
         """
         return await self._call(self._objects.take, id, writable=writable)
 
     async def take_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
-        """Take the values with several ids, one after the other."""
+        """Return the values with several ids and delete them one at a time."""
         return [await self.take(id, writable=writable) for id in ids]
 
     async def wait(
         self, ids: Iterable[bytes], timeout: float | None = None, count: int | None = None
     ) -> tuple[list[bytes], list[bytes]]:
-        """Wait until objects are there, as :meth:`undercroft.Objects.wait` does."""
+        """Wait until objects exist, as :meth:`undercroft.Objects.wait` does."""
         client = self._objects._client
         waiting = Waiting(self._objects, ids, timeout, count, LOOK_EMBEDDED)
         await self._call(waiting.look, client.exists)
@@ -250,17 +251,17 @@ class Objects(Awaited):
         return waiting.result()
 
     async def delete(self, *ids: bytes) -> int:
-        """Delete objects and return how many were there. Views of them stay as they are."""
+        """Delete objects and return how many existed. Views of them remain valid."""
         found: int = await self._call(self._objects.delete, *ids)
         return found
 
     async def contains(self, id: bytes) -> bool:
-        """Return whether there is an object with an id."""
+        """Return whether an object with an id exists."""
         found: bool = await self._call(self._objects.contains, id)
         return found
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:  # noqa: ARG002
-        """Close the store. Views of its objects stay as they are."""
+        """Close the store. Views of its objects remain valid."""
         try:
             await settled(self._objects._client)
         finally:
@@ -268,7 +269,7 @@ class Objects(Awaited):
             self._patient.close()
 
     async def _announce(self, id: bytes) -> None:
-        # The object is there, so that this is no error of who put it. Who waits looks at times.
+        # The object is stored, so a failed message is not the caller's error. Waiters also poll.
         with suppress(Exception):
             await self._call(self._objects.announce, id)
 

@@ -1,4 +1,4 @@
-"""The asyncio client of a server: redis-py's, whose calls share one connection."""
+"""redis-py's asyncio client of a server, whose calls share one connection."""
 
 from __future__ import annotations
 
@@ -45,24 +45,24 @@ if TYPE_CHECKING:
     from undercroft.asyncio.multiplexing.link import Link
 
 _NAMES_KEPT = 1024
-# redis-py's asyncio client takes them by name only.
+# Positional arguments that redis-py's asyncio client accepts only by name.
 _PLACES = ("host", "port", "db")
 
 
 class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore[misc]
     """redis-py's asyncio client of a Redis, a Valkey or an ``undercroft serve``.
 
-    All of its methods, arguments, results and exceptions are redis-py's; host, port and database
-    may stand without their names, as in redis-py's other client. Calls of many
-    tasks share one connection; blocking commands, transactions that watch keys, and
-    messages take connections of their own from redis-py's pool.
+    All of its methods, arguments, results and exceptions are redis-py's. Host, port and database
+    can be positional, as in redis-py's synchronous client. Calls of many tasks share one
+    connection. Blocking commands, transactions that watch keys, and subscriptions use separate
+    connections from redis-py's pool.
     """
 
     _is_made = True
     _lock_class = RemoteLock
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Make a client with the arguments of redis-py's."""
+        """Create a client with redis-py's arguments."""
         self._releases: weakref.WeakKeyDictionary[
             asyncio.AbstractEventLoop, weakref.ref[RemoteReleases]
         ] = weakref.WeakKeyDictionary()
@@ -73,8 +73,9 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
         know(pool)
         if self.auto_close_connection_pool:
             pool.connection_class = HINTING.get(pool.connection_class, pool.connection_class)
-        # Whether calls may share a connection, whose streams are then known, and whose replies
-        # are parsed as redis-py does. Code that wraps redis-py's methods is to see all calls.
+        # Whether calls can share a connection: its streams are of a known class, and replies are
+        # parsed as redis-py does. Code that wraps redis-py's methods must see every call, so calls
+        # cannot share then.
         self._short = (
             not self.single_connection_client
             and type(self).parse_response is redis.asyncio.Redis.parse_response
@@ -84,13 +85,13 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
             and not getattr(pool.connection_class, "is_within", False)
         )
         self._link: Link | None = None
-        # By name, False for commands that the shared connection carries.
+        # The kind of connection by command name; False for commands that the shared one carries.
         self._alone: dict[str, str | bool] = {}
-        # Calls that failed, until it is clear whether they are tried again.
+        # Failed calls for which a retry has not been decided or finished yet.
         self._failed: set[asyncio.Task[None]] = set()
 
     def _kind(self, args: tuple[Any, ...]) -> str | bool:
-        """Return which connection a command takes; False for the shared one."""
+        """Return the kind of connection that a command needs; False for the shared one."""
         name = args[0]
         known = self._alone.get(name) if type(name) is str else None
         if known is None:
@@ -102,7 +103,7 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
     execute_command = execute_command
 
     def releases(self) -> RemoteReleases:
-        """Return what the tasks of the running loop wait for locks with."""
+        """Return the object through which tasks of the running loop wait for locks."""
         loop = asyncio.get_running_loop()
         known = self._releases.get(loop)
         found = None if known is None else known()
@@ -112,7 +113,7 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
         return found
 
     async def _execute(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Run a command for which there may be no connection yet, or which takes its own."""
+        """Run a command that needs a connection to be opened, or needs a separate connection."""
         measured = observability._provider_manager is not None
         kind = ALONE if measured or not self._short else self._kind(args)
         if kind == ALONE:
@@ -131,7 +132,7 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
             if link.large and is_large(link.large, args):
                 link = await Share.of(self.connection_pool).aside()
                 call = link.send(args, NEVER_DECODE not in options)
-                # Only now, as a command that cannot be packed is not sent.
+                # Called after sending because a command that cannot be encoded is not sent.
                 link.crowd()
             else:
                 call = link.send(args, NEVER_DECODE not in options)
@@ -145,15 +146,15 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
         return shaped(self.response_callbacks, args[0], reply, options)
 
     def failed(self, call: Call, error: Exception, link: Link) -> None:
-        """Take over a call of this client's that has no reply, or an error for one."""
+        """Retry a failed call of this client, or set its exception."""
         task = link.loop.create_task(self._settled(call, error, link.connection))
         self._failed.add(task)
         task.add_done_callback(self._failed.discard)
-        # A call that is cancelled meanwhile does not try again.
+        # Cancelling the call cancels its retry.
         call.add_done_callback(lambda _: task.cancel())
 
     async def _settled(self, call: Call, error: Exception, connection: Any) -> None:
-        """Give a failed call its error, or the result of another attempt."""
+        """Set the result of a failed call's retry, or its exception."""
         _, args, options = cast("Request", call.request)
         try:
             if isinstance(error, ResponseError) and EMPTY_RESPONSE in options:
@@ -174,7 +175,7 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
     async def _again(
         self, error: Exception, connection: Any, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        """Raise an error, or try again where the client's way of retrying says so."""
+        """Retry a failed command if the client's retry policy permits it, or raise its error."""
         first: Exception | None = error
 
         async def attempt() -> Any:
@@ -190,10 +191,10 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
     async def _retrying(
         self, connection: Any, attempt: Callable[[], Awaitable[Any]], commands: list[Any]
     ) -> Any:
-        """Try in the client's way of retrying, but not what may have run and changes something."""
+        """Retry by the client's policy, except for changes that may already have been made."""
 
         async def fail(error: Exception) -> None:
-            # Until redis-py 6 a client retries only what it was told to.
+            # Before redis-py 6 a client retries only after the configured errors.
             disconnect_raise = getattr(self, "_disconnect_raise", None)
             if disconnect_raise is not None:
                 await disconnect_raise(connection, error)
@@ -212,7 +213,7 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
         return reply
 
     async def _completed(self, link: Link, args: tuple[Any, ...], kind: Any, reply: Any) -> Any:
-        """Return the reply to a command of a pipeline that concerns other connections as well."""
+        """Return the reply to a pipeline's command that affects other connections as well."""
         share = Share.of(self.connection_pool)
         if kind == REPLICATED:
             return await share.replicated_elsewhere(link, args, reply)
@@ -220,15 +221,15 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
         return reply
 
     def pubsub(self, **kwargs: Any) -> Any:
-        """Return a receiver of messages."""
+        """Return a publish/subscribe object, which receives the messages of channels."""
         return AsyncPubSub.adopt(super().pubsub(**kwargs))
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
-        """Return a collection of commands that are run together."""
+        """Return a pipeline: a queue of commands that run together."""
         return Pipeline(self, transaction, shard_hint)
 
     async def _connected(self) -> Link:
-        """Return the link of the pool on the running loop, usable and not full."""
+        """Return the pool's link on the running loop once it is usable and not full."""
         share = Share.of(self.connection_pool)
         while True:
             link = self._link = await share.connected()
@@ -237,9 +238,10 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
             await link.writable()
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
-        """Close the connections; using the client again makes new ones.
+        """Close the connections; using the client again opens new ones.
 
-        Those of a pool that other clients may use stay open, unless the argument says otherwise.
+        Connections of a pool that other clients may use stay open, unless ``close_connection_pool``
+        is true.
         """
         self._link = None
         if close_connection_pool or (
@@ -253,12 +255,12 @@ class Pipeline(PipelineFeeds, AsyncOnce, RedisPipeline):  # type: ignore[misc]
     """redis-py's pipeline, which shares its client's connection unless it watches keys."""
 
     def __init__(self, client: RemoteRedis, transaction: bool, shard_hint: str | None) -> None:
-        """Collect commands for a client."""
+        """Create an empty pipeline of a client."""
         super().__init__(client.connection_pool, client.response_callbacks, transaction, shard_hint)
         self._client = client
 
     async def execute(self, raise_on_error: bool = True) -> list[Any]:
-        """Run all commands and return their results."""
+        """Run all queued commands and return their results."""
         client, commands = self._client, self.command_stack
         alone = self.watching or self.connection or self.scripts or not client._short
         kinds = [client._kind(args) for args, _ in commands]
@@ -301,13 +303,13 @@ class Pipeline(PipelineFeeds, AsyncOnce, RedisPipeline):  # type: ignore[misc]
         try:
             return await run(*args, **options)
         except Final as final:
-            # The keys are watched no more.
+            # The keys are no longer watched.
             reset: Any = self.reset
             await reset()
             raise final.error from None
 
     async def _alone(self, run: Any, connection: Any, commands: Any, raise_on_error: bool) -> Any:
-        """Run all commands on a connection of their own, which redis-py is not to repeat."""
+        """Run all commands on a separate connection; redis-py must not retry them."""
 
         async def whole() -> Any:
             return await run(connection, commands, raise_on_error)
@@ -339,7 +341,8 @@ class Pipeline(PipelineFeeds, AsyncOnce, RedisPipeline):  # type: ignore[misc]
         failed = shape_all(self.response_callbacks, commands, replies)
         if failed and raise_on_error:
             for reply in replies:
-                # redis-py raises it where it reads the reply, and looks for error replies here.
+                # redis-py raises this error while reading; its check below covers only error
+                # replies.
                 if isinstance(reply, UnicodeDecodeError):
                     raise reply
             check: Any = self.raise_first_error
@@ -348,7 +351,7 @@ class Pipeline(PipelineFeeds, AsyncOnce, RedisPipeline):  # type: ignore[misc]
 
 
 class _Exchange:
-    """What redis-py's pipelines take for a connection: one exchange over the link."""
+    """A stand-in for redis-py's connection in pipelines: one exchange over the shared link."""
 
     def __init__(self, link: Link, waits: bool) -> None:
         self._link = link

@@ -1,4 +1,4 @@
-"""The asyncio client of a store that needs no redis-py."""
+"""The asyncio client of a store that does not need redis-py."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 class Store(Native):
-    """A client of a store in shared memory for asyncio, which needs no redis-py.
+    """An asyncio client of a store in shared memory that does not need redis-py.
 
-    It is made with the arguments of :class:`undercroft.Store` and has its methods, each of which is
-    done when it is awaited, without a turn of the loop; where another process holds a lock for
-    longer than a millisecond other tasks run meanwhile, for up to ``timeout`` seconds.
+    It takes the arguments of :class:`undercroft.Store` and has its methods as coroutines, which
+    finish without returning to the event loop. If another process holds a lock for longer than a
+    millisecond, the call yields to other tasks and retries for up to ``timeout`` seconds.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """Open a store, or create it."""
+        """Open the store, creating it if it does not exist."""
         self._use(SyncStore(*args, **options))
 
     async def _feed_run(self, words: Words, convert: Convert | None, raw: bool) -> Any:
@@ -30,9 +30,9 @@ class Store(Native):
         return reply if convert is None else convert(reply)
 
     async def execute(self, *words: Any, decode: bool = True) -> Any:
-        """Run any command, given by its words, and return its reply as Redis' protocol has it.
+        """Run any command, given as separate words, and return its reply in protocol form.
 
-        With ``decode=False`` strings in it are bytes, whatever the client does else.
+        With ``decode=False`` strings in the reply are bytes, whatever the client's settings.
         """
         taken: list[Any] = []
         store = self.store

@@ -1,4 +1,4 @@
-"""The asyncio client of a store that needs no redis-py."""
+"""The asyncio client of a store that does not need redis-py."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
@@ -9,11 +9,11 @@ _Bytes: TypeAlias = bytes | bytearray | memoryview
 _Key: TypeAlias = str | _Bytes
 _Value: TypeAlias = str | _Bytes | int | float
 _Bound: TypeAlias = float | str | bytes
-_Text: TypeAlias = Any  # bytes, or str where replies are decoded
+_Text: TypeAlias = Any  # bytes, or str if replies are decoded
 _Set: TypeAlias = set[Any]
 
 class Store(Native):
-    """A client of a store in shared memory for asyncio, which needs no redis-py."""
+    """An asyncio client of a store in shared memory that does not need redis-py."""
 
     def __init__(self, *args: Any, **options: Any) -> None: ...
     async def execute(self, *words: Any, decode: bool = True) -> Any: ...

@@ -1,7 +1,7 @@
 """redis-py's asyncio connections to a store in this process.
 
-The stream that redis-py reads from is filled by what it writes, and by the event loop where a
-command waits for keys or messages come.
+A write by redis-py runs its commands and adds their replies to the stream that redis-py reads. The
+event loop adds replies to blocking commands, and messages, to the stream.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
     from undercroft._native import Client
 
-# Before another try where another process' lock is in the way, and while nobody reads.
+# Seconds before a retry if another process holds a lock or the stream is full.
 _RETRY = 0.01
-# The stream is not filled with messages any more where so many bytes of it are not read.
+# Number of unread bytes in the stream above which it receives no more data.
 _MOST = 1 << 20
-# Event loops do not take any number of seconds.
+# The longest timer, in seconds, that event loops accept.
 _LONGEST = 86400.0
 
 
 class Writer:
-    """What redis-py writes to in the place of a stream: what runs its commands."""
+    """A stand-in for redis-py's stream writer that runs the commands written to it."""
 
     def __init__(self, client: Client, reader: asyncio.StreamReader) -> None:
-        """Run commands on a client's store, and fill a stream with the replies."""
+        """Run commands on a client's store, and write their replies to a reader."""
         self._client = client
         self._peer = Peer(client)
         self._reader = reader
@@ -47,7 +47,7 @@ class Writer:
         self._closed = False
 
     def write(self, data: bytes) -> None:
-        """Run the commands in these bytes, as far as no lock is in the way."""
+        """Run encoded commands until one meets a lock."""
         try:
             self._peer.send(data)
         except Locked as refused:
@@ -56,14 +56,14 @@ class Writer:
             self._fill()
 
     def writelines(self, data: Iterable[bytes]) -> None:
-        """Run the commands in these bytes, as far as no lock is in the way."""
+        """Run encoded commands until one meets a lock."""
         self.write(b"".join(data))
 
     async def drain(self) -> None:
-        """Wait until the commands have been run that a lock was in the way of."""
+        """Wait until commands that met a lock have run."""
         refused, self._refused = self._refused, None
         if refused is not None:
-            # A thread may run the commands: the loop must not wait for it.
+            # A thread may run the commands, and the loop must not wait for it.
             self._is_parked = True
             try:
                 await parked(self._client, refused, self._peer.ready)
@@ -72,7 +72,7 @@ class Writer:
             self._fill()
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         if self._closed:
             return
         self._closed = True
@@ -82,18 +82,18 @@ class Writer:
         self._peer.close()
 
     def is_closing(self) -> bool:
-        """Return whether the connection was ended."""
+        """Return whether the connection is closed."""
         return self._closed
 
     async def wait_closed(self) -> None:
-        """Return at once: a connection that ends has ended."""
+        """Return at once: closing takes effect immediately."""
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ARG002
-        """Return the default: there is no socket to tell of."""
+        """Return the default: there is no socket."""
         return default
 
     def _fill(self) -> None:
-        """Fill the stream with what has come, and let the loop watch for what comes."""
+        """Move replies to the stream, and make the loop watch for more."""
         if self._closed or self._is_parked:
             return
         buffered: bytearray = self._reader._buffer  # type: ignore[attr-defined]
@@ -117,7 +117,7 @@ class Writer:
         self._watch([], _RETRY)
 
     def _watch(self, descriptors: list[int], seconds: float | None) -> None:
-        """Fill the stream again when a descriptor is readable, or so many seconds have passed."""
+        """Call `_fill` again when a descriptor is readable or after ``seconds`` seconds."""
         if descriptors != self._watched:
             for descriptor in self._watched:
                 if descriptor not in descriptors:
@@ -134,13 +134,13 @@ class Writer:
 
 
 class StoreConnection(_Plugged, Place, AbstractConnection):
-    """A connection of redis-py's for asyncio whose commands run in this process.
+    """An asyncio redis-py connection whose commands run in this process.
 
     Its options are those of :class:`undercroft.StoreConnection`.
     """
 
     def __init__(self, *, store: str | os.PathLike[str], **options: Any) -> None:
-        """Make a connection, which opens the store when it is first used."""
+        """Create a connection, which opens the store on first use."""
         self.take_options(store, options)
         super().__init__(**options)
 
@@ -153,48 +153,48 @@ class StoreConnection(_Plugged, Place, AbstractConnection):
 
 
 def pool_options(options: dict[str, Any], url: str) -> dict[str, Any]:
-    """Return the options of a pool of connections to a store: those of the URL win."""
+    """Return the options of a store's connection pool; the URL's options take precedence."""
     return {"connection_class": StoreConnection} | options | parse_url(url)
 
 
-# A blocking pool's arguments in front of its connections' class.
+# Number of a blocking pool's parameters before `connection_class`.
 _BEFORE_CLASS = 2
 
 
 def _chosen(connection_class: Any, options: dict[str, Any]) -> Any:
-    """Return the class of a pool's connections, which the options may tell."""
+    """Return the class of a pool's connections, given its argument and options."""
     if connection_class is not None:
         return connection_class
     return StoreConnection if "store" in options else redis.asyncio.Connection
 
 
 class ConnectionPool(redis.asyncio.ConnectionPool):
-    """redis-py's pool of connections, which may be to a store in this process."""
+    """redis-py's connection pool, which also supports stores in this process."""
 
     def __init__(self, connection_class: Any = None, **options: Any) -> None:
-        """Make a pool as redis-py does; with ``store``, of connections to that store."""
+        """Create a pool as redis-py does; with ``store``, a pool of connections to that store."""
         super().__init__(_chosen(connection_class, options), **options)
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> ConnectionPool:
-        """Return a pool of connections to what a URL names, a server or a store."""
+        """Return a pool of connections to the server or store that a URL names."""
         if url.startswith("undercroft://"):
             return cls(**pool_options(options, url))
         return super().from_url(url, **options)
 
 
 class BlockingConnectionPool(redis.asyncio.BlockingConnectionPool):
-    """redis-py's pool whose users wait while all connections are in use."""
+    """redis-py's blocking pool, whose users wait while all connections are in use."""
 
     def __init__(self, *args: Any, connection_class: Any = None, **options: Any) -> None:
-        """Make a pool as redis-py does; with ``store``, of connections to that store."""
+        """Create a pool as redis-py does; with ``store``, a pool of connections to that store."""
         if len(args) < _BEFORE_CLASS:
             options["connection_class"] = _chosen(connection_class, options)
         super().__init__(*args, **options)
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> BlockingConnectionPool:
-        """Return a pool of connections to what a URL names, a server or a store."""
+        """Return a pool of connections to the server or store that a URL names."""
         if url.startswith("undercroft://"):
             return cls(**pool_options(options, url))
         return super().from_url(url, **options)

@@ -1,11 +1,11 @@
-"""Parts of clients of stores in this process.
+"""The parts of clients of stores in this process.
 
-- `address`: what a client of a store is told: which store it is, and its options.
-- `missing`: what redis-py has for the modules of a Redis server, none of which is in a store.
-- `options`: what redis-py can be told, and what of it a store in shared memory has no use for.
-- `pipeline`: pipelines: commands collected and run together, as redis-py's are.
-- `pubsub`: messages: redis-py's PubSub, fed from shared memory instead of a socket.
-- `scheme`: redis-py's own functions that take a URL, taught the scheme of stores in shared memory.
+- `address`: parses the arguments of a store's client: the store and its options.
+- `missing`: stand-ins for redis-py's modules of a Redis server, which a store does not have.
+- `options`: redis-py's options, and those that a store in shared memory ignores.
+- `pipeline`: pipelines: queues of commands that run together, like redis-py's.
+- `pubsub`: redis-py's PubSub, fed from shared memory instead of a socket.
+- `scheme`: adds the URL scheme of stores in shared memory to redis-py's own functions.
 - `store_connection`: redis-py's connections to a store in this process.
-- `taking`: methods that take something out of a store: it arrives, or it goes back.
+- `taking`: methods that remove data and return it, and restore it if they are interrupted.
 """

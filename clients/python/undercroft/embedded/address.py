@@ -1,10 +1,10 @@
-"""What a client of a store is told: which store it is, and its options."""
+"""Parses the arguments of a store's client: the store and its options."""
 
 from __future__ import annotations
 
 import os
 
-# As typing's, which takes longer to import than a store to be opened.
+# Defined here because importing typing takes longer than opening a store.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -17,7 +17,7 @@ _TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no"
 
 
 def _size(size: int | str | None) -> int | None:
-    """Return a number of bytes, given as one or as text such as ``64gb``."""
+    """Return a number of bytes from a number or a text such as ``64gb``."""
     if not isinstance(size, str):
         return size
     text = size.strip().lower()
@@ -29,7 +29,7 @@ def _size(size: int | str | None) -> int | None:
 
 
 def _truth(text: str) -> bool:
-    """Return the truth value that an option of a URL has."""
+    """Return the boolean that an option in a URL stands for."""
     value = _TRUTH.get(text.lower())
     if value is None:
         raise ValueError(f"expected true or false, got {text!r}")
@@ -37,7 +37,7 @@ def _truth(text: str) -> bool:
 
 
 SCHEME = "undercroft://"
-# What a URL's query may set, and how its text is read.
+# Options that a URL's query can set, with the functions that parse them.
 OPTIONS: dict[str, Callable[[str], Any]] = {
     "db": int,
     "decode_responses": _truth,
@@ -56,9 +56,10 @@ OPTIONS: dict[str, Callable[[str], Any]] = {
 def told(
     store: str | os.PathLike[str], options: dict[str, Any], ignored: Callable[[], Collection[str]]
 ) -> dict[str, Any]:
-    """Return what the native client is made with, from a client's arguments.
+    """Return the arguments of the native client, given the arguments of a client.
 
-    Options in the URL win. ``ignored`` returns the names of those that mean nothing there.
+    Options in the URL take precedence. ``ignored`` returns the names of options to accept and
+    ignore.
     """
     place = os.fspath(store)
     if isinstance(store, str) and "/" not in store:
@@ -75,9 +76,10 @@ def told(
 
 
 def database_of(url: str) -> tuple[str, int | None]:
-    """Return the URL of a store, and the database that it names as Redis' URLs do.
+    """Return a store's URL without the database, and the database as in Redis' URLs.
 
-    ``undercroft://name/1`` is database 1 of ``undercroft://name``; a path names none.
+    ``undercroft://name/1`` is database 1 of ``undercroft://name``. A URL with a path has no
+    database.
     """
     name, slash, db = url.removeprefix(SCHEME).partition("/")
     if url.startswith(SCHEME) and name and slash and db.isdecimal() and db.isascii():
@@ -86,11 +88,11 @@ def database_of(url: str) -> tuple[str, int | None]:
 
 
 def _split(url: str, ignored: Callable[[], Collection[str]]) -> tuple[str, dict[str, Any]]:
-    """Return a URL's store and the options in its query."""
+    """Return the store that a URL names and the options in its query."""
     if not any(mark in url for mark in "?#%[]"):
         name = url.removeprefix(SCHEME)
         return (name if name.startswith("/") else url), {}
-    # It is not needed for most of them, and takes longer to import than a store to be opened.
+    # Imported here because few URLs need it, and importing it takes longer than opening a store.
     from urllib.parse import parse_qsl, unquote, urlsplit
 
     parts = urlsplit(url)
@@ -107,6 +109,6 @@ def _split(url: str, ignored: Callable[[], Collection[str]]) -> tuple[str, dict[
         except ValueError as error:
             raise ValueError(f"invalid value for {name!r} in {url!r}: {error}") from None
     if parts.path and not parts.netloc:
-        # A path may hold what means something in a URL.
+        # A path may contain characters that have a meaning in a URL.
         return unquote(parts.path), options
     return f"{SCHEME}{unquote(parts.netloc + parts.path)}", options

@@ -1,4 +1,4 @@
-"""What redis-py has for the modules of a Redis server, none of which is in a store."""
+"""Stand-ins for redis-py's modules of a Redis server, which a store does not have."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Never
 
 
 class _Missing:
-    """A method that is not there; whoever looks for it is told why."""
+    """A descriptor for a missing module; reading it raises an error with the reason."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -19,13 +19,13 @@ class _Missing:
 
 
 class Modules:
-    """What says of each module that it is not there."""
+    """A mixin whose attributes for modules raise an error, since a store has no modules."""
 
     bf = _Missing()
     cf = _Missing()
     cms = _Missing()
     ft = _Missing()
-    # Until redis-py 5.
+    # Only redis-py up to version 5 has this module.
     graph = _Missing()
     json = _Missing()
     tdigest = _Missing()

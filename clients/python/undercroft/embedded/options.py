@@ -1,4 +1,4 @@
-"""What redis-py can be told, and what of it a store in shared memory has no use for."""
+"""redis-py's options, and those that a store in shared memory ignores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import redis.asyncio
 import redis.asyncio.connection
 import redis.connection
 
-# They would name a server beside the store.
+# Options that name a server in addition to the store, and are therefore refused.
 _PLACES = frozenset({"host", "port", "path", "unix_socket_path", "connection_pool"})
 
 
@@ -17,8 +17,8 @@ _found: set[str] = set()
 
 
 def without_meaning() -> set[str]:
-    """Return the names of redis-py's options that are about connections, and mean nothing here."""
-    # Looked for once, and only where somebody uses one.
+    """Return the names of redis-py's connection options, which stores ignore."""
+    # Computed once, and only if such an option is used.
     if not _found:
         _found.update(_names())
     return _found

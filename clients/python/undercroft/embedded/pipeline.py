@@ -1,4 +1,4 @@
-"""Pipelines: commands collected and run together, as redis-py's are."""
+"""Pipelines: queues of commands that run together, like redis-py's."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 Command = tuple[tuple[Any, ...], dict[str, Any]]
 
-# Older versions of redis-py show a command whole, however long it is.
+# Older versions of redis-py show a command in full, no matter how long it is.
 _shortened: Callable[[str], str] = getattr(redis.utils, "truncate_text", str)
 
 
 def _text(part: Any) -> str:
-    """Return an argument as an error message shows it."""
+    """Return an argument in the form that error messages show."""
     if isinstance(part, bytes | bytearray | memoryview):
         return bytes(part).decode(errors="replace")
     return str(part)
 
 
 def _annotated(error: Exception, number: int, command: Command) -> Exception:
-    """Let an error say which command of a pipeline it is about."""
+    """Add the command and its position in the pipeline to an error's message."""
     shown = _shortened(" ".join(map(_text, command[0])))
     reason = error.args[0] if error.args else ""
     error.args = (
@@ -45,19 +45,19 @@ def _annotated(error: Exception, number: int, command: Command) -> Exception:
 
 
 class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[misc]
-    """Commands that are run together by :meth:`execute`.
+    """A queue of commands that :meth:`execute` runs together.
 
-    With ``transaction`` they run as one change of the store, which nobody sees half of.
-    After :meth:`watch` commands run at once, until :meth:`multi`; then ``execute`` raises
-    ``redis.exceptions.WatchError`` where a watched key was changed.
+    With ``transaction`` they are applied atomically. After :meth:`watch`, commands run immediately
+    until :meth:`multi` is called. ``execute`` then raises ``redis.exceptions.WatchError`` if a
+    watched key has changed.
     """
 
-    # redis-py's command classes ask for these two by their types.
+    # The type annotations of redis-py's command classes require these two attributes.
     _is_async_client: Literal[False] = False
     _event_dispatcher: Any
 
     def __init__(self, client: EmbeddedRedis, transaction: bool) -> None:
-        """Collect commands for a connection of their own."""
+        """Create an empty pipeline with its own connection state."""
         self._client = client
         self.response_callbacks = client.response_callbacks
         self.transaction = transaction
@@ -72,11 +72,11 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
         exc_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Forget what was not executed."""
+        """Discard the commands that have not been executed."""
         self.reset()
 
     def __bool__(self) -> bool:
-        """Return True: a pipeline without commands is one, too."""
+        """Return True even if no commands are queued."""
         return True
 
     def get_encoder(self) -> Any:
@@ -84,18 +84,18 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
         return self._client.get_encoder()
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Add a command to the others; while keys are watched, run it and return its reply."""
+        """Queue a command or, while keys are watched, run it and return its reply."""
         if (self.watching or args[0] == "WATCH") and not self.explicit_transaction:
             return self.immediate_execute_command(*args, **options)
         return self.pipeline_execute_command(*args, **options)
 
     def pipeline_execute_command(self, *args: Any, **options: Any) -> Self:
-        """Add a command to the others."""
+        """Queue a command."""
         self._add(args, options, self.response_callbacks)
         return self
 
     def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
-        """Run a command now."""
+        """Run a command immediately."""
         taken: list[Any] = []
         try:
             (reply,) = self._run_these([(args, options)], taken)
@@ -105,7 +105,7 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
             raise
 
     def answered(self, reply: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Return what redis-py makes of the reply to a command that was run at once."""
+        """Return the result of a command that ran immediately, as redis-py converts its reply."""
         if isinstance(reply, Exception):
             if EMPTY_RESPONSE in options and isinstance(reply, redis.ResponseError):
                 return options[EMPTY_RESPONSE]
@@ -117,21 +117,21 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
         return shaped(self.response_callbacks, args[0], reply, options)
 
     def watch(self, *names: Any) -> bool:  # type: ignore[override]
-        """Watch keys: ``execute`` raises WatchError where one of them was changed by then."""
+        """Watch keys: ``execute`` raises WatchError if one of them changes before it runs."""
         self.expect_no_multi()
         return bool(self.execute_command("WATCH", *names))
 
     def expect_no_multi(self) -> None:
-        """Raise an error where keys are to be watched too late."""
+        """Raise an error if a transaction has already begun, when keys cannot be watched."""
         if self.explicit_transaction:
             raise redis.RedisError("Cannot issue a WATCH after a MULTI")
 
     def unwatch(self) -> bool:  # type: ignore[override]
-        """Forget the watched keys."""
+        """Stop watching keys."""
         return (self.watching and bool(self.execute_command("UNWATCH"))) or True
 
     def multi(self) -> None:
-        """Collect the commands that follow, where keys are watched."""
+        """Start a transaction while keys are watched: queue the commands that follow."""
         if self.explicit_transaction:
             raise redis.RedisError("Cannot issue nested calls to MULTI")
         if len(self):
@@ -139,11 +139,11 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
         self.explicit_transaction = True
 
     def discard(self) -> None:
-        """Forget the collected commands and the watched keys."""
+        """Discard the queued commands and stop watching keys."""
         self.reset()
 
     def reset(self) -> None:  # type: ignore[override]
-        """Forget the collected commands and the watched keys."""
+        """Discard the queued commands and stop watching keys."""
         self._clear()
         self.explicit_transaction = False
         if self.watching:
@@ -151,20 +151,21 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
             self._run_these([(("UNWATCH",), {})])
 
     def close(self) -> None:
-        """Forget the collected commands and the watched keys."""
+        """Discard the queued commands and stop watching keys."""
         self.reset()
 
     def execute(self, raise_on_error: bool = True) -> list[Any]:
-        """Run all commands and return their results.
+        """Run all queued commands and return their results.
 
-        An error is raised, or with ``raise_on_error=False`` stands among the results.
+        The first error is raised. With ``raise_on_error=False``, errors are returned in the list
+        instead.
         """
         return self.execute_taking([], raise_on_error)
 
     def execute_taking(self, taken: list[Any], raise_on_error: bool = True) -> list[Any]:
-        """Run all commands and return their results, or give back what they took.
+        """Run all queued commands and return their results, restoring taken data after an error.
 
-        The items taken stay on the list, for a caller that may have to give them back itself.
+        On success the list holds the taken data, so that the caller can restore it if needed.
         """
         if not len(self) and not self.watching:
             return []
@@ -191,12 +192,12 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
                 self.reset()
         except BaseException:
             self._give_back(taken)
-            # A caller's list is empty where nothing is left to be given back.
+            # An empty list tells the caller that nothing is left to restore.
             taken.clear()
             raise
 
     def ran(self, ran: tuple[Any, int | None], taken: list[Any], raise_on_error: bool) -> list[Any]:
-        """Return the results of a native run, or raise what went wrong."""
+        """Return the results of a native run, or raise its error."""
         results, failed = ran
         if self.whole:
             self.watching = False
@@ -208,13 +209,13 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
             raise redis.WatchError("Watched variable changed.")
         else:
             error = results
-        # As with redis-py, a command's error takes the place of the others' results.
+        # As in redis-py, one command's error is raised instead of returning the other results.
         taken.clear()
         raise error if failed is None else _annotated(error, failed + 1, self.command_stack[failed])
 
     @property
     def whole(self) -> bool:
-        """Whether the commands are one change of the store."""
+        """Whether the commands are applied atomically."""
         return self.transaction or self.explicit_transaction
 
     def results(
@@ -224,7 +225,7 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
         taken: list[Any],
         raise_on_error: bool = True,
     ) -> list[Any]:
-        """Return what redis-py makes of the replies to commands, or raise the first error."""
+        """Return replies as redis-py converts them, or raise the first error."""
         for place in errors(replies):
             reply, options = replies[place], commands[place][1]
             if EMPTY_RESPONSE in options and isinstance(reply, redis.ResponseError):
@@ -239,17 +240,17 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
         return replies
 
     def around(self, commands: list[Command]) -> list[Command]:
-        """Return what runs commands as one change."""
-        # What has a result without any server, such as MGET of no key, would be refused.
+        """Return the commands wrapped in MULTI and EXEC."""
+        # Leave out commands with a known result, such as MGET without keys; a server refuses them.
         run = [command for command in commands if EMPTY_RESPONSE not in command[1]]
         return [(("MULTI",), {}), *run, (("EXEC",), {})]
 
     def within(self, answers: list[Any], commands: list[Command]) -> list[Any]:
-        """Return the replies to commands, from the answers to what runs them as one change."""
+        """Return the commands' replies, given the replies to MULTI, the commands and EXEC."""
         replies = answers.pop()
         self.watching = False
         unasked = [at for at, command in enumerate(commands) if EMPTY_RESPONSE in command[1]]
-        # The first answer is MULTI's.
+        # The first reply is that of MULTI.
         queued = answers[1:]
         for place in errors(queued):
             asked = [at for at in range(len(commands)) if at not in unasked]
@@ -265,11 +266,11 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
         return results
 
     def _may_wait(self) -> bool:
-        """Return whether a command may wait for keys."""
+        """Return whether a queued command can wait for keys."""
         return any(waits(args[0]) for args, _ in self.command_stack)
 
     def _reply(self, args: tuple[Any, ...], options: dict[str, Any], taken: list[Any]) -> Any:
-        """Run one command, which waits in the hub if it waits, and return its reply or error."""
+        """Run one command, waiting in the hub if it blocks, and return its reply or error."""
         if not waits(args[0]):
             return self._run_these([(args, options)], taken)[0]
         try:
@@ -278,5 +279,5 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
             return error
 
     def _run_these(self, commands: list[Command], taken: list[Any] | None = None) -> list[Any]:
-        """Run commands in one call, and return what they answer."""
+        """Run commands in one call and return their replies."""
         return self.link._execute_many(commands, None, taken)

@@ -1,4 +1,4 @@
-"""Messages: redis-py's PubSub, fed from shared memory instead of a socket."""
+"""redis-py's PubSub, fed from shared memory instead of a socket."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class PubSub(RemotePubSub):
-    """A receiver of messages, with redis-py's methods.
+    """A subscriber to messages, with redis-py's methods.
 
-    Messages that were overwritten before they were read are told as a message of the
-    type ``lost``, with their number as its data, and added to ``lost``. A forked child's
-    copy subscribes anew, as a receiver of its own.
+    Messages that were overwritten before they were read are reported by a message of type ``lost``
+    with their number as its data, and counted in ``lost``. In a forked child the copy resubscribes
+    as a separate subscriber.
     """
 
     _native: Subscription | None = None
@@ -30,7 +30,7 @@ class PubSub(RemotePubSub):
         ignore_subscribe_messages: bool = False,
         push_handler_func: Any = None,
     ) -> None:
-        """Make a receiver that is not subscribed to anything."""
+        """Create a subscriber without subscriptions."""
         self._client = client
         super().__init__(
             connection_pool=None,
@@ -41,7 +41,7 @@ class PubSub(RemotePubSub):
         )
 
     def reset(self) -> None:
-        """Unsubscribe from everything; a thread that waits for a message raises."""
+        """Unsubscribe from everything; a thread that waits for a message gets an exception."""
         native, self._native = self._native, None
         if native is not None:
             native.close()
@@ -55,20 +55,20 @@ class PubSub(RemotePubSub):
         return self._native
 
     def execute_command(self, *args: Any) -> None:
-        """Run SUBSCRIBE or one of its like."""
+        """Run a command such as SUBSCRIBE."""
         if self._native is None:
             self._native = Subscription(self._client)
         self._native.command(args)
 
     def check_health(self) -> None:
-        """Do nothing: there is no connection that could be broken."""
+        """Do nothing: there is no connection that can fail."""
 
     def parse_response(self, block: bool = True, timeout: float = 0) -> Any:
-        """Return what comes next, waiting for it if asked to."""
+        """Return the next response, waiting for it until the timeout."""
         return read(self._receiver(), None if block else timeout)
 
     def handle_message(self, response: Any, ignore_subscribe_messages: bool = False) -> Any:
-        """Return a message as a dictionary, or give it to its handler."""
+        """Return a message as a dictionary, or pass it to its handler."""
         if response is not None and response[0] in (b"lost", "lost"):
             return {"type": "lost", "pattern": None, "channel": None, "data": response[2]}
         return super().handle_message(  # type: ignore[no-untyped-call]
@@ -81,9 +81,9 @@ class PubSub(RemotePubSub):
         return 0 if self._native is None else self._native.lost
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable when something may have come.
+        """Return a descriptor that becomes readable when messages may have arrived.
 
-        It is readable ten times a second besides. Call ``get_message()`` until it returns
-        ``None`` each time it is.
+        It also becomes readable ten times a second. Whenever it is readable, call ``get_message()``
+        until it returns ``None``.
         """
         return self._receiver().fileno()

@@ -1,4 +1,4 @@
-"""redis-py's own functions that take a URL, taught the scheme of stores in shared memory."""
+"""Adds the URL scheme of stores in shared memory to redis-py's own functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from undercroft.embedded import store_connection
 from undercroft.embedded.address import SCHEME
 
 _lock = threading.Lock()
-# What redis-py reads URLs with, by the module in which it looks that up.
+# redis-py's original URL parser and its replacement, by the module that calls it.
 _taught: dict[Any, Any] = {}
 
 
@@ -29,11 +29,14 @@ def _reading(module: Any, kind: type[Any]) -> Any:
 
 
 def register_scheme() -> None:
-    """Let ``redis.from_url`` and its like take URLs that begin with ``undercroft://``.
+    """Make ``redis.from_url`` and similar functions accept ``undercroft://`` URLs.
 
-    These are the methods ``from_url`` of redis-py's clients and pools, those for asyncio among
-    them, and whatever calls them: the clients are redis-py's, and the commands run in this process.
-    It holds for the whole process until :func:`unregister_scheme`; called twice it changes nothing.
+    This affects the ``from_url`` methods of redis-py's clients and pools, including those for
+    asyncio, and all their callers. The clients are redis-py's, and their commands run in this
+    process.
+
+    It holds for the whole process until :func:`unregister_scheme` is called. Another call has no
+    effect.
     """
     with _lock:
         if not _taught:
@@ -48,13 +51,13 @@ def register_scheme() -> None:
 
 
 def unregister_scheme() -> None:
-    """Let redis-py refuse such URLs again, as before :func:`register_scheme`.
+    """Undo :func:`register_scheme`, so that redis-py refuses ``undercroft://`` URLs again.
 
-    Pools that were made meanwhile go on.
+    Existing pools continue to work.
     """
     with _lock:
         for module, (theirs, reading) in _taught.items():
-            # What somebody else has put there since then stays.
+            # Keep a parser that other code has installed since then.
             if module.parse_url is reading:
                 module.parse_url = theirs
         _taught.clear()

@@ -1,7 +1,8 @@
-"""redis-py's connections to a store in this process, for clients and programs that are redis-py's.
+"""redis-py's connections to a store in this process, for redis-py's clients.
 
-A connection sends what it would send to a server to its :class:`undercroft._native.Peer`, which
-runs it and answers in the same bytes. Everything between those and the caller is redis-py's.
+A connection sends the same bytes as to a server to its :class:`undercroft._native.Peer`, which runs
+the commands and returns the replies in the same format. The rest of the path to the caller is
+redis-py's.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from undercroft.embedded.address import OPTIONS, SCHEME, database_of, told
 from undercroft.embedded.options import without_meaning
 from undercroft.green import is_patched, wait
 
-# What a connection tells the store, beside which one it is.
+# Options that a connection passes to the store's client.
 _TERMS = ("capacity", "maxmemory", "maxmemory_policy", "strict", "on_removed", "timeout")
-# Bytes that are received at once.
+# Maximum number of bytes to receive at a time.
 _READ = 1 << 24
 
 
 def parse_url(url: str) -> dict[str, Any]:
-    """Return what redis-py's connections to the store at a URL are made with.
+    """Return the arguments of redis-py's connections to the store at a URL.
 
-    The URL's query may hold this package's options of stores and redis-py's of connections.
+    The URL's query can contain this package's store options and redis-py's connection options.
     """
     parts = urlsplit(url)
     options: dict[str, Any] = {}
@@ -50,19 +51,19 @@ def parse_url(url: str) -> dict[str, Any]:
 
 
 class Place:
-    """What connections of both kinds know of their store."""
+    """A mixin for synchronous and asyncio connections to a store."""
 
-    # There is no socket that others could use.
+    # There is no socket that several tasks could share.
     is_within = True
 
-    # What redis-py's connections have.
+    # Attributes of redis-py's connections.
     db: Any
     client_name: Any
 
     _terms: dict[str, Any]
 
     def take_options(self, store: str | os.PathLike[str], options: dict[str, Any]) -> None:
-        """Take what is the store's out of a connection's options, and what means nothing."""
+        """Remove the store's options, and those that stores ignore, from a connection's options."""
         terms = {name: options.pop(name, None) for name in _TERMS}
         given = told(store, terms, without_meaning)
         self._terms = {name: value for name, value in given.items() if value is not None}
@@ -75,11 +76,11 @@ class Place:
                 del options[name]
 
     def open(self) -> Client:
-        """Open the store, or create it."""
+        """Open the store, creating it if it does not exist."""
         return Client(**self._terms, like_redis_py=True)
 
     def repr_pieces(self) -> list[tuple[str, Any]]:
-        """Return what the connection's text shows."""
+        """Return the parts of the connection's repr."""
         pieces = [("store", self._terms["store"]), ("db", self.db)]
         if self.client_name:
             pieces.append(("client_name", self.client_name))
@@ -93,25 +94,25 @@ class Place:
 
 
 class Socket:
-    """What redis-py uses of a socket, for a connection to a store in this process."""
+    """The part of a socket's interface that redis-py uses, for a store in this process."""
 
     def __init__(self, peer: Peer, timeout: float | None) -> None:
-        """Send to a peer, and receive from it for so many seconds."""
+        """Connect to a peer, with a timeout in seconds for receiving."""
         self.peer = peer
         self._timeout = timeout
-        # As redis-py does with a socket.
+        # redis-py calls this method of a socket.
         self.sendall = peer.send
 
     def settimeout(self, timeout: float | None) -> None:
-        """Set how many seconds a receiver waits."""
+        """Set the timeout for receiving, in seconds."""
         self._timeout = timeout
 
     def gettimeout(self) -> float | None:
-        """Return how many seconds a receiver waits."""
+        """Return the timeout for receiving, in seconds."""
         return self._timeout
 
     def recv(self, most: int, flags: int = 0) -> bytes:  # noqa: ARG002
-        """Return so many bytes at most; none where the connection has ended."""
+        """Return at most ``most`` bytes, or no bytes if the connection is closed."""
         if not is_patched():
             return self.peer.receive(most, self._timeout)
         if not wait(self.peer, self._timeout):
@@ -119,41 +120,41 @@ class Socket:
         return self.peer.receive(most, 0)
 
     def recv_into(self, buffer: Any, most: int = 0, flags: int = 0) -> int:
-        """Put bytes into a buffer and return how many they are."""
+        """Receive bytes into a buffer and return their number."""
         data = self.recv(most or len(buffer), flags)
         buffer[: len(data)] = data
         return len(data)
 
     def fileno(self) -> int:
-        """Return what a closed socket returns: there is no descriptor."""
+        """Return -1, as a closed socket does: there is no descriptor."""
         return -1
 
     def getpeername(self) -> str:
-        """Return nothing, as a socket without a name does."""
+        """Return an empty text, as a socket without a name does."""
         return ""
 
     def getsockname(self) -> str:
-        """Return nothing, as a socket without a name does."""
+        """Return an empty text, as a socket without a name does."""
         return ""
 
     def shutdown(self, how: int) -> None:  # noqa: ARG002
-        """End the connection."""
+        """Close the connection."""
         self.peer.close()
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self.peer.close()
 
 
 class StoreParser(Parser):
-    """Reads replies of either protocol that a peer in this process gives."""
+    """Reads replies of either protocol from a peer in this process."""
 
     _peer: Peer | None = None
-    # There is no socket to wait for.
+    # Disabled: the base class's method waits on a socket.
     message: Any = None
 
     def on_connect(self, connection: Any) -> None:
-        """Begin to read from a connection's peer."""
+        """Start reading from a connection's peer."""
         sock = connection._sock
         self._sock = sock
         self._peer = sock.peer
@@ -161,19 +162,19 @@ class StoreParser(Parser):
         self._reader = make_reader(connection.encoder, self.parse_error)
 
     def on_disconnect(self) -> None:
-        """Forget the peer, and what came from it."""
+        """Release the peer and discard the data it delivered."""
         super().on_disconnect()
         self._peer = None
 
     def quiet(self) -> bool:
-        """Return whether there is a connection, and nothing has come over it."""
+        """Return whether the connection is open and has no unread data."""
         replies, peer = self._reader, self._peer
         if replies is None or peer is None or replies.has_data():
             return False
         return not peer.ready()
 
     def can_read(self, timeout: float | None = 0) -> bool:
-        """Return whether something has come, waiting for it so many seconds."""
+        """Return whether data is available, waiting for it up to ``timeout`` seconds."""
         replies, peer = self._reader, self._peer
         if replies is None or peer is None:
             raise ConnectionError(CLOSED)
@@ -184,7 +185,7 @@ class StoreParser(Parser):
         return self._receive(replies, 0, patient=False)
 
     def _receive(self, replies: Any, timeout: Any, patient: bool = True) -> bool:
-        """Take what has come, or what comes in time."""
+        """Receive available data, waiting for it until the timeout."""
         peer = self._peer
         if peer is None:
             raise ConnectionError(CLOSED)
@@ -204,24 +205,24 @@ class StoreParser(Parser):
 
 
 class StoreConnection(_Plugged, Place, AbstractConnection):
-    """A connection of redis-py's whose commands run in this process.
+    """A redis-py connection whose commands run in this process.
 
-    ``store`` names the store as :class:`undercroft.EmbeddedRedis` says, and so do ``capacity``,
-    ``maxmemory``, ``maxmemory_policy`` and ``timeout``. All other options are those of redis-py's
-    connections; those of networks mean nothing.
+    ``store``, ``capacity``, ``maxmemory``, ``maxmemory_policy`` and ``timeout`` are those of
+    :class:`undercroft.EmbeddedRedis`. All other options are those of redis-py's connections;
+    network options are ignored.
     """
 
     def __init__(self, store: str | os.PathLike[str], **options: Any) -> None:
-        """Make a connection, which opens the store when it is first used."""
+        """Create a connection, which opens the store on first use."""
         self.take_options(store, options)
         self.socket_timeout = options.pop("socket_timeout", None)
         super().__init__(**options)
-        # Until redis-py 5.0 had it only for connections over TCP.
+        # Up to redis-py 5.0 only TCP connections have this attribute.
         self.socket_timeout = self.socket_timeout
         self.pid: int = os.getpid()
 
     def set_parser(self, parser_class: Any) -> None:
-        """Use a parser; in place of one of redis-py's the one of this module."""
+        """Set the parser, replacing redis-py's parsers with this module's."""
         take: Any = AbstractConnection.set_parser
         take(self, plugged(parser_class, StoreParser))
 
@@ -230,5 +231,5 @@ class StoreConnection(_Plugged, Place, AbstractConnection):
 
 
 def pool_options(options: dict[str, Any], url: str) -> dict[str, Any]:
-    """Return the options of a pool of connections to a store: those of the URL win."""
+    """Return the options of a store's connection pool; the URL's options take precedence."""
     return {"connection_class": StoreConnection} | options | parse_url(url)

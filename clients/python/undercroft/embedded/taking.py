@@ -1,11 +1,13 @@
-"""Methods that take something out of the store and return it: it arrives, or it goes back.
+"""Methods that remove data from the store and return it, and restore it if interrupted.
 
-The interpreter runs the handler of a signal right behind a call of native code, before the result
-of that has reached anybody. Each of these methods is a frame of Python's around one native call, in
-which the handler's exception arises: what was taken is on a list then, and is given back in one
-call, which no handler interrupts. Its own caller, a function in Python, gets the result without
-another look at signals. What is called from C, as by ``functools.partial`` or ``map``, or by
-``method(*arguments)``, has such a look behind it, some 50 nanoseconds later.
+The interpreter runs a signal handler immediately after a native call, before the caller receives
+the call's result. Each of these methods is a Python frame around one native call, and the handler's
+exception is raised in that frame. By then the taken data is recorded on a list. A single call
+restores it, and no handler can interrupt that call.
+
+If the caller is a Python function, it gets the result without another check for signals. A caller
+in C, such as ``functools.partial`` or ``map``, and a call of the form ``method(*arguments)`` have
+another check about 50 nanoseconds later.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from undercroft._native import TAKING, TAKING_METHODS, Client
 
 __all__ = ["Taker", "Taking", "others", "through", "through_async", "unusual", "xreadgroup"]
 
-# What the methods of rows are made of. No handler runs between the beginning of the except clause
-# and the call in it.
+# The template of these methods. No signal handler runs between the start of the except clause and
+# the call in it.
 _SOURCE = '''
 def {name}(self, {parameters}):
     """{does}"""
@@ -32,9 +34,9 @@ def {name}(self, {parameters}):
 
 
 def _method(name: str, taking: str) -> Any:
-    """Return the method that a row of the table is called by."""
+    """Return the Python method for a native method that removes data."""
     native = getattr(Client, name)
-    # As in "($self, name, count=None)".
+    # The text has the form "($self, name, count=None)".
     parameters = native.__text_signature__.partition(", ")[2].rstrip(")")
     arguments = ", ".join(part.partition("=")[0] for part in parameters.split(", "))
     source = _SOURCE.format(
@@ -45,7 +47,7 @@ def _method(name: str, taking: str) -> Any:
         command=name.upper(),
     )
     made: dict[str, Any] = {"take": getattr(Client, taking), "give_back": Client._give_back}
-    # A signature of its own, so that a call costs one frame and no packing of arguments.
+    # Each method has its own signature, so that a call costs one frame without packing arguments.
     exec(source, made)
     method = made[name]
     method.__module__ = __name__
@@ -55,7 +57,7 @@ def _method(name: str, taking: str) -> Any:
 
 
 class Taking:
-    """The methods of a store's client that take something out of it."""
+    """A mixin with the methods of a store's client that remove data and return it."""
 
 
 for _name, _taking in TAKING_METHODS:
@@ -63,25 +65,25 @@ for _name, _taking in TAKING_METHODS:
 
 
 class Taker:
-    """A client as redis-py's methods see it, for one call: what that takes is kept on a list."""
+    """A proxy of a client for one call of a redis-py method, which records the data it takes."""
 
     __slots__ = ("_client", "_taken")
 
     def __init__(self, client: Any, taken: list[Any]) -> None:
-        """Keep what a client's call takes."""
+        """Record the data that a call of the client takes on a list."""
         self._client, self._taken = client, taken
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Run a command, and keep what it takes."""
+        """Run a command, recording the data it takes."""
         return self._client._run_taking(self._taken, args, options)
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the client has."""
+        """Return the client's attribute."""
         return getattr(self._client, name)
 
 
 def through(method: Any) -> Any:
-    """Return a method that calls one of redis-py's, which takes something."""
+    """Return a method that calls redis-py's method and restores taken data after an error."""
 
     def taking(self: Any, *args: Any, **options: Any) -> Any:
         taken: list[Any] = []
@@ -101,7 +103,7 @@ def _like(taking: Any, method: Any) -> Any:
 
 
 def through_async(method: Any) -> Any:
-    """Return the same of a method to be awaited."""
+    """Return a coroutine function that does the same as the method of `through`."""
 
     async def taking(self: Any, *args: Any, **options: Any) -> Any:
         taken: list[Any] = []
@@ -115,7 +117,7 @@ def through_async(method: Any) -> Any:
 
 
 def unusual(method: Any) -> Any:
-    """Return what calls redis-py's method where a native one does not know the arguments."""
+    """Return a method that calls redis-py's, for arguments that a native one does not support."""
 
     def taking(self: Any, taken: list[Any], *args: Any, **options: Any) -> Any:
         return method(Taker(self, taken), *args, **options)
@@ -124,14 +126,14 @@ def unusual(method: Any) -> Any:
 
 
 def others(redis_pys: Any, *, typed: bool = True) -> dict[str, Any]:
-    """Return redis-py's methods for what takes something and is none of the table's."""
+    """Return redis-py's methods for taking commands that have no native method."""
     known = {name for name, _ in TAKING_METHODS} | {"set"} | ({"xreadgroup"} if typed else set())
     names = [command.lower() for command in TAKING if command.lower() not in known]
     return {name: getattr(redis_pys, name) for name in names if hasattr(redis_pys, name)}
 
 
 def xreadgroup(native: Any) -> Any:
-    """Return the method for XREADGROUP, around its typed call."""
+    """Return the method for XREADGROUP, which calls the native one."""
 
     def xreadgroup(
         self: Any,

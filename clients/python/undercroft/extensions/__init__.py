@@ -1,9 +1,9 @@
-"""What clients have beyond redis-py's API, on stores and on servers.
+"""Additions to redis-py's API for clients of stores and of servers.
 
-- `caches`: what clients have to cache the results of functions.
-- `caching`: functions whose results are cached: each is computed by one caller at a time.
-- `feed`: the object that a client's `feed(key)` is.
-- `lock`: redis-py's locks, whose waiters are woken when one is released.
-- `object_kinds`: kinds of values in objects beyond bytes and numpy's arrays.
-- `object_waits`: waiting for objects, whose ids are known before they are there.
+- `caches`: the clients' decorator for caching the results of functions.
+- `caching`: cached functions, whose results are computed by one caller at a time.
+- `feed`: the feed object that a client's `feed(key)` returns.
+- `lock`: redis-py's locks, with waiters that are woken when a lock is released.
+- `object_kinds`: value types in objects other than bytes and numpy arrays.
+- `object_waits`: waits for objects that do not exist yet.
 """

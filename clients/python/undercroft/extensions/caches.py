@@ -1,8 +1,11 @@
-"""What clients have to cache the results of functions: a decorator, which imports the rest."""
+"""The clients' decorator for caching the results of functions.
+
+It imports the implementation on first use.
+"""
 
 from __future__ import annotations
 
-# As typing's, which takes longer to import than a store to be opened.
+# Defined here because importing typing takes longer than opening a store.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,20 +17,20 @@ if TYPE_CHECKING:
     Asked = ParamSpec("Asked")
 
     class CachedFunction(Protocol[Asked]):
-        """A function whose results are cached; of a coroutine function, results are awaited."""
+        """A function whose results are cached; the calls of a coroutine function are awaited."""
 
         def __call__(self, *args: Asked.args, **kwargs: Asked.kwargs) -> Any:
-            """Return the result for these arguments."""
+            """Return the result for these arguments, computing it if it is not cached."""
 
         def forget(self, *args: Asked.args, **kwargs: Asked.kwargs) -> Any:
-            """Remove the result for these arguments; return whether there was one."""
+            """Remove the cached result for these arguments; return whether it existed."""
 
         def cache_key(self, *args: Asked.args, **kwargs: Asked.kwargs) -> bytes:
-            """Return the key of the result for these arguments."""
+            """Return the key under which the result for these arguments is cached."""
 
 
 class Caches:
-    """What has the decorator for functions."""
+    """A mixin that adds the decorator ``cache`` to clients."""
 
     def cache(
         self,
@@ -40,24 +43,27 @@ class Caches:
         lease: float | timedelta = 10,
         wait: float | timedelta = 60,
     ) -> Callable[[Callable[Asked, Any]], CachedFunction[Asked]]:
-        """Return a decorator that caches what a function returns, for ``ttl`` seconds.
+        """Return a decorator that caches a function's results for ``ttl`` seconds.
 
-        Of all callers in all processes one computes a result at a time, and the others wait for
-        it. Where it raises, or its process is killed, another one computes at once (on a server,
-        after a death, when ``lease`` seconds are over); where it is stopped, or takes longer than
-        ``lease``, another one then, and what comes late is returned to its caller and not stored.
-        Who waits for longer than ``wait`` seconds gets a ``redis.exceptions.TimeoutError``, of a
-        :class:`undercroft.Store` a :class:`undercroft.BusyError`.
+        Of all callers in all processes only one computes a result at a time, while the others wait
+        for it. If the function raises, or its process is killed, another caller computes the result
+        at once. On a server, the death of a process is noticed only after ``lease`` seconds. If the
+        computation is stopped or takes longer than ``lease`` seconds, another caller computes the
+        result after that time. The late result is returned to its caller but not stored. A caller
+        that waits for more than ``wait`` seconds gets ``redis.exceptions.TimeoutError``, or with a
+        :class:`undercroft.Store` :class:`undercroft.BusyError`.
 
-        After ``ttl`` a result is given out for ``stale`` more seconds while one caller makes it
-        anew. With ``early=1`` callers may do that before ``ttl`` is over, by chance, the earlier
-        the longer it takes; a larger number is earlier.
+        After ``ttl`` seconds a result is still returned for ``stale`` more seconds while one caller
+        recomputes it. With ``early=1`` a caller may recompute a result before ``ttl`` is over. The
+        time is random, and earlier for results that take longer to compute. A larger ``early``
+        makes it earlier.
 
-        The key is made of the function's name and its arguments; ``key`` says it otherwise: a
-        text that is formatted with them, such as ``"user:{0}"``, or a function of them. Results
-        are bytes or text, and come as ``get`` would return them; ``serializer`` is ``"json"``,
-        ``"pickle"`` or an object with ``dumps`` and ``loads``. The decorated function has
-        ``forget``, which removes the result for some arguments, and ``cache_key``.
+        By default the key consists of the function's name and its arguments. ``key`` is either a
+        text that is formatted with the arguments, such as ``"user:{0}"``, or a function that is
+        called with them. Results are bytes or text, and are returned as ``get`` returns them. For
+        other results, ``serializer`` is ``"json"``, ``"pickle"`` or an object with ``dumps`` and
+        ``loads``. The decorated function has the methods ``forget``, which removes the result for
+        its arguments, and ``cache_key``.
         """
 
         def decorate(function: Callable[Asked, Any]) -> CachedFunction[Asked]:

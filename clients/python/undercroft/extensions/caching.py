@@ -1,9 +1,9 @@
-"""Functions whose results are cached: each is computed by one caller at a time.
+"""Cached functions, whose results are computed by one caller at a time.
 
-Who finds a result missing takes its lease, which is a key beside the result's, and computes. The
-others wait. In a store in this process that is the engine's work: a holder that dies loses its
-lease at once. On a server the lease is set where it is missing (NX), expires (PX), and is compared
-by a script before a result is stored.
+A caller that finds no result acquires its lease, which is a key next to the result's, and computes
+the result while other callers wait. In a store in this process the engine manages leases: a holder
+that dies loses its lease at once. On a server a lease is set only if it is missing (NX) and expires
+(PX), and a script compares it before it stores a result.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ if TYPE_CHECKING:
     Taken = tuple[bytes, bytes | None]
     Key = str | Callable[..., str | bytes] | None
 
-# Seconds after which who waits for a server, or in an event loop, looks again: at first, at last.
+# Seconds between checks by waiters for a server or in an event loop: at first, and at most.
 _FIRST = 0.001
 _LAST = 0.05
-# Arguments of these types alone say what they are, in any process.
+# Types whose repr is the same in every process and identifies the value.
 _PLAIN = frozenset((str, bytes, int, float, bool, type(None)))
 
 
 def _native(client: Any) -> Client | None:
-    """Return the client of a store in this process that a client is, or works with."""
+    """Return the native client that a client is, or works with; None for clients of servers."""
     found = client if isinstance(client, Client) else getattr(client, "store", None)
     return found if isinstance(found, Client) else None
 
 
 class _Text:
-    """Results that are bytes or text, as the client's ``get`` returns them."""
+    """A serializer for bytes and text, which it returns as the client's ``get`` does."""
 
     def __init__(self, encoding: str, errors: str, decodes: bool) -> None:
         self._encoding, self._errors, self._decodes = encoding, errors, decodes
@@ -77,7 +77,7 @@ class _Text:
 
 
 class _Json:
-    """Results that JSON can say."""
+    """A serializer for values that JSON can represent."""
 
     def dumps(self, value: Any) -> bytes:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
@@ -87,7 +87,7 @@ class _Json:
 
 
 def _serializer(client: Any, asked: Any) -> Any:
-    """Return what makes bytes of results, by its name or as it is."""
+    """Return the serializer that an option names or is."""
     if asked is None:
         native = _native(client)
         if native is not None:
@@ -122,7 +122,7 @@ def _is_plain(value: Any) -> bool:
 
 
 class Cached:
-    """What a decorated function is cached by, whichever client it is."""
+    """The options of a cached function and the logic that all kinds of clients share."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class Cached:
         lease: float | timedelta,
         wait: float | timedelta,
     ) -> None:
-        """Read the options."""
+        """Check the options."""
         self.client = client
         self.serializer = _serializer(client, serializer)
         ttl_seconds = None if ttl is None else _seconds("ttl", ttl)
@@ -159,7 +159,7 @@ class Cached:
         self._place = _identity(client)
 
     def key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-        """Return the key of the result for some arguments."""
+        """Return the key of the result for these arguments."""
         asked = self._key
         if asked is None:
             named = tuple(sorted(kwargs.items())) if kwargs else ()
@@ -169,23 +169,24 @@ class Cached:
                     f"expected arguments of plain types, of which a key is made, got a "
                     f"{type(odd).__name__}: say key="
                 )
-            # Text of any kind, surrogates included.
+            # Strings in the arguments may contain lone surrogates.
             return f"{self._name}{args!r}{named or ''!r}".encode("utf-8", "surrogatepass")
         made = self._formatted(args, kwargs) if isinstance(asked, str) else asked(*args, **kwargs)
         return made.encode() if isinstance(made, str) else made
 
     def _formatted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """Return the key that a text says, whichever way the arguments were passed."""
+        """Return the formatted key; it is the same for positional and keyword arguments."""
         assert isinstance(self._key, str)
         assert self._signature is not None
-        # What is wrong with the arguments is told as a call of the function would.
+        # Invalid arguments raise the same error as a call of the function.
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         named = dict(bound.arguments)
         for parameter in self._signature.parameters.values():
             if parameter.kind is parameter.VAR_KEYWORD:
                 named |= named.pop(parameter.name)
-        # Places count what was passed, and what was left out with its default.
+        # Positional fields count passed arguments as well as omitted ones, which have their
+        # defaults.
         try:
             return self._key.format(*bound.args, **named)
         except (KeyError, IndexError) as error:
@@ -196,17 +197,17 @@ class Cached:
 
     @contextlib.contextmanager
     def computing(self, key: bytes, owner: Any) -> Iterator[None]:
-        """Note who computes a value, until it is there."""
+        """Record the owner of a computation until it ends."""
         place = self._place, key
         _COMPUTING[place] = owner
         try:
             yield
         finally:
-            # A forked child has forgotten it.
+            # The entry is missing in a child that was forked meanwhile.
             _COMPUTING.pop(place, None)
 
     def expect_other(self, key: bytes, owners: Sequence[Any]) -> None:
-        """Raise an error where the caller that would wait for a value computes it itself."""
+        """Raise RecursionError if the caller would wait for a value that it is computing itself."""
         if _COMPUTING.get((self._place, key)) in owners:
             raise RecursionError(
                 f"{self._name} asks for the key {key!r}, which its own caller is computing: it "
@@ -215,31 +216,34 @@ class Cached:
             )
 
     def haste(self) -> float:
-        """Return how hasty a call is: Vattani, Chierichetti, Lowenstein, VLDB 2015."""
+        """Return a random factor for early recomputation.
+
+        The distribution is that of Vattani, Chierichetti, Lowenstein, VLDB 2015.
+        """
         return self.early * -math.log(1.0 - random.random()) if self.early else 0.0
 
     def opened(self, stored: bytes | None, haste: float) -> Found | None:
-        """Return the value in what is stored, and whether it is due."""
+        """Return a cached value without its header, and whether it is due."""
         return None if stored is None else open_cached(stored, now(), haste)
 
     def closed(self, value: bytes, took: float) -> bytes:
-        """Return what is stored for a value."""
+        """Return the bytes to store for a value that took ``took`` seconds to compute."""
         return close_cached(value, now() + self.fresh if self.is_refreshed else 0, took)
 
     def stored_by(self, key: bytes, lease: bytes, value: bytes, took: float) -> tuple[Any, ...]:
-        """Return the command that stores a value on a server."""
+        """Return the command that stores a value on a server and releases its lease."""
         return *self.released_by(key, lease), self.closed(value, took), self.expires
 
     def taken_by(self, key: bytes, lease: bytes) -> tuple[Any, ...]:
-        """Return the command that takes a lease on a server."""
+        """Return the command that acquires a lease on a server."""
         return "SET", lease_key(key), lease, "PX", self.term, "NX"
 
     def released_by(self, key: bytes, lease: bytes) -> tuple[Any, ...]:
-        """Return the command that gives a lease back to a server."""
+        """Return the command that releases a lease on a server."""
         return "EVAL", LEASE_SCRIPT, 2, key, lease_key(key), lease
 
     def too_late(self) -> Exception:
-        """Return the exception for a wait that was too long."""
+        """Return the exception to raise if the wait for a value takes too long."""
         text = f"others computed the value for more than {self.wait} seconds"
         native = _native(self.client)
         if native is not None:
@@ -249,16 +253,16 @@ class Cached:
         return RedisTimeoutError(text)
 
 
-# Who computes which value in this process: a thread by its number, or a task.
+# The owner of each computation in this process: a thread's number, or a task's object.
 _COMPUTING: dict[tuple[Any, bytes], Any] = {}
 
-# The computations of a task, and of those that have started it: it may be one of theirs.
+# Owners of the computations that a task runs within, including those of the task that started it.
 _AROUND: ContextVar[tuple[object, ...]] = ContextVar("undercroft_computations", default=())
 
 
 @contextlib.contextmanager
 def _around() -> Iterator[object]:
-    """Return who computes, for the task and the tasks that it starts meanwhile."""
+    """Yield a new owner for a computation; tasks that the computation starts inherit it."""
     owner = object()
     token = _AROUND.set((*_AROUND.get(), owner))
     try:
@@ -267,12 +271,12 @@ def _around() -> Iterator[object]:
         _AROUND.reset(token)
 
 
-# What a forked child has copies of goes on in its parent.
+# In a forked child these entries are copies of computations that go on in its parent.
 os.register_at_fork(after_in_child=_COMPUTING.clear)
 
 
 def _identity(client: Any) -> Any:
-    """Return what two clients have in common that have the same keys."""
+    """Return a value that is equal for two clients if they access the same keys."""
     native = _native(client)
     if native is not None:
         return str(native.path), native.db
@@ -289,12 +293,12 @@ def now() -> int:
 
 
 def number() -> int:
-    """Return a number that no other lease has."""
+    """Return a random number for a lease, which no other lease has."""
     return secrets.randbits(64)
 
 
 class _Pause:
-    """How long to wait before the next look."""
+    """The backoff between checks of a waiter."""
 
     def __init__(self, wait: float) -> None:
         self._until = time.monotonic() + wait
@@ -304,37 +308,37 @@ class _Pause:
         return self._until - time.monotonic()
 
     def next(self) -> float:
-        """Return how many seconds to sleep; those who wait do not all look at once."""
+        """Return the seconds to sleep, with jitter so that waiters do not all check at once."""
         pause, self._pause = self._pause, min(2 * self._pause, _LAST)
         return min(pause * (1 + random.random()) / 2, max(0.0, self.left()))
 
 
 class InStore:
-    """Results in a store in this process."""
+    """Cached results in a store in this process."""
 
     def __init__(self, cached: Cached, client: Client) -> None:
-        """Use the client."""
+        """Create the cache of a function for a client."""
         self.cached, self.client = cached, client
 
     def find(self, key: bytes, haste: float) -> Found | None:
-        """Return what is there."""
+        """Return the cached value and whether it is due, or None."""
         return find_cached(self.client, key, now(), haste)
 
     def take(self, key: bytes) -> Taken | None:
-        """Take the lease, and return it with what is there."""
+        """Acquire the lease; return it with the current value, or None if the lease is held."""
         return take_lease(self.client, key, self.cached.term, number())
 
     def store(self, key: bytes, lease: bytes, value: bytes, took: float) -> None:
-        """Store a value for the lease."""
+        """Store a value if the lease is still valid, and release the lease."""
         stored = self.cached.closed(value, took)
         end_lease(self.client, key, lease, stored, self.cached.expires)
 
     def release(self, key: bytes, lease: bytes) -> None:
-        """Give the lease back."""
+        """Release the lease."""
         end_lease(self.client, key, lease)
 
     def pause(self, key: bytes, pause: _Pause) -> None:
-        """Wait until the lease may be had."""
+        """Wait until the lease is available."""
         if is_patched():
             time.sleep(pause.next())
         else:
@@ -342,41 +346,41 @@ class InStore:
 
 
 class OnServer:
-    """Results on a server."""
+    """Cached results on a server."""
 
     def __init__(self, cached: Cached, client: Any) -> None:
-        """Use the client."""
+        """Create the cache of a function for a client."""
         self.cached, self.client = cached, client
 
     def find(self, key: bytes, haste: float) -> Found | None:
-        """Return what is there."""
+        """Return the cached value and whether it is due, or None."""
         stored = self.client.execute_command("GET", key, NEVER_DECODE=True)
         return self.cached.opened(stored, haste)
 
     def take(self, key: bytes) -> Taken | None:
-        """Take the lease, and return it with what is there."""
+        """Acquire the lease; return it with the current value, or None if the lease is held."""
         lease = secrets.token_hex(16).encode()
         if not self.client.execute_command(*self.cached.taken_by(key, lease)):
             return None
         return lease, self.client.execute_command("GET", key, NEVER_DECODE=True)
 
     def store(self, key: bytes, lease: bytes, value: bytes, took: float) -> None:
-        """Store a value for the lease."""
+        """Store a value if the lease is still valid, and release the lease."""
         self.client.execute_command(*self.cached.stored_by(key, lease, value, took))
 
     def release(self, key: bytes, lease: bytes) -> None:
-        """Give the lease back."""
+        """Release the lease."""
         self.client.execute_command(*self.cached.released_by(key, lease))
 
     def pause(self, key: bytes, pause: _Pause) -> None:  # noqa: ARG002
-        """Wait a moment."""
+        """Sleep until the next check."""
         time.sleep(pause.next())
 
 
 def decorated(client: Any, function: Callable[..., Any], *options: Any) -> Any:
-    """Return a function, or a coroutine function, whose results are cached."""
+    """Return a version of a function or coroutine function with cached results."""
     cached = Cached(function, client, *options)
-    # A client for asyncio has an `aclose`, and no other has.
+    # Only asyncio clients have an `aclose`.
     is_async, is_coroutine = hasattr(client, "aclose"), inspect.iscoroutinefunction(function)
     if is_coroutine and not is_async:
         raise TypeError(
@@ -412,7 +416,7 @@ def _in_place(cached: Cached, function: Callable[..., Any]) -> Callable[..., Any
                 return loads(found[0])
         lease, there = taken
         try:
-            # Another may have been there just before the lease was taken.
+            # Another caller may have stored the result just before this one acquired the lease.
             found = cached.opened(there, haste)
             if found is not None and not found[1]:
                 place.release(key, lease)
@@ -422,14 +426,14 @@ def _in_place(cached: Cached, function: Callable[..., Any]) -> Callable[..., Any
                 value = dumps(function(*args, **kwargs))
             place.store(key, lease, value, time.monotonic() - begun)
         except BaseException:
-            # What went wrong is told, not that the server has gone as well.
+            # An error of the release must not replace the original exception.
             with contextlib.suppress(Exception):
                 place.release(key, lease)
             raise
         return loads(value)
 
     def forget(*args: Any, **kwargs: Any) -> bool:
-        """Remove the result for these arguments; return whether there was one."""
+        """Remove the cached result for these arguments; return whether it existed."""
         return bool(client.delete(cached.key(args, kwargs)))
 
     made: Any = wrapper
@@ -438,10 +442,10 @@ def _in_place(cached: Cached, function: Callable[..., Any]) -> Callable[..., Any
 
 
 class InAsyncStore:
-    """Results in a store in this process, of an event loop."""
+    """Cached results in a store in this process, for an event loop."""
 
     def __init__(self, cached: Cached, client: Any) -> None:
-        """Use the client."""
+        """Create the cache of a function for a client."""
         from undercroft.asyncio.waiting.retries import parked
 
         self.sync, self.client, self._parked = InStore(cached, client.store), client.store, parked
@@ -453,54 +457,54 @@ class InAsyncStore:
             return await self._parked(self.client, refused, call, *args)
 
     async def find(self, key: bytes, haste: float) -> Found | None:
-        """Return what is there."""
+        """Return the cached value and whether it is due, or None."""
         found: Found | None = await self._do(self.sync.find, key, haste)
         return found
 
     async def take(self, key: bytes) -> Taken | None:
-        """Take the lease, and return it with what is there."""
+        """Acquire the lease; return it with the current value, or None if the lease is held."""
         taken: Taken | None = await self._do(self.sync.take, key)
         return taken
 
     async def store(self, key: bytes, lease: bytes, value: bytes, took: float) -> None:
-        """Store a value for the lease."""
+        """Store a value if the lease is still valid, and release the lease."""
         await self._do(self.sync.store, key, lease, value, took)
 
     async def release(self, key: bytes, lease: bytes) -> None:
-        """Give the lease back."""
+        """Release the lease."""
         await self._do(self.sync.release, key, lease)
 
 
 class OnAsyncServer:
-    """Results on a server, of an event loop."""
+    """Cached results on a server, for an event loop."""
 
     def __init__(self, cached: Cached, client: Any) -> None:
-        """Use the client."""
+        """Create the cache of a function for a client."""
         self.cached, self.client = cached, client
 
     async def find(self, key: bytes, haste: float) -> Found | None:
-        """Return what is there."""
+        """Return the cached value and whether it is due, or None."""
         stored = await self.client.execute_command("GET", key, NEVER_DECODE=True)
         return self.cached.opened(stored, haste)
 
     async def take(self, key: bytes) -> Taken | None:
-        """Take the lease, and return it with what is there."""
+        """Acquire the lease; return it with the current value, or None if the lease is held."""
         lease = secrets.token_hex(16).encode()
         try:
             if not await self.client.execute_command(*self.cached.taken_by(key, lease)):
                 return None
             return lease, await self.client.execute_command("GET", key, NEVER_DECODE=True)
         except asyncio.CancelledError:
-            # The server may have given it all the same.
+            # The server may have granted the lease even though the call was cancelled.
             await asyncio.shield(self.release(key, lease))
             raise
 
     async def store(self, key: bytes, lease: bytes, value: bytes, took: float) -> None:
-        """Store a value for the lease."""
+        """Store a value if the lease is still valid, and release the lease."""
         await self.client.execute_command(*self.cached.stored_by(key, lease, value, took))
 
     async def release(self, key: bytes, lease: bytes) -> None:
-        """Give the lease back."""
+        """Release the lease."""
         await self.client.execute_command(*self.cached.released_by(key, lease))
 
 
@@ -538,14 +542,15 @@ def _in_loop(cached: Cached, function: Callable[..., Any]) -> Callable[..., Any]
                 value = dumps(await function(*args, **kwargs))
             await place.store(key, lease, value, time.monotonic() - begun)
         except BaseException:
-            # The task may be cancelled once more; and what went wrong is told.
+            # The task may be cancelled again, and an error of the release must not replace the
+            # original one.
             with contextlib.suppress(Exception):
                 await asyncio.shield(place.release(key, lease))
             raise
         return loads(value)
 
     async def forget(*args: Any, **kwargs: Any) -> bool:
-        """Remove the result for these arguments; return whether there was one."""
+        """Remove the cached result for these arguments; return whether it existed."""
         return bool(await client.delete(cached.key(args, kwargs)))
 
     made: Any = wrapper

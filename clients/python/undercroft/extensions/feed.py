@@ -1,8 +1,8 @@
-"""Feeds: the typed object that ``feed(key)`` of every client returns.
+"""Feeds: the typed object that every client's ``feed(key)`` returns.
 
-The words of a command and what becomes of its reply are the same for all clients, and are here.
-How a command is run is the client's: at once, awaited, or queued. numpy is imported only where an
-array is asked for.
+This module builds the words of commands and converts their replies, which is the same for all
+clients. Each client decides whether to run a command at once, await it, or queue it. numpy is
+imported only when an array is requested.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from functools import partial
 
-# As typing's, which takes longer to import than a store to be opened.
+# Defined here because importing typing takes longer than opening a store.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     Words = tuple[Any, ...]
     Convert = Callable[[Any], Any]
-    # Start, count, filter, what is seen, whether backwards.
+    # Start, count, filter, visibility (`seen`), and whether the range is reversed.
     Asked = tuple[int, int, Any, str, bool]
 
-# So many items are added at one moment: what holds a lock is to be short.
+# Maximum number of items that one command adds, to keep its lock short.
 CHUNK = 10_000
-# A feed whose form is another one each time that it is asked for is given up then.
+# Attempts to read a feed as an array before giving up because its form keeps changing.
 _TRIES = 3
-# As redis-py calls it.
+# The name of redis-py's option that leaves replies undecoded.
 _NEVER_DECODE = "NEVER_DECODE"
 _NUMBERS = "numbers of 0 to 4294967295"
 _NUMBER_TYPES = {
@@ -55,17 +55,17 @@ def _numpy() -> Any:
 
 
 class Form:
-    """What the items of a feed are: the size of a value in bytes, and the bits of attributes.
+    """The form of a feed's items: the value size in bytes and the bits of each attribute.
 
-    Of a sorted feed also the type of its values.
+    For a sorted feed it includes the type of the values.
     """
 
     def __init__(
         self, size: int | None, attributes: Sequence[int], type: str | None = None
     ) -> None:
-        """Take note of a form."""
+        """Store a form; the size can be omitted if the type implies it."""
         kind = "" if type is None else type.lower()
-        # How numbers lie in memory, as struct has it and as numpy has it.
+        # The memory layout of numbers, in struct's notation and in numpy's.
         self.packing, self.number = _NUMBER_TYPES.get(kind, (None, None))
         if size is None:
             if self.packing is None:
@@ -74,12 +74,12 @@ class Form:
         self.size = size
         self.is_text = kind == "text"
         self.attributes = tuple(attributes)
-        # Bytes of each attribute in an array.
+        # The size in bytes of each attribute's column in an array.
         self.columns = bytes(1 if bits <= 8 else 2 if bits <= 16 else 4 for bits in self.attributes)
         self.dtypes: dict[Any, Any] = {}
 
     def dtype(self, values: Any, attributes: bool) -> Any:
-        """Return numpy's type of an array of items, with values of this one."""
+        """Return numpy's dtype for an array of items whose values have a given dtype."""
         found = self.dtypes.get((values, attributes))
         if found is not None:
             return found
@@ -98,11 +98,11 @@ class Form:
         return made
 
     def array(self, rows: bytes, values: Any, attributes: bool) -> Any:
-        """Return the array that lies in a buffer."""
+        """Return a buffer of rows as a numpy array, without copying it."""
         return _numpy().frombuffer(rows, self.dtype(values, attributes))
 
     def packed(self, reply: list[Any], attributes: bool) -> bytes | None:
-        """Return a reply of FEED.RANGE as one buffer; None where items have another form."""
+        """Return FEED.RANGE's reply as one buffer, or None if the items have another form."""
         encoded = [each if isinstance(each, bytes) else each.encode() for each in reply]
         columns = self.columns if attributes else b""
         step = 2 if columns else 1
@@ -110,7 +110,7 @@ class Form:
         if any(len(value) != self.size for value in encoded[::step]):
             return None
         if not columns:
-            # Where a feed has no attributes, their text is empty.
+            # The attributes' text is empty if a feed has no attributes.
             return b"".join(encoded)
         rows = bytearray()
         for value, text in zip(encoded[::2], encoded[1::2], strict=True):
@@ -125,13 +125,13 @@ class Form:
         return bytes(rows)
 
     def _value(self, text: bytes) -> bytes:
-        """Return a value as it lies in the feed, of what a reply has for it."""
+        """Return a value as the feed stores it, given the value's text in a reply."""
         if self.packing is not None:
             try:
                 number = float(text) if self.packing in ("<f", "<d") else int(text)
                 return struct.pack(self.packing, number)
             except (ValueError, struct.error):
-                # Another feed is there by now.
+                # The feed was replaced by one with another form.
                 return b""
         return text.ljust(self.size, b"\0") if self.is_text else text
 
@@ -141,20 +141,20 @@ def _is_missing(error: Exception) -> bool:
 
 
 def _attributes(attributes: Any) -> Any:
-    """Return attributes as a command takes them."""
+    """Return attributes in the form that commands take."""
     if isinstance(attributes, str | bytes):
         return attributes
     return ":".join("" if each is None else str(int(each)) for each in attributes)
 
 
 def _range(key: Any, asked: Asked, attributes: bool) -> Words:
-    """Return the words of a range."""
+    """Return the words of a FEED.RANGE command."""
     start, count, where, seen, reverse = asked
     return ("FEED.RANGE", key, start, count, *_query(where, seen, attributes, reverse))
 
 
 def _query(where: Any, seen: str, attributes: bool, reverse: bool) -> Words:
-    """Return the words that say which items are meant, and how they are told."""
+    """Return the words that select items and determine the form and order of the reply."""
     words: Words = () if seen == "visible" else (seen,)
     if where is not None:
         words += ("WHERE", where)
@@ -164,7 +164,7 @@ def _query(where: Any, seen: str, attributes: bool, reverse: bool) -> Words:
 
 
 def _between(limits: tuple[Any, Any] | None) -> Words:
-    """Return the words for the values that items lie between."""
+    """Return the words that limit the values of the items."""
     if limits is None:
         return ()
     low, high = limits
@@ -180,7 +180,7 @@ def _numbers(text: Any) -> tuple[int, ...]:
 
 
 def _behind(position: int | str, done: int) -> int | str:
-    """Return where items belong of which so many are there already."""
+    """Return the position for the remaining items after ``done`` items have been added."""
     return position + done if isinstance(position, int) and position >= 0 else position
 
 
@@ -189,12 +189,12 @@ def _truth(reply: Any) -> bool:
 
 
 def _pairs(reply: list[Any]) -> list[tuple[Any, tuple[int, ...]]]:
-    """Return values with their attributes."""
+    """Return pairs of value and attributes from a flat reply."""
     return [(value, _numbers(text)) for value, text in zip(reply[::2], reply[1::2], strict=True)]
 
 
 def _info(reply: list[Any] | Mapping[Any, Any]) -> dict[str, Any]:
-    """Return what FEED.INFO says, which RESP3 has as a map."""
+    """Return FEED.INFO's reply as a dictionary; RESP3 sends a map, RESP2 a list."""
     if isinstance(reply, dict):
         pairs = list(reply.items())
     else:
@@ -212,11 +212,11 @@ class _Given:
     def __init__(self, values: Any, attributes: Any, are_numbers: bool = False) -> None:
         self.values = values
         self.attributes = attributes
-        # Whether commands have the values of this array as numbers, not as its bytes.
+        # Whether commands send this array's values as numbers rather than as bytes.
         self.are_numbers = are_numbers
 
     def sorted_as(self, form: Form | None) -> _Given:
-        """Return them as a sorted feed of this form has them, as far as that is known."""
+        """Return the items with their values in a sorted feed's form, as far as it is known."""
         if not self.in_arrays:
             return self
         kind = self.values.dtype.kind
@@ -229,14 +229,14 @@ class _Given:
         if kind == "V" and self.values.dtype.itemsize == form.size:
             return _Given(self.values.view(form.number), self.attributes, True)
         if kind == "S":
-            # Digits, as commands have them.
+            # The values are numbers as decimal text, which commands accept.
             return _Given(self.values.tolist(), self._rows())
         numpy = _numpy()
-        # What does not fit is told below.
+        # Values that do not fit raise an error below.
         with numpy.errstate(all="ignore"):
             cast = self.values.astype(form.number)
         if form.number[1] == "f":
-            # As commands have it, -0 is 0, and what is too great is none.
+            # As in commands, -0 becomes 0, and a number that overflows is an error.
             cast += 0.0
             lost = numpy.isnan(cast) | (numpy.isinf(cast) & ~numpy.isinf(self.values))
         else:
@@ -251,7 +251,7 @@ class _Given:
 
     @classmethod
     def of(cls, values: Any, attributes: Any) -> _Given:
-        """Take items as programs have them: in arrays or in anything that can be iterated."""
+        """Return items from arrays or from any iterables, after checking their shape and type."""
         if not hasattr(values, "dtype"):
             values = list(values)
             if attributes is not None:
@@ -293,7 +293,7 @@ class _Given:
 
     @staticmethod
     def _wide(column: Any) -> Any:
-        """Return numbers of four bytes."""
+        """Return a column of attributes as 32-bit unsigned numbers."""
         if column.dtype.kind not in "iub":
             raise ValueError(f"expected attributes that are {_NUMBERS}, got {column.dtype}")
         if column.size and (column.min() < 0 or column.max() > 0xFFFF_FFFF):
@@ -309,21 +309,21 @@ class _Given:
         return hasattr(self.values, "dtype")
 
     def chunks(self) -> Iterator[_Given]:
-        """Return them in parts, of which each is added at one moment."""
+        """Iterate over parts of the items, each to be added by one command."""
         for start in range(0, len(self), CHUNK):
             part = slice(start, start + CHUNK)
             attributes = None if self.attributes is None else self.attributes[part]
             yield _Given(self.values[part], attributes, self.are_numbers)
 
     def buffers(self) -> tuple[bytes, int, bytes, int]:
-        """Return values and attributes as two buffers, with the bytes and the number of each."""
+        """Return values and attributes as two buffers, each with its item size or column count."""
         size = self.values.dtype.itemsize
         if self.attributes is None:
             return self.values.tobytes(), size, b"", 0
         return self.values.tobytes(), size, self.attributes.tobytes(), self.attributes.shape[1]
 
     def words(self) -> list[Any]:
-        """Return what stands in FEED.ADD for them."""
+        """Return the items as arguments of FEED.ADD."""
         values: list[Any] = self.values
         rows = self.attributes
         if self.in_arrays:
@@ -351,7 +351,7 @@ def _is_word(value: str | bytes) -> bool:
 
 
 class _Feed:
-    """What the feeds of all clients have in common: each method but a few is one command."""
+    """The common base class of all feeds; most methods are one command."""
 
     def __init__(
         self,
@@ -363,14 +363,14 @@ class _Feed:
     ) -> None:
         self._client = client
         self.key = key
-        # The native way to rows, where there is one.
+        # The client's native method for reading rows, if it has one.
         self._rows: Any = getattr(client, "_range_rows", None)
         self._form: Form | None = None
         if size is not None or type is not None:
             self._form = Form(size, attributes or (), type)
 
     def __repr__(self) -> str:
-        """Return the key and the client."""
+        """Return a text with the key and the client."""
         return f"<{type(self).__module__}.{type(self).__qualname__}({self.key!r}, {self._client})>"
 
     def _run(self, words: Words, convert: Convert | None = None, raw: bool = False) -> Any:
@@ -386,9 +386,9 @@ class _Feed:
         unique: bool = False,
         index: bool = False,
     ) -> Any:
-        """Make the feed: its values have so many bytes, its attributes so many bits each.
+        """Create the feed, with values of ``size`` bytes and attributes of the given bit widths.
 
-        ``type``, ``unique`` and ``index`` are for servers and stores that have them.
+        ``type``, ``unique`` and ``index`` require a server or store that supports them.
         """
         words: Words = ("FEED.CREATE", self.key)
         if size is not None:
@@ -408,16 +408,16 @@ class _Feed:
         return made
 
     def add(self, position: int | str, *values: Any, attributes: Any = None) -> Any:
-        """Put values before the item at a position, all with these attributes.
+        """Insert values before the item at a position, all with the same attributes.
 
-        Returns the number of items.
+        Returns the number of items in the feed.
         """
         rows = None if attributes is None else [_attributes(attributes)] * len(values)
         items = _Given(list(values), rows)
         return self._run(("FEED.ADD", self.key, position, *items.words()))
 
     def delete(self, *values: Any) -> Any:
-        """Remove all items with these values. Returns how many there were."""
+        """Remove all items with these values. Returns how many were removed."""
         return self._run(("FEED.DEL", self.key, *values))
 
     def delete_where(
@@ -427,20 +427,20 @@ class _Feed:
         seen: str = "all",
         between: tuple[Any, Any] | None = None,
     ) -> Any:
-        """Remove what a filter lets through, in a sorted feed only what lies between two values.
+        """Remove all items that match a filter, in a sorted feed only those between two values.
 
-        Returns how many there were.
+        Returns how many were removed.
         """
         return self._run(("FEED.DELWHERE", self.key, where, seen, *_between(between)))
 
     def move(self, value: Any, position: int) -> Any:
-        """Move the first item with a value. Returns whether there is one."""
+        """Move the first item with a value to a position. Returns whether there is such an item."""
         return self._run(("FEED.MOVE", self.key, value, position), _truth)
 
     def set_attributes(self, value: Any, attributes: Any) -> Any:
-        """Set attributes of all items with a value; None leaves one as it is.
+        """Set the attributes of all items with a value; None leaves an attribute unchanged.
 
-        Returns how many items there are.
+        Returns the number of items with the value.
         """
         return self._run(("FEED.SETATTR", self.key, value, _attributes(attributes)))
 
@@ -449,7 +449,7 @@ class _Feed:
         return self._run(("FEED.HIDE", self.key, *values))
 
     def show(self, *values: Any) -> Any:
-        """Let all items with these values be visible again. Returns how many were hidden."""
+        """Make all items with these values visible again. Returns how many were hidden."""
         return self._run(("FEED.SHOW", self.key, *values))
 
     def range(
@@ -462,7 +462,7 @@ class _Feed:
         attributes: bool = False,
         reverse: bool = False,
     ) -> Any:
-        """Return values from a position on, or pairs of values and attributes."""
+        """Return values starting at a position, or pairs of values and attributes."""
         words = _range(self.key, (start, count, where, seen, reverse), attributes)
         return self._run(words, _pairs if attributes else None)
 
@@ -473,16 +473,19 @@ class _Feed:
         seen: str = "visible",
         between: tuple[Any, Any] | None = None,
     ) -> Any:
-        """Return the number of items that are seen, in a sorted feed of those between values."""
+        """Return the number of items with this visibility.
+
+        In a sorted feed, ``between`` limits the count to items between two values.
+        """
         words: Words = ("FEED.COUNT", self.key, seen, *_between(between))
         return self._run(words if where is None else (*words, "WHERE", where))
 
     def position(self, value: Any, *, seen: str = "visible") -> Any:
-        """Return the position of the first item with a value, None where it is not seen."""
+        """Return the position of the first item with a value, or None if ``seen`` excludes it."""
         return self._run(("FEED.POS", self.key, value, seen))
 
     def pop(self, end: str = "left", count: int | None = None) -> Any:
-        """Take a visible item from an end, or a list of so many; None where there is none."""
+        """Remove and return a visible item, or a list of ``count`` items; None if there is none."""
         words: Words = ("FEED.POP", self.key, end)
         return self._run(words if count is None else (*words, count))
 
@@ -498,9 +501,9 @@ class _Feed:
         attributes: bool = False,
         reverse: bool = False,
     ) -> Any:
-        """Return values of a sorted feed from one value to another, as FEED.BETWEEN takes them.
+        """Return a sorted feed's values between two limits, which are written as for FEED.BETWEEN.
 
-        Of servers and stores that have it.
+        It requires a server or store that supports FEED.BETWEEN.
         """
         words: Words = ("FEED.BETWEEN", self.key, low, high)
         if start or count is not None:
@@ -509,11 +512,11 @@ class _Feed:
         return self._run(words, _pairs if attributes else None)
 
     def info(self) -> Any:
-        """Return what the items are, how many there are, and what they take."""
+        """Return the form of the items, their number, and their memory usage."""
         return self._run(("FEED.INFO", self.key), _info)
 
     def compact(self) -> Any:
-        """Lay the items out anew, in as little memory as they can take."""
+        """Rewrite the items so that they use as little memory as possible."""
         return self._run(("FEED.COMPACT", self.key), _truth)
 
     def _learnt(self, info: dict[str, Any]) -> Form:
@@ -526,12 +529,12 @@ class _Feed:
         )
 
 
-# What an array of a feed is that is not there.
+# The form of the empty array that a missing feed yields.
 _NOTHING = Form(1, ())
 
 
 class Feed(_Feed):
-    """A feed of a client whose calls return when they are done."""
+    """A feed whose methods run their command and return its result."""
 
     def _form_of(self) -> Form:
         if self._form is not None:
@@ -554,9 +557,9 @@ class Feed(_Feed):
         reverse: bool = False,
         dtype: Any = None,
     ) -> Any:
-        """Return values from a position on as an array of numpy's."""
+        """Return values starting at a position as a numpy array."""
         form, rows = self._form, self._rows
-        # What programs do most, a page of a feed that is known, is done here at once.
+        # Fast path for the most frequent call: a page of a feed whose form is known.
         if form is not None and rows is not None and (form.columns or not attributes):
             columns = form.columns if attributes else b""
             found = rows(self.key, start, count, where, seen, reverse, form.size, columns)
@@ -567,7 +570,8 @@ class Feed(_Feed):
         for _ in range(_TRIES):
             form = self._form or self._form_of()
             if attributes and not form.columns:
-                # A range could not tell that there are attributes by now.
+                # Read the form again: a range without attributes cannot detect that the feed now
+                # has some.
                 self._form = None
                 form = self._form_of()
             rows = self._client._feed_rows(self.key, asked, form, attributes)
@@ -579,9 +583,9 @@ class Feed(_Feed):
         raise self._changed()
 
     def add_many(self, position: int | str, values: Iterable[Any], attributes: Any = None) -> Any:
-        """Put values before the item at a position, each with attributes of its own.
+        """Insert values before the item at a position, each with its own attributes.
 
-        Returns the number of items; None where no values are given.
+        Returns the number of items in the feed, or None if ``values`` is empty.
         """
         total, done = None, 0
         given = _Given.of(values, attributes)
@@ -595,7 +599,7 @@ class Feed(_Feed):
 
 
 class AsyncFeed(_Feed):
-    """A feed of a client whose calls are awaited."""
+    """A feed whose methods are coroutines."""
 
     async def _form_of(self) -> Form:
         if self._form is not None:
@@ -618,12 +622,13 @@ class AsyncFeed(_Feed):
         reverse: bool = False,
         dtype: Any = None,
     ) -> Any:
-        """Return values from a position on as an array of numpy's."""
+        """Return values starting at a position as a numpy array."""
         asked = (start, count, where, seen, reverse)
         for _ in range(_TRIES):
             form = self._form or await self._form_of()
             if attributes and not form.columns:
-                # A range could not tell that there are attributes by now.
+                # Read the form again: a range without attributes cannot detect that the feed now
+                # has some.
                 self._form = None
                 form = await self._form_of()
             rows = await self._client._feed_rows(self.key, asked, form, attributes)
@@ -637,9 +642,9 @@ class AsyncFeed(_Feed):
     async def add_many(
         self, position: int | str, values: Iterable[Any], attributes: Any = None
     ) -> Any:
-        """Put values before the item at a position, each with attributes of its own.
+        """Insert values before the item at a position, each with its own attributes.
 
-        Returns the number of items; None where no values are given.
+        Returns the number of items in the feed, or None if ``values`` is empty.
         """
         total, done = None, 0
         given = _Given.of(values, attributes)
@@ -653,7 +658,7 @@ class AsyncFeed(_Feed):
 
 
 class PipelineFeed(_Feed):
-    """A feed of a pipeline, which queues commands; their results are those of ``execute()``."""
+    """A feed of a pipeline, whose methods queue commands; ``execute()`` returns their results."""
 
     def array(
         self,
@@ -666,7 +671,7 @@ class PipelineFeed(_Feed):
         reverse: bool = False,
         dtype: Any = None,
     ) -> Any:
-        """Queue a range whose result is an array of numpy's."""
+        """Queue a range whose result is a numpy array."""
         form = self._form
         if form is None:
             raise ValueError(
@@ -688,7 +693,7 @@ class PipelineFeed(_Feed):
         return self._run(_range(self.key, asked, attributes and bool(form.columns)), convert, True)
 
     def add_many(self, position: int | str, values: Iterable[Any], attributes: Any = None) -> Any:
-        """Queue one command that adds values, each with attributes of its own."""
+        """Queue one command that adds values, each with its own attributes."""
         items = _Given.of(values, attributes)
         if position == "*":
             items = items.sorted_as(self._form)
@@ -696,12 +701,12 @@ class PipelineFeed(_Feed):
 
 
 def _converted(reply: Any, feed: Convert | None = None, **_: Any) -> Any:
-    """Make of a reply what a feed's method returns; what redis-py calls for these commands."""
+    """Convert a reply to the result of a feed's method; redis-py's response callback for feeds."""
     return reply if feed is None else feed(reply)
 
 
 def run(client: Any, words: Words, convert: Convert | None, raw: bool) -> Any:
-    """Run a command by a client or a pipeline with redis-py's methods."""
+    """Run a command on a client or pipeline that has redis-py's methods."""
     options: dict[str, Any] = {}
     if convert is not None:
         client.response_callbacks.setdefault(words[0], _converted)
@@ -712,7 +717,7 @@ def run(client: Any, words: Words, convert: Convert | None, raw: bool) -> Any:
 
 
 class Feeds:
-    """What gives clients their feeds."""
+    """A mixin that adds ``feed()`` to clients."""
 
     def feed(
         self,
@@ -721,7 +726,7 @@ class Feeds:
         attributes: Sequence[int] | None = None,
         type: str | None = None,
     ) -> Feed:
-        """Return the feed of a key, whether it is there yet or not."""
+        """Return a feed object for a key, whether or not the key exists."""
         return Feed(self, key, size, attributes, type)
 
     def _feed_run(self, words: Words, convert: Convert | None, raw: bool) -> Any:
@@ -738,7 +743,7 @@ class Feeds:
 
 
 class EmbeddedFeeds(Feeds):
-    """The same for a store in this process: items go through one buffer, either way."""
+    """A mixin that adds ``feed()`` to clients of stores; arrays travel as one buffer."""
 
     def _feed_rows(self: Any, key: Any, asked: Asked, form: Form, attributes: bool) -> bytes | None:
         columns = form.columns if attributes else b""
@@ -752,7 +757,7 @@ class EmbeddedFeeds(Feeds):
 
 
 class AsyncFeeds:
-    """What gives clients for asyncio their feeds."""
+    """A mixin that adds ``feed()`` to asyncio clients."""
 
     def feed(
         self,
@@ -761,7 +766,7 @@ class AsyncFeeds:
         attributes: Sequence[int] | None = None,
         type: str | None = None,
     ) -> AsyncFeed:
-        """Return the feed of a key, whether it is there yet or not."""
+        """Return a feed object for a key, whether or not the key exists."""
         return AsyncFeed(self, key, size, attributes, type)
 
     def _feed_run(self, words: Words, convert: Convert | None, raw: bool) -> Any:
@@ -780,7 +785,7 @@ class AsyncFeeds:
 
 
 class PipelineFeeds:
-    """What gives pipelines their feeds."""
+    """A mixin that adds ``feed()`` to pipelines."""
 
     def feed(
         self,
@@ -789,7 +794,7 @@ class PipelineFeeds:
         attributes: Sequence[int] | None = None,
         type: str | None = None,
     ) -> PipelineFeed:
-        """Return the feed of a key, whose methods queue commands."""
+        """Return a feed object for a key, whose methods queue commands."""
         return PipelineFeed(self, key, size, attributes, type)
 
     def _feed_run(self, words: Words, convert: Convert | None, raw: bool) -> Any:

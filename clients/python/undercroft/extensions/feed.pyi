@@ -1,4 +1,4 @@
-"""Feeds: the typed object that ``feed(key)`` of every client returns."""
+"""Feeds: the typed object that every client's ``feed(key)`` returns."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Literal, TypeAlias, overload
@@ -14,19 +14,19 @@ CHUNK: int
 _Bytes: TypeAlias = bytes | bytearray | memoryview
 _Key: TypeAlias = str | _Bytes
 _Value: TypeAlias = str | _Bytes | int | float
-_Text: TypeAlias = Any  # bytes, or str where replies are decoded
+_Text: TypeAlias = Any  # bytes, or str if replies are decoded
 _Seen: TypeAlias = Literal["visible", "hidden", "all"]
 _End: TypeAlias = Literal["left", "right"]
 _Order: TypeAlias = str
-# "*" where values say where they belong.
+# "*" in a sorted feed, where values determine their position.
 _Position: TypeAlias = int | Literal["*"]
-# One value for each attribute: None is 0 in a new item, and lets it be in one that is there.
+# One number for each attribute. None is 0 in a new item and leaves an existing item's unchanged.
 _Attributes: TypeAlias = str | bytes | Sequence[int | None]
 _Items: TypeAlias = NDArray[Any] | Iterable[_Value]
 _Rows: TypeAlias = NDArray[Any] | Iterable[_Attributes]
 
 class Form:
-    """What the items of a feed are: the size of a value in bytes, and the bits of attributes."""
+    """The form of a feed's items: the value size in bytes and the bits of each attribute."""
 
     size: int
     attributes: tuple[int, ...]
@@ -57,7 +57,7 @@ class _Feed:
     ) -> None: ...
 
 class Feed(_Feed):
-    """A feed of a client whose calls return when they are done."""
+    """A feed whose methods run their command and return its result."""
 
     def create(
         self,
@@ -146,7 +146,7 @@ class Feed(_Feed):
     def compact(self) -> bool: ...
 
 class AsyncFeed(_Feed):
-    """A feed of a client whose calls are awaited."""
+    """A feed whose methods are coroutines."""
 
     def create(
         self,
@@ -235,7 +235,7 @@ class AsyncFeed(_Feed):
     def compact(self) -> Awaitable[bool]: ...
 
 class PipelineFeed(_Feed):
-    """A feed of a pipeline, which queues commands and returns the pipeline."""
+    """A feed of a pipeline, whose methods queue commands and return the pipeline."""
 
     def create(
         self,
@@ -309,7 +309,7 @@ class PipelineFeed(_Feed):
 def run(client: Any, words: Words, convert: Convert | None, raw: bool) -> Any: ...
 
 class Feeds:
-    """What gives clients their feeds."""
+    """A mixin that adds ``feed()`` to clients."""
 
     def feed(
         self,
@@ -323,10 +323,10 @@ class Feeds:
     def _feed_add(self, words: Words, items: Any) -> Any: ...
 
 class EmbeddedFeeds(Feeds):
-    """The same for a store in this process: items go through one buffer, either way."""
+    """A mixin that adds ``feed()`` to clients of stores; arrays travel as one buffer."""
 
 class AsyncFeeds:
-    """What gives clients for asyncio their feeds."""
+    """A mixin that adds ``feed()`` to asyncio clients."""
 
     def feed(
         self,
@@ -342,7 +342,7 @@ class AsyncFeeds:
     async def _feed_add(self, words: Words, items: Any) -> Any: ...
 
 class PipelineFeeds:
-    """What gives pipelines their feeds."""
+    """A mixin that adds ``feed()`` to pipelines."""
 
     def feed(
         self,

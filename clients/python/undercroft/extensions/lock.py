@@ -1,4 +1,7 @@
-"""Locks: redis-py's, whose waiters are woken when one is released, on stores and on servers."""
+"""redis-py's locks, with waiters that are woken when a lock is released.
+
+They work on stores and on servers.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Known:
-    """A script that every store knows: compare and delete, or compare and expire."""
+    """A script built into every store: compare and delete, or compare and expire."""
 
     def __init__(self, sha: str) -> None:
         self._sha = sha
@@ -26,17 +29,17 @@ class _Known:
         return client.evalsha(self._sha, len(keys), *keys, *args)
 
 
-# For so many seconds a server may take to confirm a subscription.
+# Seconds to wait for a server to confirm a subscription.
 _CONFIRMED = 5.0
 
-# By what redis-py's texts are called.
+# The SHA1 digests of redis-py's lock scripts.
 RELEASE = _Known("c3f8721cbb97f72bc19e972846bd7aaf91901658")
 EXTEND = _Known("a4e8783852e6b949f9ef3a97212805108459a890")
 REACQUIRE = _Known("1cac51482acf5858da00f6d685d68f886cd6b6b2")
 
 
 def channel(client: Any, name: Any) -> bytes:
-    """Return the channel on which the release of a lock is told."""
+    """Return the name of the channel that announces a lock's release."""
     db = getattr(client, "db", None)
     if db is None:
         db = int(client.connection_pool.connection_kwargs.get("db") or 0)
@@ -44,7 +47,7 @@ def channel(client: Any, name: Any) -> bytes:
 
 
 class Locks:
-    """What gives out locks whose waiters are woken."""
+    """A mixin that adds ``lock()`` to clients."""
 
     _lock_class: Any
 
@@ -59,15 +62,15 @@ class Locks:
         thread_local: bool = True,
         **options: Any,
     ) -> Any:
-        """Return redis-py's lock of this name, with its arguments."""
+        """Return a lock with this name, which takes the arguments of redis-py's lock."""
         kind: Any = lock_class or self._lock_class
         return kind(self, name, timeout, sleep, blocking, blocking_timeout, thread_local, **options)
 
 
 def pause(left: float, sleep: float) -> float:
-    """Return for how long to wait for a release where a lock expires after so many milliseconds.
+    """Return the seconds to wait for the release of a lock that expires in ``left`` milliseconds.
 
-    It is gone already at -2, and does not expire at -1.
+    As in PTTL, -2 means that the lock is already gone, and -1 that it does not expire.
     """
     if left == -2:
         return 0.0
@@ -77,7 +80,7 @@ def pause(left: float, sleep: float) -> float:
 def terms(
     lock: Any, token: Any, blocking: bool | None, blocking_timeout: float | None
 ) -> tuple[bytes, bool, float | None]:
-    """Return the token of ``acquire()``, whether it waits, and for how long at most."""
+    """Return the token for ``acquire()``, whether to block, and the maximum wait in seconds."""
     return (
         lock.redis.get_encoder().encode(uuid.uuid1().hex if token is None else token),
         lock.blocking if blocking is None else blocking,
@@ -86,17 +89,17 @@ def terms(
 
 
 class _Receiver:
-    """A receiver of messages from a store in this process."""
+    """A subscriber to one channel of a store in this process."""
 
     def __init__(self, client: Any, channel: bytes) -> None:
-        # Locks of servers need no native module.
+        # Imported here because locks on servers do not need the native module.
         from undercroft._native import Subscription
 
         self._native = Subscription(client)
         self._native.command(("SUBSCRIBE", channel))
 
     def wait(self, seconds: float) -> None:
-        """Wait for a message, or what else comes, for so long at most."""
+        """Wait for a message up to ``seconds`` seconds; other events also end the wait."""
         read(self._native, seconds)
 
     def close(self) -> None:
@@ -105,19 +108,19 @@ class _Receiver:
 
 
 class _RemoteReceiver:
-    """A receiver of messages from a server; where it cannot be had, waits sleep."""
+    """A subscriber to one channel of a server, which only sleeps if it cannot subscribe."""
 
     def __init__(self, client: Any, channel: bytes) -> None:
         self._messages: Any = client.pubsub()
         try:
             self._messages.subscribe(channel)
-            # From its confirmation on no release is missed.
+            # After the confirmation no release can be missed.
             self._messages.get_message(timeout=_CONFIRMED)
         except RedisError:
             self.close()
 
     def wait(self, seconds: float) -> None:
-        """Wait for a message, or what else comes, for so long at most."""
+        """Wait for a message up to ``seconds`` seconds; other events also end the wait."""
         if self._messages is None:
             time.sleep(seconds)
             return
@@ -135,13 +138,13 @@ class _RemoteReceiver:
 
 
 class _Woken(RedisLock):
-    """redis-py's lock, which is waited for until a message tells that it is released.
+    """redis-py's lock, with waiters that a message wakes when the lock is released.
 
-    Where it is released in another way than by a lock's ``release()``, a waiter finds out after
-    ``sleep``, and when it expires at once.
+    If the key is removed without a lock's ``release()``, a waiter notices after at most ``sleep``
+    seconds. It notices an expiry at once.
     """
 
-    # An EmbeddedRedis or a RemoteRedis.
+    # The lock's client: an EmbeddedRedis or a RemoteRedis.
     redis: Any
     lua_release: Any
     _receiver: Any
@@ -153,7 +156,7 @@ class _Woken(RedisLock):
         blocking_timeout: float | None = None,
         token: Any = None,
     ) -> bool:
-        """Get the lock, waiting for it if asked to. Returns whether that succeeded."""
+        """Acquire the lock, waiting for it if ``blocking``. Returns whether it was acquired."""
         token, blocking, blocking_timeout = terms(self, token, blocking, blocking_timeout)
         try:
             taken = self.do_acquire(token) or (
@@ -164,13 +167,13 @@ class _Woken(RedisLock):
                 self.local.token = token
             return bool(taken)
         except BaseException:
-            # A signal's handler may have raised after the step that took it.
+            # A signal handler may have raised after the lock was acquired.
             with suppress(RedisError):
                 self.do_release(token)
             raise
 
     def _wait(self, token: Any, sleep: float, timeout: float | None) -> bool:
-        """Get the lock once it is free; returns whether that was in time."""
+        """Acquire the lock when it is released. Returns whether that was before the timeout."""
         until = None if timeout is None else time.monotonic() + timeout
         if until is not None and until <= time.monotonic():
             return False
@@ -189,13 +192,13 @@ class _Woken(RedisLock):
             receiver.close()
 
     def do_release(self, expected_token: Any) -> None:
-        """Release the lock, and tell those that wait for it."""
+        """Release the lock and wake its waiters."""
         super().do_release(expected_token)
         self.redis.publish(channel(self.redis, self.name), b"")
 
 
 class Lock(_Woken):
-    """A lock of a store in this process, each of whose scripts is one native call."""
+    """A lock of a store in this process, where each script is one native call."""
 
     lua_release: Any = RELEASE
     lua_extend: Any = EXTEND
@@ -203,7 +206,7 @@ class Lock(_Woken):
     _receiver = _Receiver
 
     def register_scripts(self) -> None:
-        """Do nothing: they are known."""
+        """Do nothing: the scripts are built into every store."""
 
 
 class RemoteLock(_Woken):
@@ -212,7 +215,7 @@ class RemoteLock(_Woken):
     _receiver = _RemoteReceiver
 
     def do_release(self, expected_token: Any) -> None:
-        """Release the lock, and tell those that wait for it, if this user may."""
+        """Release the lock, and wake its waiters if the user is permitted to publish."""
         RedisLock.do_release(self, expected_token)
         with suppress(RedisError):
             self.redis.publish(channel(self.redis, self.name), b"")

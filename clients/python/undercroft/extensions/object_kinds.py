@@ -1,7 +1,7 @@
-"""Kinds of values in objects beyond bytes and numpy's arrays: tensors, Arrow's, arrays of numbers.
+"""Value types in objects other than bytes and numpy arrays: tensors, Arrow data, number arrays.
 
-Each is described in some bytes and lends one buffer; what is read is a view of the store again.
-No library is imported for a value that is none of its own.
+A value is stored as a short description and one buffer, and is read as a view of the store. A
+library is imported only for its own values.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from typing import Any, NamedTuple
 
 __all__ = ["KINDS", "LIBRARIES", "Described", "describe", "restore"]
 
-# Their letters in an object's head.
+# The letters that identify the types in an object's head.
 NUMBERS, TENSOR, ARROW_BUFFER, ARROW_STREAM = b"v", b"t", b"w", b"s"
 KINDS = NUMBERS + TENSOR + ARROW_BUFFER + ARROW_STREAM
-# What is needed to read some of them.
+# Libraries that are needed to read values, with the letters of their types.
 LIBRARIES = {"torch": TENSOR, "pyarrow": ARROW_BUFFER + ARROW_STREAM}
-# What memoryview knows as numbers.
+# Numeric format characters that memoryview supports.
 _FORMATS = "bBhHiIlLqQfd?"
 _DESCRIPTION_MAX = 16 << 10
 
 
 class Described(NamedTuple):
-    """What is stored of a value."""
+    """The stored form of a value."""
 
     kind: bytes
     description: bytes
@@ -39,7 +39,7 @@ class Described(NamedTuple):
 
 
 def describe(value: Any) -> Described | None:
-    """Return what is stored of a value, if it is of one of these kinds."""
+    """Return the stored form of a value, or None if its type is not supported here."""
     torch, arrow = sys.modules.get("torch"), sys.modules.get("pyarrow")
     if torch is not None and isinstance(value, torch.Tensor):
         return _tensor(torch, value)
@@ -60,7 +60,7 @@ def describe(value: Any) -> Described | None:
 
 def _numbers(view: memoryview) -> Described:
     letter = view.format.removeprefix("<" if sys.byteorder == "little" else ">")
-    # ctypes has sizes of its own for the letters that it says.
+    # The sizes of ctypes' format characters differ from memoryview's, so pick one by size.
     same = [known for known in _FORMATS if struct.calcsize(known) == view.itemsize]
     if letter not in same:
         letter = next((each for each in same if each.isupper() == letter.isupper()), "")
@@ -87,7 +87,7 @@ def _said(name: str, shape: tuple[int, ...]) -> bytes:
 
 @functools.lru_cache(1024)
 def _parsed(description: bytes) -> tuple[str, tuple[int, ...]]:
-    """Return the name of the items and the shape that a description says."""
+    """Return the item type's name and the shape in a description."""
     try:
         if len(description) > _DESCRIPTION_MAX:
             raise ValueError(f"{len(description)} bytes are too many")
@@ -102,7 +102,7 @@ def _parsed(description: bytes) -> tuple[str, tuple[int, ...]]:
 
 
 def restore(kind: bytes, description: bytes, view: memoryview) -> Any:
-    """Return the value of which this was stored, as a view of the bytes."""
+    """Return the value with this stored form, as a view of the bytes."""
     if kind == NUMBERS:
         letter, shape = _parsed(description)
         if letter not in tuple(_FORMATS) or prod(shape) * struct.calcsize(letter) != len(view):
@@ -130,8 +130,8 @@ def _restored_tensor(description: bytes, view: memoryview) -> Any:
         raise _wrong(description, view)
     if not len(view):
         return torch.empty(shape, dtype=dtype)
-    # torch warns of memory that may only be read, as none of its tensors says so. What is handed
-    # to it is an array of ctypes at the same place, which keeps the view for as long as it lives.
+    # torch warns about read-only memory because its tensors cannot be read-only. It is therefore
+    # given a ctypes array at the same address, which keeps the view alive.
     lent: Any = view
     if view.readonly:
         numpy = _library("numpy")

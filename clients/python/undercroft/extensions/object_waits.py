@@ -1,8 +1,9 @@
-"""Waiting for objects: their ids are known before they are there.
+"""Waits for objects that do not exist yet, by their ids.
 
-Who puts or seals one publishes on the channel that has its key's name. Who waits subscribes first,
-then looks, then waits for a message: so none is missed. It looks again at times, as a process may
-die between the store of an object and the message.
+A process that puts or seals an object publishes a message on the channel with the name of the
+object's key. A waiter subscribes, checks whether the object exists, and then waits for a message,
+so no object is missed. It also checks periodically, because a process may die after it stores an
+object and before it publishes.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ if TYPE_CHECKING:
 
     from undercroft.objects import Objects
 
-# For more keys than this one pattern is subscribed to.
+# A waiter for more keys than this subscribes to one pattern instead of many channels.
 _CHANNELS_MAX = 512
-# Seconds until those who wait look again: in a store, and on a server.
+# Seconds between a waiter's periodic checks, in a store and on a server.
 LOOK_EMBEDDED, LOOK_REMOTE = 0.1, 1.0
-# Looking takes no more than such a part of the time.
+# The pause between checks is at least this multiple of a check's duration.
 _LOOKING = 10
 
 
 class Waiting:
-    """What is waited for, and until when."""
+    """The state of a wait: the missing keys and the deadline."""
 
     def __init__(
         self,
@@ -38,12 +39,12 @@ class Waiting:
         count: int | None,
         interval: float,
     ) -> None:
-        """Wait for ``count`` of the objects with these ids, and look again after each interval."""
+        """Wait for ``count`` of the objects with these ids, checking every ``interval`` seconds."""
         if timeout is not None and not timeout >= 0:
             raise ValueError(f"expected a timeout of at least 0 seconds, got {timeout!r}")
         self._ids = list(dict.fromkeys(ids))
         self._prefix = objects._prefix
-        # The keys that are not there, in the order given.
+        # The keys of objects that do not exist yet, in the order given.
         self.missing = {objects._key(id): None for id in self._ids}
         total = len(self._ids)
         if count is not None and not 0 < count <= total:
@@ -57,50 +58,50 @@ class Waiting:
 
     @property
     def is_over(self) -> bool:
-        """Whether enough of them are there."""
+        """Whether enough of the objects exist."""
         return len(self.missing) <= self._enough
 
     def look(self, exists: Callable[[bytes], int]) -> None:
-        """Look whether those are there that were not, by a function of a key."""
+        """Check with ``exists`` which of the missing keys exist now."""
         begun = time.monotonic()
         self.found(key for key in list(self.missing) if exists(key))
         self.looked(begun)
 
     def found(self, keys: Iterable[bytes]) -> None:
-        """Take note of keys that are there."""
+        """Record that keys exist."""
         for key in keys:
             self.missing.pop(key, None)
 
     def looked(self, begun: float) -> None:
-        """Take note of a look that began then, which says when the next one is due."""
+        """Schedule the next check, given the start time of the last one."""
         now = time.monotonic()
         self._next_look = now + max(self._interval, _LOOKING * (now - begun))
 
     @property
     def is_late(self) -> bool:
-        """Whether time is up."""
+        """Whether the deadline has passed."""
         return self._until is not None and time.monotonic() >= self._until
 
     @property
     def is_due(self) -> bool:
-        """Whether to look again."""
+        """Whether the next check is due."""
         return time.monotonic() >= self._next_look
 
     @property
     def pause(self) -> float:
-        """The seconds that a message may be waited for."""
+        """The maximum seconds to wait for a message."""
         now = time.monotonic()
         end = self._next_look if self._until is None else min(self._next_look, self._until)
         return max(0.0, end - now)
 
     def subscribing(self) -> tuple[Any, ...]:
-        """Return the command that lets messages come, all of which are to be looked at."""
+        """Return the command that subscribes to messages about the missing objects."""
         if len(self.missing) <= _CHANNELS_MAX:
             return "SUBSCRIBE", *self.missing
         return "PSUBSCRIBE", re.sub(rb"([*?\[\]\\])", rb"\\\1", self._prefix) + b"*"
 
     def meant(self, message: Any) -> bytes | None:
-        """Return the key that a message says is there, if it is waited for."""
+        """Return the key of a message's object if the object is being waited for, or None."""
         if not message or message[0] not in (b"message", b"pmessage", "message", "pmessage"):
             return None
         key = message[-2]
@@ -108,7 +109,7 @@ class Waiting:
         return key if key in self.missing else None
 
     def result(self) -> tuple[list[bytes], list[bytes]]:
-        """Return the ids of those that are there, and of those that are not."""
+        """Return the ids of existing objects, and those of missing ones."""
         missing = {key[len(self._prefix) :] for key in self.missing}
         ready = [id for id in self._ids if id not in missing]
         return ready, [id for id in self._ids if id in missing]

@@ -1,9 +1,9 @@
-"""Parts of clients of servers.
+"""The parts of clients of servers.
 
-- `at_most_once`: commands that may have run, which are not sent again.
-- `channel`: channels by way of a server.
-- `command_kinds`: which connection a command takes: by what it leaves on one, or needs of one.
-- `objects`: objects on a server: copies of the values, by pipelines.
-- `pubsub`: messages of a server: redis-py's PubSub, read natively.
-- `topology`: clients of a Redis Cluster, and of the master that a Sentinel names.
+- `at_most_once`: prevents retries of commands that may have run.
+- `channel`: channels through a server.
+- `command_kinds`: the kind of connection that each command needs.
+- `objects`: objects on a server: copies of values, sent and fetched in pipelines.
+- `pubsub`: redis-py's PubSub for a server, with native reading.
+- `topology`: clients of a Redis Cluster, and of the master that Sentinels name.
 """

@@ -1,8 +1,8 @@
-"""Commands that may have run are not sent again, whatever a client's way of retrying says.
+"""Prevents retries of commands that may have run, whatever the client's retry policy.
 
-redis-py repeats a call that failed, from redis-py 6 on without being told to. A second INCR counts
-twice, and a second BLPOP takes another item. Here a call is repeated if it certainly did not run
-(no connection, or an answer that refuses it), or if it changes nothing (``is_repeatable``).
+redis-py retries a failed call, by default from version 6 on. A second INCR counts twice, and a
+second BLPOP takes another item. Here a call is retried only if it certainly did not run (no
+connection, or a reply that refuses it) or if it changes nothing (``is_repeatable``).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from undercroft.servers.command_kinds import is_repeatable
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-# What redis-py raises where a reply does not come, and repeats calls for.
+# Exceptions of redis-py for a missing reply, after which it retries calls.
 _LOST = (ConnectionError, TimeoutError, OSError)
 
 
 class Final(Exception):  # noqa: N818
-    """Carries an error past redis-py's retries, which know its own errors only."""
+    """Carries an error past redis-py's retries, which catch only redis-py's own errors."""
 
     def __init__(self, error: Exception) -> None:
-        """Carry this error."""
+        """Wrap an error."""
         super().__init__(error)
         self.error = error
 
@@ -37,11 +37,12 @@ def run_once(
     is_old: bool,
     is_watching: bool,
 ) -> Any:
-    """Run what sends these commands and reads their replies.
+    """Call ``run``, which sends these commands and reads their replies.
 
-    Raises ``Final`` where they may have run and one of them changes something. The connection is
-    made before, if there is none. An old one, which nothing has looked at since its last use, may
-    have been closed by the server; then it is made anew, or is an error while it watches keys.
+    Raises ``Final`` if the commands may have run and one of them changes something. If there is no
+    connection, it is opened first. The server may have closed an old connection, which has not been
+    checked since its last use. Such a connection is reopened, or raises an error while it watches
+    keys.
     """
     if is_old and connection._sock is not None:
         try:
@@ -65,7 +66,7 @@ def run_once(
 async def run_once_async(
     connection: Any, run: Callable[[], Awaitable[Any]], commands: Iterable[Any], is_watching: bool
 ) -> Any:
-    """Do the same with an asyncio connection."""
+    """Do the same as ``run_once`` with an asyncio connection."""
     reader = getattr(connection, "_reader", None)
     if reader is not None and (reader.at_eof() or reader.exception() is not None):
         await connection.disconnect(nowait=True)
@@ -84,7 +85,7 @@ async def run_once_async(
 
 
 class Once:
-    """What a synchronous client or pipeline of redis-py's has in addition."""
+    """A mixin for redis-py's synchronous clients and pipelines that prevents unsafe retries."""
 
     def _send_command_parse_response(
         self, conn: Any, command_name: Any, *args: Any, **options: Any
@@ -99,7 +100,7 @@ class Once:
 
 
 class AsyncOnce:
-    """What an asyncio client or pipeline of redis-py's has in addition."""
+    """A mixin for redis-py's asyncio clients and pipelines that prevents unsafe retries."""
 
     async def _send_command_parse_response(
         self, conn: Any, command_name: Any, *args: Any, **options: Any
@@ -113,9 +114,9 @@ class AsyncOnce:
 
 
 def once_in_cluster(error: Exception) -> Exception:
-    """Return an error of one node such that redis-py's cluster does not run the command again.
+    """Return a node's error in a class for which redis-py's cluster does not retry commands.
 
-    It repeats commands for exceptions of certain classes, not for those of subclasses.
+    redis-py's cluster retries only for certain exact classes, not for their subclasses.
     """
     if not hasattr(error, "may_have_run"):
         return error

@@ -1,9 +1,9 @@
-"""Channels by way of a server, whose commands are any Redis server's.
+"""Channels through a server, using commands that any Redis server has.
 
-What :class:`undercroft.channel.Channel` asks of the native ``ChannelLink`` is made of commands
-here, on the same keys. A producer adds and looks how many there are then: one too many, or one
-behind a close, it takes back, unless somebody was faster. Who waits sleeps for a moment at most
-before it looks again, so that nothing depends on a wake.
+This module implements the interface of the native ``ChannelLink`` with commands on the same keys. A
+producer appends an item and gets the number of items. If that is too many, or the channel is
+closed, it removes the item again, unless a consumer has already taken it. Waiters sleep only for a
+short time before they check again, so nothing depends on a wakeup.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ import redis
 from undercroft._native import ChannelClosed, ChannelLink
 from undercroft.channel import keys
 
-# Seconds that a consumer sleeps, and a producer, before they look again.
+# Seconds that a waiting consumer and a waiting producer sleep before they check again.
 _SLICE = 1.0
 _ROOM_SLICE = 0.1
 _RECALL = 1.0
-# For how many milliseconds producers that wait are known to.
+# Milliseconds that a waiting producer stays registered.
 _WANTED = 2000
 _TOKENS = 64
 
 
 def client_of(store: Any, options: dict[str, Any]) -> Any:
-    """Return a client of the server that is meant, which gives replies as they are."""
+    """Return a client of the server that returns replies without conversion."""
     if isinstance(store, str):
         client = redis.Redis.from_url(store, **options)
     else:
@@ -45,16 +45,16 @@ def client_of(store: Any, options: dict[str, Any]) -> Any:
 
 
 class RemoteLink:
-    """One client's use of a channel, by commands."""
+    """A client's connection to one channel, implemented with commands."""
 
     def __init__(
         self, client: Any, name: bytes, most: int, pickles: bool, visibility: float
     ) -> None:
-        """Begin nothing yet."""
+        """Create a link; the first operation contacts the server."""
         self._client, self._most, self._pickles = client, most, pickles
         self._visibility = visibility
         self._items, self._closed, self._consumers, self._held = keys(name)
-        # Tokens that wake producers and consumers, and whether a producer waits.
+        # Keys for tokens that wake producers and consumers, and for the flag of a waiting producer.
         self._room, self._wake = self._items + b":room", self._items + b":wake"
         self._wanted = self._items + b":wanted"
         self._start, self._numbers = b"~" + token_urlsafe(9).encode(), itertools.count()
@@ -65,7 +65,7 @@ class RemoteLink:
         return self._client.execute_command(*words)
 
     def _together(self, *commands: tuple[Any, ...]) -> list[Any]:
-        """Run commands as one change."""
+        """Run commands atomically."""
         with self._client.pipeline(transaction=True) as pipe:
             for words in commands:
                 pipe.execute_command(*words)
@@ -73,7 +73,7 @@ class RemoteLink:
         return results
 
     def put(self, value: Any, block: bool = True, timeout: float | None = None) -> bool:
-        """Put a value, if it is short and bytes or text. Return whether it is."""
+        """Put a value if it is short bytes or short text. Return whether it is."""
         item = ChannelLink.pack(value)
         if item is None:
             return False
@@ -81,7 +81,7 @@ class RemoteLink:
         return True
 
     def put_item(self, item: bytes, block: bool, timeout: float | None) -> None:
-        """Put what a value was made into."""
+        """Put an encoded item."""
         until = _until(block, timeout)
         while not self._add(item):
             if not self._wait_for_room(until):
@@ -91,7 +91,7 @@ class RemoteLink:
         length, closed = self._together(("RPUSH", self._items, item), ("EXISTS", self._closed))
         if length <= self._most and not closed:
             return True
-        # Whoever has taken it was given it.
+        # A consumer has already taken the item, so it counts as put.
         if not self._run("LREM", self._items, -1, item):
             return True
         if closed:
@@ -99,7 +99,7 @@ class RemoteLink:
         return False
 
     def put_items(self, items: list[bytes], block: bool, timeout: float | None) -> int:
-        """Put several, in their order; return how many were put in time."""
+        """Put several items in order; return the number that were put in time."""
         until = _until(block, timeout)
         for sent, item in enumerate(items):
             try:
@@ -113,12 +113,12 @@ class RemoteLink:
         return len(items)
 
     def _wait_for_room(self, until: float) -> bool:
-        """Sleep until there may be room. Return False where time is up."""
+        """Sleep until there may be room. Return False if the time is up."""
         left = until - time.monotonic()
         if left <= 0:
             return False
         self._run("SET", self._wanted, "1", "PX", _WANTED)
-        # Whoever takes a message from now on leaves a token.
+        # From now on, consumers that take a message leave a token.
         self._run("BLPOP", self._room, max(0.001, min(left, _ROOM_SLICE)))
         return True
 
@@ -132,14 +132,14 @@ class RemoteLink:
             )
 
     def get(self, taken: list[Any], block: bool = True, timeout: float | None = None) -> Any:
-        """Take a message: its value where that is bytes or text, its item otherwise."""
+        """Take a message; return its value if that is bytes or text, and otherwise its item."""
         found = self.get_items(taken, 1, block, timeout)
         return found[0] if type(found) is list else found
 
     def get_items(self, taken: list[Any], count: int, block: bool, timeout: float | None) -> Any:
-        """Take up to so many messages; those of long values and pickles by themselves.
+        """Take up to ``count`` messages; long values and pickles are returned alone.
 
-        What has come from the server is kept on the list, for :meth:`give_back`.
+        Items received from the server are recorded on the list for :meth:`give_back`.
         """
         until = _until(block, timeout)
         while True:
@@ -161,14 +161,14 @@ class RemoteLink:
             found = self._run("BLPOP", self._items, self._wake, max(0.001, min(left, _SLICE)))
             if found is not None and found[0] == self._wake:
                 if self._run("EXISTS", self._closed):
-                    # Others wait for it, too.
+                    # Pass the wakeup on, since other consumers wait for it as well.
                     self.wake()
             elif found is not None:
                 taken.append([found[1]])
                 return self._given(taken)
 
     def _given(self, taken: list[Any]) -> Any:
-        """Return values; what is by itself only if it is the first. What is behind it goes back."""
+        """Return the values up to the first long value or pickle, and put back the rest."""
         items = taken[0]
         for place, item in enumerate(items):
             if item[:1] == b"r" or self._refuses(item):
@@ -179,7 +179,7 @@ class RemoteLink:
                 taken[0] = keep
                 if place:
                     return [ChannelLink.unpack(item) for item in keep]
-                # It is nobody's any more: its value is taken at once.
+                # No longer in the channel and not held, so the caller takes its value at once.
                 return (b"", item) if keep else None
         return [ChannelLink.unpack(item) for item in items]
 
@@ -187,16 +187,17 @@ class RemoteLink:
         return not self._pickles and item[:4] == b"\xc1UOp"
 
     def hold(self, taken: list[Any], block: bool = True, timeout: float | None = None) -> Any:
-        """Take a message to be held: the name of its holder, and the item."""
+        """Take and hold a message; return the holder's name and the item."""
         until = _until(block, timeout)
         consumer = b"%b%x" % (self._start, next(self._numbers))
         held = self._held + consumer
-        # Whatever comes between, it is known where the message went.
+        # Recorded first, so that after any interruption it is known where the message went.
         taken.append(consumer)
         try:
             while True:
                 self._recall_at_times()
-                # Known before there is something to be given back, and in time for this sleep.
+                # Register before there is a message to recall, with a deadline that covers this
+                # sleep.
                 known = ("ZADD", self._consumers, self._deadline(), consumer)
                 _, item, closed, wanted = self._together(
                     known,
@@ -224,9 +225,9 @@ class RemoteLink:
             raise
 
     def give_back(self, taken: list[Any]) -> None:
-        """Give back what is on the list of a call that was interrupted.
+        """Put back the items on the list of an interrupted call.
 
-        A server that cannot be reached gives it to another one when its time is up.
+        If the server cannot be reached, a held message is recalled when its deadline has passed.
         """
         with suppress(redis.RedisError):
             for entry in reversed(taken):
@@ -243,11 +244,11 @@ class RemoteLink:
         goes_back: bool,
         taken: list[Any] | None = None,
     ) -> bool:
-        """End a hold. Return whether it was one."""
+        """End a hold. Return whether the message was still held."""
         if taken is not None:
             taken.clear()
         if not consumer:
-            # It was taken without being held.
+            # The message was taken without being held.
             if goes_back:
                 self._run("LPUSH", self._items, item)
             return True
@@ -260,7 +261,7 @@ class RemoteLink:
         return bool(ended)
 
     def _now(self) -> float:
-        """Return the server's time, in milliseconds."""
+        """Return the server's time in milliseconds."""
         if self._offset is None:
             seconds, micros = map(int, self._run("TIME"))
             self._offset = seconds + micros / 1e6 - time.time()
@@ -276,9 +277,10 @@ class RemoteLink:
             self.recall()
 
     def recall(self) -> int:
-        """Put back what those hold whose time is up. Return how many messages.
+        """Put back the messages of holders whose deadline has passed. Return their number.
 
-        Of consumers in the store's own processes only these know whether they live.
+        Consumers in the store's own processes are not covered: only those processes can tell
+        whether a holder is alive.
         """
         if not self._run("EXISTS", self._consumers):
             return 0
@@ -301,7 +303,7 @@ class RemoteLink:
                 pipe.zrem(self._consumers, consumer)
                 pipe.execute()
             except redis.WatchError:
-                # Somebody was faster, or it has just ended.
+                # Another client was faster, or the hold has just ended.
                 return 0
         return int(count)
 
@@ -311,7 +313,7 @@ class RemoteLink:
         self.wake()
 
     def wake(self) -> None:
-        """Let those look who wait for a message: the channel is closed."""
+        """Wake waiting consumers so that they notice that the channel is closed."""
         self._together(
             ("DEL", self._wake), ("RPUSH", self._wake, "1"), ("PEXPIRE", self._wake, 10_000)
         )

@@ -1,10 +1,11 @@
-"""Which connection a command takes: by what it leaves on a connection, or needs of one.
+"""The kind of connection that each command needs.
 
-- `ALONE`: a connection of its own from redis-py's pool, as it keeps the server from answering
-  others, or changes the connection for the next caller.
-- `STATE`: all shared connections, present and future, as it changes what later calls mean.
-- `REPLICATED`: each connection that may have carried a write of the caller's, as it asks for the
-  last write of its connection.
+- `ALONE`: a separate connection from redis-py's pool, because the command blocks the connection or
+  changes it for the next caller.
+- `STATE`: all shared connections, present and future, because the command changes the meaning of
+  later calls.
+- `REPLICATED`: each connection that may have carried one of the caller's writes, because the reply
+  depends on the last write of the connection.
 - `None`: the shared connection.
 """
 
@@ -16,26 +17,26 @@ ALONE = "alone"
 STATE = "state"
 REPLICATED = "replicated"
 
-# By name, and where a command has subcommands by both words.
+# Kinds by command name, or by both words for a subcommand.
 KINDS = {
     **dict.fromkeys(
         (
-            # They wait.
+            # These commands block.
             *("BLPOP", "BRPOP", "BLMOVE", "BRPOPLPUSH", "BLMPOP", "BZPOPMIN", "BZPOPMAX", "BZMPOP"),
             *("XREAD", "XREADGROUP", "SHUTDOWN", "FAILOVER"),
-            # They make another kind of connection of it.
+            # These commands change the mode of the connection.
             *("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE"),
             *("SUNSUBSCRIBE", "MONITOR", "SYNC", "PSYNC", "REPLCONF", "QUIT", "RESET", "HELLO"),
             *("SELECT", "MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH", "ASKING"),
-            # Redis sends these to itself, over connections of their own.
+            # Redis servers send these to each other, over separate connections.
             *("RESTORE-ASKING", "PFDEBUG"),
-            # The next EVAL of the connection begins a debugger's session.
+            # The connection's next EVAL starts a debugging session.
             "SCRIPT DEBUG",
-            # The next replies of the connection are left out, or others come unasked.
+            # The connection's next replies are suppressed, or push messages are added.
             *("CLIENT REPLY", "CLIENT TRACKING", "CLIENT CACHING"),
-            # These tell of it.
+            # These commands report the connection's tracking state.
             *("CLIENT GETREDIR", "CLIENT TRACKINGINFO"),
-            # redis-py sends it with others that it finds necessary.
+            # redis-py accompanies this command with others if it needs to.
             "HIMPORT",
         ),
         ALONE,
@@ -49,12 +50,12 @@ KINDS = {
     ),
     **dict.fromkeys(("WAIT", "WAITAOF"), REPLICATED),
 }
-# Commands whose second word decides.
+# Commands whose kind depends on the second word.
 _CONTAINERS = {name.partition(" ")[0] for name in KINDS if " " in name}
-# Commands that take back what another one says.
+# Commands that undo the effect of another command.
 _SAME_STATE = {"READWRITE": "READONLY"}
 
-# Commands that change nothing, so that one which may have run can be sent again.
+# Commands that change nothing, and can be retried even if they may have run.
 _READS = (
     "BITCOUNT BITFIELD_RO BITPOS DBSIZE DUMP ECHO EVAL_RO EVALSHA_RO EXISTS EXPIRETIME "
     "FCALL_RO GEODIST GEOHASH GEOPOS GEORADIUSBYMEMBER_RO GEORADIUS_RO GEOSEARCH GET GETBIT "
@@ -71,7 +72,7 @@ _READS_OF_TWO_WORDS = (
     *("XINFO CONSUMERS", "XINFO GROUPS", "XINFO STREAM"),
 )
 READS = frozenset((*_READS.split(), *_READS_OF_TWO_WORDS))
-# Commands on a connection of their own that can be sent again over another one.
+# Commands on separate connections that can be retried over another connection.
 _REPEATABLE = READS | {
     *("XREAD", "WATCH", "UNWATCH", "AUTH", "HELLO", "SELECT", "READONLY", "READWRITE", "ASKING"),
     *("CLIENT SETNAME", "CLIENT SETINFO", "CLIENT TRACKING", "COMMAND", "CLUSTER SLOTS"),
@@ -89,23 +90,23 @@ def words_of(args: tuple[Any, ...]) -> list[str]:
 
 
 def kind_of(args: tuple[Any, ...]) -> str | None:
-    """Return which connection a command takes."""
+    """Return the kind of connection that a command needs."""
     words = words_of(args)
     return KINDS.get(" ".join(words[:2])) or KINDS.get(" ".join(words[:1]))
 
 
 def is_told_by_name(name: str) -> bool:
-    """Return whether a command's name says which connection it takes, without its arguments."""
+    """Return whether a command's name alone determines the kind of connection."""
     words = name.upper().split()
     return bool(words) and words[0] not in _CONTAINERS
 
 
 def state_of(args: tuple[Any, ...]) -> Any:
-    """Return what of a connection's state a command sets: a later one of the same replaces it."""
+    """Return a key for the state that a command sets; a later command with that key replaces it."""
     words = words_of(args)
     if words[0] != "CLIENT":
         return _SAME_STATE.get(words[0], words[0])
-    # CLIENT SETINFO has a name for each of its values.
+    # Each value of CLIENT SETINFO has its own name.
     return tuple(words_of(args[-2:-1]) if words[1] == "SETINFO" else ()), words[1]
 
 
@@ -115,7 +116,7 @@ def changes_nothing(args: tuple[Any, ...]) -> bool:
 
 
 def is_repeatable(args: tuple[Any, ...]) -> bool:
-    """Return whether a command that may have run can be sent again over another connection."""
+    """Return whether a command that may have run can be retried over another connection."""
     return _is_among(_REPEATABLE, args)
 
 
@@ -127,7 +128,7 @@ def _is_among(names: frozenset[str], args: tuple[Any, ...]) -> bool:
 
 
 def is_large(large: dict[Any, None], args: tuple[Any, ...]) -> bool:
-    """Return whether a command is one of those whose replies were large."""
+    """Return whether a command has had a large reply before."""
     try:
         return args[:2] in large
     except TypeError:
@@ -135,7 +136,7 @@ def is_large(large: dict[Any, None], args: tuple[Any, ...]) -> bool:
 
 
 def smallest(replies: list[Any]) -> Any:
-    """Return the smallest of the replies to WAIT, or in each place of those to WAITAOF."""
+    """Return the smallest of WAIT's replies, or for WAITAOF the smallest of each number."""
     if isinstance(replies[0], list):
         return [min(each) for each in zip(*replies, strict=True)]
     return min(replies)

@@ -1,7 +1,7 @@
-"""Objects on a server: copies of the values, sent and fetched by pipelines.
+"""Objects on a server: copies of values, sent and fetched in pipelines.
 
-What is asked of the server is written once, for threads and for asyncio: an operation is a
-generator that yields commands to be sent together, and is sent their replies, errors among them.
+Each operation is written once for threads and asyncio. It is a generator that yields commands to be
+sent together and receives their replies, including errors.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from datetime import timedelta
 
-    # Commands that are sent together; their replies; what the operation returns.
+    # Yields commands to send together, receives their replies, and returns the operation's result.
     Steps = Generator[list[tuple[Any, ...]], list[Any], Any]
 
-# The longest string of a server.
+# Maximum length of a string on a server, in bytes.
 _LENGTH_MAX = 512 << 20
-# So many commands are sent before their replies are read.
+# Maximum number of commands sent before their replies are read.
 _TOGETHER = 1000
-# So many bytes of values are.
+# Maximum number of value bytes sent before replies are read.
 _TOGETHER_BYTES = 8 << 20
 
 
 def joined(head: bytes, buffers: tuple[Any, ...]) -> bytes:
-    """Return a value in one piece, as the store has it."""
+    """Return a value as one byte string in the store's format."""
     pieces: list[Any] = [head]
     length = len(head)
     for buffer in buffers:
@@ -53,13 +53,13 @@ def joined(head: bytes, buffers: tuple[Any, ...]) -> bytes:
 
 
 def check_length(length: int) -> None:
-    """Raise for a value that no server takes."""
+    """Raise an error if a value is longer than a server accepts."""
     if length > _LENGTH_MAX:
         raise ValueError(f"expected an object of at most {_LENGTH_MAX} bytes, got {length}")
 
 
 def put_steps(pairs: Iterable[tuple[bytes, Any]], expires: int, announced: bool) -> Steps:
-    """Store values under keys, and say so on their channels; none where one is refused."""
+    """Store values under keys, announcing them if asked; if one is refused, none remain."""
     known: list[bytes] = []
     commands: list[tuple[Any, ...]] = []
     failed: Exception | None = None
@@ -86,7 +86,7 @@ def put_steps(pairs: Iterable[tuple[bytes, Any]], expires: int, announced: bool)
         if commands and failed is None:
             failed = refusal((yield commands), commands)
     except Exception as error:
-        # A value that cannot be stored.
+        # The error of a value that cannot be stored.
         failed = error
     if failed is not None:
         if len(known) > 1:
@@ -95,21 +95,21 @@ def put_steps(pairs: Iterable[tuple[bytes, Any]], expires: int, announced: bool)
 
 
 def as_memory_error(error: Exception, length: int) -> Exception:
-    """Return the exception for a value that a server refused: of a full one, Python's own."""
+    """Return the exception for a refused value: MemoryError if the server is full."""
     if _is_full(error):
         return MemoryError(f"the server has no room for an object of {length} bytes: {error}")
     return error
 
 
 def _is_full(reply: Any) -> bool:
-    # Older ones of redis-py have no exception for it.
+    # Older versions of redis-py have no exception class for this error.
     return isinstance(reply, Exception) and (
         type(reply).__name__ == "OutOfMemoryError" or str(reply).startswith("OOM ")
     )
 
 
 def get_steps(keys: Sequence[bytes]) -> Steps:
-    """Return what keys hold; None where they are not there."""
+    """Return the values of keys, with None for missing keys."""
     found: list[Any] = []
     for some in _chunks(keys):
         found += raised((yield [("GET", key) for key in some]))
@@ -119,10 +119,10 @@ def get_steps(keys: Sequence[bytes]) -> Steps:
 def take_steps(
     ids: Sequence[bytes], keys: Sequence[bytes], kinds: bytes, refusal: Callable[..., Exception]
 ) -> Steps:
-    """Return what keys hold, and delete them: a thousand at a time, all or none of those.
+    """Return the values of keys and delete them, each thousand of them atomically.
 
-    Where one is not there, or is no object of these kinds, ``refusal`` of its id and its first
-    bytes is raised. The keys are watched, so that what is deleted is what was looked at.
+    If a key is missing or is not an object of these kinds, it raises ``refusal``, called with the
+    id and the first bytes. The keys are watched, so only values that were checked are deleted.
     """
     if len(set(keys)) < len(keys):
         raise KeyError(next(id for place, id in enumerate(ids) if id in ids[:place]))
@@ -139,7 +139,8 @@ def take_steps(
             deletions = [("GETDEL", key) for key in some]
             *queued, values = yield [("MULTI",), *deletions, ("EXEC",)]
             if any(map(_is_full, queued)):
-                # A full server refuses transactions, and whatever could replace what was looked at.
+                # A full server refuses transactions, but also any write that could replace the
+                # checked values.
                 values = yield deletions
                 if None in values:
                     raise KeyError(ids[len(found) + values.index(None)])
@@ -153,7 +154,7 @@ def _is_of(kinds: bytes, start: Any) -> bool:
 
 
 def delete_steps(keys: Sequence[bytes]) -> Steps:
-    """Delete keys, and return how many were there."""
+    """Delete keys, and return how many existed."""
     deleted = 0
     for some in _chunks(keys):
         (count,) = raised((yield [("UNLINK", *some)]))
@@ -162,7 +163,7 @@ def delete_steps(keys: Sequence[bytes]) -> Steps:
 
 
 def exists_steps(keys: Sequence[bytes]) -> Steps:
-    """Return those keys that are there."""
+    """Return the keys that exist."""
     found: list[bytes] = []
     for some in _chunks(keys):
         replies = raised((yield [("EXISTS", key) for key in some]))
@@ -176,7 +177,7 @@ def _chunks(keys: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 
 
 def raised(replies: list[Any]) -> list[Any]:
-    """Return replies, unless one is an error."""
+    """Return replies, or raise the first one that is an error."""
     for reply in replies:
         if isinstance(reply, Exception):
             raise reply
@@ -184,9 +185,9 @@ def raised(replies: list[Any]) -> list[Any]:
 
 
 class Copies:
-    """What objects on a server are, for threads and for asyncio."""
+    """The operations of objects on a server, shared by threads and asyncio."""
 
-    # What objects have.
+    # Attributes of the classes of objects.
     _prefix: bytes
     _expires: int
     _kinds: bytes
@@ -222,7 +223,7 @@ class Copies:
         return [self._decode(whole, writable) for whole in found]
 
     def take_all(self, ids: Iterable[bytes], writable: bool) -> Steps:
-        """Return several values, and delete them."""
+        """Return several values and delete them."""
         ids = list(ids)
         keys = [self._key(id) for id in ids]
         found = yield from take_steps(ids, keys, self._kinds, self._refusal)
@@ -231,7 +232,7 @@ class Copies:
             for whole in found:
                 values.append(self._decode(whole, writable))
         except Exception as error:
-            # They are nowhere else any more.
+            # Attach the objects to the error, since they no longer exist on the server.
             error.taken, error.unread = values, found[len(values) :]  # type: ignore[attr-defined]
             raise
         return values
@@ -250,7 +251,7 @@ class Copies:
 
 
 class RemoteDraft(ObjectDraft):
-    """An object that is filled here, and sent when it is sealed."""
+    """An object that is filled in local memory, and sent when it is sealed."""
 
     _is_sealed = False
 
@@ -258,18 +259,18 @@ class RemoteDraft(ObjectDraft):
         if self._is_sealed:
             raise BufferError("it was sealed: get the object to read it")
         head, whole, _ = self._draft
-        # Behind it is a byte that is not sent.
+        # The last byte is not sent.
         return memoryview(whole)[_padded(len(head)) : -1]
 
     def _begin(self) -> memoryview:
-        """Return what is to be sent, which nobody can change any more."""
+        """Return the bytes to send, which can no longer be changed."""
         _, whole, process = self._draft
         if self._is_sealed:
             raise ValueError("it was sealed before")
         if process != os.getpid():
             raise ValueError("expected the process that made it, got one that was forked from that")
         try:
-            # A bytearray does not become shorter while somebody has a view of it.
+            # A bytearray cannot shrink while a view of it exists.
             whole.pop()
         except BufferError as error:
             raise BufferError(
@@ -280,7 +281,7 @@ class RemoteDraft(ObjectDraft):
         return memoryview(whole)
 
     def _end(self, sent: memoryview, is_stored: bool) -> None:
-        """Forget what was sent, or take it back."""
+        """Free the sent bytes or, if they were not stored, make them writable again."""
         sent.release()
         if not is_stored:
             self._is_sealed = False
@@ -292,9 +293,9 @@ class RemoteDraft(ObjectDraft):
         return put_steps([(self._objects._key(self._id), sent)], self._expires, True)
 
     def seal(self) -> bytes:
-        """Send the object, and return its id. O(bytes).
+        """Send the object and return its id. O(bytes).
 
-        Raises ``BufferError`` while an array or a view of it could still change it.
+        Raises ``BufferError`` while an array or view could still change the object.
         """
         objects: Any = self._objects
         sent, is_stored = self._begin(), False
@@ -307,7 +308,7 @@ class RemoteDraft(ObjectDraft):
 
 
 def blank(head: bytes, length: int) -> tuple[bytes, bytearray, int]:
-    """Return memory for a draft."""
+    """Return the memory for a draft."""
     start = _padded(len(head))
     check_length(start + length)
     whole = bytearray(start + length + 1)
@@ -316,14 +317,14 @@ def blank(head: bytes, length: int) -> tuple[bytes, bytearray, int]:
 
 
 class RemoteObjects(Copies, Objects):
-    """Objects on a server: :class:`Objects` says what its methods do.
+    """Objects on a server; :class:`Objects` describes the methods.
 
-    Values are copied, to the server and from it. What fails between the sending of a command and
-    its reply raises redis-py's exceptions, and may have been done.
+    Values are copied to and from the server. A failure between sending a command and reading its
+    reply raises redis-py's exceptions, and the command may have run.
     """
 
     _is_embedded = False
-    # The class of their clients.
+    # The class of clients.
     _redis: Any = Redis
 
     def _opened(self, store: Any, options: dict[str, Any]) -> Any:
@@ -337,7 +338,7 @@ class RemoteObjects(Copies, Objects):
         return client
 
     def _run(self, steps: Steps) -> Any:
-        """Run an operation on a connection of its own, and return its result."""
+        """Run an operation on a separate connection, and return its result."""
         pool = self._client.connection_pool
         connection = pool.get_connection(*NAME)
         try:
@@ -357,7 +358,7 @@ class RemoteObjects(Copies, Objects):
             connection.send_packed_command(connection.pack_commands(commands))
             return [self._next(connection) for _ in commands]
         except BaseException:
-            # Replies that were not read are not for the next one to find.
+            # Close the connection, so that the next operation does not find unread replies.
             connection.disconnect()
             raise
 
@@ -377,7 +378,7 @@ class RemoteObjects(Copies, Objects):
     def put_many(
         self, values: Iterable[Any], *, ttl: float | timedelta | None = None
     ) -> list[bytes]:
-        """Send several values by pipelines; none of them stays where one cannot be stored."""
+        """Send several values in pipelines; if one value cannot be stored, none remain."""
         ids: list[bytes] = self._run(self.put_all(values, ttl))
         return ids
 
@@ -386,7 +387,7 @@ class RemoteObjects(Copies, Objects):
         return self._run(self.get_all([id], writable))[0]
 
     def get_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
-        """Return copies of the values with several ids, by pipelines."""
+        """Return copies of the values with several ids, fetched in pipelines."""
         found: list[Any] = self._run(self.get_all(ids, writable))
         return found
 
@@ -395,7 +396,7 @@ class RemoteObjects(Copies, Objects):
         return self._run(self.take_all([id], writable))[0]
 
     def take_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
-        """Take the values with several ids: of each thousand all, or none."""
+        """Return the values with several ids and delete them, each thousand of them atomically."""
         found: list[Any] = self._run(self.take_all(ids, writable))
         return found
 
@@ -407,7 +408,7 @@ class RemoteObjects(Copies, Objects):
     def wait(
         self, ids: Iterable[bytes], timeout: float | None = None, count: int | None = None
     ) -> tuple[list[bytes], list[bytes]]:
-        """Wait until objects are there."""
+        """Wait until objects exist."""
 
         def look() -> None:
             begun = time.monotonic()
@@ -422,7 +423,7 @@ class RemoteObjects(Copies, Objects):
             command, *names = waiting.subscribing()
             subscribe = messages.psubscribe if command == "PSUBSCRIBE" else messages.subscribe
             subscribe(*names)
-            # They are answered before anybody looks: what is put from then on is told.
+            # Subscriptions are confirmed before the next check, so later objects are announced.
             for _ in names:
                 messages.parse_response()
             look()
@@ -435,19 +436,19 @@ class RemoteObjects(Copies, Objects):
         return waiting.result()
 
     def delete(self, *ids: bytes) -> int:
-        """Delete objects and return how many were there."""
+        """Delete objects and return how many existed."""
         found: int = self._run(delete_steps([self._key(id) for id in ids]))
         return found
 
     def contains(self, id: bytes) -> bool:
-        """Return whether there is an object with an id."""
+        """Return whether an object with an id exists."""
         return bool(self._run(exists_steps([self._key(id)])))
 
     __contains__ = contains
 
 
 def check_client(client: Any) -> None:
-    """Raise for a client that has no connections to a server of its own."""
+    """Raise an error for a client without direct connections to one server."""
     if not hasattr(client, "connection_pool"):
         raise TypeError(
             "expected a client of a server, or its URL (redis://, rediss://, unix://, "

@@ -1,7 +1,7 @@
-"""Messages of a server: redis-py's PubSub, whose messages are read and shaped in one native step.
+"""redis-py's PubSub for a server, which reads and converts messages in one native step.
 
-A forked child has a copy of the object, but the subscription is its parent's: both would read from
-one connection. So the copy raises an error until the child subscribes anew.
+A forked child has a copy of the object, but the subscription belongs to its parent: otherwise both
+would read from one connection. The copy therefore raises an error until the child subscribes again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from undercroft.resp import MISSING, Push
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Whether a wait without an end heeds a socket's time limit: redis-py's did once.
+# Whether a wait without a timeout obeys the socket's timeout, as in redis-py before version 8.
 _IS_LIMITED = VERSION < (8,)
 INHERITED = (
     "the subscription belongs to the process that forked this one, and this one has missed "
@@ -31,23 +31,23 @@ INHERITED = (
 
 _SUBSCRIBING = ("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE")
 
-# How many forks led to this process.
+# Number of forks between the first process and this one.
 _forks = 0
-# Connections of the parent's event loop. To drop one closes it, and by way of the loop, which has
-# its descriptors in common with the parent's, takes it from the parent.
+# Connections of the parent's event loop, kept so that they are not closed here: closing one removes
+# it from the poller, which the parent shares.
 _parents: list[Any] = []
 
 
 class _Inherited:
-    """Knows in a forked child that a subscription is its parent's."""
+    """A mixin that detects in a forked child that a subscription belongs to the parent."""
 
-    # What redis-py's objects have.
+    # Attributes of redis-py's classes.
     connection: Any
     channels: Any
     patterns: Any
     shard_channels: Any
 
-    # At how many forks it was subscribed, and whether the subscription was left to the parent.
+    # The value of `_forks` when it subscribed, and whether the subscription was left to the parent.
     _born = 0
     _is_left = False
 
@@ -56,7 +56,7 @@ class _Inherited:
         return getattr(self, "connection", None) is not None and self._born != _forks
 
     def _check(self) -> None:
-        """Raise an error if the subscription is another process'."""
+        """Raise an error if the subscription belongs to another process."""
         if self._born != _forks and self._is_inherited:
             self._leave()
             self._is_left = True
@@ -64,12 +64,12 @@ class _Inherited:
             raise ConnectionError(INHERITED)
 
     def _leave(self) -> None:
-        """Forget the connection, which the parent goes on with, and what was subscribed to."""
+        """Drop the connection, which the parent keeps using, and the list of subscriptions."""
         self.connection = None
         self.channels, self.patterns, self.shard_channels = {}, {}, {}
 
     def _begin(self, name: Any) -> None:
-        """Check before a command; after an error a subscription is this process' own."""
+        """Check before a command; a new subscription after an error belongs to this process."""
         if self._is_left and not self._is_inherited and name in _SUBSCRIBING:
             self._is_left = False
         self._check()
@@ -78,11 +78,11 @@ class _Inherited:
 
 
 class PubSub(_Inherited, redis.client.PubSub):
-    """redis-py's receiver of messages."""
+    """redis-py's subscriber to messages."""
 
     @classmethod
     def adopt(cls, made: Any) -> Any:
-        """Make a receiver that redis-py has made, and that is not in use, one of this class."""
+        """Convert an unused subscriber of redis-py to this class."""
         if type(made) is redis.client.PubSub:
             made.__class__ = cls
         return made
@@ -90,34 +90,34 @@ class PubSub(_Inherited, redis.client.PubSub):
     def _leave(self) -> None:
         connection = self.connection
         super()._leave()
-        # Threads of the parent may have held the locks.
+        # The parent's threads may have held the locks.
         self._lock = threading.RLock()
         self.subscribed_event = threading.Event()
-        # It closes this process' descriptor only.
+        # This closes only this process's descriptor.
         with suppress(OSError):
             connection.disconnect()
 
     def reset(self) -> None:
-        """Forget the connection and all subscriptions."""
+        """Drop the connection and all subscriptions."""
         if self._is_inherited:
             self._leave()
         self._is_left = False
         super().reset()
 
     def execute_command(self, *args: Any) -> Any:
-        """Run SUBSCRIBE or one of its like."""
+        """Run a command such as SUBSCRIBE."""
         self._begin(args[0])
         return super().execute_command(*args)  # type: ignore[no-untyped-call]
 
     def parse_response(self, block: bool = True, timeout: float = 0) -> Any:
-        """Return what comes next; without ``block`` only if it comes in so many seconds."""
+        """Return the next response; without ``block`` wait up to ``timeout`` seconds."""
         self._check()
         return super().parse_response(block, timeout)  # type: ignore[no-untyped-call]
 
     def get_message(
         self, ignore_subscribe_messages: bool = False, timeout: float | None = 0.0
     ) -> Any:
-        """Return the next message, or ``None`` if none comes in so many seconds."""
+        """Return the next message, or ``None`` if none arrives within ``timeout`` seconds."""
         self._check()
         connection = self.connection
         if (
@@ -133,7 +133,7 @@ class PubSub(_Inherited, redis.client.PubSub):
             try:
                 came = read(0 if is_limited else timeout)
             except (ConnectionError, TimeoutError, OSError):
-                # redis-py meets it again, and connects anew.
+                # redis-py's code below gets the same error, and reconnects.
                 came = MISSING
             else:
                 if type(came) is dict:
@@ -148,7 +148,7 @@ class PubSub(_Inherited, redis.client.PubSub):
     get_sharded_message = get_message
 
     def listen(self) -> Iterator[Any]:
-        """Return the messages as they come."""
+        """Iterate over messages as they arrive."""
         self._check()
         while self.subscribed:
             message = self.get_message(timeout=None)
@@ -156,7 +156,7 @@ class PubSub(_Inherited, redis.client.PubSub):
                 yield message
 
     def _given(self, message: dict[str, Any]) -> Any:
-        """Return a message, or give it to the function that was named with its subscription."""
+        """Return a message, or pass it to the handler of its subscription."""
         kind = message["type"]
         if kind == "message":
             handler = self.channels.get(message["channel"])
@@ -170,7 +170,7 @@ class PubSub(_Inherited, redis.client.PubSub):
         return None
 
     def _told(self, connection: Any, reply: Any, ignore_subscribe_messages: bool) -> Any:
-        """Return what redis-py makes of something that is no message."""
+        """Return redis-py's conversion of a response that is not a message."""
         if isinstance(reply, ConnectionError):
             self._reconnect(connection)
             return None
@@ -185,11 +185,11 @@ class PubSub(_Inherited, redis.client.PubSub):
 
 
 class AsyncPubSub(_Inherited, redis.asyncio.client.PubSub):
-    """redis-py's receiver of messages for asyncio."""
+    """redis-py's subscriber to messages for asyncio."""
 
     @classmethod
     def adopt(cls, made: Any) -> Any:
-        """Make a receiver that redis-py has made, and that is not in use, one of this class."""
+        """Convert an unused subscriber of redis-py to this class."""
         if type(made) is redis.asyncio.client.PubSub:
             made.__class__ = cls
         return made
@@ -199,25 +199,25 @@ class AsyncPubSub(_Inherited, redis.asyncio.client.PubSub):
         super()._leave()
 
     async def execute_command(self, *args: Any) -> Any:
-        """Run SUBSCRIBE or one of its like."""
+        """Run a command such as SUBSCRIBE."""
         self._begin(args[0])
         run: Any = super().execute_command
         return await run(*args)
 
     async def parse_response(self, block: bool = True, timeout: float = 0) -> Any:
-        """Return what comes next; without ``block`` only if it comes in so many seconds."""
+        """Return the next response; without ``block`` wait up to ``timeout`` seconds."""
         self._check()
         run: Any = super().parse_response
         return await run(block, timeout)
 
     async def get_message(self, *args: Any, **options: Any) -> Any:
-        """Return the next message, or ``None`` if none comes in so many seconds."""
+        """Return the next message, or ``None`` if none arrives before the timeout."""
         self._check()
         run: Any = super().get_message
         return await run(*args, **options)
 
     async def aclose(self) -> None:
-        """Forget the connection and all subscriptions."""
+        """Drop the connection and all subscriptions."""
         if self._is_inherited:
             self._leave()
         self._is_left = False

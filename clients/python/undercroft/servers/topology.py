@@ -1,6 +1,6 @@
-"""Clients of a Redis Cluster, and of the master that a Sentinel names.
+"""Clients of a Redis Cluster, and of the master that Sentinels name.
 
-Which node is asked is redis-py's logic; the connections to the nodes are of this package.
+redis-py selects the node; the connections to nodes belong to this package.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class RedisCluster(redis.RedisCluster):
     """redis-py's client of a Redis or Valkey Cluster."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Make a client with the arguments of redis-py's."""
+        """Create a client with redis-py's arguments."""
         super().__init__(*args, **_by_url(kwargs))
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
-        """Return a client of the cluster that has a node at a URL.
+        """Return a client of the cluster that contains the node at a URL.
 
-        ``redis+cluster://`` and ``rediss+cluster://`` mean what ``redis://`` and
-        ``rediss://`` mean here.
+        ``redis+cluster://`` and ``rediss+cluster://`` correspond to redis-py's ``redis://`` and
+        ``rediss://``.
         """
         return cls(url=url.replace("+cluster://", "://", 1), **options)
 
@@ -50,7 +50,7 @@ class RedisCluster(redis.RedisCluster):
 
 
 def _by_url(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return a cluster's arguments with a URL, by which redis-py takes a class of connections."""
+    """Return a cluster's arguments with a URL, from which redis-py picks a connection class."""
     url = kwargs.get("url")
     if url is None:
         nodes = kwargs.get("startup_nodes") or ()
@@ -68,29 +68,29 @@ def _by_url(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Managed(_Plugged):
-    """What connections to the node that the Sentinels name have in common."""
+    """The common base class of connections to the node that Sentinels name."""
 
-    # What redis-py's have.
+    # An attribute of redis-py's connections.
     connection_pool: Any
 
     def _checked(self, replies: list[Any]) -> list[Any]:
         demoted = any(isinstance(reply, ReadOnlyError) for reply in replies)
         if demoted and self.connection_pool.is_master:
-            # As redis-py does for single replies: the next attempt asks the Sentinels.
+            # As in redis-py for single replies, the next attempt asks the Sentinels again.
             raise ConnectionError(DEMOTED)
         return replies
 
 
 class SentinelManagedConnection(_Managed, redis.sentinel.SentinelManagedConnection):
-    """A connection to the node that the Sentinels name."""
+    """A connection to the node that Sentinels name."""
 
 
 class SentinelManagedSSLConnection(_Managed, redis.sentinel.SentinelManagedSSLConnection):
-    """A connection with TLS to the node that the Sentinels name."""
+    """A connection with TLS to the node that Sentinels name."""
 
 
 class Sentinel(redis.sentinel.Sentinel):
-    """redis-py's Sentinels, whose clients of a service are of this package."""
+    """redis-py's Sentinels, whose clients of a service belong to this package."""
 
     def master_for(
         self, service_name: str, redis_class: Any = RemoteRedis, *more: Any, **kwargs: Any
@@ -114,20 +114,20 @@ class Sentinel(redis.sentinel.Sentinel):
 
 
 class Sentinels(NamedTuple):
-    """What the URL of a Sentinels' service says."""
+    """The parts of the URL of a service managed by Sentinels."""
 
     hosts: list[tuple[str, int]]
     service: str
-    # Of the connections to the service, by redis-py's names.
+    # Settings of the connections to the service, by redis-py's names.
     settings: dict[str, Any]
     tls: bool
 
     @classmethod
     def of(cls, url: str, parse: Any) -> Sentinels:
-        """Read a URL, with redis-py's function for those of servers.
+        """Parse a URL, using redis-py's function for the URLs of servers.
 
         The URL is ``redis+sentinel://[user:password@]host[:port][,host[:port]...]/service[/db]``,
-        with redis-py's options behind it; user and password are the master's.
+        followed by redis-py's options. The user and password are the master's.
         """
         scheme, _, rest = url.partition("://")
         place, question, query = rest.partition("?")

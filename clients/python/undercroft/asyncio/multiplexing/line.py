@@ -1,7 +1,7 @@
-"""Commands and calls of one connection: packed and put in line, and answered in order.
+"""The queue of one connection: encodes commands, and passes replies to calls in order.
 
-Native code does this in one step each where there is some; it has the class with the same methods
-(``clients/python/src/wire/line.rs``), and gives usual replies to their calls by itself.
+The native module, if available, does each step in one call. Its class has the same methods
+(``clients/python/src/wire/line.rs``) and sets ordinary replies as results of calls by itself.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ _NOW = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 
 
 class Line:
-    """Commands that wait to be written, and calls that wait for the replies in order."""
+    """Commands waiting to be written, and calls waiting for their replies in order."""
 
     def __init__(self, packer: Packer, reader: Reader) -> None:
-        """Begin with nothing."""
+        """Create an empty queue."""
         self._packer = packer
         self._reader = reader
         self._gathered: list[bytes] = []
         self._calls: deque[tuple[Call | Batch, bool]] = deque()
-        # Whether the first call's reply has been given to who asked for what comes, or is being.
+        # Whether the first call's reply has been returned to the reader or is being read.
         self._is_taken = False
-        # Why the reply to the first call is not decoded, against its caller's wish.
+        # The error from decoding the first call's reply.
         self._undecodable: UnicodeDecodeError | None = None
         self._is_closed = False
-        # The peer's socket, for itself alone: whoever closes a transport does not close this.
+        # A duplicate of the peer's socket, which closing the transport leaves open.
         self._socket: socket.socket | None = None
 
     def __len__(self) -> int:
-        """Return how many calls wait."""
+        """Return the number of waiting calls."""
         return len(self._calls)
 
     def put(
         self, call: Call, args: tuple[Any, ...], decode: bool = True, _callbacks: Any = None
     ) -> None:
-        """Put a command behind those that leave next, and its call in line."""
+        """Queue a command for the next write, and its call for the reply."""
         self._put(self._packer.pack(*args), (call, decode))
 
     def put_many(self, batch: Batch, commands: list[tuple[Any, ...]]) -> None:
-        """Put several commands there, all or, after an error, none."""
+        """Queue several commands and their batch; after an error none are queued."""
         self._put(self._packer.pack_many(commands), (batch, True))
 
     def _put(self, pieces: list[bytes], waits: tuple[Call | Batch, bool]) -> None:
-        """Do both.
+        """Queue encoded commands together with their call or batch.
 
-        No other command comes between: the interpreter looks neither for signals nor for garbage
-        from the one to the other.
+        The interpreter handles no signal and collects no garbage between these two steps, so no
+        other command can come between them.
         """
         gathered, calls = self._gathered, self._calls
         if self._is_closed:
@@ -67,40 +67,40 @@ class Line:
         calls.append(waits)
 
     def attach(self, descriptor: int) -> None:
-        """Let ``send`` use a socket, given as the number of a descriptor that is open."""
+        """Make ``send`` use the socket with an open descriptor."""
         if self._is_closed:
             raise ConnectionError(CLOSED)
         self._socket = socket.fromfd(descriptor, socket.AF_UNIX, socket.SOCK_STREAM)
 
     def send(self) -> bytes:
-        """Send the commands that leave now, and return what the socket does not take.
+        """Send the queued commands, and return the bytes that the socket did not accept.
 
-        That is all of them where none is attached.
+        Without an attached socket it returns all of them.
         """
         leaving, sent = self.gathered(), 0
         if leaving and self._socket is not None:
-            # Whoever sends the rest meets the error again.
+            # Sending the remaining bytes reports the error again.
             with contextlib.suppress(OSError):
                 sent = self._socket.send(leaving, _NOW)
         return leaving[sent:]
 
     def gathered(self) -> bytes:
-        """Return the commands that leave now."""
+        """Return the queued commands' bytes, and clear the queue."""
         leaving = b"".join(self._gathered)
         self._gathered.clear()
         return leaving
 
     def receive(self, data: bytes, woken: list[Call]) -> tuple[Call | Batch | None, Any] | None:
-        """Take bytes that came, and return what is the first in them."""
+        """Add received bytes, and return the first reply or message as `answer` does."""
         self._reader.feed(data)
         return self.answer(woken)
 
     def answer(self, _woken: list[Call]) -> tuple[Call | Batch | None, Any] | None:
-        """Return what comes next, and the call or batch that it is for.
+        """Return the next call or batch and its reply; None if no complete reply has arrived.
 
-        That keeps its place in line until it is asked for the next. It is ``None`` where a message
-        came, or a reply to nobody. The native class gives usual replies to calls without asking
-        anybody, and adds those for which somebody waits to the list.
+        The call stays first in the queue until the next reply is requested. It is ``None`` for a
+        message, and for a reply that matches no request. The native class sets ordinary replies as
+        results of calls by itself, and adds calls with a waiter to the list.
         """
         if self._is_taken:
             self._calls.popleft()
@@ -109,7 +109,7 @@ class Line:
             reply = self._reply(decode=True)
             return None if reply is MISSING else (None, reply)
         first, decode = self._calls[0]
-        # Whoever raises something in between, nobody is to have the reply to another's command.
+        # Set first, so that after an exception no call gets the reply to another call's command.
         self._is_taken = True
         while (reply := self._reply(decode)) is not MISSING:
             if type(reply) is Push:
@@ -138,25 +138,25 @@ class Line:
 
     @property
     def missing(self) -> int:
-        """How many bytes of a string that has begun are announced, and have not come."""
+        """The number of bytes still missing from a partly received string."""
         return self._reader.missing
 
     def calls(self) -> list[Call | Batch]:
-        """Return the calls in line."""
+        """Return the waiting calls in order."""
         return [call for call, _ in self._calls]
 
     @property
     def first(self) -> Call | Batch | None:
-        """The first in line."""
+        """The first waiting call."""
         return self._calls[0][0] if self._calls else None
 
     @property
     def taken(self) -> Call | Batch | None:
-        """The same, if its reply was given last."""
+        """The first waiting call if its reply has been returned, or else None."""
         return self.first if self._is_taken else None
 
     def close(self) -> list[Call | Batch]:
-        """Take no more commands, and forget what has not left; return the calls in line."""
+        """Reject further commands and discard unsent ones; return the waiting calls."""
         self._is_closed, self._is_taken = True, False
         if self._socket is not None:
             self._socket.close()
@@ -167,7 +167,7 @@ class Line:
 
 
 def make_line(encoder: Any, error: Any) -> Any:
-    """Return a line for a connection with this encoder; ``error`` makes exceptions of texts."""
+    """Return a queue for a connection; ``error`` creates exceptions from error replies."""
     text = encoder.encoding, encoder.encoding_errors
     if LINE is not None:
         return LINE(error, encoder.decode_responses, *text, SETS)

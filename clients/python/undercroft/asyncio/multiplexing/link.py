@@ -1,4 +1,4 @@
-"""One connection that many tasks use at once, their commands in one write per turn."""
+"""One connection that many tasks use at once, writing their commands once per turn."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ from undercroft.servers.command_kinds import is_large
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# A peer that is silent is given up after so many looks without a reply in between.
+# Number of consecutive checks without any reply after which a peer counts as unresponsive.
 _LOOKS = 4
 _MARGIN = 0.001
-# A reply of twice this many bytes, in bytes, is large: others do not wait for its rest.
+# A reply is large from twice this many bytes; other calls do not wait for the rest of it.
 _LARGE = 1 << 16
 _LARGE_KEPT = 1024
-# So is one of which this many bytes are announced that have not come.
+# A reply is also large if a string in it is announced with this many bytes still missing.
 _ANNOUNCED = 2 * _LARGE
-# A reply that is the next one for this long, in seconds, is slow.
+# Seconds after which the reply to the first waiting call counts as slow.
 _SLOW = 0.1
 
-# Gives a call its result, and lets whoever is kept apart as its waiter be.
+# Sets a call's result without calling the separate callback.
 _settle = asyncio.Future.set_result
 
-# Tells which task a loop runs.
+# Returns the running task of a loop.
 _current: Any = asyncio.current_task
 if sys.version_info < (3, 12):
-    # asyncio's own function is in Python there.
+    # Before Python 3.12 asyncio's own function is pure Python.
     _current = vars(asyncio.tasks)["_current_tasks"].get
 
 _links: weakref.WeakSet[Link] = weakref.WeakSet()
 
 
 class Link(asyncio.Protocol):
-    """A connection that answers in the order in which it was asked.
+    """A connection that answers commands in the order in which they were sent.
 
-    redis-py makes and greets the connection; then its transport is this protocol's. All
-    commands that are sent in one turn of the event loop leave in one write. A caller that
-    is cancelled leaves its place in the order to a reply that nobody gets.
+    redis-py opens the connection and does the handshake. Then this protocol takes over its
+    transport. All commands sent in one turn of the event loop are written at once. If a caller is
+    cancelled, its reply is still read in order, and discarded.
     """
 
     def __init__(
@@ -65,71 +65,71 @@ class Link(asyncio.Protocol):
         large: dict[Any, None],
         rescue: Callable[[Link], None],
     ) -> None:
-        """Take over a connection that redis-py has made, on the running loop.
+        """Take over a connection that redis-py has opened, on the running loop.
 
-        ``give`` is called with the link once it is closed, ``rescue`` when a reply keeps calls
-        waiting that were sent already. Commands that had large replies are added to ``large``.
+        ``give`` is called with the link once it is closed. ``rescue`` is called when a reply delays
+        calls that were already sent. Commands with large replies are added to ``large``.
         """
-        # An object with 30 attributes of its own and more is a slow one.
+        # Keep below 30 instance attributes: an object with 30 or more is slow.
         self.loop = asyncio.get_running_loop()
-        # In one that is asyncio's own, tasks may run the loop, once nest_asyncio allows it.
+        # In asyncio's own loop, nest_asyncio may allow a task to run the loop.
         self._nests = isinstance(self.loop, asyncio.BaseEventLoop)
         self._thread = get_ident()
         self.connection = connection
-        # Why it can be used no more.
+        # The reason why the link can no longer be used.
         self.failure: Exception | None = None
         self._give, self._rescue = give, rescue
-        # Whether a call may be sent at once: the link is open, not full and not crowded.
+        # Whether a call can be sent at once: the link is open, not full and not crowded.
         self.ready = True
-        # Whether a reply keeps others waiting, so that new calls are to take another link.
+        # Whether a reply delays others, so that new calls must use another link.
         self.crowded = False
         self.large = large
-        # Bytes that have come since a reply was complete, and the call they are for.
+        # Number of bytes received since the last complete reply, and the call they belong to.
         self._come, self._partial = 0, cast("Any", None)
-        # Whether any have come since the last look, and the head of the line in that look.
+        # Whether data arrived since the last check, and the first waiting call at that check.
         self._is_heard, self._head = False, cast("Any", None)
         self._slow: asyncio.TimerHandle | None = None
         # Held by a call that waits for replicas on this link.
         self.replicas = asyncio.Lock()
-        # Whether it closes once no call waits for a reply, whether that is to be looked for, and
-        # whether it takes no more calls.
+        # Whether to close once no call waits for a reply, whether to check for that, and whether
+        # new calls are rejected.
         self._retires = self._ends = self._is_shut = False
         self._name = connection._host_error() if hasattr(connection, "_host_error") else "server"
-        # Whether its peer is the master only as long as the Sentinels say so.
+        # Whether the peer was named as master by Sentinels, which can name another one at any time.
         self._elected = (
             isinstance(connection, SentinelManagedConnection)
             and connection.connection_pool.is_master
         )
-        # What waits to be written, and who for replies.
+        # Commands to be written, and calls waiting for replies.
         self._line = make_line(connection.encoder, connection._parser.parse_error)
         self._waiting: list[asyncio.Future[None]] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timeout = timeout
-        # From when on the peer is asked whether it is there before it is asked anything else.
+        # The time from which the next command must be preceded by a health check.
         self._interval = getattr(connection, "health_check_interval", 0) or 0
         self._due = monotonic() + self._interval
         self._watch: asyncio.TimerHandle | None = None
-        # Who is the first to wait for replies, how many have come to it, and since how many looks.
+        # The first waiting call, its number of replies, and the number of checks without progress.
         self._watched: tuple[Any, int, int] = (None, 0, 0)
-        # redis-py's streams close a transport that they believe to be theirs.
+        # redis-py's streams close a transport that they consider theirs.
         self._streams = (connection._reader, connection._writer)
         connection._reader = connection._writer = None
         self._transport: Any = self._streams[1].transport
         self._transport.set_protocol(self)
-        # Whether the line can send by itself, and whether it does: not while the transport has
-        # something to write.
+        # Whether the line can send on the socket itself, and whether it currently does: not while
+        # the transport has unwritten data.
         self._is_direct = self._is_attached = self._attached()
-        # What the loop has still to run in this turn.
+        # The loop's queue of callbacks for this turn.
         self._ready = _ready(self.loop)
-        # Whether commands wait for the next turn to be written.
+        # Whether commands are waiting to be written.
         self._unsent = False
-        # Calls with replies, for which somebody waits; in the place of one for which a task does,
-        # its waiter.
+        # Calls that have a reply and a waiter. For a call awaited by a task, the waiter stands in
+        # its place.
         self._woken: list[Any] = []
-        # A future that has a result.
+        # A future that already has a result.
         self._plain: asyncio.Future[None] = self.loop.create_future()
         self._plain.set_result(None)
-        # Whether those who wait are being woken.
+        # Whether waiters are being called right now.
         self._waking = False
         left = bytes(getattr(self._streams[0], "_buffer", b""))
         if left:
@@ -137,7 +137,7 @@ class Link(asyncio.Protocol):
         _links.add(self)
 
     def _attached(self) -> bool:
-        """Give the line the socket of a transport that writes to it what it is given."""
+        """Attach the transport's socket to the line, unless it uses TLS or has unwritten data."""
         transport = self._transport
         if transport.get_extra_info("sslcontext") or transport.get_write_buffer_size():
             return False
@@ -148,7 +148,7 @@ class Link(asyncio.Protocol):
         return descriptor >= 0
 
     def send(self, args: tuple[Any, ...], decode: bool = True) -> Call:
-        """Send a command in this turn of the loop; its reply will be the call's result."""
+        """Send a command in this turn of the loop; the call's result is the reply."""
         self._usable()
         call = self._leaving()
         call.args, call.decode = args, decode
@@ -156,7 +156,7 @@ class Link(asyncio.Protocol):
         return call
 
     def send_many(self, commands: list[Any]) -> Call:
-        """Send commands with none of others' between them; the result is all their replies."""
+        """Send commands without interleaving others; the result is a list of their replies."""
         self._usable()
         call = self._leaving()
         call.args = commands
@@ -164,8 +164,8 @@ class Link(asyncio.Protocol):
         return call
 
     def _leaving(self) -> Call:
-        """Let what will be packed leave at the end of this turn; return a call for its result."""
-        # Who wakes those who wait writes what they send.
+        """Schedule a write at the end of this turn, and return a call for its result."""
+        # While waiters are being called, the code that calls them writes their commands.
         call = Call(loop=self.loop) if self._unsent or self._waking else self._first()
         self._unsent = True
         call.waiter = None
@@ -173,7 +173,7 @@ class Link(asyncio.Protocol):
         return call
 
     def _first(self) -> Call:
-        """Return the first call of a turn, behind whose others the loop is to write."""
+        """Return the first call of a turn, and schedule the write after the turn's other calls."""
         call = FirstCall(loop=self.loop)
         call.link = self
         self.loop.call_soon(self._flush)
@@ -181,8 +181,8 @@ class Link(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """Whether the link can be used in the running loop, without a check before."""
-        # To ask for the running loop is a system call until Python 3.12.
+        """Whether the link can be used in the running loop without a health check."""
+        # Before Python 3.12, asking for the running loop costs a system call.
         return (
             self.failure is None
             and not self.crowded
@@ -192,7 +192,7 @@ class Link(asyncio.Protocol):
         )
 
     async def check(self) -> bool:
-        """Return whether the peer answers."""
+        """Return whether the peer answers a PING."""
         if self.failure is not None or self.loop is not asyncio.get_running_loop():
             return False
         try:
@@ -203,19 +203,19 @@ class Link(asyncio.Protocol):
 
     def _usable(self) -> None:
         if self.failure is not None:
-            # Each caller gets an exception of its own, with a traceback of its own.
+            # Each caller gets its own exception, with its own traceback.
             raise type(self.failure)(*self.failure.args)
 
     def awaited(self) -> None:
-        """Write now what this turn's callers sent, if the last of them waits for a reply.
+        """Write this turn's commands now if the last of its callers awaits a reply.
 
-        Else it is written by what the first of them has put behind everybody.
+        Otherwise the callback that the turn's first call has scheduled writes them.
         """
         if self._unsent and not self._waking and self._ready is not None and len(self._ready) == 1:
             self._flush()
 
     def _flush(self) -> None:
-        """Write what this turn's callers sent."""
+        """Write this turn's commands."""
         self._unsent = False
         try:
             if self.failure is not None:
@@ -234,11 +234,11 @@ class Link(asyncio.Protocol):
                 raise
 
     def _unwritten(self, error: BaseException) -> None:
-        """Close the connection, as what was to be written may not be, or not as a whole."""
+        """Close the connection after a failed write, which may have been partial."""
         self.fail(ConnectionError(f"Error while writing to {self._name} : {error!r}"))
 
     def data_received(self, data: bytes, /) -> None:
-        """Give replies to those who wait for them."""
+        """Pass replies to the calls that wait for them."""
         if self._interval:
             self._due = monotonic() + self._interval
         line, self._is_heard = self._line, True
@@ -264,7 +264,7 @@ class Link(asyncio.Protocol):
                 self._look_for_end()
 
     def _measure(self) -> None:
-        """Find out whether all that has come lately is a part of one reply."""
+        """Check whether all data received recently belongs to one reply."""
         before, self._come = self._partial, 0
         self._partial = first = self._line.first
         is_known = first is before or self._line.missing >= _ANNOUNCED
@@ -279,7 +279,7 @@ class Link(asyncio.Protocol):
                 del self.large[next(iter(self.large))]
 
     def _look_for_slow(self) -> None:
-        """Send new calls over another link while one reply keeps the others waiting."""
+        """Send new calls over another link if one reply has delayed the others for too long."""
         self._slow = None
         first = None if self.failure is not None else self._line.first
         if first is not None:
@@ -289,22 +289,22 @@ class Link(asyncio.Protocol):
         self._head = first
 
     def _obstruct(self) -> None:
-        """Send new calls over another link, and there again what may be sent twice."""
+        """Send new calls over another link, and also calls already sent that can run twice."""
         self.crowd()
         if len(self._line) > 1:
             self._rescue(self)
 
     def queued(self) -> tuple[list[Call | Batch], bool]:
-        """Return the calls in line, and whether bytes of the first one's reply have come."""
+        """Return the waiting calls, and whether part of the first one's reply has arrived."""
         calls: list[Call | Batch] = self._line.calls()
         return calls, calls[:1] == [self._partial] or self._come > 0
 
     def crowd(self) -> None:
-        """Send new calls over another link until all replies of this one have come."""
+        """Send new calls over another link until this one has received all replies."""
         self.crowded, self.ready, self._ends = True, False, True
 
     def _look_for_end(self) -> None:
-        """Once no call waits for a reply, close, or take calls again."""
+        """Close the link, or accept calls again, once no call waits for a reply."""
         if not self.idle:
             if self._retires:
                 self.retire()
@@ -315,7 +315,7 @@ class Link(asyncio.Protocol):
             self.ready = self.failure is None and self._waiting is None
 
     def _take(self, call: Call | Batch | None, reply: Any) -> None:
-        """Give the first in line a reply that the line has not, or a message to its handlers."""
+        """Pass a reply to its call, or a message to its handlers."""
         if type(reply) is Push:
             self._deliver(reply)
         elif call is None:
@@ -334,19 +334,19 @@ class Link(asyncio.Protocol):
             self._finish(call, reply)
 
     def _interrupted(self) -> None:
-        """Go on after something that may be raised anywhere, as by a signal's handler."""
+        """Recover from an exception raised at an arbitrary point, as by a signal handler."""
         taken = self._line.taken
         if taken is None or taken.done():
             self.loop.call_soon(self.data_received, b"")
         else:
-            # Nobody is to have the reply to another's command.
+            # Close the link: a call must never get the reply to another call's command.
             self.fail(ConnectionError(f"Reading from {self._name} was interrupted"))
 
     def _wake(self) -> None:
-        """Let those who wait for replies go on at once, and write what they send."""
+        """Call the waiters immediately, and write the commands that they send."""
         woken, self._woken = self._woken, []
-        # Within a task no other may run. nest_asyncio lets a task run the loop, which then is
-        # to write what others send.
+        # While a task runs, no other task can. With nest_asyncio a task can run the loop, which
+        # then must write the commands of others.
         if _current(self.loop) is not None or (
             self._nests and getattr(self.loop, "_nest_patched", False)
         ):
@@ -358,8 +358,8 @@ class Link(asyncio.Protocol):
         try:
             for each in woken:
                 if type(each) is tuple:
-                    # A task finds out in far less time from a plain future than from another
-                    # that it may go on; its result it has from the call in either case.
+                    # A task resumes much faster from a plain future than from a subclass. In both
+                    # cases it reads its result from the call.
                     (waiter, context), told = each, self._plain
                 elif each.waiter:
                     (waiter, context), told = each.waiter, each
@@ -367,14 +367,14 @@ class Link(asyncio.Protocol):
                 else:
                     called += 1
                     continue
-                # No signal's handler is run from here to the call.
+                # No signal handler runs between here and the call.
                 called += 1
                 try:
                     context.run(waiter, told)
                 except BaseException as error:
                     self._report(error)
         except BaseException:
-            # A signal's handler may raise anywhere; nobody is to wait for ever after that.
+            # A signal handler can raise anywhere; hand the remaining waiters to the loop.
             self._waking = False
             self._delay(woken[called:])
             raise
@@ -386,7 +386,7 @@ class Link(asyncio.Protocol):
                 self.loop.call_soon(self._flush)
 
     def _delay(self, woken: list[Any]) -> None:
-        """Let the loop call those who wait, and write what was sent."""
+        """Schedule the waiters and the write in the event loop."""
         others, self._woken = self._woken, []
         for each in (*woken, *others):
             if type(each) is tuple:
@@ -397,11 +397,11 @@ class Link(asyncio.Protocol):
             self.loop.call_soon(self._flush)
 
     def _report(self, error: BaseException) -> None:
-        """Let the loop know what somebody who was called has raised."""
+        """Raise a waiter's exception in the event loop."""
         self.loop.call_soon(_raise, error)
 
     def _finish(self, call: Call, reply: Any) -> None:
-        """Let a call have what its client makes of a reply."""
+        """Set a call's result to its client's conversion of a reply."""
         try:
             if call.request is not None:
                 client, args, options = call.request
@@ -409,14 +409,15 @@ class Link(asyncio.Protocol):
         except Exception as error:
             call.set_exception(error)
         except BaseException as error:
-            # As with a task, it is raised both where the loop runs and where the call is awaited.
+            # As with a task, the exception is raised both in the loop and where the call is
+            # awaited.
             call.set_exception(error)
             raise
         else:
             self._settled(call, reply)
 
     def _settled(self, call: Call, result: Any) -> None:
-        """Let a call have its result, unless it was cancelled."""
+        """Set a call's result, unless it was cancelled."""
         if not call.done():
             _settle(call, result)
             if call.waiter is None:
@@ -425,14 +426,14 @@ class Link(asyncio.Protocol):
                 self._woken.append(call)
 
     def refuse(self, call: Call | Batch, error: Exception) -> None:
-        """Let a call have an error, or its client what to do about it."""
+        """Fail a call, or pass its error to its client, which may retry."""
         if isinstance(call, Call) and call.request is not None:
             call.request[0].failed(call, error, self)
         else:
             call.set_exception(error)
 
     def _deliver(self, message: Any) -> None:
-        """Let redis-py's handlers have a message that nobody asked for."""
+        """Pass a push message to redis-py's handlers."""
         handle = getattr(self.connection._parser, "handle_push_response", None)
         if handle is None:
             return
@@ -443,7 +444,7 @@ class Link(asyncio.Protocol):
             task.add_done_callback(self._tasks.discard)
 
     def _look(self) -> None:
-        """Give up a peer whose next reply has not come for too long."""
+        """Close the connection if the peer has sent no reply for the timeout."""
         self._watch = None
         first = self._line.first
         if first is None or self._timeout is None or self.failure is not None:
@@ -461,7 +462,7 @@ class Link(asyncio.Protocol):
 
     @property
     def full(self) -> bool:
-        """Whether the peer does not take what was sent, so that callers should wait."""
+        """Whether the peer does not accept more data, so that callers should wait."""
         return self._waiting is not None
 
     @property
@@ -470,7 +471,7 @@ class Link(asyncio.Protocol):
         return not len(self._line)
 
     def retire(self) -> None:
-        """Take no more calls, and close the connection after the last reply."""
+        """Reject new calls, and close the connection after the last reply."""
         if self.idle:
             self.fail(ConnectionError(CLOSED))
             return
@@ -480,24 +481,24 @@ class Link(asyncio.Protocol):
             self._waiting = []
 
     def retire_soon(self) -> None:
-        """Take the calls of those who have waited for the link, and retire after a reply."""
+        """Accept the calls that already wait for this link, and retire after a reply."""
         self._retires = self._ends = True
 
     async def writable(self) -> None:
-        """Wait until the link takes calls again, or is closed."""
+        """Wait until the link accepts calls again or is closed."""
         while self._waiting is not None:
             future = self.loop.create_future()
             self._waiting.append(future)
             await future
 
     def pause_writing(self) -> None:
-        """Let callers wait."""
+        """Make callers wait."""
         self.ready = False
         if self._waiting is None:
             self._waiting = []
 
     def resume_writing(self) -> None:
-        """Let callers go on."""
+        """Wake callers that wait to write."""
         if self._is_shut and self.failure is None:
             return
         waiting, self._waiting = self._waiting, None
@@ -507,14 +508,14 @@ class Link(asyncio.Protocol):
                 future.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell everybody that the peer has gone."""
+        """Fail all waiting calls, since the peer has closed the connection."""
         if exc is None or isinstance(exc, ConnectionError):
             self.fail(exc or ConnectionError(CLOSED))
         else:
             self.fail(ConnectionError(f"Error while reading from {self._name} : {exc.args}"))
 
     def fail(self, error: Exception) -> None:
-        """Close the connection, and let what is in flight raise an error."""
+        """Close the connection, and fail the calls that wait for replies."""
         if self.failure is not None:
             return
         self.failure, self.ready = error, False
@@ -527,57 +528,57 @@ class Link(asyncio.Protocol):
         self.resume_writing()
         self._give(self)
         for each in pending:
-            # Each caller gets an exception of its own, with a traceback of its own.
+            # Each caller gets its own exception, with its own traceback.
             own = type(error)(*error.args)
-            # A demoted master has refused what was sent to it.
+            # A demoted master has refused the commands, so they did not run.
             if error.args != (DEMOTED,):
                 own.may_have_run = True  # type: ignore[attr-defined]
             if not each.done():
                 self.refuse(each, own)
 
     def abandon(self) -> None:
-        """Close the connection, from wherever its last user has gone."""
+        """Close the connection from any thread, after its last user is gone."""
         if self.failure is None and not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self.fail, ConnectionError("Connection closed"))
 
     async def disconnect(self, *_: Any, **_options: Any) -> None:
-        """Close the connection, as the pool asks it to."""
+        """Close the connection, called by its pool."""
         if self.loop is asyncio.get_running_loop():
             self.fail(ConnectionError("Connection closed by its client."))
         else:
             self.abandon()
 
     def _forked(self) -> None:
-        """Be of no use in a forked child, whose parent goes on with the connection."""
+        """Disable the link in a forked child; the connection belongs to the parent."""
         self.failure = ConnectionError("Connection belongs to the parent process")
         self.ready = False
         self._give(self)
 
 
 def execute_command(self: Any, *args: Any, **options: Any) -> Any:
-    """Run any command, and give its reply to who awaits it, in the form redis-py gives it.
+    """Run any command and return an awaitable reply, as redis-py converts it.
 
-    This is the method of a client. Where it has a link, the command is sent in this turn of the
-    loop, and the call's result is what redis-py makes of the reply. Where there is none, the client
-    says what is to be done (``failed``).
+    This is a method of clients. If the client has a usable link, the command is sent in this turn
+    of the loop, and the call's result is the converted reply. After an error the client decides
+    whether to retry (``failed``).
     """
     link, name = self._link, args[0]
     if (
         link is None
-        # From a command's second call on it is known that it needs no connection of its own.
+        # Only after a command's first call is it known that the shared connection can carry it.
         or type(name) is not str
         or self._alone.get(name) is not False
         or observability._provider_manager is not None
-        # What `usable` says, without the steps to get there.
+        # The checks of `usable`, inlined for speed.
         or not link.ready
         or link._thread != get_ident()
         or not (link._waking or link.loop.is_running())
         or (link._interval and monotonic() >= link._due)
-        # A command whose reply was large takes another link than the others.
+        # A command that had a large reply before uses a separate link.
         or (link.large and is_large(link.large, args))
     ):
         return self._execute(args, options)
-    # As in `Link._leaving`.
+    # The same steps as in `Link._leaving`, inlined for speed.
     call = Call(loop=link.loop) if link._waking or link._unsent else link._first()
     link._unsent = True
     call.waiter = None
@@ -585,16 +586,16 @@ def execute_command(self: Any, *args: Any, **options: Any) -> Any:
     try:
         link._line.put(call, args, NEVER_DECODE not in options, self.response_callbacks)
     except Exception:
-        # Who awaits it is to be told.
+        # The error must be raised when the result is awaited.
         return self._execute(args, options)
     return call
 
 
 def _ready(loop: asyncio.AbstractEventLoop) -> deque[Any] | None:
-    """Return where a loop keeps what it has still to run in this turn, if that can be seen."""
+    """Return the loop's queue of callbacks for this turn, or None if it is not accessible."""
     handle = loop.call_soon(_nothing)
     handle.cancel()
-    # asyncio's has a name; uvloop's is one of the objects that the loop refers to.
+    # asyncio's queue is an attribute; uvloop's is an object that the loop refers to.
     for each in (getattr(loop, "_ready", None), *gc.get_referents(loop)):
         if type(each) is deque and each and each[-1] is handle:
             return each

@@ -1,7 +1,7 @@
-"""Reads that wait for another call's large or slow reply, sent again over another connection.
+"""Resends reads that wait for another call's large or slow reply over another connection.
 
-A reply that keeps others waiting is noticed only after more calls were sent. Those that change
-nothing may run twice: whichever reply comes first is the result, and the other one is dropped.
+A reply that delays others is noticed only after more calls were sent. Commands that change nothing
+may run twice: the first reply becomes the result, and the second is discarded.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from undercroft.asyncio.multiplexing.link import Link
 
-# At most this many calls are sent again before their replies have come.
+# Maximum number of resent calls without a reply.
 _MOST = 64
 
 
 class _Waiting(NamedTuple):
-    """A call that waits, and what is sent for it."""
+    """A waiting call, and the commands to resend for it."""
 
     call: Call
     commands: list[tuple[Any, ...]]
@@ -49,11 +49,11 @@ class _Waiting(NamedTuple):
 
 
 async def rescue(link: Link, connected: Callable[[], Awaitable[Link]]) -> None:
-    """Send the reads that wait on a link again, over another that ``connected`` returns.
+    """Resend the reads that wait on a link, over another link that ``connected`` returns.
 
-    A server that answers nothing at the moment gets none of them twice: the other link has to
-    answer first. One read is sent at first, then as many again as were answered, until a reply is
-    large as well: many large replies are not all transferred twice.
+    First the other link must answer a PING, so that a server that answers nothing at the moment
+    does not get the reads twice. Then one read is resent, and then twice as many each time, until a
+    reply is large as well. This avoids transferring many large replies twice.
     """
     with suppress(ConnectionError, TimeoutError, OSError):
         other = await connected()
@@ -77,10 +77,10 @@ async def rescue(link: Link, connected: Callable[[], Awaitable[Link]]) -> None:
 
 
 def _repeatable(link: Link) -> list[_Waiting]:
-    """Return the calls on a link that may be sent again.
+    """Return the waiting calls of a link that can be resent.
 
-    The first of them keeps the others waiting. A read that was sent after a call that changes
-    something is to see the change, so it keeps its place.
+    The first call delays the others. A read that was sent after a command that changes data must
+    see the change, so it keeps its place.
     """
     calls, has_run = link.queued()
     found = []
@@ -93,12 +93,12 @@ def _repeatable(link: Link) -> list[_Waiting]:
 
 
 def _was_large(link: Link, waiting: _Waiting) -> bool:
-    """Return whether a reply to this call has been large."""
+    """Return whether a command of this call has had a large reply."""
     return any(is_large(link.large, args) for args in waiting.commands)
 
 
 def _settler(link: Link, waiting: _Waiting) -> Callable[[asyncio.Future[Any]], None]:
-    """Return what gives a call the reply to its second command, unless it has one."""
+    """Return a callback that passes the second reply to a call that has none yet."""
 
     def settle(again: asyncio.Future[Any]) -> None:
         error = None if again.cancelled() else again.exception()
@@ -114,7 +114,7 @@ def _settler(link: Link, waiting: _Waiting) -> Callable[[asyncio.Future[Any]], N
 
 
 def _finish(call: Call, reply: Any) -> None:
-    """Give a call what its client makes of a reply."""
+    """Set a call's result to its client's conversion of a reply."""
     try:
         if call.request is not None:
             client, args, options = call.request

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CLOSED_BY_CLIENT = "Connection closed by its client."
 
-# Longest wait before another attempt to connect, in seconds.
+# Maximum seconds to wait before another attempt to connect.
 _PATIENCE = 1.0
 
 # The shares of each pool, by event loop.
@@ -33,28 +33,28 @@ _pools: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class Share:
-    """The connections that all clients of one pool use together on one event loop.
+    """The connections that all clients of one pool share on one event loop.
 
-    Usually this is one link. Another is made where a reply keeps the others waiting. Each has a
-    place in the pool, like a connection that a call has taken: ``max_connections`` counts it and
-    ``disconnect()`` closes it. An idle one leaves its place to a call that needs a connection of
-    its own where the pool is full.
+    Usually this is one link. Another link is opened when a reply delays others. Each link has a
+    place in the pool, like a connection that a call has taken: ``max_connections`` counts it, and
+    ``disconnect()`` closes it. If the pool is full, an idle link gives up its place to a call that
+    needs a separate connection.
     """
 
     def __init__(self, pool: Any, loop: asyncio.AbstractEventLoop) -> None:
-        """Make a share without a connection."""
+        """Create a share without a connection."""
         self.loop = loop
-        # The link for the next call, and all that are open.
+        # The link for the next call, and all open links.
         self.link: Link | None = None
         self.links: list[Link] = []
-        # Commands whose replies were large, by name and first argument.
+        # Commands that had large replies, by name and first argument.
         self.large: dict[Any, None] = {}
-        # Commands that changed the state of the connection, repeated on each new one.
+        # Commands that changed the connection's state, repeated on each new connection.
         self._state: dict[Any, tuple[Any, ...]] = {}
         self._pool = weakref.ref(pool)
         self._linking: asyncio.Task[Link] | None = None
         self._failures = 0
-        # How many calls wait for a place in the pool.
+        # Number of calls that wait for a place in the pool.
         self.wanted = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -73,7 +73,7 @@ class Share:
         return share
 
     async def connected(self) -> Link:
-        """Return a link, checked or made anew by the first caller that finds this due."""
+        """Return a usable link; the first caller checks or reopens it if needed."""
         link = self.link
         if link is not None and link.usable:
             return link
@@ -86,11 +86,11 @@ class Share:
             task = self._linking = self.loop.create_task(self._connect())
             task.add_done_callback(_read)
         try:
-            # A cancelled caller does not cancel the connection of the others.
+            # Cancelling one caller must not cancel the connection attempt of the others.
             return await asyncio.shield(task)
         except (ConnectionError, TimeoutError, OSError):
             if link is not None and link.failure is None and link.crowded:
-                # Waiting for the reply that is in the way is better than an error.
+                # Waiting for the large or slow reply is better than an error.
                 return link
             raise
         except asyncio.CancelledError:
@@ -101,7 +101,7 @@ class Share:
             raise
 
     async def aside(self) -> Link:
-        """Return a link for a call that is to crowd it, not the others' link if that can be."""
+        """Return a link for a call with a large reply, separate from the others if possible."""
         link = self._spare(self.link)
         if link is None:
             try:
@@ -111,7 +111,7 @@ class Share:
         return link
 
     def _spare(self, other_than: Link | None = None) -> Link | None:
-        """Return an open link that no reply keeps waiting."""
+        """Return an open link on which no reply delays others, or None."""
         for link in self.links:
             if link is not other_than and link.usable and not link.full:
                 return link
@@ -134,7 +134,7 @@ class Share:
         return self.link
 
     async def _made(self, can_wait: bool) -> Link:
-        """Return a link over another connection, which has a place in the pool."""
+        """Open a connection that has a place in the pool, and return its link."""
         pool = self._pool()
         assert pool is not None, "a client that asks for a link keeps its pool"
         used = pool._in_use_connections
@@ -143,7 +143,7 @@ class Share:
             connection = pool.make_connection()
             used.add(connection)
         elif can_wait or pool._available_connections:
-            # The pool gives an idle one, waits for a place, or says that there is none.
+            # The pool returns an idle connection, waits for a place, or raises an error.
             connection = await pool.get_connection(*NAME)
         else:
             raise ConnectionError("Too many connections")
@@ -160,7 +160,7 @@ class Share:
         self.links.append(link)
         if self.wanted:
             link.retire_soon()
-        # The pool closes its connections by this method.
+        # The pool calls this method to close its connections.
         connection.disconnect = link.disconnect
         try:
             for args in self._state.values():
@@ -171,7 +171,7 @@ class Share:
         return link
 
     def _rescue(self, link: Link) -> None:
-        """Send reads that a large or slow reply keeps waiting over another link as well."""
+        """Resend reads that a large or slow reply delays over another link."""
         self._keep(self.loop.create_task(rescue(link, self.connected)))
 
     def _keep(self, task: asyncio.Task[None]) -> None:
@@ -179,7 +179,7 @@ class Share:
         task.add_done_callback(self._tasks.discard)
 
     def _give(self, link: Link) -> None:
-        """Give the place of a closed link back to the pool."""
+        """Return a closed link's place to the pool."""
         with suppress(ValueError):
             self.links.remove(link)
         self._vacate(link.connection)
@@ -194,7 +194,7 @@ class Share:
             self._keep(self.loop.create_task(_notify(condition)))
 
     def yield_place(self, can_wait: bool) -> None:
-        """Leave a place in the pool to another connection: at once if idle, else when idle."""
+        """Give up a place in the pool: at once if a link is idle, or else when it becomes idle."""
         for link in self.links:
             if link.idle:
                 link.retire()
@@ -203,25 +203,26 @@ class Share:
             self.links[-1].retire()
 
     async def apply(self, args: tuple[Any, ...]) -> Any:
-        """Run a command that changes the state of the connection, on each link of now and later."""
+        """Run a command that changes the connection's state, on all present and future links."""
         link = await self.connected()
         reply = await link.send(args)
         self.applied(link, args)
         return reply
 
     def applied(self, link: Link, args: tuple[Any, ...]) -> None:
-        """Run a command on all other links, as it has changed the state of this one."""
+        """Run a command that changed this link's state on all other links."""
         self._state[state_of(args)] = args
         for each in self.links:
             if each is not link:
-                # Later calls of that link come after it, whenever its reply does.
+                # That link's later calls are sent after the command, so there is no need to await
+                # the reply.
                 each.send(args).add_done_callback(_read)
 
     async def replicated(self, args: tuple[Any, ...]) -> Any:
-        """Run WAIT or WAITAOF for all writes that were answered before, and return its reply.
+        """Run WAIT or WAITAOF for all writes with replies so far, and return the smallest reply.
 
-        Each connection that may have carried one is asked, as a server knows the last write of
-        the connection only. The reply is the smallest.
+        Each connection that may have carried a write is asked because a server tracks only the last
+        write of each connection.
         """
         await self.connected()
         found = await self._replies(self.links, args)
@@ -230,7 +231,7 @@ class Share:
         return smallest(found)
 
     async def replicated_elsewhere(self, link: Link, args: tuple[Any, ...], reply: Any) -> Any:
-        """Return the reply of WAIT or WAITAOF on one link, or a smaller one of another."""
+        """Return the smallest reply of WAIT or WAITAOF on all links, given one link's reply."""
         others = [each for each in self.links if each is not link]
         return smallest([reply, *await self._replies(others, args)])
 
@@ -250,7 +251,8 @@ class Share:
             async with asyncio.timeout(seconds):
                 await link.replicas.acquire()
         except builtins.TimeoutError:
-            # The writes of this link are not replicated: an earlier call waits for them.
+            # An earlier call is still waiting for this link's writes, so they are not replicated
+            # yet.
             return nothing(args)
         try:
             if link.failure is not None:
@@ -265,31 +267,31 @@ class Share:
             link.replicas.release()
 
     async def stop(self) -> None:
-        """Stop connecting."""
+        """Cancel the current connection attempt."""
         linking, self._linking = self._linking, None
         if linking is not None and not linking.done():
             linking.cancel()
             await asyncio.wait([linking])
 
     def abandon(self) -> None:
-        """Close the connections, from whichever thread their last user has gone."""
+        """Close the connections from any thread, after their last user is gone."""
         for link in list(self.links):
             link.abandon()
 
     def leave_closed_loop(self) -> None:
-        """Give the places in the pool back, if the loop was closed."""
+        """Return the links' places to the pool if their loop is closed."""
         if self.loop.is_closed():
             for link in list(self.links):
                 self._give(link)
 
 
 def know(pool: Any) -> None:
-    """Let a forked child not use the connections of a pool, which are its parent's."""
+    """Register a pool, so that a forked child does not use its parent's connections."""
     _pools.add(pool)
 
 
-# Connections of the parent's event loop, which closes those that are dropped: to its poller, which
-# both processes have in common, they were the parent's.
+# Connections of the parent's event loop, kept so that they are not closed here: closing them would
+# remove them from the poller, which both processes share.
 _parents: list[Any] = []
 
 
@@ -298,7 +300,7 @@ def _forked() -> None:
         _parents.extend((*pool._available_connections, *pool._in_use_connections))
         pool.reset()
         if hasattr(pool, "_condition"):
-            # A task of the parent may hold it.
+            # A task of the parent may hold the condition.
             pool._condition = asyncio.Condition()
 
 
@@ -306,10 +308,10 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def _adopt(pool: Any) -> _Shares:
-    """Return a pool's shares, which from now on yield their places where the pool is full."""
+    """Return a pool's shares after making them yield places whenever the pool is full."""
     shares = _shares.setdefault(pool, weakref.WeakKeyDictionary())
     known, kind = weakref.ref(pool), type(pool)
-    # A blocking pool waits for a place, the other kind refuses at once.
+    # A blocking pool waits for a place; any other pool raises an error at once.
     can_wait = hasattr(pool, "_condition")
 
     async def get_connection(*args: Any, **options: Any) -> Any:
@@ -335,13 +337,13 @@ def _adopt(pool: Any) -> _Shares:
 
 
 def _abandon(shares: _Shares) -> None:
-    """Close the connections of a pool that is gone."""
+    """Close the connections of a pool that no longer exists."""
     for share in list(shares.values()):
         share.abandon()
 
 
 def seconds_of(args: tuple[Any, ...]) -> float | None:
-    """Return how long WAIT or WAITAOF may wait; None for ever, or where that is no number."""
+    """Return the timeout of WAIT or WAITAOF in seconds; None if it is unlimited or invalid."""
     try:
         return int(args[-1]) / 1000 or None
     except (TypeError, ValueError):
@@ -349,19 +351,19 @@ def seconds_of(args: tuple[Any, ...]) -> float | None:
 
 
 def nothing(args: tuple[Any, ...]) -> Any:
-    """Return the reply of WAIT or WAITAOF which says that no copy has the writes."""
+    """Return the reply of WAIT or WAITAOF when no replica has the writes."""
     name = str(args[0]).upper()
     return [0, 0] if name == "WAITAOF" else 0
 
 
 def _is_of(connection: Any, loop: asyncio.AbstractEventLoop) -> bool:
-    """Return whether an idle connection of redis-py's is open, and of this loop."""
+    """Return whether an idle redis-py connection is open and belongs to this loop."""
     reader = getattr(connection, "_reader", None)
     return reader is not None and getattr(reader, "_loop", None) is loop
 
 
 async def _replicated_idle(pool: Any, connection: Any, args: tuple[Any, ...]) -> Any:
-    """Run WAIT or WAITAOF on an idle connection of the pool; return None if that was lost."""
+    """Run WAIT or WAITAOF on an idle connection of the pool; return None if it is lost."""
     try:
         pool._available_connections.remove(connection)
     except ValueError:
@@ -381,14 +383,14 @@ async def _replicated_idle(pool: Any, connection: Any, args: tuple[Any, ...]) ->
 
 
 async def _notify(condition: asyncio.Condition) -> None:
-    """Let the next caller that waits for a place in a pool look for one."""
-    # A pool of another loop has no callers here.
+    """Wake the next caller that waits for a place in a pool."""
+    # A pool of another loop has no callers in this one.
     with suppress(RuntimeError):
         async with condition:
             condition.notify()
 
 
 def _read(task: asyncio.Future[Any]) -> None:
-    """Mark the error of a task as read: the call that waits raises it, if one still does."""
+    """Mark a task's exception as retrieved; a waiting call still raises it."""
     if not task.cancelled():
         task.exception()

@@ -1,6 +1,6 @@
-"""Parts of asyncio clients of servers.
+"""The parts of asyncio clients of servers.
 
-- `channel`: channels by way of a server: threads make the steps.
+- `channel`: channels through a server, whose steps run in threads.
 - `objects`: objects on a server.
-- `topology`: clients of a Redis Cluster, and of the master that a Sentinel names.
+- `topology`: clients of a Redis Cluster, and of the master that Sentinels name.
 """

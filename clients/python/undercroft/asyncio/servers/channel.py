@@ -1,4 +1,4 @@
-"""Channels by way of a server for asyncio: threads make the steps, and other tasks run."""
+"""Channels through a server for asyncio: steps run in threads while other tasks run."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-# Seconds that one step waits at most: so long a thread may be in use for a task that is gone.
+# Maximum seconds that a step waits, to free the thread of a cancelled task.
 _SLICE = 1.0
 
 
 class Delivery:
-    """A message in the hands of a task, until it says that it is done with it."""
+    """A message held by a task until the task acknowledges or releases it."""
 
     __slots__ = ("_delivery",)
 
     def __init__(self, delivery: SyncDelivery) -> None:
-        """Made by :meth:`RemoteChannel.get` with ``ack=True``."""
+        """Wrap a message that :meth:`RemoteChannel.get` holds with ``ack=True``."""
         self._delivery = delivery
 
     @property
@@ -35,11 +35,11 @@ class Delivery:
         return self._delivery.value
 
     async def ack(self) -> bool:
-        """Say that the message is done with. Return whether it was not yet."""
+        """Acknowledge the message. Return whether it was still held."""
         return await asyncio.to_thread(self._delivery.ack)
 
     async def release(self) -> bool:
-        """Give the message back: it is the next one that is taken."""
+        """Return the message to the front of the channel. Return whether it was still held."""
         return await asyncio.to_thread(self._delivery.release)
 
     async def __aenter__(self) -> Self:
@@ -52,26 +52,27 @@ class Delivery:
         exc_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Acknowledge the message, or give it back where something was raised."""
+        """Acknowledge the message, or return it to the channel after an exception."""
         end = self._delivery.ack if exc_type is None else self._delivery.release
         await asyncio.to_thread(end)
 
 
 class RemoteChannel:
-    """What :class:`undercroft.asyncio.Channel` is for a ``redis://`` URL.
+    """The :class:`undercroft.asyncio.Channel` of a ``redis://`` URL.
 
-    A message is held until it has reached its task: one that is cancelled gives it back.
+    A message is held until it reaches its task. If the task is cancelled, the message returns to
+    the channel.
     """
 
     def __init__(self, name: str, store: str, **options: Any) -> None:
-        """Take the arguments of :class:`undercroft.Channel`."""
+        """Open the channel; the arguments are those of :class:`undercroft.Channel`."""
         self._channel = SyncChannel(name, store, **options)
         self.name, self.maxsize = self._channel.name, self._channel.maxsize
 
     async def _until(
         self, step: Callable[[float], Any], missing: type[Exception], timeout: float | None
     ) -> Any:
-        """Return what a step returns once it does not raise that something is missing."""
+        """Retry a step until it no longer raises ``missing``, and return its result."""
         loop = asyncio.get_running_loop()
         until = None if timeout is None else loop.time() + timeout
         while True:
@@ -87,37 +88,39 @@ class RemoteChannel:
                     raise
 
     async def put(self, value: Any, timeout: float | None = None) -> None:
-        """Put a value behind all others, as :meth:`undercroft.asyncio.Channel.put` does."""
+        """Append a value to the channel, as :meth:`undercroft.asyncio.Channel.put` does."""
         channel = self._channel
         await self._until(lambda left: channel.put(value, timeout=left), Full, timeout)
 
     async def get(self, timeout: float | None = None, *, ack: bool = False) -> Any:
-        """Take the first value, as :meth:`undercroft.asyncio.Channel.get` does."""
+        """Remove and return the first value, as :meth:`undercroft.asyncio.Channel.get` does."""
         channel = self._channel
         held = await self._until(lambda left: channel.get(timeout=left, ack=True), Empty, timeout)
         delivery = Delivery(held)
         if not ack:
-            # A task that is cancelled here has not got it, and it may be acknowledged all the same.
+            # If the task is cancelled here, the message may be acknowledged although it was not
+            # received.
             await delivery.ack()
         return delivery.value if not ack else delivery
 
     async def qsize(self) -> int:
-        """Return how many messages wait to be taken, without those that are held. O(1)."""
+        """Return the number of messages in the channel, excluding held ones. O(1)."""
         return await asyncio.to_thread(self._channel.qsize)
 
     async def close(self) -> None:
-        """End the channel for all processes, as :meth:`undercroft.Channel.close` does."""
+        """Close the channel for all processes, as :meth:`undercroft.Channel.close` does."""
         await asyncio.to_thread(self._channel.close)
 
     def __aiter__(self) -> AsyncIterator[Any]:
-        """Take values until the channel is closed and empty."""
+        """Iterate over values until the channel is closed and empty."""
         return self._all()
 
     async def deliveries(self) -> AsyncIterator[Delivery]:
-        """Take messages to be acknowledged, until the channel is closed and empty.
+        """Iterate over held messages until the channel is closed and empty.
 
-        Each is acknowledged when the loop asks for the next one, and given back where the loop
-        is left; leave it under ``contextlib.aclosing``, so that this is at once.
+        Each message is acknowledged when the loop requests the next one, and returned to the
+        channel if the loop is left. Use ``contextlib.aclosing`` to return the message as soon as
+        the loop is left.
         """
         while True:
             try:
@@ -127,7 +130,7 @@ class RemoteChannel:
             try:
                 yield delivery
             except BaseException:
-                # The loop was left, or the generator closed.
+                # The loop was left or the generator was closed.
                 await delivery.release()
                 raise
             await delivery.ack()
@@ -141,13 +144,13 @@ class RemoteChannel:
             yield value
 
     def __repr__(self) -> str:
-        """Return the channel's name and size."""
+        """Return a text with the channel's name and size."""
         kind = f"{type(self).__module__}.{type(self).__qualname__}"
         return f"<{kind}({self.name!r}, maxsize={self.maxsize})>"
 
 
 def _given_back(made: asyncio.Future[Any]) -> None:
-    """Give back what a step has taken for a task that is gone."""
+    """Return the message that a step took for a cancelled task to the channel."""
     if made.cancelled() or made.exception() is not None:
         return
     held = made.result()

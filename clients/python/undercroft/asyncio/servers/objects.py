@@ -1,4 +1,4 @@
-"""Objects on a server, for asyncio: copies of the values, sent and fetched by pipelines."""
+"""Objects on a server for asyncio: copies of values, sent and fetched by pipelines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class _Described(SyncRemoteObjects):
-    """Objects on a server, of which another client has the connections."""
+    """Objects on a server whose connections belong to another client."""
 
     _redis = Redis
 
@@ -36,16 +36,16 @@ class _Described(SyncRemoteObjects):
 class RemoteObjects(Objects):
     """Objects on a server, for asyncio.
 
-    A task that is cancelled between a command and its reply closes the connection that it used:
-    the command may have been done, and what it took may be lost.
+    If a task is cancelled between a command and its reply, its connection is closed. The command
+    may have run, and a value that it took may be lost.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """Make a client of the server."""
+        """Create a client of the server."""
         self._objects = _Described(*args, **options)
 
     async def _run(self, steps: Steps) -> Any:
-        """Run an operation on a connection of its own, and return its result."""
+        """Run an operation on a separate connection, and return its result."""
         pool = self._objects._client.connection_pool
         connection = await pool.get_connection(*NAME)
         try:
@@ -65,7 +65,7 @@ class RemoteObjects(Objects):
             await connection.send_packed_command(connection.pack_commands(commands))
             return [await self._next(connection) for _ in commands]
         except BaseException:
-            # Replies that were not read are not for the next one to find.
+            # Close the connection, so that the next operation does not find unread replies.
             await connection.disconnect(nowait=True)
             raise
 
@@ -85,7 +85,7 @@ class RemoteObjects(Objects):
     async def put_many(
         self, values: Iterable[Any], *, ttl: float | timedelta | None = None
     ) -> list[bytes]:
-        """Send several values by pipelines; none of them stays where one cannot be stored."""
+        """Send several values in pipelines; if one value cannot be stored, none remain."""
         ids: list[bytes] = await self._run(self._objects.put_all(values, ttl))
         return ids
 
@@ -104,7 +104,7 @@ class RemoteObjects(Objects):
         return (await self._run(self._objects.get_all([id], writable)))[0]
 
     async def get_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
-        """Return copies of the values with several ids, by pipelines."""
+        """Return copies of the values with several ids, fetched in pipelines."""
         found: list[Any] = await self._run(self._objects.get_all(ids, writable))
         return found
 
@@ -113,14 +113,14 @@ class RemoteObjects(Objects):
         return (await self._run(self._objects.take_all([id], writable)))[0]
 
     async def take_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
-        """Take the values with several ids: of each thousand all, or none."""
+        """Return the values with several ids and delete them, each thousand of them atomically."""
         found: list[Any] = await self._run(self._objects.take_all(ids, writable))
         return found
 
     async def wait(
         self, ids: Iterable[bytes], timeout: float | None = None, count: int | None = None
     ) -> tuple[list[bytes], list[bytes]]:
-        """Wait until objects are there."""
+        """Wait until objects exist."""
 
         async def look() -> None:
             begun = time.monotonic()
@@ -135,7 +135,7 @@ class RemoteObjects(Objects):
             command, *names = waiting.subscribing()
             subscribe = messages.psubscribe if command == "PSUBSCRIBE" else messages.subscribe
             await subscribe(*names)
-            # They are answered before anybody looks: what is put from then on is told.
+            # Subscriptions are confirmed before the next check, so later objects are announced.
             for _ in names:
                 await messages.parse_response()
             await look()
@@ -148,13 +148,13 @@ class RemoteObjects(Objects):
         return waiting.result()
 
     async def delete(self, *ids: bytes) -> int:
-        """Delete objects and return how many were there."""
+        """Delete objects and return how many existed."""
         keys = [self._objects._key(id) for id in ids]
         found: int = await self._run(delete_steps(keys))
         return found
 
     async def contains(self, id: bytes) -> bool:
-        """Return whether there is an object with an id."""
+        """Return whether an object with an id exists."""
         return bool(await self._run(exists_steps([self._objects._key(id)])))
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:

@@ -1,7 +1,7 @@
-"""Asyncio clients of a Redis Cluster, and of the master that a Sentinel names.
+"""Asyncio clients of a Redis Cluster, and of the master that Sentinels name.
 
-Which node is asked is redis-py's logic; the codec of a cluster's connections is of this package,
-and the calls to a master share one connection as those to any server do.
+redis-py selects the node. A cluster's connections use this package's codec, and calls to a master
+share one connection, as calls to any server do.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class RedisCluster(redis.asyncio.RedisCluster):
     """redis-py's asyncio client of a Redis or Valkey Cluster."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Make a client with the arguments of redis-py's."""
+        """Create a client with redis-py's arguments."""
         super().__init__(*args, **kwargs)
-        # New nodes are made with these, the first ones have been.
+        # New nodes take these settings; the startup nodes already exist and are changed below.
         settings = self.connection_kwargs
         kind = settings["connection_class"]
         settings["connection_class"] = _CONNECTIONS.get(kind, kind)
@@ -39,10 +39,10 @@ class RedisCluster(redis.asyncio.RedisCluster):
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
-        """Return a client of the cluster that has a node at a URL.
+        """Return a client of the cluster that contains the node at a URL.
 
-        ``redis+cluster://`` and ``rediss+cluster://`` mean what ``redis://`` and
-        ``rediss://`` mean here.
+        ``redis+cluster://`` and ``rediss+cluster://`` correspond to redis-py's ``redis://`` and
+        ``rediss://``.
         """
         made: Any = super().from_url
         client: Self = made(url.replace("+cluster://", "://", 1), **options)
@@ -57,7 +57,7 @@ class RedisCluster(redis.asyncio.RedisCluster):
 
 
 class Sentinel(redis.asyncio.sentinel.Sentinel):
-    """redis-py's Sentinels, whose clients of a service are of this package."""
+    """redis-py's Sentinels, whose clients of a service belong to this package."""
 
     def master_for(
         self, service_name: str, redis_class: Any = RemoteRedis, *more: Any, **kwargs: Any

@@ -1,4 +1,4 @@
-"""Tasks that wait for keys of a store in this process, each in its place in the queue."""
+"""Tasks that wait for keys of a store in this process, each at its place in the queue."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from undercroft.asyncio.waiting.retries import patiently
 if TYPE_CHECKING:
     from undercroft._native import ChannelLink, Client
 
-# Before another try where the time is up, and another process' lock is in the way.
+# Seconds before a retry if the time is up but another process's lock delays the reply.
 _RETRY = 0.1
 
 
 class _Futures(dict[Wait, asyncio.Future[None]]):
-    """What those who wait are woken by.
+    """The futures that wake waiting tasks.
 
-    The loop holds it while somebody waits, and nothing else does: so a loop that is closed
-    takes its tasks along, and these give back what they were given.
+    Only the event loop holds this object, and only while a task waits. When the loop is closed, its
+    tasks are therefore destroyed, and they return the data they were given.
     """
 
 
 class Waits:
     """The tasks of one event loop that wait for keys of one store.
 
-    They are in the store's queues together with threads, other processes and the server's
-    clients. The loop watches one descriptor while somebody waits. A task takes its
-    answer only when it runs: cancelled before, it gives back what it had been given.
+    They share the store's queues with threads, other processes and the server's clients. The loop
+    watches one descriptor while a task waits. A task takes its reply only when it runs. If it is
+    cancelled before that, the data it was given is returned.
     """
 
     def __init__(self, client: Client) -> None:
-        """Let nobody wait yet."""
+        """Create an object without waiting tasks."""
         self._client = client
         self._native = Waiters(client)
         self._futures: weakref.ref[_Futures] | None = None
@@ -44,21 +44,21 @@ class Waits:
     async def run(
         self, client: Client, args: tuple[Any, ...], decode: bool, taken: list[Any]
     ) -> Any:
-        """Run a command, and return its reply once there is one; keep what it takes on a list."""
+        """Run a command and return its reply, recording the data it takes on ``taken``."""
         wait = await patiently(client, self._native.begin, client, args, decode, taken)
         return await self._ended(wait, taken) if type(wait) is Wait else wait
 
     async def look(
         self, client: Client, link: ChannelLink, for_room: bool, timeout: float | None
     ) -> None:
-        """Wait until a channel may have a message, or room for one, or the time is up."""
+        """Wait until a channel may have a message or room, or until the timeout."""
         begin = self._native.begin_look
         wait = await patiently(client, begin, client, link, for_room, timeout)
         if wait is not None:
             await self._ended(wait, [])
 
     async def _ended(self, wait: Wait, taken: list[Any]) -> Any:
-        """Return what a wait ends with."""
+        """Return the reply that ends a wait."""
         loop = asyncio.get_running_loop()
         try:
             futures = self._listen(loop)
@@ -66,13 +66,14 @@ class Waits:
             while True:
                 future = futures[wait] = loop.create_future()
                 await woken(loop, future, seconds)
-                # Nothing is awaited between this and the return: what is taken arrives.
+                # No await follows before the return, so data that was taken reaches the caller.
                 reply = self._native.finish(wait, taken)
                 if reply is not wait:
                     return reply
                 seconds = _RETRY if wait.seconds == 0 else wait.seconds
         finally:
-            # A forked child has a copy of the coroutine, but its place is the parent's.
+            # A forked child has a copy of the coroutine, but the place in the queue is the
+            # parent's.
             if os.getpid() == self._process:
                 self._native.give_up(wait)
                 self._forget(loop, wait)
@@ -81,13 +82,13 @@ class Waits:
         return None if self._futures is None else self._futures()
 
     def _listen(self, loop: asyncio.AbstractEventLoop) -> _Futures:
-        """Return what the tasks of the loop are woken by."""
+        """Return the futures of the loop's waiting tasks, watching the descriptor for them."""
         futures = self._waiting()
         if futures is None:
             futures = _Futures()
             loop.add_reader(self._native.fileno(), self._look, futures)
             self._futures = weakref.ref(futures)
-            # Somebody may have been faster than the descriptor.
+            # An event may have occurred before the loop watched the descriptor.
             loop.call_soon(self._look, futures)
         return futures
 
@@ -102,7 +103,7 @@ class Waits:
                 loop.remove_reader(self._native.fileno())
 
     def _look(self, futures: _Futures) -> None:
-        """Wake those whose wait may be over."""
+        """Wake the tasks whose wait may be over."""
         if not futures:
             return
         found = self._native.look()
@@ -110,11 +111,11 @@ class Waits:
             if wait in futures:
                 wake(futures[wait])
         if found:
-            # Not all are found at once; those woken now have run by then.
+            # One look may not find all of them; the tasks woken now run before the next look.
             asyncio.get_running_loop().call_soon(self._look, futures)
 
     def close(self) -> None:
-        """Let those who wait raise that the client was closed."""
+        """Fail the waiting tasks, since the client was closed."""
         for future in (self._waiting() or {}).values():
             if not future.done():
                 reason = "Connection closed by its client."

@@ -1,49 +1,49 @@
-"""Tasks that wait for locks, in a line for each lock, and are woken when it is released."""
+"""Tasks that queue for locks, with a queue for each lock, and are woken by its release."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 
-# Event loops do not take any number of seconds.
+# The longest timer, in seconds, that event loops accept.
 _LONGEST = 86400.0
 
 
 class Place:
-    """A task's place in the line for a lock."""
+    """A task's place in the queue for a lock."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, channel: bytes) -> None:
-        """Stand there, not yet woken."""
+        """Create a place that has not been woken."""
         self.channel = channel
         self.future: asyncio.Future[None] = loop.create_future()
         self._loop = loop
 
     async def woken(self, seconds: float) -> None:
-        """Wait until a release is this task's turn, was since the last call, or time has passed."""
+        """Wait until a release wakes this task or the time is up; an earlier release counts."""
         await woken(self._loop, self.future, seconds)
         self.future = self._loop.create_future()
 
 
 class Lines:
-    """The lines of one event loop's tasks for the locks of one store or server.
+    """The queues of one event loop's tasks for the locks of one store or server.
 
-    They have one receiver of messages together, while a task waits. A release wakes the first in
-    line; one that leaves without the lock lets the next one look.
+    While tasks wait, they share one subscriber. A release wakes the first task in the queue. A task
+    that leaves without the lock wakes the next one.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin without a line."""
+        """Create an object without queues."""
         self._loop = loop
         self._process = os.getpid()
         self._lines: dict[bytes, dict[Place, None]] = {}
 
     @property
     def usable(self) -> bool:
-        """Whether it is this process', not that of one that forked."""
+        """Whether the object belongs to this process rather than to the parent of a fork."""
         return os.getpid() == self._process
 
     async def enter(self, channel: bytes, seconds: float | None = None) -> Place:
-        """Get in line: from here on no release is missed, if that is arranged in this time."""
+        """Join the queue; no later release is missed if the subscription succeeds in time."""
         place = Place(self._loop, channel)
         self._lines.setdefault(channel, {})[place] = None
         try:
@@ -54,8 +54,8 @@ class Lines:
         return place
 
     def leave(self, place: Place, taken: bool) -> None:
-        """Get out of line, with the lock or without it."""
-        # A forked child has a copy of the coroutine, but its place is the parent's.
+        """Leave the queue, with or without the lock."""
+        # A forked child has a copy of the coroutine, but the place in the queue is the parent's.
         if not self.usable:
             return
         line = self._lines[place.channel]
@@ -71,19 +71,19 @@ class Lines:
             self._close()
 
     async def _hear(self, channel: bytes, seconds: float | None) -> None:
-        """Receive the messages of a channel from here on."""
+        """Start receiving the messages of a channel."""
         raise NotImplementedError
 
     def _ignore(self, channel: bytes) -> None:
-        """Receive the messages of a channel no more."""
+        """Stop receiving the messages of a channel."""
         raise NotImplementedError
 
     def _close(self) -> None:
-        """Receive no more messages."""
+        """Stop receiving messages."""
         raise NotImplementedError
 
     def _wake(self, channel: bytes) -> None:
-        """Wake the first in line that has not been woken."""
+        """Wake the first task in the queue that has not been woken."""
         if self._loop.is_closed():
             return
         for place in self._lines.get(channel, ()):
@@ -100,7 +100,7 @@ class Lines:
 async def woken(
     loop: asyncio.AbstractEventLoop, future: asyncio.Future[None], seconds: float | None
 ) -> None:
-    """Wait until there may be an answer, or the time may be up."""
+    """Wait until the future has a result or the time is up."""
     if seconds is None:
         return await future
     late = loop.call_later(min(seconds, _LONGEST), wake, future)
@@ -111,6 +111,6 @@ async def woken(
 
 
 def wake(future: asyncio.Future[None]) -> None:
-    """Let the task go on that waits for a future."""
+    """Wake the task that waits for a future."""
     if not future.done():
         future.set_result(None)

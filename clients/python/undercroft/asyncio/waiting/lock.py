@@ -1,4 +1,4 @@
-"""Locks of a store in this process, which are waited for in the event loop."""
+"""Locks of a store in this process, with waits in the event loop."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from undercroft.extensions.lock import EXTEND, REACQUIRE, RELEASE, channel
 
 
 class Lock(Woken):
-    """A lock of a store in this process, each of whose scripts is one native call."""
+    """A lock of a store in this process, where each script is one native call."""
 
     lua_release: Any = RELEASE
     lua_extend: Any = EXTEND
     lua_reacquire: Any = REACQUIRE
 
     def register_scripts(self) -> None:
-        """Do nothing: they are known."""
+        """Do nothing: the scripts are built into every store."""
 
     def _channel(self) -> bytes:
         return channel(self.redis.store, self.name)
 
     async def do_release(self, expected_token: Any) -> None:
-        """Release the lock, and tell the tasks that wait for it."""
+        """Release the lock and wake the tasks that wait for it."""
         release: Any = super().do_release
         await release(expected_token)
         store = self.redis.store
@@ -33,5 +33,5 @@ class Lock(Woken):
         try:
             store.publish(*told)
         except Locked as refused:
-            # It is released, and that is told though this task may be cancelled now.
+            # The lock is already released, so publish this even if the task is cancelled now.
             await asyncio.shield(parked(store, refused, store.publish, *told))

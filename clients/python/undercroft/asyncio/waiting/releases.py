@@ -1,4 +1,4 @@
-"""Tasks that wait for locks of a store in this process, and how they hear of a release."""
+"""Announces releases to the tasks that wait for locks of a store in this process."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 class Releases(Lines):
     """The tasks of one event loop that wait for locks of one store.
 
-    The loop and the tasks hold it, and nothing else does: so a loop that is closed takes its
-    tasks along.
+    Only the loop and the tasks hold this object, so the tasks are destroyed when the loop is
+    closed.
     """
 
     def __init__(self, client: Client, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin without a waiter."""
+        """Create an object without waiting tasks."""
         super().__init__(loop)
         self._client = client
         self._receiver: Subscription | None = None
         self._descriptor: int | None = None
-        # What the receiver is subscribed to.
+        # The channels that the receiver is subscribed to.
         self._heard: set[bytes] = set()
 
     async def _hear(self, channel: bytes, seconds: float | None) -> None:  # noqa: ARG002
-        """Subscribe to all that is waited for, in the loop; a store takes no time for that."""
+        """Subscribe to all channels in use; in a store this needs no waiting."""
         if channel in self._heard:
             return
         if self._receiver is None:
@@ -52,7 +52,7 @@ class Releases(Lines):
     def _ignore(self, channel: bytes) -> None:
         if self._receiver is None:
             return
-        # Where that fails, messages come for which no task waits.
+        # If this fails, messages that no task waits for keep arriving.
         with suppress(RedisError):
             self._receiver.command(("UNSUBSCRIBE", channel))
             self._heard.discard(channel)
@@ -67,7 +67,7 @@ class Releases(Lines):
             native.close()
 
     def _look(self) -> None:
-        """Take what was told."""
+        """Process the received messages."""
         if self._receiver is None:
             return
         native = self._receiver
@@ -78,6 +78,6 @@ class Releases(Lines):
                 elif told[0] == b"lost":
                     self._wake_all()
         except RedisError:
-            # A task that waits finds out what is wrong, or has to look for itself.
+            # Woken tasks check the lock themselves, and report an error that persists.
             self._close()
             self._wake_all()

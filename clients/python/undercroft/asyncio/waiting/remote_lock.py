@@ -1,4 +1,4 @@
-"""Locks of a server, and how all locks for asyncio are waited for."""
+"""Locks of a server, and the waiting logic of all asyncio locks."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
     from undercroft.asyncio.waiting.lines import Lines, Place
 
-# A task that is cancelled waits this many seconds at most until it has given a lock back.
+# Maximum seconds that a cancelled task waits for the release of its lock.
 _GIVEN_BACK = 5.0
 _TASKS: set[asyncio.Task[Any]] = set()
 
 
 class Woken(RedisLock):
-    """redis-py's lock, whose waiters are woken when it is released, the first in line.
+    """redis-py's lock, whose release wakes the first waiter in the queue.
 
-    They hear of a release by a message, and look by themselves when the lock expires. Where
-    it is released in another way than by a lock's ``release()``, they find out after ``sleep``.
+    A message announces the release, and waiters check by themselves when the lock expires. If the
+    key is removed without a lock's ``release()``, waiters notice after at most ``sleep`` seconds.
     """
 
-    # An EmbeddedRedis or a RemoteRedis.
+    # The lock's client: an EmbeddedRedis or a RemoteRedis.
     redis: Any
     lua_release: Any
 
@@ -38,7 +38,7 @@ class Woken(RedisLock):
         blocking_timeout: float | None = None,
         token: Any = None,
     ) -> bool:
-        """Get the lock, waiting for it if asked to. Returns whether that succeeded."""
+        """Acquire the lock, waiting for it if ``blocking``. Returns whether it was acquired."""
         token, blocking, blocking_timeout = terms(self, token, blocking, blocking_timeout)
         loop = asyncio.get_running_loop()
         until = None if blocking_timeout is None else loop.time() + blocking_timeout
@@ -61,9 +61,9 @@ class Woken(RedisLock):
             self.local.token = token
             return True
         except BaseException as error:
-            # A task may be cancelled, or a signal's handler raise, after the step that took it.
+            # The task may be cancelled, or a signal handler may raise, after the lock was acquired.
             taken = False
-            # A coroutine that is thrown away can await nothing.
+            # A coroutine that is being closed cannot await anything.
             if may_be_taken and not isinstance(error, GeneratorExit):
                 await self._give_back(token)
             raise
@@ -72,11 +72,11 @@ class Woken(RedisLock):
                 lines.leave(place, taken)
 
     def _channel(self) -> bytes:
-        """Return the channel on which a release is told."""
+        """Return the name of the channel that announces the lock's release."""
         return channel(self.redis, self.name)
 
     async def _give_back(self, token: bytes) -> None:
-        """Release the lock if it was taken with this token, whatever becomes of the task."""
+        """Release the lock if this token holds it, even if the task is cancelled again."""
 
         async def give_back() -> None:
             with suppress(RedisError):
@@ -89,8 +89,8 @@ class RemoteLock(Woken):
     """A lock of a server."""
 
     async def do_release(self, expected_token: Any) -> None:
-        """Release the lock, and tell those that wait for it, if this user may."""
-        # Both are done though this task may be cancelled.
+        """Release the lock, and wake its waiters if the user is permitted to publish."""
+        # Both steps complete even if this task is cancelled.
         await asyncio.shield(_begin(self._released(expected_token)))
 
     async def _released(self, token: Any) -> None:
@@ -102,7 +102,7 @@ class RemoteLock(Woken):
 
 def _begin(step: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     task = asyncio.create_task(step)
-    # A loop holds its tasks only weakly.
+    # An event loop holds only weak references to its tasks.
     _TASKS.add(task)
     task.add_done_callback(_TASKS.discard)
     return task

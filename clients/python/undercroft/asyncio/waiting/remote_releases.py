@@ -1,4 +1,4 @@
-"""Tasks that wait for locks of a server, and how they hear of a release."""
+"""Announces releases to the tasks that wait for locks of a server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from undercroft.asyncio.waiting.lines import Lines
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-# A server may take this many seconds to confirm a subscription.
+# Seconds to wait for a server to confirm a subscription.
 _CONFIRMED = 5.0
 _TASKS: set[asyncio.Task[None]] = set()
 
@@ -21,12 +21,12 @@ _TASKS: set[asyncio.Task[None]] = set()
 class RemoteReleases(Lines):
     """The tasks of one event loop that wait for locks of one server.
 
-    They share one connection of redis-py's pool while a task waits. Without a connection, or
-    without the right to subscribe, they look again after their ``sleep``.
+    While tasks wait, they share one connection of redis-py's pool. Without a connection, or without
+    permission to subscribe, they check at intervals of ``sleep`` seconds.
     """
 
     def __init__(self, client: Any, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin without a connection."""
+        """Create an object without a connection."""
         super().__init__(loop)
         self._client = client
         self._receiver: _Receiver | None = None
@@ -35,7 +35,7 @@ class RemoteReleases(Lines):
         if self._receiver is None:
             self._receiver = _Receiver(self, self._client.pubsub())
         most = _CONFIRMED if seconds is None else min(seconds, _CONFIRMED)
-        # From its confirmation on no release is missed.
+        # After the confirmation no release can be missed.
         with suppress(RedisError, OSError):
             async with asyncio.timeout(most):
                 await self._receiver.subscribe(channel)
@@ -50,11 +50,11 @@ class RemoteReleases(Lines):
             receiver.close()
 
     def heard(self, channel: bytes) -> None:
-        """Wake the first in line for a lock that was released, or may have been."""
+        """Wake the first waiter for a lock that was released, or may have been."""
         self._wake(channel)
 
     def ended(self, receiver: _Receiver) -> None:
-        """Let all tasks look for themselves, as their receiver has ended."""
+        """Wake all tasks, since they must check their locks without the receiver."""
         if receiver is self._receiver:
             self._receiver = None
             self._wake_all()
@@ -67,9 +67,9 @@ class _Receiver:
         self._releases = releases
         self._messages = messages
         self._encode = messages.encoder.encode
-        # The subscriptions that were asked for, and whether each is confirmed.
+        # The requested subscriptions, each with an event for its confirmation.
         self._confirmed: dict[bytes, asyncio.Event] = {}
-        # A connection is made, and commands are sent, by one task at a time.
+        # Only one task at a time may open the connection or send commands.
         self._turn = asyncio.Lock()
         self._is_closed = False
         self._reading: asyncio.Task[None] | None = None
@@ -88,12 +88,12 @@ class _Receiver:
         await confirmed.wait()
 
     def forget(self, channel: bytes) -> None:
-        """Unsubscribe from a channel, unless a task subscribes to it at once."""
+        """Unsubscribe from a channel, unless a task subscribes to it again first."""
         if self._confirmed.pop(channel, None) is not None:
             self._begin(self._unsubscribe(channel))
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._is_closed = True
         if self._reading is None:
             # The task that was about to subscribe was cancelled.
@@ -103,13 +103,13 @@ class _Receiver:
 
     def _begin(self, step: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(step)
-        # A loop holds its tasks only weakly.
+        # An event loop holds only weak references to its tasks.
         _TASKS.add(task)
         task.add_done_callback(_TASKS.discard)
         return task
 
     async def _unsubscribe(self, channel: bytes) -> None:
-        # If that fails, the task that reads finds out.
+        # If this fails, the reading task gets the error as well.
         with suppress(RedisError, OSError):
             async with self._turn:
                 if not self._is_closed and channel not in self._confirmed:
@@ -125,10 +125,10 @@ class _Receiver:
                 channel = self._encode(told["channel"])
                 if channel in self._confirmed:
                     self._confirmed[channel].set()
-                # A connection that was lost subscribes anew: releases may have been missed.
+                # A reopened connection resubscribes, and releases may have been missed meanwhile.
                 self._releases.heard(channel)
         except (RedisError, OSError, UnicodeError):
-            # A task that waits finds out what is wrong, or has to look for itself.
+            # Woken tasks check the lock themselves, and report an error that persists.
             pass
         finally:
             self._is_closed = True

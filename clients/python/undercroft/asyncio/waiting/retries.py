@@ -1,11 +1,12 @@
-"""Calls that meet a lock of a store: their tasks wait in the event loop, and try again.
+"""Retries of calls that met a store's lock: their tasks wait in the event loop.
 
-A call of a client for asyncio waits for locks for a millisecond at most. While others of the
-process are parked only the first try of each round does. Then it raises ``Locked``, and has changed
-nothing. What a call leaves to be done behind its commit is done later in the same way.
+An asyncio client's call waits for locks for at most one millisecond. While other calls of the
+process are parked for a retry, only the first try of each round waits. A call that does not get the
+lock raises ``Locked`` and has changed nothing. Work that a call leaves undone after its commit is
+retried in the same way.
 
-A call whose script takes longer than 5 milliseconds raises ``TakesLong``, and has changed nothing
-either. A thread makes it again, beside the loop.
+A call whose script takes longer than 5 milliseconds raises ``TakesLong`` and has changed nothing
+either. It is then repeated in a thread.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
 
     from undercroft._native import Backlog, Client
 
-# Seconds between two rounds of tries: at first, and at most.
+# Seconds between two rounds of retries: at first, and at most.
 _FIRST = 0.001
 _LAST = 0.016
-# Seconds that the tries of one round may take behind the first one.
+# Maximum seconds for the retries of one round, not counting the first.
 _ROUND = 0.001
 
 
 async def patiently(client: Client, call: Callable[..., Any], /, *args: Any, **options: Any) -> Any:
-    """Return what a call returns, once no lock is in its way."""
+    """Return a call's result, retrying the call while it meets locks."""
     try:
         return call(*args, **options)
     except Locked as refused:
@@ -39,7 +40,7 @@ async def patiently(client: Client, call: Callable[..., Any], /, *args: Any, **o
 async def parked(
     client: Client, refused: Locked, call: Callable[..., Any], /, *args: Any, **options: Any
 ) -> Any:
-    """Return what a call returns that was refused, once no lock is in its way."""
+    """Return the result of a call that met a lock, retrying it until it meets none."""
     if not isinstance(refused, TakesLong):
         try:
             return await _lot().run(client, refused.args, call, args, options)
@@ -49,9 +50,10 @@ async def parked(
 
 
 async def _beside(call: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Return what a call returns that takes long: a thread makes it.
+    """Return the result of a long call, which runs in a thread.
 
-    Cancelled, it ends a script that has changed nothing, and waits for the end of one that has.
+    On cancellation, a script that has changed nothing is aborted, and one that has changed
+    something is awaited.
     """
     beside = Beside()
     made = asyncio.get_running_loop().run_in_executor(None, beside.make, call, args, options)
@@ -61,13 +63,13 @@ async def _beside(call: Callable[..., Any], args: tuple[Any, ...], options: dict
         beside.stop()
         await asyncio.wait([made])
         if not made.cancelled():
-            # Nobody asks for what it raised.
+            # Mark the exception as retrieved, since the task is cancelled.
             made.exception()
         raise
 
 
 def left(backlog: Backlog) -> None:
-    """Let the loop do what the call left that it runs; without a loop the next call does it."""
+    """Schedule a call's unfinished work in the loop; without a loop the next call does it."""
     try:
         lot = _lot()
     except RuntimeError:
@@ -76,7 +78,7 @@ def left(backlog: Backlog) -> None:
 
 
 async def settled(client: Client) -> None:
-    """Wait until all is done that calls left, or the client's patience ends."""
+    """Wait until all unfinished work of calls is done, or the client's timeout ends."""
     backlog = client._backlog()
     if backlog is None:
         return
@@ -88,22 +90,22 @@ async def settled(client: Client) -> None:
 
 
 class Lot:
-    """What is parked in one event loop.
+    """The parked calls of one event loop.
 
-    The tasks and the loop hold it, and nothing else does: so a loop that is closed takes its
-    tasks along. Who has waited longest tries first; who is refused again goes to the end of the
-    line. Between two tries the other tasks of the loop have a turn.
+    Only the tasks and the loop hold this object, so the tasks are destroyed when the loop is
+    closed. The task that has waited longest retries first. A task that meets the lock again goes to
+    the end of the queue. Other tasks of the loop run between two retries.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let nothing be parked."""
+        """Create an object without parked calls."""
         self._loop = loop
         self._line: dict[asyncio.Future[None], None] = {}
         self._backlog: dict[int, Backlog] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._delay = _FIRST
-        # While a round goes on: whether nobody has tried yet, how many may, what the tries took,
-        # whether any had success.
+        # The state of a round: whether its first try is still to come, the tries left, their total
+        # time, and whether any succeeded.
         self._in_round = False
         self._is_first = False
         self._to_try = 0
@@ -118,13 +120,13 @@ class Lot:
         args: tuple[Any, ...],
         options: dict[str, Any],
     ) -> Any:
-        """Make a call that was refused for a reason again, until it returns or time is up."""
+        """Retry a call that met a lock until it returns or the client's timeout ends."""
         until = self._loop.time() + client._patience()
         if not self._line and self._timer is not None:
-            # What calls left may have waited for long, and comes at long intervals.
+            # Unfinished work may have waited for long, and its retries then have long intervals.
             self._timer.cancel()
             self._timer, self._delay = None, _FIRST
-        # While it lives, no other call of this process waits for a lock in place.
+        # While this object exists, no other call of this process waits for a lock.
         mark = Parked()
         try:
             while self._loop.time() < until:
@@ -132,7 +134,7 @@ class Lot:
                 begun, refused = self._loop.time(), False
                 first, self._is_first = self._is_first, False
                 try:
-                    # Nothing is awaited between this and the return: what is taken arrives.
+                    # No await follows before the return, so data that was taken reaches the caller.
                     return mark.make(call, args, options) if first else call(*args, **options)
                 except TakesLong:
                     raise
@@ -145,13 +147,13 @@ class Lot:
         raise client._busy(*reason)
 
     def settle(self, backlog: Backlog) -> None:
-        """Do what a call left as soon as it can be done."""
+        """Do a call's unfinished work as soon as possible."""
         if backlog.store not in self._backlog:
             self._backlog[backlog.store] = backlog
             self._wait()
 
     async def _turn(self) -> None:
-        """Wait until it is this task's turn to try."""
+        """Wait for this task's turn to retry."""
         future: asyncio.Future[None] = self._loop.create_future()
         self._line[future] = None
         self._wait()
@@ -160,18 +162,18 @@ class Lot:
         except BaseException:
             self._line.pop(future, None)
             if future.done() and not future.cancelled():
-                # It was this task's turn, and is the next one's now.
+                # The task is cancelled during its turn, so pass the turn to the next task.
                 self._next()
             raise
 
     def _wait(self) -> None:
-        """Let the next round come, if there is anything to be done in it."""
+        """Schedule the next round if there is work for it."""
         waits = self._timer is not None or self._in_round or self._loop.is_closed()
         if not waits and (self._line or self._backlog):
             self._timer = self._loop.call_later(self._delay, self._begin)
 
     def _begin(self) -> None:
-        """Begin a round: what was left is tried first."""
+        """Start a round with the unfinished work of calls."""
         self._timer = None
         self._in_round = self._is_first = True
         self._to_try, self._spent = len(self._line), 0.0
@@ -182,7 +184,7 @@ class Lot:
         self._next()
 
     def _next(self) -> None:
-        """Let the first in line try, or end the round."""
+        """Give the turn to the first task in the queue, or end the round."""
         while self._line and self._to_try > 0 and self._spent < _ROUND:
             self._to_try -= 1
             future = next(iter(self._line))
@@ -195,19 +197,19 @@ class Lot:
         self._wait()
 
     def _tried(self, seconds: float, refused: bool) -> None:
-        """Take note of a try, and go on."""
+        """Record a retry's duration and outcome, and continue the round."""
         self._spent += seconds
         self._moved = self._moved or not refused
         self._next()
 
 
-# A lot belongs to its loop, and would keep it: so it is not held here.
+# Weak references, because a lot refers to its loop and would keep it alive.
 _lots: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[Lot]]
 _lots = weakref.WeakKeyDictionary()
 
 
 def _lot() -> Lot:
-    """Return what is parked in the running loop."""
+    """Return the parked calls of the running loop."""
     loop = asyncio.get_running_loop()
     known = _lots.get(loop)
     lot = None if known is None else known()
