@@ -1,4 +1,4 @@
-//! The format of an export; `docs/export-format.md` describes it.
+//! The export format, which `docs/export-format.md` describes.
 //!
 //! ```text
 //! file    = header, blocks, end
@@ -17,80 +17,82 @@ use undercroft_engine::keyspace::Item;
 use undercroft_engine::strings::STRING_MAX;
 use undercroft_engine::{DATABASES, Ranges, ValueType};
 
-/// What an export begins with.
+/// The first bytes of an export.
 pub(crate) const MAGIC: [u8; 8] = *b"UNDEREXP";
-/// The version of the format that is written, and the only one that is read.
+/// The format version that is written, and the only one that can be read.
 pub(crate) const VERSION: u32 = 1;
-/// Length of the header.
+/// The length of the file header in bytes.
 pub(crate) const HEADER: usize = 28;
-/// Length of what stands before a block's payload.
+/// The length of a block's header, before its payload.
 pub(crate) const BLOCK_HEADER: usize = 20;
-/// Length of a record without its expiry, key and value.
+/// The length of a record without its expiry, key and value.
 pub(crate) const RECORD_HEADER: usize = 16;
-/// A block of records.
+/// The kind of a block of records.
 pub(crate) const KIND_RECORDS: u32 = 1;
-/// The end of the file, with the counts.
+/// The kind of the end block, which holds the counts.
 pub(crate) const KIND_END: u32 = 2;
-/// Length of the end's payload.
+/// The length of the end block's payload.
 pub(crate) const END: usize = 24;
-/// The record has an expiry.
+/// The flag of a record with an expiry.
 pub(crate) const FLAG_EXPIRES: u8 = 1;
-/// The record adds to the collection of the record before.
+/// The flag of a record that adds to the previous record's collection.
 pub(crate) const FLAG_MORE: u8 = 2;
-/// A block takes no more records from this many bytes on.
+/// The payload size in bytes from which a block takes no more records.
 pub(crate) const BLOCK_FULL: usize = 1 << 20;
-/// Longest value: the items of a record that was nearly full, and the longest field and value.
+/// The maximum length of a value: the items of a nearly full record, plus the longest field and
+/// value.
 const VALUE_MAX: u64 = (BLOCK_FULL + 8) as u64 + 2 * STRING_MAX;
-/// Longest block: one record with the longest key and value, in a block that was nearly full.
+/// The maximum length of a block: one record with the longest key and value, in a nearly full
+/// block.
 const BLOCK_MAX: u64 = (BLOCK_FULL + RECORD_HEADER + 8) as u64 + STRING_MAX + VALUE_MAX;
 
 static CRC32C: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
 
-/// What an export holds.
+/// The contents of an export, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) records: u64,
     pub(crate) blocks: u64,
-    /// Of keys and values.
+    /// The total size of keys and values in bytes.
     pub(crate) bytes: u64,
-    /// Records that add to the one before; not in the file.
+    /// The number of records that add to the previous one; not stored in the file.
     pub(crate) more: u64,
 }
 
 impl Counts {
-    /// Number of keys.
+    /// Returns the number of keys.
     pub(crate) fn keys(&self) -> u64 {
         self.records - self.more
     }
 }
 
-/// A record as it is read.
+/// A record read from an export.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'r> {
     pub(crate) database: usize,
     pub(crate) key: &'r [u8],
     pub(crate) value_type: ValueType,
-    /// Whether it adds to the collection of the record before.
+    /// Whether the record adds to the previous record's collection.
     pub(crate) more: bool,
     pub(crate) expiry: Option<u64>,
     /// The value as a flat list.
     pub(crate) items: &'r Ranges,
 }
 
-/// Writes an export, block by block.
+/// Writes an export block by block.
 #[derive(Debug)]
 pub(crate) struct Writer<W> {
     out: W,
-    /// The block that is being filled.
+    /// The number of records in the current block; `payload` holds their bytes.
     records: u32,
     payload: Vec<u8>,
     counts: Counts,
-    /// Bytes written.
+    /// The number of bytes written.
     length: u64,
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins an export that was created at this time, Unix milliseconds.
+    /// Begins an export with its creation time in Unix milliseconds.
     pub(crate) fn new(mut out: W, created: u64) -> io::Result<Writer<W>> {
         let mut header = [0; HEADER];
         header[..8].copy_from_slice(&MAGIC);
@@ -108,7 +110,7 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// Adds one key.
+    /// Adds a key.
     pub(crate) fn add(&mut self, item: &Item<'_>) -> io::Result<()> {
         if item.value_type == ValueType::String {
             return self.record(item, 0, item.items.iter().next().unwrap_or_default());
@@ -161,12 +163,12 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Keys that were added.
+    /// Returns the number of keys added.
     pub(crate) fn keys(&self) -> u64 {
         self.counts.keys()
     }
 
-    /// Ends the export. Returns what it is written to, what it holds, and how long it is.
+    /// Completes the export. Returns the output, the counts and the export's length.
     pub(crate) fn finish(mut self) -> io::Result<(W, Counts, u64)> {
         if self.records > 0 {
             self.end_block()?;
@@ -200,14 +202,14 @@ fn write_block(out: &mut impl Write, kind: u32, records: u32, payload: &[u8]) ->
     Ok((BLOCK_HEADER + payload.len()) as u64)
 }
 
-/// Why a file is not read any further.
+/// Why reading a file was aborted.
 #[derive(Debug)]
 pub(crate) enum Refusal<E> {
-    /// It is not a sound export: what was expected, and where.
+    /// The file is not a valid export; the fields tell what was expected at which offset.
     Damaged { at: u64, expected: String },
-    /// It could not be read.
+    /// The file could not be read.
     Io(io::Error),
-    /// What the visitor said.
+    /// The visitor returned an error.
     Visitor(E),
 }
 
@@ -223,8 +225,8 @@ impl<E: fmt::Display> fmt::Display for Refusal<E> {
     }
 }
 
-/// Reads an export from its start, verifies all of it, and shows each key to `visit`. `length` is the file's; no
-/// memory is taken for more than it. O(file), with the memory of one block.
+/// Reads a complete export, verifies it, and passes each record to `visit`. `length` is the file's
+/// length, which also bounds the memory allocated. O(file) time, with the memory of one block.
 pub(crate) fn read<E>(
     input: &mut impl Read,
     length: u64,
@@ -314,7 +316,7 @@ fn finish<E, R>(
     Ok(counts)
 }
 
-/// Shows the records of one block.
+/// Passes the records of one block to the visitor.
 fn block<E>(
     payload: &[u8],
     body: u64,
@@ -353,7 +355,7 @@ fn block<E>(
     Err(damaged(at, "nothing behind a block's last record"))
 }
 
-/// A record whose value is not yet split into its items.
+/// A record whose value has not been split into items.
 struct Raw<'r> {
     database: usize,
     key: &'r [u8],
@@ -387,7 +389,7 @@ fn split(raw: &Raw<'_>, items: &mut Ranges) -> Result<(), String> {
     Ok(())
 }
 
-/// The first record, and what is behind it.
+/// Parses the first record. Returns it and the remaining bytes.
 fn record(bytes: &[u8]) -> Result<(Raw<'_>, &[u8]), String> {
     let (header, rest) = bytes
         .split_at_checked(RECORD_HEADER)
@@ -457,14 +459,14 @@ impl<R: Read> Reader<'_, R> {
         }
     }
 
-    /// Reads exactly so many bytes, which are known to be no more than the file has.
+    /// Reads exactly `size` bytes; the caller has checked that the file's length allows it.
     fn fill<E>(&mut self, payload: &mut Vec<u8>, size: u64) -> Result<(), Refusal<E>> {
         payload.clear();
         let read = self.input.take(size).read_to_end(payload);
         let read = read.map_err(Refusal::Io)? as u64;
         self.at += read;
         if read < size {
-            // The file has become shorter while it was read.
+            // The file was truncated while it was read.
             return Err(damaged(self.at, format!("{} bytes more", size - read)));
         }
         Ok(())

@@ -1,4 +1,5 @@
-//! The format of an export: what is written is read, what is damaged is refused, and the document tells the truth.
+//! Tests of the export format: written data reads back, damage is refused, and the document is
+//! accurate.
 
 use std::convert::Infallible;
 
@@ -20,7 +21,7 @@ fn sample() -> Vec<Sample> {
         })
         .collect();
     records.push((0, Vec::new(), None, Vec::new()));
-    // Two that fill blocks of their own.
+    // Two records that each fill a block.
     records.push((1, b"large".to_vec(), None, vec![7; BLOCK_FULL + 3]));
     records.push((2, b"last".to_vec(), Some(u64::MAX), b"value".to_vec()));
     records
@@ -64,7 +65,7 @@ fn read_all(bytes: &[u8]) -> Result<(Vec<Sample>, Counts), Refusal<Infallible>> 
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn exports_read_back_as_written() {
     for records in [Vec::new(), sample()] {
         let (bytes, counts) = written(&records);
         let (found, read) = read_all(&bytes).expect("sound");
@@ -74,7 +75,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn collections_are_read_as_they_were_and_large_ones_in_parts() {
+fn collections_read_back_and_large_ones_in_parts() {
     let mut writer = Writer::new(Vec::new(), 5).expect("memory takes all");
     let kinds = [
         (ValueType::Hash, 2),
@@ -122,7 +123,7 @@ fn collections_are_read_as_they_were_and_large_ones_in_parts() {
 }
 
 #[test]
-fn every_cut_and_every_flipped_bit_is_refused() {
+fn truncated_and_bit_flipped_files_are_refused() {
     let mut records = sample();
     records.retain(|record| record.3.len() < 20);
     let (bytes, _) = written(&records);
@@ -145,7 +146,7 @@ fn every_cut_and_every_flipped_bit_is_refused() {
     );
 }
 
-/// A block with a good checksum whose content is made up.
+/// Returns a file with a forged block that has a valid checksum.
 fn forged(records: u32, payload: &[u8]) -> Vec<u8> {
     let (bytes, _) = written(&[]);
     let mut file = bytes[..HEADER].to_vec();
@@ -155,7 +156,7 @@ fn forged(records: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn hostile_content_with_good_checksums_is_refused() {
+fn hostile_content_with_valid_checksums_is_refused() {
     let record = |database: u16, code: u8, flags: u8, key: u32, value: u64| {
         let mut bytes = database.to_le_bytes().to_vec();
         bytes.extend([code, flags]);
@@ -205,7 +206,7 @@ fn hostile_content_with_good_checksums_is_refused() {
 }
 
 #[test]
-fn an_announced_length_takes_no_memory() {
+fn announced_length_allocates_no_memory() {
     let (bytes, _) = written(&[]);
     let mut file = bytes[..HEADER].to_vec();
     file.extend(KIND_RECORDS.to_le_bytes());
@@ -220,7 +221,7 @@ fn an_announced_length_takes_no_memory() {
 }
 
 #[test]
-fn the_document_names_these_numbers() {
+fn document_states_the_format_constants() {
     let document = include_str!("../../../docs/export-format.md");
     let magic = String::from_utf8_lossy(&MAGIC);
     for (name, value) in [
@@ -252,7 +253,7 @@ fn the_document_names_these_numbers() {
 }
 
 #[test]
-fn the_document_shows_a_file_byte_by_byte() {
+fn document_example_matches_a_written_file() {
     let document = include_str!("../../../docs/export-format.md");
     let (bytes, _) = written(&[(2, b"key".to_vec(), Some(1_700_000_000_000), b"v".to_vec())]);
     let shown: Vec<u8> = document

@@ -1,4 +1,4 @@
-//! The command line: what there is, and the help that teaches it.
+//! The command line: its options, subcommands and help texts.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser};
 
 use crate::size::parse_bytes;
 
-/// The store that is meant where none is named.
+/// The store that is used if none is named.
 pub(crate) const DEFAULT_STORE: &str = "undercroft://default";
 
 const ABOUT: &str = "\
@@ -37,7 +37,7 @@ Examples:
 
 Exit status: 0 success; 1 failure, one line on standard error says which; 2 wrong usage; 130 ended by a signal.";
 
-/// The whole command line.
+/// The complete command line.
 #[derive(Debug, Parser)]
 #[command(
     name = "undercroft",
@@ -54,10 +54,10 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Reads a command line.
+    /// Parses a command line.
     ///
     /// # Errors
-    /// What is wrong with it, or the help or the version that it asks for.
+    /// A usage error, or the requested help or version.
     pub(crate) fn read(words: &[OsString]) -> Result<Arguments, clap::Error> {
         let mut command = Arguments::command();
         let matches = command.try_get_matches_from_mut(words)?;
@@ -72,8 +72,8 @@ impl Arguments {
     }
 }
 
-/// Whether the command line names the store in both ways. One of them would be left out in silence; that the
-/// environment names one as well is meant so.
+/// Whether the command line names the store twice, by argument and by option, so that one of them
+/// would be ignored. A store in the environment is a default and does not count.
 fn names_two_stores(given: &ArgMatches) -> bool {
     let typed = |name: &str| {
         given.ids().any(|id| id == name)
@@ -160,7 +160,7 @@ pub(crate) struct StoreOption {
 }
 
 impl StoreOption {
-    /// The store that is meant.
+    /// Returns the name of the store to use.
     pub(crate) fn name(&self) -> &str {
         self.store.as_deref().unwrap_or(DEFAULT_STORE)
     }
@@ -184,12 +184,12 @@ pub(crate) struct StoreArgument {
 }
 
 impl StoreArgument {
-    /// The store that somebody named.
+    /// Returns the store that the user named, if any.
     pub(crate) fn given(&self) -> Option<&str> {
         self.store.as_deref().or(self.option.as_deref())
     }
 
-    /// The store that is meant.
+    /// Returns the name of the store to use.
     pub(crate) fn name(&self) -> &str {
         self.given().unwrap_or(DEFAULT_STORE)
     }
@@ -409,7 +409,7 @@ pub(crate) struct Export {
 }
 
 impl Export {
-    /// The store to copy, and the file to write.
+    /// Returns the store to copy and the file to write.
     pub(crate) fn names(&self) -> (Cow<'_, str>, &Path) {
         match &self.words[..] {
             [store, file] => (store.to_string_lossy(), file),

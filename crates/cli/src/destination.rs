@@ -1,5 +1,5 @@
-//! Where an export goes: a file that takes its name only when it is complete, or a stream that exists already, such as
-//! a pipe, a device or standard output.
+//! The destination of an export: a file that gets its name only when it is complete, or an existing
+//! stream, such as a pipe, a device or standard output.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -9,38 +9,39 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
-/// `statfs`' type of the file system whose symbolic links lead to open descriptors; PROC_SUPER_MAGIC of
+/// The `statfs` type of procfs, whose symbolic links lead to open descriptors; PROC_SUPER_MAGIC in
 /// `linux/magic.h`.
 const PROC_SUPER_MAGIC: u64 = 0x9fa0;
-/// Symbolic links that are followed; as many as the kernel follows.
+/// The maximum number of symbolic links followed, as in the kernel.
 const LINKS_MAX: usize = 40;
 
 /// An open destination.
 #[derive(Debug)]
 pub(crate) struct Destination {
     out: File,
-    /// The file that takes its name when it is complete; None for a stream.
+    /// How the complete file gets its name, or `None` for a stream.
     publish: Option<Publish>,
 }
 
 #[derive(Debug)]
 struct Publish {
     target: PathBuf,
-    /// The complete file's name before it takes that of `target`.
+    /// The complete file's temporary name, before it is renamed to `target`.
     temporary: PathBuf,
-    /// Whether the file has that name already: the file system cannot make one without a name.
+    /// Whether the file already has the temporary name, because the file system does not support
+    /// unnamed files.
     named: bool,
 }
 
 impl Destination {
-    /// Standard output.
+    /// Returns standard output as a destination.
     pub(crate) fn standard_output() -> io::Result<Destination> {
         let out = rustix::io::dup(io::stdout())?;
         Ok(Destination::stream(File::from(out)))
     }
 
-    /// Opens a path. A regular file there stays as it is until [`publish`](Self::publish); anything else is written to
-    /// as the data comes.
+    /// Opens a path. A regular file there is not changed before [`publish`](Self::publish);
+    /// anything else is written to immediately.
     pub(crate) fn open(path: &Path) -> io::Result<Destination> {
         let Some(target) = replaceable(path)? else {
             let out = OpenOptions::new().write(true).open(path)?;
@@ -53,8 +54,8 @@ impl Destination {
             Some(parent) if parent != Path::new("") => parent,
             _ => Path::new("."),
         };
-        // Without a name the file vanishes with this process, however that ends. A user who may not read the store may
-        // not read its copy.
+        // An unnamed file vanishes with this process, however it ends. The mode keeps users who may
+        // not read the store from reading its copy.
         let unnamed = rustix::fs::open(
             directory,
             OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC,
@@ -86,12 +87,12 @@ impl Destination {
         Destination { out, publish: None }
     }
 
-    /// Whether the data goes to a stream.
+    /// Whether the destination is a stream.
     pub(crate) fn is_stream(&self) -> bool {
         self.publish.is_none()
     }
 
-    /// Whether the destination would replace the file at `path`.
+    /// Whether publishing replaces the file at `path`.
     pub(crate) fn replaces(&self, path: &Path) -> bool {
         let id = |path: &Path| Some(fs::metadata(path).ok()).map(|status| status.map(identity));
         let publish = self.publish.as_ref();
@@ -101,7 +102,7 @@ impl Destination {
         })
     }
 
-    /// Writes the file to the disk and gives it its name. Nothing for a stream.
+    /// Syncs the file to disk and gives it its name. Does nothing for a stream.
     pub(crate) fn publish(mut self) -> io::Result<()> {
         let Some(publish) = &mut self.publish else {
             return Ok(());
@@ -137,7 +138,7 @@ impl Write for Destination {
 impl Drop for Destination {
     fn drop(&mut self) {
         if let Some(publish) = self.publish.as_ref().filter(|publish| publish.named) {
-            // The export has failed already; a file that cannot be removed either says nothing more.
+            // The error is ignored: the export has already failed and reported why.
             let _ = fs::remove_file(&publish.temporary);
         }
     }
@@ -147,8 +148,9 @@ fn identity(status: fs::Metadata) -> (u64, u64) {
     (status.dev(), status.ino())
 }
 
-/// The regular or missing file that a path leads to, through symbolic links; None where it leads to something that must
-/// be written to as it is: a device, a pipe, a socket, or a descriptor of some process under `/proc`.
+/// Follows symbolic links to the regular or missing file at a path. Returns `None` if the path
+/// leads to something that must be written in place: a device, a pipe, a socket, or a process'
+/// descriptor under `/proc`.
 fn replaceable(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut target = path.to_owned();
     for _ in 0..LINKS_MAX {

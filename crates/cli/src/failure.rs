@@ -1,11 +1,11 @@
-//! Why a command failed: one line for people, and an exit status for scripts.
+//! A command's failure: one line of text for people, and an exit status for scripts.
 
 use std::fmt;
 use std::io;
 
 use undercroft_engine::Error;
 
-/// A failed command, and its exit status.
+/// The failure of a command, with its exit status.
 #[derive(Debug)]
 pub(crate) struct Failure {
     text: String,
@@ -20,7 +20,7 @@ impl Failure {
         }
     }
 
-    /// The command was called wrongly.
+    /// Creates a usage error.
     pub(crate) fn usage(text: impl fmt::Display) -> Failure {
         Failure {
             text: text.to_string(),
@@ -28,7 +28,7 @@ impl Failure {
         }
     }
 
-    /// A signal ended the command; the text says what that leaves.
+    /// Creates the failure of a command that a signal ended; the text says what it left.
     pub(crate) fn interrupted(text: impl fmt::Display) -> Failure {
         Failure {
             text: format!("interrupted: {text}"),
@@ -53,17 +53,17 @@ impl From<Error> for Failure {
     }
 }
 
-/// Exit statuses.
+/// The exit statuses of the command.
 pub(crate) const SUCCESS: u8 = 0;
 pub(crate) const FAILURE: u8 = 1;
 const USAGE: u8 = 2;
-/// 128 and the number of SIGINT, as shells count it.
+/// 128 plus the number of SIGINT, as in shells.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// What a command that ran returns: its exit status, or why it failed.
+/// The result of a command: its exit status, or its failure.
 pub(crate) type Outcome = Result<u8, Failure>;
 
-/// An error of the system while something was done with a file.
+/// Converts a system error in a file operation to a failure; `doing` describes the operation.
 pub(crate) fn at(doing: impl fmt::Display) -> impl FnOnce(io::Error) -> Failure {
     move |error| Failure::new(format_args!("{doing}: {error}"))
 }

@@ -1,5 +1,5 @@
-//! Ctrl-C and other requests to end, which long commands answer at a moment of their own choice, so that they leave
-//! nothing half done.
+//! Ctrl-C and other termination requests. Long commands check for them at safe points, so that they
+//! leave no partial results.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,12 +10,12 @@ use undercroft_engine::WaitHook;
 
 use crate::failure::{Failure, INTERRUPTED, at};
 
-/// Whether a signal has asked this process to end. A second signal ends it at once.
+/// Whether a signal has asked this process to end. A second signal ends it immediately.
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Catches SIGINT, SIGTERM and SIGHUP from now on.
+    /// Starts to catch SIGINT, SIGTERM and SIGHUP.
     pub(crate) fn catch() -> Result<Interrupt, Failure> {
         let caught = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -30,13 +30,13 @@ impl Interrupt {
         Ok(Interrupt(caught))
     }
 
-    /// Whether a signal has come.
+    /// Whether a signal has arrived.
     pub(crate) fn is_caught(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Ends waits for locks.
+/// Ends lock waits when a signal arrives.
 impl WaitHook for Interrupt {
     fn blocked(&self, block: &mut dyn FnMut()) {
         block();

@@ -4,14 +4,14 @@ use undercroft_engine::{DATABASES, Error, Store, ValueType};
 
 use crate::failure::Failure;
 
-/// Keys measured in one go.
+/// The number of keys measured in one scan step.
 const AT_ONCE: u64 = 256;
-/// Elements of a large collection that its size is judged by.
+/// The number of elements sampled to estimate a large collection's size.
 const SAMPLES: u64 = 5;
 
-/// The answer of `read`, or an error if a writer keeps it from reading.
+/// The result of a count, or an error if a writer's lock prevented it.
 pub(crate) enum Counted<T> {
-    /// All of it.
+    /// The count is complete.
     Of(T),
     /// A lock was held for longer than the store's patience.
     Waits(Error),
@@ -31,7 +31,7 @@ impl<T> Counted<T> {
 pub(crate) struct Database {
     pub(crate) number: usize,
     pub(crate) keys: u64,
-    /// Of them with an expiry.
+    /// The number of keys that have an expiry.
     pub(crate) expiring: u64,
 }
 
@@ -53,11 +53,11 @@ pub(crate) fn databases(store: &Store) -> Result<Counted<Vec<Database>>, Failure
     }))
 }
 
-/// The keys of one type.
+/// The totals of one type.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Sum {
     pub(crate) keys: u64,
-    /// Memory that they take, elements and the shares of tables included.
+    /// The memory of the keys, including their elements and shares of tables.
     pub(crate) bytes: u64,
 }
 

@@ -1,24 +1,25 @@
-//! The undercroft command, as a function: the binary calls it, and so does the Python package, which brings the
-//! command along.
+//! The undercroft command as a function. The binary calls it, and so does the Python package, which
+//! includes the command.
 //!
 //! - `main`: the binary.
-//! - `arguments`: the command line: what there is, and the help that teaches it.
-//! - `subcommands`: a file for each subcommand.
-//! - `archive`: the format of an export.
-//! - `destination`: where an export goes: a file that appears when it is complete, or a stream.
-//! - `failure`: why a command failed: one line for people, and an exit status for scripts.
-//! - `interrupt`: Ctrl-C, which long commands answer without leaving anything half done.
+//! - `arguments`: the command line: its options, subcommands and help texts.
+//! - `subcommands`: one file for each subcommand.
+//! - `archive`: the export format.
+//! - `destination`: the destination of an export: a file that appears when it is complete, or a
+//!   stream.
+//! - `failure`: a command's failure: one line of text for people, and an exit status for scripts.
+//! - `interrupt`: Ctrl-C, which long commands handle without leaving partial results.
 //! - `keys`: the keys of a store, counted.
-//! - `out`: output that may fail: a full device, a reader that has gone.
-//! - `processes`: what the system tells about the processes that use a store.
-//! - `progress`: how far a long command is.
-//! - `redis_conf`: directives of a redis.conf that are no parameters of ours.
-//! - `settings`: settings of `serve`: from a file, the environment and the command line.
-//! - `size`: sizes in bytes, for people.
-//! - `store`: finding, opening and creating stores.
-//! - `unfinished`: a store that is filled before it takes its name.
+//! - `out`: output that may fail, because a device is full or the reader has gone.
+//! - `processes`: information from the system about the processes that use a store.
+//! - `progress`: the progress of a long command.
+//! - `redis_conf`: directives of a redis.conf that are not parameters of Undercroft.
+//! - `settings`: the settings of `serve`: from a file, the environment and the command line.
+//! - `size`: parses and formats sizes in bytes.
+//! - `store`: finds, opens and creates stores.
+//! - `unfinished`: a store that is filled before it gets its name.
 
-// They panic where they cannot write; `out` does not.
+// Printing macros panic on output errors; the functions of `out` do not.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod archive;
@@ -45,12 +46,12 @@ use signal_hook::consts::SIGXFSZ;
 
 use crate::arguments::{Arguments, Subcommand};
 
-/// Runs the command line of these words, the first of which is the command's own name; its exit status. It is the only
-/// thing that its process does: it sets what some signals do, and ends the process where its output cannot be
-/// written.
+/// Runs a command line, whose first word is the command's name, and returns its exit status. It
+/// must own its process: it changes the handling of some signals, and exits if output fails.
 #[must_use]
 pub fn run(words: &[OsString]) -> u8 {
-    // Where a file may not grow, the system is to answer with an error, which each command tells, and not to end it.
+    // Without this handler, exceeding a file size limit kills the process; with it, the write fails
+    // with an error that the command reports.
     let exceeded = Arc::new(AtomicBool::new(false));
     if let Err(error) = signal_hook::flag::register(SIGXFSZ, exceeded) {
         out::tell(format_args!("undercroft: preparing for signals: {error}\n"));
@@ -59,7 +60,8 @@ pub fn run(words: &[OsString]) -> u8 {
         Ok(arguments) => arguments,
         Err(shown) => {
             let printed = shown.print();
-            // Help and the version are output as any other; for what is wrong there is nobody else to tell.
+            // Only help and the version are regular output whose errors count; a usage error's exit
+            // status says enough.
             if !shown.use_stderr() {
                 out::end_on_failure(printed);
                 out::finish();

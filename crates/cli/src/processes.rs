@@ -1,10 +1,10 @@
-//! What the system tells about the processes that use a store.
+//! Information from the system about the processes that use a store.
 
 use std::fs;
 
 use undercroft_engine::User;
 
-/// A process that uses a store, for people.
+/// Describes a process that uses a store, for people.
 pub(crate) fn described(user: &User) -> String {
     let pid = user.pid;
     if !user.here {
@@ -17,8 +17,8 @@ pub(crate) fn described(user: &User) -> String {
     }
 }
 
-/// The name of a process: its command line without the directory of its program, or its short name. None where it
-/// cannot be seen, for example from another pid namespace.
+/// Returns a process' name: its command line without its program's directory, or its short name.
+/// Returns `None` if the process is invisible, for instance from another PID namespace.
 pub(crate) fn name_of(pid: u32) -> Option<String> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let words: Vec<String> = line
@@ -33,11 +33,11 @@ pub(crate) fn name_of(pid: u32) -> Option<String> {
     Some(cut(&words))
 }
 
-/// A command line in 60 characters at most.
+/// Shortens a command line to at most 60 characters.
 fn cut(words: &[String]) -> String {
     const LONGEST: usize = 60;
     let line = words.join(" ");
-    // The directory may well be longer than all that tells one process from another.
+    // Drop the directory, which may be longer than the text that distinguishes processes.
     let program = words[0].rfind('/').filter(|_| words[0].starts_with('/'));
     let text = &line[program.map_or(0, |slash| slash + 1)..];
     if text.chars().count() <= LONGEST {
@@ -52,14 +52,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_knows_its_own_name() {
+    fn name_of_this_process_is_found() {
         let name = name_of(std::process::id()).expect("this process lives");
         assert!(name.contains("undercroft"), "{name}");
         assert_eq!(name_of(u32::MAX), None);
     }
 
     #[test]
-    fn a_long_directory_hides_nothing() {
+    fn long_directory_does_not_hide_the_arguments() {
         let program = format!("/{}/python3", "long/".repeat(20));
         let words = [program, "worker.py".to_owned()];
         assert_eq!(cut(&words), "python3 worker.py");

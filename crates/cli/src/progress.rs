@@ -1,4 +1,5 @@
-//! How far a long command is: a bar on a terminal, a line every few seconds elsewhere, nothing for short ones.
+//! The progress of a long command: a bar on a terminal, otherwise a line every few seconds. Short
+//! commands show nothing.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -8,12 +9,12 @@ use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::out::tell;
 
-/// Nothing is shown before.
+/// How long a task runs before its progress is shown.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Between two lines where there is no terminal.
+/// The time between two lines without a terminal.
 const BETWEEN_LINES: Duration = Duration::from_secs(5);
 
-/// The progress of one task, on standard error.
+/// The progress of one task, shown on standard error.
 pub(crate) struct Progress {
     doing: &'static str,
     total: u64,
@@ -25,7 +26,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A task of so many bytes; 0 where nobody knows.
+    /// Begins a task of `total` bytes, or 0 if the total is unknown.
     pub(crate) fn new(doing: &'static str, total: u64) -> Progress {
         Progress {
             doing,
@@ -38,14 +39,14 @@ impl Progress {
         }
     }
 
-    /// A task of so many keys, or about so many.
+    /// Begins a task of about `total` keys.
     pub(crate) fn of_keys(doing: &'static str, total: u64) -> Progress {
         let mut progress = Progress::new(doing, total);
         progress.template = "{msg} [{bar:40}] {human_pos}/{human_len} keys{left}";
         progress
     }
 
-    /// So much is done.
+    /// Reports the amount done so far.
     pub(crate) fn at(&mut self, done: u64) {
         let elapsed = self.start.elapsed();
         if elapsed < PATIENCE {
@@ -65,7 +66,7 @@ impl Progress {
         }
     }
 
-    /// The task does not tell how far it is; shows that it goes on.
+    /// Begins a task of unknown progress, and shows a spinner.
     pub(crate) fn spin(doing: &'static str) -> Progress {
         let mut progress = Progress::new(doing, 0);
         if progress.terminal {
@@ -89,7 +90,7 @@ fn bar(doing: &'static str, total: u64, template: &str, start: Instant) -> Progr
     let bar = ProgressBar::new(total).with_message(doing);
     let left = move |state: &ProgressState, out: &mut dyn Write| {
         let left = time_left(start.elapsed(), state.pos(), total);
-        // A bar that cannot be drawn is not drawn.
+        // Drawing errors are ignored.
         let _ = left.map(|left| write!(out, ", {} left", HumanDuration(left)));
     };
     match ProgressStyle::with_template(template) {
@@ -98,9 +99,9 @@ fn bar(doing: &'static str, total: u64, template: &str, start: Instant) -> Progr
     }
 }
 
-/// The time that the rest of a task takes at its mean rate so far; None before anything is done. The library's own
-/// estimate begins with the bar, which is first drawn in the midst of a task, and takes all that was done before for the
-/// work of a moment.
+/// Returns the estimated time left, at the mean rate so far, or `None` before any progress. The
+/// library's estimate is unsuitable: it starts when the bar is first drawn, in the middle of the
+/// task, and attributes all earlier work to that moment.
 fn time_left(elapsed: Duration, done: u64, total: u64) -> Option<Duration> {
     let rest = total.saturating_sub(done);
     (done > 0).then(|| elapsed.mul_f64(rest as f64 / done as f64))
@@ -111,12 +112,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_left_follows_the_mean_rate() {
+    fn time_left_follows_the_mean_rate() {
         let left = |done, total| time_left(Duration::from_secs(18), done, total);
         assert_eq!(left(18, 100), Some(Duration::from_secs(82)));
         assert_eq!(left(100, 100), Some(Duration::ZERO));
         assert_eq!(left(0, 100), None);
-        // More keys than were counted at the start.
+        // Keys may have been added since they were counted.
         assert_eq!(left(101, 100), Some(Duration::ZERO));
     }
 }

@@ -1,17 +1,18 @@
-//! What the directives of a redis.conf mean here that are no parameters of ours.
+//! How to treat directives of a redis.conf that are not parameters of Undercroft.
 
-/// What is done about a directive.
+/// How a directive is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// It concerns what is not here, or is done in another way: named once, and skipped.
+    /// The directive has no effect here; it is reported once and skipped.
     Skipped,
-    /// To go on without it would serve something else than what was asked for; the reason.
+    /// Ignoring the directive is unsafe, so the server refuses to start, for this reason.
     Refused(&'static str),
-    /// Redis 7.0 does not know it either.
+    /// The directive is neither skipped nor refused: a parameter of Undercroft, or an unknown name.
     Unknown,
 }
 
-/// Directives whose subject is not here: other servers, files of Redis' own, its allocator and its processes.
+/// Directives about things that Undercroft lacks: other servers, Redis' files, its allocator and
+/// its processes.
 const SKIPPED: &str = "
     acl-pubsub-default acllog-max-len active-defrag-cycle-max active-defrag-cycle-min active-defrag-ignore-bytes
     active-defrag-max-scan-fields active-defrag-threshold-lower active-defrag-threshold-upper activedefrag
@@ -41,7 +42,8 @@ const SKIPPED: &str = "
     tls-session-caching tracking-table-max-keys unixsocketperm
 ";
 
-/// Directives that change who may do what, or where the data come from, each with the values that change nothing.
+/// Directives that affect permissions or the source of the data. Each is listed with the values
+/// that change nothing, and the reason for refusing the others.
 const REFUSED: &[(&str, &[&str], &str)] = &[
     ("aclfile", &[""], "there is one user, with requirepass"),
     ("bind-source-addr", &[""], "the server connects to nobody"),
@@ -61,7 +63,7 @@ const REFUSED: &[(&str, &[&str], &str)] = &[
     ("user", &[], "there is one user, with requirepass"),
 ];
 
-/// What to do about a directive, whose name is in lower case.
+/// Returns how to treat a directive, whose name is in lower case.
 pub(crate) fn meaning(name: &str, value: &str) -> Meaning {
     if let Some((_, harmless, reason)) = REFUSED.iter().find(|(other, ..)| *other == name) {
         return match harmless.contains(&value) {

@@ -1,4 +1,5 @@
-//! Settings of `serve`: from a file, the environment and the command line, the latter before the former.
+//! The settings of `serve`: from a file, the environment and the command line, in ascending order
+//! of precedence.
 
 use std::fs;
 use std::path::Path;
@@ -11,16 +12,16 @@ use crate::failure::{Failure, at};
 use crate::redis_conf::{self, Meaning};
 use crate::size::parse_bytes;
 
-/// Everything `serve` needs to know.
+/// All settings of `serve`.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) store: String,
     pub(crate) capacity: Option<u64>,
     pub(crate) threads: usize,
-    /// The parameters of the store that somebody set; the others stay as they are in it.
+    /// The stored parameters that the user set; the others keep their values in the store.
     pub(crate) stored: Vec<&'static str>,
     pub(crate) config: Config,
-    /// Directives of the file that are not done, as they stand there.
+    /// Directives of the file that have no effect, in their original form.
     pub(crate) skipped: Vec<String>,
 }
 
@@ -57,7 +58,7 @@ impl Settings {
         }
         for (name, value) in given {
             if let Some(value) = value {
-                // None of these has a value that is not done.
+                // The result is ignored: these parameters support all values.
                 let _ = settings
                     .set(name, value)
                     .map_err(|reason| Failure::usage(format_args!("--{name}: {reason}")))?;
@@ -76,7 +77,7 @@ impl Settings {
         Ok(())
     }
 
-    /// A line of a name and its value, an empty one, or one that begins with `#`.
+    /// Parses a line: a name and its value, nothing, or a comment that starts with `#`.
     fn read_line(&mut self, line: &str) -> Result<(), String> {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
@@ -96,7 +97,7 @@ impl Settings {
         }
     }
 
-    /// A line of the file: a setting of ours, or one of Redis'.
+    /// Applies a line of the file: a setting of Undercroft or a directive of Redis.
     fn direct(&mut self, name: &str, value: &str) -> Result<(), String> {
         match redis_conf::meaning(name, value) {
             Meaning::Skipped => self.skip(name, name.to_owned()),
@@ -110,7 +111,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Notes what is not done, once: some directives stand in a file several times.
+    /// Records a directive without effect, once even if the file repeats it.
     fn skip(&mut self, name: &str, text: String) {
         let named = |other: &String| other.split(' ').next() == Some(name);
         if !self.skipped.iter().any(named) {
@@ -118,7 +119,7 @@ impl Settings {
         }
     }
 
-    /// Returns why a value is not done, where it is not.
+    /// Sets a parameter. If the value is unsupported, returns the reason.
     fn set(&mut self, name: &str, value: &str) -> Result<Option<&'static str>, String> {
         match name {
             "store" => self.store = value.to_owned(),
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_counts_before_the_file() {
+    fn command_line_takes_precedence_over_the_file() {
         let file = "# ours\n\nport 7000\nthreads 3\nTimeout 60\nrequirepass \"a b\"\nmaxmemory-policy allkeys-lru\nbind 127.0.0.1 -::1\n";
         let settings = settings(&["--port", "0", "--capacity", "2gb"], file).expect("sound");
         assert_eq!(settings.config.integer("port"), 0);
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_place() {
+    fn errors_name_the_file_and_line() {
         for (arguments, file, expected) in [
             (
                 &[][..],

@@ -1,10 +1,10 @@
-//! Sizes in bytes, for people.
+//! Parses and formats sizes in bytes.
 
-/// A size such as `64gb`, as the configuration reads it: `k` is 1000 and `kb` 1024, in any case.
+/// Parses a size such as `64gb`, like the configuration: `k` is 1000 and `kb` is 1024, in any case.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let config = undercroft_commands::config::Config::new();
     let wrong = || format!("expected a size such as 512mb or 64gb, got '{text}'");
-    // A missing number is 0 there, which is nothing that a person means.
+    // The configuration reads a missing number as 0, which is never what the user meant.
     if !text.starts_with(|first: char| first.is_ascii_digit()) {
         return Err(wrong());
     }
@@ -17,12 +17,12 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A size as people read it, three digits and a unit of 1024: `1.50 GiB`.
+/// Formats a size for people, with three digits and a unit of 1024: `1.50 GiB`.
 pub(crate) fn human(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
     let mut unit = 0;
-    // A number that would be shown as 1000 or more belongs to the next unit.
+    // Switch to the next unit before rounding yields 1000.
     while value >= 999.5 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;
@@ -36,7 +36,7 @@ pub(crate) fn human(bytes: u64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
-/// A number with its thousands apart: `1,234,567`.
+/// Formats a number with thousands separators: `1,234,567`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -49,7 +49,7 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-/// `1 key`, `2 keys`.
+/// Formats a count with its noun: `1 key`, `2 keys`.
 pub(crate) fn counted(number: u64, name: &str) -> String {
     let plural = match number {
         1 => "",
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_with_their_units() {
+    fn sizes_parse_with_units() {
         assert_eq!(parse_bytes("64gb"), Ok(64 << 30));
         assert_eq!(parse_bytes("1K"), Ok(1000));
         for wrong in ["", "gb", "-1", "1.5gb", "ten"] {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_shown_with_three_digits() {
+    fn sizes_format_with_three_digits() {
         for (bytes, text) in [
             (0, "0 B"),
             (999, "999 B"),

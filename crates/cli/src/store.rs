@@ -1,4 +1,4 @@
-//! Finding, opening and creating stores.
+//! Finds, opens and creates stores.
 
 use std::borrow::Cow;
 use std::fs::{self, Metadata};
@@ -9,17 +9,17 @@ use undercroft_engine::{Options, Store, StoreName, Terms};
 
 use crate::failure::Failure;
 
-/// Whether a store is opened to be changed.
+/// How a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
     Write,
-    /// To look at what a power cut left; the file stays as it is.
+    /// Read-only access to a store that a power cut left unsynced; the file is not changed.
     Unclean,
 }
 
-/// A store's name as clients write it. A bare word is a name here, so that nobody makes or removes a store in the
-/// working directory by accident.
+/// Returns a store's name in the form that clients use. A bare word is a store's name here, never a
+/// file, so that no store in the working directory is created or removed by accident.
 pub(crate) fn full_name(name: &str) -> Cow<'_, str> {
     match name.contains('/') || name.is_empty() {
         true => name.into(),
@@ -27,12 +27,12 @@ pub(crate) fn full_name(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// What a store's name on the command line stands for.
+/// Parses a store's name from the command line.
 pub(crate) fn parse(name: &str) -> Result<StoreName, Failure> {
     StoreName::parse(&full_name(name)).map_err(Failure::usage)
 }
 
-/// Opens a store that must be there.
+/// Opens an existing store.
 pub(crate) fn open(name: &str, access: Access) -> Result<Store, Failure> {
     let found = parse(name)?;
     must_be_there(name, &found)?;
@@ -45,7 +45,7 @@ pub(crate) fn open(name: &str, access: Access) -> Result<Store, Failure> {
     Ok(store)
 }
 
-/// Opens a store, or creates it; one that is there must have the capacity that is asked for.
+/// Opens or creates a store; an existing one must have the requested capacity.
 pub(crate) fn open_or_create(name: &str, capacity: Option<u64>) -> Result<Store, Failure> {
     let found = parse(name)?;
     found.prepare()?;
@@ -62,10 +62,11 @@ pub(crate) fn open_or_create(name: &str, capacity: Option<u64>) -> Result<Store,
     Ok(store)
 }
 
-/// What the system says of a store's file.
+/// Returns the metadata of a store's file.
 ///
 /// # Errors
-/// There is none, and what makes one; or that it cannot be seen, and why.
+/// If there is no such file, with a hint how to create the store, or if the file cannot be
+/// accessed.
 pub(crate) fn must_be_there(name: &str, found: &StoreName) -> Result<Metadata, Failure> {
     let path = found.path.display();
     found.path.symlink_metadata().map_err(|error| {
@@ -91,9 +92,9 @@ pub(crate) fn must_be_there(name: &str, found: &StoreName) -> Result<Metadata, F
     })
 }
 
-/// The store in the directory of a missing one whose name resembles its name most.
+/// Returns the store, in a missing store's directory, whose name is most similar.
 fn resembling(missing: &Path) -> Option<String> {
-    /// Below it two names have nothing to do with each other; the limit that the command line's own suggestions use.
+    /// The minimum similarity of two names; the same as for the command line's own suggestions.
     const ALIKE: f64 = 0.7;
     let wanted = missing.file_name()?.to_str()?;
     let directory = missing.parent().filter(|parent| *parent != Path::new(""));
@@ -104,7 +105,7 @@ fn resembling(missing: &Path) -> Option<String> {
         .filter(|(likeness, _)| *likeness > ALIKE)
         .collect();
     names.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    // A store is only known by its header, so ask for the likeliest names first.
+    // Only its header identifies a store, so open the most similar names first.
     let is_store = |name: &String| Store::open(&missing.with_file_name(name), false).is_ok();
     names.into_iter().map(|(_, name)| name).find(is_store)
 }

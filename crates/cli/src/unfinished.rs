@@ -1,4 +1,4 @@
-//! A store that is filled before it takes its name, so that no process finds it half filled.
+//! A store that is filled before it gets its name, so that no process sees it half full.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -8,10 +8,11 @@ use undercroft_engine::{Options, Store, StoreName};
 
 use crate::failure::{Failure, at};
 
-/// Ends the name of a store that is being filled.
+/// The suffix of the name of a store that is being filled.
 const ENDING: &str = ".importing";
 
-/// A store under a name of its own, in the directory of the one that it becomes. Removed where it does not become that.
+/// A store under a temporary name, in the target's directory. Removed on drop unless it was
+/// published.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     target: PathBuf,
@@ -19,7 +20,7 @@ pub(crate) struct Unfinished {
 }
 
 impl Unfinished {
-    /// Creates the store that is to be `name`.
+    /// Creates the temporary store that will become `name`.
     pub(crate) fn create(
         name: &StoreName,
         options: &Options,
@@ -34,7 +35,7 @@ impl Unfinished {
         Ok((store, Unfinished { target, temporary }))
     }
 
-    /// The path that the store takes.
+    /// The path that the store will take.
     pub(crate) fn target(&self) -> &Path {
         &self.target
     }
@@ -42,9 +43,9 @@ impl Unfinished {
     /// Gives the store its name.
     ///
     /// # Errors
-    /// Where another store has taken the name meanwhile; this one is removed.
+    /// If another store has taken the name meanwhile; the temporary store is then removed.
     pub(crate) fn publish(self) -> Result<(), Failure> {
-        // Unlike a rename, a link never replaces a file.
+        // Unlike a rename, a hard link never replaces an existing file.
         let linked = fs::hard_link(&self.temporary, &self.target);
         linked.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => Failure::new(format_args!(
@@ -58,18 +59,18 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // Where this fails, the next import of the same name removes it.
+        // If this fails, the next import to the same name removes the file.
         let _ = fs::remove_file(&self.temporary);
     }
 }
 
-/// What the names of unfinished stores begin with that are to become this one.
+/// Returns the name prefix of unfinished stores for this target.
 fn beginning(target: &Path) -> String {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     format!(".{name}.")
 }
 
-/// Removes the unfinished stores of killed imports: those that no process has open.
+/// Removes the unfinished stores of killed imports, which no process has open.
 fn remove_abandoned(target: &Path) {
     let beginning = beginning(target);
     let directory = target.parent().filter(|parent| *parent != Path::new(""));

@@ -1,4 +1,4 @@
-//! How commands fail: with an error as their reply, or for now.
+//! The ways in which commands fail: permanently with an error reply, or temporarily.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use undercroft_engine::Error;
 
 use crate::arguments::CommandError;
 
-/// The command could not run yet; nothing was written to the reply and nothing was changed, so the same command can be
-/// run again later (M6).
+/// Why a command could not run yet. Nothing was written to the reply and nothing was changed, so
+/// the same command can be retried later (M6).
 #[derive(Debug)]
 pub enum Blocked {
-    /// Another process holds a lock; the error says who.
+    /// Another process holds a lock; the error names the holder.
     Lock(Error),
-    /// CLIENT PAUSE holds it back.
+    /// CLIENT PAUSE suspends the command.
     Paused,
-    /// It is a script that takes long. Where other connections wait for its thread, it is to be run by a thread of its own
-    /// ([`ScriptState::has_own_thread`](crate::session::ScriptState::has_own_thread)); else a signal has come, whose
-    /// handlers are to be run.
+    /// The command runs a slow script. If other connections share its thread, run it on a separate
+    /// thread ([`ScriptState::has_own_thread`](crate::session::ScriptState::has_own_thread)).
+    /// Otherwise a signal has arrived, and its handlers must run first.
     Long,
 }
 
@@ -35,14 +35,14 @@ impl std::error::Error for Blocked {}
 /// Why a handler wrote no reply.
 #[derive(Debug)]
 pub enum Failure {
-    /// The reply is an error.
+    /// The command failed with an error reply.
     Reply(CommandError),
-    /// There is no reply yet.
+    /// The command has no reply yet and must be retried.
     Blocked(Blocked),
 }
 
 impl Failure {
-    /// The error reply for a command that cannot be run again.
+    /// Returns the error reply for a command that cannot be retried.
     pub(crate) fn into_error(self) -> CommandError {
         match self {
             Failure::Reply(error) => error,
@@ -76,5 +76,5 @@ impl From<Error> for Failure {
     }
 }
 
-/// What a handler returns.
+/// The return type of command handlers.
 pub(crate) type Outcome = Result<(), Failure>;

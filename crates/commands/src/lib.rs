@@ -1,22 +1,23 @@
 //! The Redis commands: arguments in, engine calls, reply out.
 //!
-//! [`table`] names every command once and says how it is called; a handler parses its [`arguments`], works on the
-//! store, and writes to a [`reply::Reply`], whoever reads it. [`session`] holds what a connection remembers, and
-//! [`context`] is how commands reach the process around them.
+//! [`table`] declares each command once, with its calling conventions. A handler parses its
+//! [`arguments`], works on the store, and writes to a [`reply::Reply`], regardless of the reply's
+//! format. [`session`] holds a connection's state, and [`context`] connects commands to the
+//! surrounding process.
 //!
-//! - `algorithms`: geohashes, HyperLogLogs, numbers, LCS and sorting, which know nothing of commands.
+//! - `algorithms`: geohashes, HyperLogLogs, numbers, LCS and sorting, independent of commands.
 //! - `arguments`: strict parsing of arguments, with Redis' rules and error texts.
-//! - `config`: the configuration: a table of typed parameters and their present values.
-//! - `context`: what every command handler is given.
-//! - `execute`: the one way in: runs a command whatever it is.
-//! - `failure`: how commands fail.
+//! - `config`: the configuration: a table of typed parameters and their current values.
+//! - `context`: the environment that every command handler receives.
+//! - `execute`: the single entry point: runs any command.
+//! - `failure`: the ways in which commands fail.
 //! - `handlers`: the handlers, one file for each family of commands.
 //! - `protocol`: the versions of the protocol.
-//! - `reply`: what a command answers: the trait every handler writes to, and writers that keep the answer.
-//! - `scripts`: scripts: their texts, the libraries of functions, and what one run of a script is about.
-//! - `session`: the state of one connection, and what CLIENT tells of it.
-//! - `statistics`: what INFO, LATENCY and SLOWLOG tell of commands and of errors.
-//! - `table`: the command table, written once.
+//! - `reply`: the replies of commands: the trait that handlers write to, and recorders.
+//! - `scripts`: scripts: their texts, the libraries of functions, and the state of a script run.
+//! - `session`: the state of one connection, and its description for CLIENT.
+//! - `statistics`: the figures that INFO, LATENCY and SLOWLOG show about commands and errors.
+//! - `table`: the command table.
 
 pub mod algorithms;
 pub mod arguments;

@@ -1,9 +1,9 @@
 //! The versions of the protocol.
 
-/// The version of the protocol a connection speaks.
+/// The protocol version that a connection speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// RESP2, until HELLO 3.
+    /// RESP2, the default until HELLO 3.
     #[default]
     Resp2,
     /// RESP3.
@@ -11,7 +11,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// As HELLO and CLIENT LIST number it.
+    /// Returns the version number in HELLO and CLIENT LIST.
     pub const fn version(self) -> i64 {
         match self {
             Protocol::Resp2 => 2,

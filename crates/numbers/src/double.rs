@@ -1,4 +1,4 @@
-//! Texts of doubles in replies.
+//! The text form of doubles in replies.
 
 use std::fmt;
 use std::io::Write;
@@ -6,10 +6,10 @@ use std::ops::Deref;
 
 use crate::parse_integer;
 
-/// Longest text of a double: sign, 17 digits, point, `e-308`.
+/// The length of the longest text of a double: sign, 17 digits, point, `e-308`.
 const DOUBLE_TEXT: usize = 24;
 
-/// The text of a double, kept on the stack; made by [`double_text`].
+/// The text of a double, stored inline without allocation; created by [`double_text`].
 #[derive(Clone, Copy)]
 pub struct DoubleText {
     bytes: [u8; DOUBLE_TEXT],
@@ -32,9 +32,9 @@ impl DoubleText {
 }
 
 impl DoubleText {
-    /// The text.
+    /// Returns the text as a `str`.
     pub fn as_str(&self) -> &str {
-        // It has digits, signs and letters only.
+        // Never defaults: the text is ASCII.
         std::str::from_utf8(self).unwrap_or_default()
     }
 }
@@ -59,9 +59,10 @@ impl fmt::Display for DoubleText {
     }
 }
 
-/// Prints a double as Redis 7.0 does in its replies: C's `%.17g`, and `inf`, `-inf`, `nan`, `-nan`.
+/// Formats a double like replies of Redis 7.0: C's `%.17g`, and `inf`, `-inf`, `nan`, `-nan`.
 ///
-/// So 3.1 reads `3.1000000000000001`: seventeen digits always round-trip, and clients compare these texts.
+/// So 3.1 becomes `3.1000000000000001`: seventeen digits always round-trip, and clients compare
+/// these texts.
 pub fn double_text(value: f64) -> DoubleText {
     let mut text = DoubleText::new();
     if value.is_sign_negative() {
@@ -80,10 +81,11 @@ pub fn double_text(value: f64) -> DoubleText {
     text
 }
 
-/// `%.17g` of a positive finite number: fixed notation for decimal exponents -4 to 16, else scientific; zeros at the
-/// end of the fraction are dropped.
+/// Appends `%.17g` of a positive finite number: fixed notation for decimal exponents -4 to 16,
+/// otherwise scientific, without trailing zeros in the fraction.
 fn push_17_digits(text: &mut DoubleText, magnitude: f64) {
-    // `d.dddddddddddddddde-308`, correctly rounded; the buffer holds it, so the write cannot fail.
+    // The format is `d.dddddddddddddddde-308`, correctly rounded. The buffer is large enough, so
+    // the write cannot fail.
     let mut scientific = [0u8; DOUBLE_TEXT];
     let mut rest = &mut scientific[..];
     let written = write!(rest, "{magnitude:.16e}").map_or(0, |()| DOUBLE_TEXT - rest.len());
@@ -107,7 +109,7 @@ fn push_17_digits(text: &mut DoubleText, magnitude: f64) {
         text.push(digits);
     } else if (0..17).contains(&exponent) {
         let whole = exponent as usize + 1;
-        // A whole number was printed before, so digits are left for the fraction.
+        // Whole numbers have been handled above, so digits remain for the fraction.
         let (whole, fraction) = digits.split_at(whole.min(digits.len()));
         text.push(whole);
         text.push(b".");
@@ -135,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn doubles_read_as_c_prints_them() {
+    fn doubles_print_as_in_c() {
         for (value, text) in [
             (0.0, "0"),
             (-0.0, "-0"),

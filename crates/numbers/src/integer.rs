@@ -1,7 +1,7 @@
-//! Texts of integers.
+//! The text form of integers.
 
-/// Reads the decimal text of an integer as Redis does: an optional `-`, no `+`, no leading zeros, no blanks, within
-/// `i64`. So an integer has exactly one text.
+/// Parses a decimal integer like Redis: an optional `-`, no `+`, no leading zeros, no blanks,
+/// within `i64`. Every integer thus has exactly one text.
 #[inline]
 pub fn parse_integer(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
@@ -13,7 +13,7 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
         [b'1'..=b'9', ..] if digits.len() <= 19 => {}
         _ => return None,
     }
-    // Nineteen digits stay below 10^19, which 64 bits without a sign hold.
+    // Nineteen digits stay below 10^19, which fits in an unsigned 64-bit integer.
     let mut value = 0_u64;
     for &digit in digits {
         if !digit.is_ascii_digit() {
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers_have_one_text() {
+    fn integers_have_exactly_one_text() {
         for (text, value) in [
             ("0", 0),
             ("1", 1),
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn every_integer_comes_back() {
+    fn integers_round_trip() {
         let mut random = fastrand::Rng::with_seed(11);
         for _ in 0..10_000 {
             let value = random.i64(..) >> random.u32(..64);

@@ -1,10 +1,10 @@
-//! Texts of numbers, as Redis reads and prints them: one rule for values in a store, arguments of commands, replies and
-//! lengths on the wire.
+//! The text form of numbers, as Redis parses and prints them: one rule for values in a store,
+//! arguments of commands, replies and lengths on the wire.
 //!
-//! The lowest layer. Every other crate may call it.
+//! This is the lowest layer: every other crate may call it.
 //!
-//! - `double`: texts of doubles in replies.
-//! - `integer`: texts of integers.
+//! - `double`: the text form of doubles in replies.
+//! - `integer`: the text form of integers.
 
 mod double;
 mod integer;

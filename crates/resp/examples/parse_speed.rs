@@ -1,7 +1,9 @@
-//! Time per command of the request parser, and per reply of the encoder and the reply parser.
+//! Measures the time per command of the request parser, and per reply of the encoder and the reply
+//! parser.
 //!
-//! `cargo run --release -p undercroft-resp --example parse_speed`; prints medians of interleaved rounds. The input is
-//! what `redis-benchmark -P 64` sends: pipelines of 64 commands, parsed from one receive buffer.
+//! `cargo run --release -p undercroft-resp --example parse_speed` prints medians of interleaved
+//! rounds. The input is that of `redis-benchmark -P 64`: pipelines of 64 commands, parsed from one
+//! receive buffer.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -11,7 +13,7 @@ const PIPELINE: usize = 64;
 const ROUNDS: usize = 41;
 const PASSES: usize = 500;
 
-/// Nanoseconds per item of one round.
+/// Runs one round, and returns the nanoseconds per item.
 fn round(work: &mut dyn FnMut()) -> f64 {
     let start = Instant::now();
     for _ in 0..PASSES {
@@ -28,7 +30,7 @@ fn pipeline(args: &[&[u8]]) -> Vec<u8> {
     input
 }
 
-/// Parses a whole buffer as a server does, with a look at each argument.
+/// Parses a whole buffer like a server, and reads each argument.
 fn parse_all(parser: &mut RequestParser, input: &[u8]) -> usize {
     let mut start = 0;
     let mut commands = 0;

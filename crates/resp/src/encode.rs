@@ -1,17 +1,19 @@
 //! Appends replies (RESP2 and RESP3) and commands to a `Vec<u8>`.
 //!
-//! Functions that take a [`Version`] write what a Redis server of that version's connection would: RESP2 has no maps,
-//! sets, doubles, booleans, big numbers or verbatim strings, so they go out as arrays, bulk strings and integers.
-//! Aggregates are written as a header here and then their elements, each by its own call.
+//! Functions with a [`Version`] parameter write what a Redis server writes to a connection of that
+//! version: RESP2 lacks maps, sets, doubles, Booleans, big numbers and verbatim strings, so these
+//! become arrays, bulk strings and integers. For an aggregate, write its header first, and then
+//! each element by another call.
 
 use undercroft_numbers::double_text;
 
 use crate::Version;
 
-/// Appends `<kind><number>\r\n`: every header of the protocol has this form.
+/// Appends `<kind><number>\r\n`, the form of every header in the protocol.
 #[inline]
 fn header(out: &mut Vec<u8>, kind: u8, number: usize) {
-    // Nearly all lengths are short: they are put together on the stack and appended by one constant-size copy.
+    // Most lengths are short: their headers are built on the stack and appended by one copy of
+    // constant size.
     match number {
         0..=9 => out.extend_from_slice(&[kind, digit(number), b'\r', b'\n']),
         10..=99 => {
@@ -22,7 +24,7 @@ fn header(out: &mut Vec<u8>, kind: u8, number: usize) {
     }
 }
 
-/// The last decimal digit of `number`.
+/// Returns the last decimal digit of `number` as a character.
 #[inline]
 const fn digit(number: usize) -> u8 {
     b'0' + (number % 10) as u8
@@ -37,7 +39,8 @@ fn number_line(out: &mut Vec<u8>, kind: u8, digits: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends `<kind><text>\r\n`, with line ends inside the text as blanks: they would end the reply early.
+/// Appends `<kind><text>\r\n`. Line breaks in the text become spaces, as they would end the reply
+/// early.
 fn line(out: &mut Vec<u8>, kind: u8, text: &[u8]) {
     out.reserve(text.len() + 3);
     out.push(kind);
@@ -53,17 +56,18 @@ fn line(out: &mut Vec<u8>, kind: u8, text: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// A simple string such as `+OK`. Line ends in the text become blanks.
+/// Appends a simple string such as `+OK`. Line breaks in the text become spaces.
 pub fn simple(out: &mut Vec<u8>, text: &[u8]) {
     line(out, b'+', text);
 }
 
-/// An error. The text begins with its code (`ERR wrong number of arguments`); line ends in it become blanks, as in Redis.
+/// Appends an error. The text starts with its code, as in `ERR wrong number of arguments`. Line
+/// breaks in the text become spaces, as in Redis.
 pub fn error(out: &mut Vec<u8>, text: &[u8]) {
     line(out, b'-', text);
 }
 
-/// An integer.
+/// Appends an integer.
 pub fn integer(out: &mut Vec<u8>, value: i64) {
     match usize::try_from(value) {
         Ok(number) => header(out, b':', number),
@@ -71,15 +75,15 @@ pub fn integer(out: &mut Vec<u8>, value: i64) {
     }
 }
 
-/// A bulk string: any bytes, counted.
+/// Appends a bulk string of arbitrary bytes.
 pub fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     counted(out, b'$', bytes);
 }
 
-/// Bulk strings that lie one behind the other in `bytes`, each up to where `ends` says.
+/// Appends several bulk strings that are concatenated in `bytes`; `ends` holds the end of each.
 ///
 /// # Panics
-/// If the ends are not in order, or lie beyond the bytes.
+/// If the ends are not in ascending order, or exceed the bytes.
 pub fn bulks(out: &mut Vec<u8>, bytes: &[u8], ends: &[usize]) {
     let mut start = 0;
     for group in ends.chunks(64) {
@@ -101,11 +105,11 @@ pub fn bulks(out: &mut Vec<u8>, bytes: &[u8], ends: &[usize]) {
     }
 }
 
-/// Longest string whose header has at most five bytes.
+/// The length of the longest string whose header has at most five bytes.
 const SHORT: usize = 99;
-/// Strings up to this many bytes are copied as so many bytes.
+/// Strings up to this many bytes are copied as a block of this size.
 const CHUNK: usize = 32;
-/// A header, a string that is copied as [`CHUNK`] bytes, and its end.
+/// The bytes written for one string: a header, [`CHUNK`] bytes, and the line end.
 const WINDOW: usize = 5 + CHUNK + 2;
 
 /// The headers of strings of 0 to [`SHORT`] bytes.
@@ -122,8 +126,9 @@ static HEADERS: [[u8; 5]; SHORT + 1] = {
     all
 };
 
-/// [`bulks`] of [`SHORT`] bytes at most. Replies of a hundred items are made of little else: room is made once for all of
-/// them, and each is written by a few copies of constant length.
+/// Does the same as [`bulks`] for strings of at most [`SHORT`] bytes. Replies of a hundred items
+/// consist mostly of such strings, so memory is reserved once for all of them, and each is written
+/// by a few copies of constant length.
 fn short_bulks(out: &mut Vec<u8>, bytes: &[u8], mut start: usize, ends: &[usize]) {
     let first = out.len();
     let total = ends.last().map_or(0, |end| end - start);
@@ -137,7 +142,7 @@ fn short_bulks(out: &mut Vec<u8>, bytes: &[u8], mut start: usize, ends: &[usize]
             && let Some(item) = bytes[start..].first_chunk::<CHUNK>()
         {
             window[..5].copy_from_slice(&HEADERS[length]);
-            // Two copies of known length and place are faster than one.
+            // Two copies at constant offsets are faster than one at a variable offset.
             if lead == 4 {
                 window[4..4 + CHUNK].copy_from_slice(item);
             } else {
@@ -157,27 +162,28 @@ fn short_bulks(out: &mut Vec<u8>, bytes: &[u8], mut start: usize, ends: &[usize]
     out.truncate(out.len() - left);
 }
 
-/// An integer as a bulk string, for replies that are strings by type and numbers by content.
+/// Appends an integer as a bulk string, for replies that have the type string but contain numbers.
 pub fn bulk_integer(out: &mut Vec<u8>, value: i64) {
     bulk(out, itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// The header of a bulk string whose `len` bytes and final `\r\n` the caller appends (see [`bulk_end`]).
+/// Appends the header of a bulk string. The caller appends its `len` bytes and the final `\r\n`
+/// (see [`bulk_end`]).
 ///
-/// For values that are copied straight from elsewhere into the output. It makes no room for them: a length that was read
-/// from there may yet turn out to be wrong.
+/// For values that are copied straight from elsewhere into the output. Reserves no memory for them,
+/// because a length read from there may yet turn out to be wrong.
 #[inline]
 pub fn bulk_begin(out: &mut Vec<u8>, len: usize) {
     header(out, b'$', len);
 }
 
-/// Ends what [`bulk_begin`] began.
+/// Completes a bulk string that [`bulk_begin`] began.
 #[inline]
 pub fn bulk_end(out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// `<kind><length>\r\n<bytes>\r\n`, with one reservation for all of it.
+/// Appends `<kind><length>\r\n<bytes>\r\n`, with a single reservation.
 fn counted(out: &mut Vec<u8>, kind: u8, bytes: &[u8]) {
     out.reserve(bytes.len() + 25);
     header(out, kind, bytes.len());
@@ -185,7 +191,7 @@ fn counted(out: &mut Vec<u8>, kind: u8, bytes: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// 'No such value', where a value would have been a string or another single item.
+/// Appends a null in place of a string or another scalar.
 pub fn null(out: &mut Vec<u8>, version: Version) {
     out.extend_from_slice(match version {
         Version::Resp2 => b"$-1\r\n",
@@ -193,7 +199,7 @@ pub fn null(out: &mut Vec<u8>, version: Version) {
     });
 }
 
-/// 'No such value', where a value would have been an array: RESP2 tells the two apart.
+/// Appends a null in place of an array, which RESP2 distinguishes from other nulls.
 pub fn null_array(out: &mut Vec<u8>, version: Version) {
     out.extend_from_slice(match version {
         Version::Resp2 => b"*-1\r\n",
@@ -201,12 +207,12 @@ pub fn null_array(out: &mut Vec<u8>, version: Version) {
     });
 }
 
-/// The header of an array of `len` elements.
+/// Appends the header of an array of `len` elements.
 pub fn array(out: &mut Vec<u8>, len: usize) {
     header(out, b'*', len);
 }
 
-/// The header of a map of `pairs` keys, each followed by its value.
+/// Appends the header of a map of `pairs` keys, each followed by its value.
 pub fn map(out: &mut Vec<u8>, version: Version, pairs: usize) {
     match version {
         Version::Resp2 => header(out, b'*', pairs.saturating_mul(2)),
@@ -214,7 +220,7 @@ pub fn map(out: &mut Vec<u8>, version: Version, pairs: usize) {
     }
 }
 
-/// The header of a set of `len` elements.
+/// Appends the header of a set of `len` elements.
 pub fn set(out: &mut Vec<u8>, version: Version, len: usize) {
     match version {
         Version::Resp2 => header(out, b'*', len),
@@ -222,7 +228,7 @@ pub fn set(out: &mut Vec<u8>, version: Version, len: usize) {
     }
 }
 
-/// The header of an out-of-band message (pub/sub, invalidation) of `len` elements.
+/// Appends the header of an out-of-band message (pub/sub, invalidation) of `len` elements.
 pub fn push(out: &mut Vec<u8>, version: Version, len: usize) {
     match version {
         Version::Resp2 => header(out, b'*', len),
@@ -230,15 +236,16 @@ pub fn push(out: &mut Vec<u8>, version: Version, len: usize) {
     }
 }
 
-/// The header of `pairs` attributes that precede a reply. RESP3 only: a RESP2 client must not be sent any.
+/// Appends the header of `pairs` attributes that precede a reply. RESP3 only: never send attributes
+/// to a RESP2 client.
 pub fn attribute(out: &mut Vec<u8>, pairs: usize) {
     header(out, b'|', pairs);
 }
 
-/// Puts an aggregate's header in front of elements that are in `out` from byte `at` on.
+/// Inserts an aggregate's header before the elements that begin at byte `at` of `out`.
 ///
-/// For replies whose element count is known only at their end; `write_header` is one of the header functions here.
-/// It costs a move of the bytes behind `at`.
+/// For replies whose element count is known only at their end; `write_header` calls one of the
+/// header functions of this module. Moves all bytes after `at`.
 pub fn insert_header(out: &mut Vec<u8>, at: usize, write_header: impl FnOnce(&mut Vec<u8>)) {
     let end = out.len();
     write_header(out);
@@ -246,7 +253,7 @@ pub fn insert_header(out: &mut Vec<u8>, at: usize, write_header: impl FnOnce(&mu
     out[at..].rotate_right(written);
 }
 
-/// A double, printed as Redis 7.0 does ([`double_text`]); a bulk string in RESP2.
+/// Appends a double, formatted as in Redis 7.0 ([`double_text`]); a bulk string in RESP2.
 pub fn double(out: &mut Vec<u8>, version: Version, value: f64) {
     let text = double_text(value);
     match version {
@@ -255,7 +262,7 @@ pub fn double(out: &mut Vec<u8>, version: Version, value: f64) {
     }
 }
 
-/// A double whose digits are given; a bulk string in RESP2.
+/// Appends a double given as decimal digits; a bulk string in RESP2.
 pub fn decimal(out: &mut Vec<u8>, version: Version, digits: &str) {
     match version {
         Version::Resp2 => bulk(out, digits.as_bytes()),
@@ -263,7 +270,7 @@ pub fn decimal(out: &mut Vec<u8>, version: Version, digits: &str) {
     }
 }
 
-/// A boolean; 1 or 0 in RESP2.
+/// Appends a Boolean; 1 or 0 in RESP2.
 pub fn boolean(out: &mut Vec<u8>, version: Version, value: bool) {
     out.extend_from_slice(match (version, value) {
         (Version::Resp2, false) => b":0\r\n",
@@ -273,7 +280,7 @@ pub fn boolean(out: &mut Vec<u8>, version: Version, value: bool) {
     });
 }
 
-/// An integer of any size, given as its decimal digits; a bulk string in RESP2.
+/// Appends an integer of any size, given as decimal digits; a bulk string in RESP2.
 pub fn big_number(out: &mut Vec<u8>, version: Version, digits: &[u8]) {
     match version {
         Version::Resp2 => bulk(out, digits),
@@ -281,7 +288,7 @@ pub fn big_number(out: &mut Vec<u8>, version: Version, digits: &[u8]) {
     }
 }
 
-/// A text with a three-letter format (`txt`, `mkd`); a plain bulk string in RESP2.
+/// Appends a text with a three-letter format (`txt`, `mkd`); a plain bulk string in RESP2.
 pub fn verbatim(out: &mut Vec<u8>, version: Version, format: [u8; 3], text: &[u8]) {
     match version {
         Version::Resp2 => bulk(out, text),
@@ -296,7 +303,8 @@ pub fn verbatim(out: &mut Vec<u8>, version: Version, format: [u8; 3], text: &[u8
     }
 }
 
-/// A counted error, which may hold any bytes; in RESP2 an error line. Redis 7.0 itself sends none.
+/// Appends a length-prefixed error of arbitrary bytes; an error line in RESP2. Redis 7.0 itself
+/// sends none.
 pub fn bulk_error(out: &mut Vec<u8>, version: Version, text: &[u8]) {
     match version {
         Version::Resp2 => error(out, text),
@@ -304,7 +312,7 @@ pub fn bulk_error(out: &mut Vec<u8>, version: Version, text: &[u8]) {
     }
 }
 
-/// A command as clients send it: an array of bulk strings.
+/// Appends a command in the form that clients send: an array of bulk strings.
 pub fn command<A: AsRef<[u8]>>(out: &mut Vec<u8>, args: &[A]) {
     array(out, args.len());
     for arg in args {
@@ -323,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn each_form_in_both_versions() {
+    fn types_encode_as_each_version_requires() {
         use Version::{Resp2, Resp3};
         let both = |write: fn(&mut Vec<u8>, Version)| {
             (
@@ -368,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_that_are_the_same_in_both() {
+    fn types_shared_by_both_versions_encode_alike() {
         assert_eq!(written(|out| simple(out, b"OK")), "+OK\r\n");
         assert_eq!(written(|out| error(out, b"ERR a\r\nb\n")), "-ERR a  b \r\n");
         assert_eq!(
@@ -385,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn many_strings_are_written_as_each_by_itself() {
+    fn bulks_equal_separate_bulk_strings() {
         let lengths = [0, 1, 9, 10, 12, 31, 32, 33, 40, 99, 100, 1000];
         for count in [0, 1, 63, 64, 65, 200] {
             for spread in 1..=lengths.len() {
@@ -403,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_may_be_appended_in_place() {
+    fn bulk_string_can_be_appended_in_place() {
         let text = written(|out| {
             bulk_begin(out, 3);
             out.extend_from_slice(b"abc");
@@ -413,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_may_come_after_its_elements() {
+    fn header_can_be_inserted_after_its_elements() {
         let text = written(|out| {
             let at = out.len();
             integer(out, 1);

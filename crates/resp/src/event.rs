@@ -1,91 +1,94 @@
-//! What a reply consists of, and what can be wrong with one.
+//! The events that make up a reply, and the errors in one.
 
 use std::fmt;
 
-/// A reply's elements in the order they arrive. Slices point into the caller's buffer.
+/// An event in a reply, in order of arrival. Slices point into the caller's buffer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event<'a> {
-    /// A simple string, `+OK`.
+    /// A simple string such as `+OK`.
     Simple(&'a [u8]),
-    /// An error line, beginning with its code: `-ERR ...`.
+    /// An error line, starting with its code: `-ERR ...`.
     Error(&'a [u8]),
     /// An integer.
     Integer(i64),
     /// A bulk string.
     Bulk(&'a [u8]),
-    /// 'No such value', in one of its three forms.
+    /// A null, in one of its three forms.
     Null(NullForm),
     /// A RESP3 double.
     Double(f64),
-    /// A RESP3 boolean.
+    /// A RESP3 Boolean.
     Boolean(bool),
-    /// A RESP3 integer of any size: its decimal digits, perhaps after a sign.
+    /// A RESP3 integer of any size: its decimal digits, with an optional sign.
     BigNumber(&'a [u8]),
-    /// A RESP3 error that is counted, so may hold line ends.
+    /// A RESP3 length-prefixed error, which may contain line breaks.
     BulkError(&'a [u8]),
     /// A RESP3 text with a format such as `txt` or `mkd`.
     Verbatim {
-        /// Three letters.
+        /// The three letters of the format.
         format: [u8; 3],
-        /// The text behind them.
+        /// The text after the format.
         text: &'a [u8],
     },
-    /// An aggregate begins; its elements and an [`Event::End`] follow.
+    /// The start of an aggregate; its elements and an [`Event::End`] follow.
     Begin {
-        /// Which kind.
+        /// The kind of aggregate.
         kind: Aggregate,
-        /// Number of elements, of maps and attributes: of pairs; none when streamed. Not to be trusted for memory.
+        /// The number of elements, or of pairs in maps and attributes; `None` if streamed. Do not
+        /// allocate memory based on it: the server's claim is unverified.
         len: Option<u64>,
     },
-    /// A piece of a streamed string, never empty.
+    /// A piece of a streamed string; never empty.
     Chunk(&'a [u8]),
-    /// The aggregate that began last and has not ended, ends.
+    /// The end of the innermost open aggregate.
     End(Aggregate),
 }
 
-/// What holds other elements.
+/// A kind of element that contains other elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Aggregate {
-    /// Any elements in order.
+    /// Elements of any type, in order.
     Array,
     /// Keys, each followed by its value.
     Map,
     /// Elements in no particular order.
     Set,
-    /// An out-of-band message: it answers no command, and stands only between replies.
+    /// An out-of-band message, which is not the reply to a command and occurs only between replies.
     Push,
-    /// Pairs that describe the element behind them; they do not count as an element.
+    /// Pairs that describe the element after them; they do not count as an element.
     Attribute,
-    /// Pieces ([`Event::Chunk`]) of one bulk string whose length was not known at its start.
+    /// Pieces ([`Event::Chunk`]) of one bulk string whose length is unknown at its start.
     StreamedString,
 }
 
-/// How a null was written: RESP2 has two forms, RESP3 one.
+/// The encoding of a null: RESP2 has two, RESP3 one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NullForm {
-    /// RESP2 `$-1`.
+    /// RESP2's null bulk string, `$-1`.
     Bulk,
-    /// RESP2 `*-1`.
+    /// RESP2's null array, `*-1`.
     Array,
-    /// RESP3 `_`.
+    /// RESP3's null, `_`.
     Resp3,
 }
 
-/// Bounds on what a server may send.
+/// Limits on a server's replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyLimits {
-    /// Longest bulk string in bytes, a streamed one's pieces taken together; 512 MiB by default.
+    /// The maximum length of a bulk string in bytes, including all pieces of a streamed one; 512
+    /// MiB by default.
     pub max_bulk: usize,
-    /// Longest line (simple string, error, number) in bytes; 1 MiB by default.
+    /// The maximum length of a line (simple string, error, number) in bytes; 1 MiB by default.
     pub max_line: usize,
-    /// Most elements of one aggregate; 2^32 by default.
+    /// The maximum number of elements in one aggregate; 2^32 by default.
     pub max_elements: u64,
-    /// Most aggregates inside one another; 128 by default. At most [`ReplyLimits::DEEPEST`].
+    /// The maximum nesting depth of aggregates; 128 by default, at most [`ReplyLimits::DEEPEST`].
     pub max_depth: usize,
 }
 
 impl ReplyLimits {
-    /// The deepest nesting that may be allowed: an owned value is dropped and compared by recursion.
+    /// The largest permitted nesting depth; limited because owned values are dropped and compared
+    /// recursively.
     pub const DEEPEST: usize = 1024;
 }
 
@@ -100,34 +103,35 @@ impl Default for ReplyLimits {
     }
 }
 
-/// A reply that is not RESP, or is beyond the limits. The connection cannot be used any more.
+/// A reply that is not RESP, or exceeds the limits. The connection is no longer usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyError {
-    /// No element begins with this byte.
+    /// No element starts with this byte.
     UnknownType(u8),
-    /// An element of this kind cannot stand here: a push inside a reply, a piece outside of a streamed string, ...
+    /// An element of this type cannot occur here: for instance, a push inside a reply, or a piece
+    /// outside a streamed string.
     Misplaced(u8),
-    /// The text behind this type byte is not what the type asks for.
+    /// The text after this type byte has the wrong form.
     Malformed(u8),
-    /// `\r\n` was expected; these bytes came.
+    /// These bytes arrived in place of `\r\n`.
     LineEnd([u8; 2]),
-    /// The line goes beyond this many bytes.
+    /// The line exceeds this many bytes.
     LineTooLong(usize),
-    /// A bulk string of `len` bytes was announced; `limit` are allowed.
+    /// A bulk string of `len` bytes was announced, which exceeds `limit`.
     BulkTooLong {
-        /// Bytes announced.
+        /// The number of bytes announced.
         len: u64,
-        /// Bytes allowed.
+        /// The number of bytes allowed.
         limit: usize,
     },
-    /// An aggregate of `len` elements was announced; `limit` are allowed.
+    /// An aggregate of `len` elements was announced, which exceeds `limit`.
     TooManyElements {
-        /// Elements (or pairs) announced.
+        /// The number of elements or pairs announced.
         len: u64,
-        /// Elements (or pairs) allowed.
+        /// The number of elements or pairs allowed.
         limit: u64,
     },
-    /// Aggregates are nested deeper than this.
+    /// Aggregates are nested deeper than this limit.
     TooDeep(usize),
 }
 

@@ -1,23 +1,23 @@
-//! The Redis wire format, RESP2 and RESP3: encoding and decoding, no I/O.
+//! The Redis wire format, RESP2 and RESP3: encoding and decoding without I/O.
 //!
 //! Everything here works on byte slices that the caller owns:
 //!
-//! * [`RequestParser`] finds the commands in what a client sent, as byte ranges into the receive buffer;
+//! * [`RequestParser`] finds the commands in a client's bytes, as byte ranges of the receive
+//!   buffer;
 //! * [`encode`] appends replies and commands to a `Vec<u8>`;
-//! * [`ReplyParser`] turns what a server sent into a sequence of [`Event`]s, of which a client builds objects of its own
-//!   language, and [`ReplyReader`] turns those into
-//!   owned [`Value`]s.
+//! * [`ReplyParser`] turns a server's bytes into [`Event`]s, from which a client builds objects of
+//!   its language, and [`ReplyReader`] turns them into owned [`Value`]s.
 //!
-//! Both parsers take input in pieces of any size, stop where the bytes end and go on from that very byte: the work is
-//! linear in the bytes received, whatever their arrival looks like. Neither recurses, neither allocates for a length
-//! that a peer merely announced, and neither panics on any input.
+//! Both parsers take input in fragments of any size, and resume at the byte where the last fragment
+//! ended. The work is linear in the bytes received, however they arrive. Neither parser recurses,
+//! allocates memory based on an announced length alone, or panics on any input.
 //!
 //! - `encode`: appends replies (RESP2 and RESP3) and commands to a `Vec<u8>`.
-//! - `event`: what a reply consists of, and what can be wrong with one.
-//! - `number`: numbers in replies, as clients read them.
+//! - `event`: the events that make up a reply, and the errors in one.
+//! - `number`: parses numbers in replies.
 //! - `reply`: the incremental reply parser: bytes in, events out.
-//! - `request`: commands as a server receives them.
-//! - `value`: whole replies as owned values, for tools and tests.
+//! - `request`: parses commands as a server receives them.
+//! - `value`: complete replies as owned values, for tools and tests.
 
 pub mod encode;
 mod event;
@@ -33,12 +33,12 @@ pub use request::{
 };
 pub use value::{ReplyReader, Value};
 
-/// Protocol version of a connection: RESP2 until the client says `HELLO 3`.
+/// The protocol version of a connection: RESP2 until the client sends `HELLO 3`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Version {
-    /// What every connection starts with.
+    /// The initial version of every connection.
     #[default]
     Resp2,
-    /// Maps, sets, doubles, booleans, pushes and one null.
+    /// The version with maps, sets, doubles, Booleans, pushes and a single null.
     Resp3,
 }

@@ -1,10 +1,11 @@
-//! Numbers in replies, as clients read them.
+//! Parses numbers in replies, as clients receive them.
 
 use undercroft_numbers::parse_integer;
 
-/// Reads an integer in a reply: as [`parse_integer`], but a `+` sign and leading zeros are allowed, as RESP3 allows them.
+/// Parses an integer in a reply, like [`parse_integer`], but also accepts a `+` sign and leading
+/// zeros, as RESP3 allows.
 pub(crate) fn parse_reply_integer(text: &[u8]) -> Option<i64> {
-    // The canonical form, which servers send, is also the one that is read fastest.
+    // Servers send the canonical form, so it is tried first.
     parse_integer(text).or_else(|| {
         if !is_signed_digits(text) {
             return None;
@@ -22,7 +23,8 @@ pub(crate) fn is_signed_digits(text: &[u8]) -> bool {
     !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
 }
 
-/// Reads a RESP3 double: digits with optional sign, fraction and exponent, or `inf`, `-inf`, `nan`.
+/// Parses a RESP3 double: digits with optional sign, fraction and exponent, or `inf`, `-inf`,
+/// `nan`.
 pub(crate) fn parse_double(text: &[u8]) -> Option<f64> {
     match text {
         b"inf" | b"+inf" => Some(f64::INFINITY),
@@ -30,7 +32,7 @@ pub(crate) fn parse_double(text: &[u8]) -> Option<f64> {
         b"nan" => Some(f64::NAN),
         b"-nan" => Some(-f64::NAN),
         _ => {
-            // Rust would read `infinity` and `NaN` too, which no server sends.
+            // Rust also parses `infinity` and `NaN`, which no server sends.
             let plain = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
             if !text.iter().all(plain) {
                 return None;
@@ -45,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reply_numbers_allow_what_resp3_allows() {
+    fn reply_numbers_accept_all_resp3_forms() {
         assert_eq!(parse_reply_integer(b"+12"), Some(12));
         assert_eq!(parse_reply_integer(b"-012"), Some(-12));
         assert_eq!(parse_reply_integer(b"9223372036854775808"), None);

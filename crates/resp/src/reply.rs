@@ -5,11 +5,11 @@ use undercroft_numbers::parse_integer;
 use crate::event::{Aggregate, Event, NullForm, ReplyError, ReplyLimits};
 use crate::number::{is_signed_digits, parse_double, parse_reply_integer};
 
-/// Cuts a server's bytes into [`Event`]s, RESP2 and RESP3, as a client reads them.
+/// Splits a server's bytes into [`Event`]s, RESP2 and RESP3, for a client.
 ///
-/// [`next`](Self::next) takes a slice of the received bytes, from the first unconsumed one on, and moves the slice's
-/// start behind the bytes it has used up. When it returns `None` it needs bytes behind the slice's end: call it again
-/// with the rest and more. Memory is one word per open aggregate; work is linear in the bytes received.
+/// [`next`](Self::next) takes a slice of all unconsumed bytes, and advances it past the bytes that
+/// it consumes. If it returns `None`, call it again with the remaining bytes and more. Memory is
+/// one word per open aggregate; work is linear in the bytes received.
 ///
 /// ```
 /// use undercroft_resp::{Event, ReplyParser};
@@ -21,32 +21,33 @@ use crate::number::{is_signed_digits, parse_double, parse_reply_integer};
 /// assert_eq!(input, b"+O");
 /// ```
 ///
-/// Other than the request parser it insists on every line end: a client that reads on out of step would hand one
-/// caller's data to another. After an error every call returns that error again.
+/// Unlike the request parser, it checks every line end: a client that gets out of step can hand one
+/// caller's data to another. After an error, every call returns that error again.
 #[derive(Debug, Default)]
 pub struct ReplyParser {
     limits: ReplyLimits,
     open: Vec<Frame>,
-    /// Header of a string whose bytes come next.
+    /// The kind and length of a string whose bytes come next.
     string: Option<(StringKind, usize)>,
-    /// How many bytes of the current line were searched for its end already.
+    /// The number of bytes of the current line that have been searched for its end.
     searched: usize,
-    /// An attribute has ended, and the element that it describes has not begun.
+    /// Whether an attribute has ended but the element that it describes has not begun.
     attribute_waits: bool,
     wanted: usize,
     failed: Option<ReplyError>,
 }
 
-/// An aggregate that has begun and not ended.
+/// An open aggregate.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     kind: Aggregate,
-    /// Elements still to come, keys and values counted apart; of a streamed one: elements, or a string's bytes, seen.
+    /// The number of elements still missing, counting keys and values separately. If streamed: the
+    /// number of elements, or of a string's bytes, so far.
     count: u64,
     streamed: bool,
 }
 
-/// What a counted string is.
+/// The kind of a length-prefixed string.
 #[derive(Clone, Copy, Debug)]
 enum StringKind {
     Bulk,
@@ -56,12 +57,13 @@ enum StringKind {
 }
 
 impl ReplyParser {
-    /// A parser at the start of a connection.
+    /// Creates a parser for the start of a connection.
     pub fn new(limits: ReplyLimits) -> Self {
         Self {
             limits: ReplyLimits {
                 max_depth: limits.max_depth.min(ReplyLimits::DEEPEST),
-                // Sums of an offset and a length cannot overflow below half the address space.
+                // The parser adds lengths to offsets; at most half the address space each cannot
+                // overflow.
                 max_bulk: limits.max_bulk.min(isize::MAX as usize / 2),
                 max_line: limits.max_line.min(isize::MAX as usize / 2),
                 max_elements: limits.max_elements.min(u64::MAX / 2),
@@ -70,32 +72,36 @@ impl ReplyParser {
         }
     }
 
-    /// Whether the last event ended a reply (or a push), or none has begun.
+    /// Whether the parser is between replies: the last event ended a reply or push, or none has
+    /// begun.
     #[inline]
     pub fn between_replies(&self) -> bool {
         self.open.is_empty() && !self.attribute_waits && self.string.is_none()
     }
 
-    /// Whether a reply has begun, or its first line was searched for its end: else what is in the input is all new.
+    /// Whether a reply has begun, or part of its first line has been searched. Otherwise all of the
+    /// input is new.
     #[inline]
     pub fn has_begun(&self) -> bool {
         !self.between_replies() || self.searched > 0
     }
 
-    /// Number of aggregates that have begun and not ended.
+    /// The number of open aggregates.
     pub fn depth(&self) -> usize {
         self.open.len()
     }
 
-    /// How many more bytes are needed at least, after [`next`](Self::next) returned `None`. It is what the server
-    /// announced, up to `max_bulk`: let a buffer grow with what arrives rather than all at once.
+    /// Returns the minimum number of further bytes needed after [`next`](Self::next) returned
+    /// `None`. The server announced this length, up to `max_bulk`, so grow a buffer with the bytes
+    /// that arrive instead of all at once.
     pub fn wanted(&self) -> usize {
         self.wanted.max(1)
     }
 
-    /// Hands on the short bulk strings that come next in an aggregate, as far as they have come as a whole and are not
-    /// the last of it: most of what long replies consist of, without an event for each. One that `each` fails at counts as
-    /// read. Whatever comes behind them is for [`next`](Self::next), which would give the same strings.
+    /// Passes the next short bulk strings of an aggregate to `each`, as long as they are complete
+    /// and not the aggregate's last element. Long replies consist mostly of such strings, which
+    /// need no event each this way. A string for which `each` fails counts as consumed. Everything
+    /// else is left to [`next`](Self::next), which also returns such strings as events.
     ///
     /// ```
     /// use undercroft_resp::ReplyParser;
@@ -113,7 +119,8 @@ impl ReplyParser {
         input: &mut &'a [u8],
         mut each: impl FnMut(&'a [u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        // In the midst of an element, or behind an attribute, none of its strings begins here.
+        // In the middle of an element, or after an attribute, the input does not start with an
+        // ordinary element.
         let is_between = self.string.is_none() && self.searched == 0 && !self.attribute_waits;
         if !is_between || self.failed.is_some() {
             return Ok(());
@@ -134,10 +141,11 @@ impl ReplyParser {
         Ok(())
     }
 
-    /// The length of a bulk string that has begun and not come as a whole, all of whose bytes are still in the input.
+    /// Returns the length of a bulk string that has begun but is incomplete. All its bytes so far
+    /// are still in the input.
     ///
-    /// Who would rather take a long one piece by piece does so, with the line end behind it, and then calls
-    /// [`string_taken`](Self::string_taken) in the place of [`next`](Self::next).
+    /// A caller may take a long string piece by piece, including its line end. It then calls
+    /// [`string_taken`](Self::string_taken) instead of [`next`](Self::next).
     pub fn begun_string(&self) -> Option<usize> {
         match self.string {
             Some((StringKind::Bulk, len)) => Some(len),
@@ -145,7 +153,8 @@ impl ReplyParser {
         }
     }
 
-    /// Goes on behind the string of [`begun_string`](Self::begun_string), which the caller has taken off the input.
+    /// Continues after the string of [`begun_string`](Self::begun_string), which the caller has
+    /// taken from the input.
     pub fn string_taken(&mut self) {
         if self.begun_string().is_some() {
             self.string = None;
@@ -153,7 +162,7 @@ impl ReplyParser {
         }
     }
 
-    /// The next event, or `None` when the input ends before it does.
+    /// Returns the next event, or `None` if the input ends too early.
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Event<'a>>, ReplyError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -216,7 +225,7 @@ impl ReplyParser {
         Ok(Some(event))
     }
 
-    /// Whether an element with this type byte may come now.
+    /// Checks that an element with this type byte may occur now.
     #[inline]
     fn check_place(&self, byte: u8) -> Result<(), ReplyError> {
         let top = self.open.last();
@@ -241,7 +250,8 @@ impl ReplyParser {
         }
     }
 
-    /// The text between the type byte and `\r\n`, when the line is complete; moves behind it.
+    /// Returns the text between the type byte and `\r\n`, if the line is complete, and advances
+    /// past it.
     #[inline]
     fn line<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<&'a [u8]>, ReplyError> {
         let whole: &'a [u8] = input;
@@ -250,7 +260,8 @@ impl ReplyParser {
         let fresh = window.get(self.searched..).unwrap_or_default();
         #[cfg(test)]
         tests::SEARCHED.with(|total| total.set(total.get() + fresh.len()));
-        // Most lines are a few digits, where a plain loop beats the set-up of a vector search.
+        // Most lines are a few digits, for which a plain loop beats the setup of a vectorized
+        // search.
         let found = match fresh.iter().take(8).position(|&byte| byte == b'\r') {
             None if fresh.len() > 8 => memchr::memchr(b'\r', &fresh[8..]).map(|at| at + 8),
             near => near,
@@ -276,7 +287,7 @@ impl ReplyParser {
         Ok(Some(&whole[1..end]))
     }
 
-    /// Begins a counted string, and reads it when all of it is there.
+    /// Begins a length-prefixed string, and returns it if it is complete.
     #[inline]
     fn string<'a>(
         &mut self,
@@ -288,7 +299,7 @@ impl ReplyParser {
         let len = length(byte, text)?;
         let mut total = len;
         if let (StringKind::Chunk, Some(frame)) = (kind, self.open.last_mut()) {
-            // The pieces of a streamed string share one string's limit.
+            // All pieces of a streamed string together must stay within one string's limit.
             total = frame.count.saturating_add(len);
             frame.count = total;
         }
@@ -345,7 +356,8 @@ impl ReplyParser {
         kind: Aggregate,
         text: &[u8],
     ) -> Result<Option<Event<'a>>, ReplyError> {
-        // Redis streams neither pushes nor attributes, and the specification names only the other three.
+        // Redis streams neither pushes nor attributes, and the specification mentions only the
+        // other three.
         let streams = matches!(kind, Aggregate::Array | Aggregate::Map | Aggregate::Set);
         if text == b"?" && streams {
             return self.begin(kind, None).map(Some);
@@ -374,7 +386,7 @@ impl ReplyParser {
         Ok(Event::Begin { kind, len })
     }
 
-    /// The innermost open aggregate, when its last element has come.
+    /// Returns the innermost open aggregate, if its last element has arrived.
     #[inline]
     fn ended(&self) -> Option<Aggregate> {
         match self.open.last() {
@@ -406,7 +418,8 @@ impl ReplyParser {
     }
 }
 
-/// Where a bulk string of up to four digits of bytes lies, if there is one and it is here as a whole.
+/// Returns the position of a bulk string with a length of up to four digits, if the input starts
+/// with a complete one.
 #[inline(always)]
 fn short_string(bytes: &[u8]) -> Option<(usize, usize)> {
     let [b'$', line @ ..] = bytes else {
@@ -415,7 +428,7 @@ fn short_string(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut length = 0;
     for (digits, byte) in line.iter().take(5).enumerate() {
         match byte {
-            // A length has no leading zeros.
+            // Lengths have no leading zeros.
             b'0'..=b'9' if digits == 0 || length > 0 => {
                 length = length * 10 + usize::from(byte - b'0');
             }
@@ -434,7 +447,7 @@ fn is_paired(kind: Aggregate) -> bool {
     matches!(kind, Aggregate::Map | Aggregate::Attribute)
 }
 
-/// A length: digits without sign or leading zeros.
+/// Parses a length: digits without a sign or leading zeros.
 #[inline]
 fn length(byte: u8, text: &[u8]) -> Result<u64, ReplyError> {
     parse_integer(text)

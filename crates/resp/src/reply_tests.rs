@@ -1,17 +1,18 @@
-//! Unit tests of the reply parser and reader: every form, every error, torn at every byte.
+//! Unit tests of the reply parser and reader: every form and every error, fragmented at every byte.
 
 use super::*;
 use crate::{ReplyReader, Value};
 use std::cell::Cell;
 
 thread_local! {
-    /// Bytes searched for a line's end by parsers of this thread.
+    /// The number of bytes that parsers of this thread have searched for line ends.
     pub(super) static SEARCHED: Cell<usize> = const { Cell::new(0) };
 }
 
 type Replies = (Vec<Value>, Option<ReplyError>);
 
-/// All replies in `input` when it arrives in pieces that end at `cuts`, and the error that ended them.
+/// Reads `input` in fragments that end at `cuts`. Returns all replies, and the error that ended
+/// reading.
 fn read_cut(limits: ReplyLimits, input: &[u8], cuts: impl Iterator<Item = usize>) -> Replies {
     let mut reader = ReplyReader::new(limits);
     let mut values = Vec::new();
@@ -48,7 +49,7 @@ fn bulk(text: &str) -> Value {
 }
 
 #[test]
-fn every_form() {
+fn every_reply_form_parses() {
     use Value::*;
     let cases: Vec<(&[u8], Value)> = vec![
         (b"+OK\r\n", Simple(b"OK".to_vec())),
@@ -109,7 +110,7 @@ fn every_form() {
 }
 
 #[test]
-fn errors() {
+fn malformed_replies_are_rejected() {
     use ReplyError::*;
     let limits = ReplyLimits {
         max_bulk: 9,
@@ -166,7 +167,7 @@ fn errors() {
 }
 
 #[test]
-fn a_hostile_nesting_neither_recurses_nor_grows() {
+fn hostile_nesting_neither_recurses_nor_allocates() {
     let limits = ReplyLimits {
         max_depth: usize::MAX,
         ..ReplyLimits::default()
@@ -180,7 +181,7 @@ fn a_hostile_nesting_neither_recurses_nor_grows() {
 }
 
 #[test]
-fn announced_lengths_reserve_little() {
+fn announced_lengths_reserve_little_memory() {
     let mut parser = ReplyParser::default();
     let mut input = &b"*4294967296\r\n%4294967296\r\n$536870912\r\nab"[..];
     while parser.next(&mut input).expect("valid").is_some() {}
@@ -191,7 +192,7 @@ fn announced_lengths_reserve_little() {
 }
 
 #[test]
-fn events_of_a_nested_reply() {
+fn nested_reply_yields_events_in_order() {
     let mut parser = ReplyParser::default();
     let mut input = &b"*2\r\n$1\r\na\r\n$?\r\n;1\r\nb\r\n;0\r\n:1\r\n"[..];
     let mut events = Vec::new();
@@ -230,7 +231,7 @@ fn no_byte_is_searched_twice() {
     input.resize(110_000, b'b');
     SEARCHED.set(0);
     read_cut(ReplyLimits::default(), &input, 0..input.len());
-    // Only a `\r` that waits for its `\n` is looked at again.
+    // Only a `\r` whose `\n` has not arrived is examined again.
     assert!(
         SEARCHED.get() <= 60_020,
         "searched {} bytes in lines of 60,010",
@@ -238,7 +239,7 @@ fn no_byte_is_searched_twice() {
     );
 }
 
-/// The strings that come behind an array's header, by the way without events.
+/// Parses the strings after an array's header through the fast path without events.
 fn strings(input: &[u8]) -> (Vec<&[u8]>, &[u8]) {
     let mut parser = ReplyParser::new(ReplyLimits {
         max_bulk: 10,
@@ -255,7 +256,7 @@ fn strings(input: &[u8]) -> (Vec<&[u8]>, &[u8]) {
 }
 
 #[test]
-fn short_strings_are_taken_where_nothing_is_special() {
+fn fast_path_parses_only_ordinary_short_strings() {
     let (found, rest) = strings(b"*4\r\n$1\r\na\r\n$0\r\n\r\n$10\r\n0123456789\r\n$1\r\nz\r\n");
     assert_eq!(found, [&b"a"[..], b"", b"0123456789"]);
     assert_eq!(rest, b"$1\r\nz\r\n", "the last ends the array as well");
@@ -294,7 +295,7 @@ fn short_strings_are_taken_where_nothing_is_special() {
 }
 
 #[test]
-fn a_string_can_be_taken_by_the_caller() {
+fn caller_can_take_a_string_itself() {
     let mut parser = ReplyParser::default();
     let mut input = &b"*2\r\n$3\r\nab"[..];
     assert_eq!(parser.begun_string(), None);

@@ -1,48 +1,50 @@
-//! Whole replies as owned values, for tools and tests.
+//! Complete replies as owned values, for tools and tests.
 
 use crate::event::{Aggregate, Event, NullForm, ReplyError, ReplyLimits};
 use crate::{ReplyParser, Version, encode};
 
-/// A reply of any type, with all that it holds.
+/// A reply of any type, including all nested values.
 ///
-/// A streamed string is a [`Value::Bulk`] and a streamed aggregate like any other: how a value came is not kept.
+/// Streamed strings and aggregates are not distinguished from others: a streamed string is a
+/// [`Value::Bulk`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A simple string.
     Simple(Vec<u8>),
-    /// An error line, beginning with its code.
+    /// An error line, starting with its code.
     Error(Vec<u8>),
     /// An integer.
     Integer(i64),
     /// A bulk string.
     Bulk(Vec<u8>),
-    /// 'No such value'.
+    /// A null.
     Null(NullForm),
     /// A double.
     Double(f64),
-    /// A boolean.
+    /// A Boolean.
     Boolean(bool),
-    /// An integer of any size, as decimal digits.
+    /// An integer of any size, in decimal digits.
     BigNumber(Vec<u8>),
-    /// A counted error.
+    /// A length-prefixed error.
     BulkError(Vec<u8>),
     /// A text with its three-letter format.
     Verbatim([u8; 3], Vec<u8>),
     /// Elements in order.
     Array(Vec<Value>),
-    /// Keys and values in the order sent; keys may repeat.
+    /// Keys and values in wire order; keys may repeat.
     Map(Vec<(Value, Value)>),
-    /// Elements in the order sent; they may repeat.
+    /// Elements in wire order; they may repeat.
     Set(Vec<Value>),
-    /// An out-of-band message, which answers no command.
+    /// An out-of-band message, which is not the reply to a command.
     Push(Vec<Value>),
-    /// A value with attributes in front of it.
+    /// A value preceded by attributes.
     Attributed(Vec<(Value, Value)>, Box<Value>),
 }
 
 impl Value {
-    /// Appends the value as a server would send it. In RESP2 attributes are left out and the types that it lacks become
-    /// arrays, bulk strings and integers; in RESP3 all nulls are `_`. Recurses as deep as the value is nested.
+    /// Appends the value as a server sends it. In RESP2, attributes are omitted, and types that
+    /// RESP2 lacks become arrays, bulk strings and integers. In RESP3, all nulls are `_`. Recurses
+    /// as deep as the value is nested.
     pub fn encode(&self, out: &mut Vec<u8>, version: Version) {
         match self {
             Self::Simple(text) => encode::simple(out, text),
@@ -96,34 +98,36 @@ fn encode_pairs(pairs: &[(Value, Value)], out: &mut Vec<u8>, version: Version) {
     }
 }
 
-/// Elements reserved at most when an aggregate begins; more come as they arrive.
+/// The maximum number of elements reserved when an aggregate begins; further elements are allocated
+/// as they arrive.
 const RESERVED: u64 = 64;
 
-/// Reads whole replies: a [`ReplyParser`] and what its events have built so far.
+/// Reads complete replies: a [`ReplyParser`], and the values built so far from its events.
 ///
-/// Memory is proportional to the bytes received, some 20 bytes for each where a reply is all tiny elements: a caller
-/// that does not trust its server bounds the bytes it takes for one reply.
+/// Memory is proportional to the bytes received, about 20 bytes for each if a reply consists of
+/// tiny elements. A caller that does not trust its server must limit the bytes that it accepts for
+/// one reply.
 #[derive(Debug, Default)]
 pub struct ReplyReader {
     parser: ReplyParser,
     open: Vec<Building>,
-    /// Attributes that wait for a value outside of any aggregate.
+    /// Attributes whose value, outside any aggregate, has not arrived yet.
     attributes: Option<Vec<(Value, Value)>>,
 }
 
 /// An aggregate whose elements are arriving.
 #[derive(Debug, Default)]
 struct Building {
-    /// Keys and values alternate where the aggregate is one of pairs.
+    /// The elements so far; in a map, keys and values alternate.
     items: Vec<Value>,
-    /// Bytes of a streamed string.
+    /// The bytes of a streamed string so far.
     text: Vec<u8>,
-    /// Attributes that wait for the next element.
+    /// Attributes whose element has not arrived yet.
     attributes: Option<Vec<(Value, Value)>>,
 }
 
 impl ReplyReader {
-    /// A reader at the start of a connection.
+    /// Creates a reader for the start of a connection.
     pub fn new(limits: ReplyLimits) -> Self {
         Self {
             parser: ReplyParser::new(limits),
@@ -131,8 +135,8 @@ impl ReplyReader {
         }
     }
 
-    /// The next reply or push, or `None` when the input ends before it does. Moves the slice's start behind the bytes
-    /// used up, which are then no longer needed even in the middle of a reply.
+    /// Returns the next reply or push, or `None` if the input ends too early. Advances the slice
+    /// past the bytes consumed, which are no longer needed even in the middle of a reply.
     pub fn read(&mut self, input: &mut &[u8]) -> Result<Option<Value>, ReplyError> {
         while let Some(event) = self.parser.next(input)? {
             let value = match event {
@@ -187,14 +191,15 @@ impl ReplyReader {
         Ok(None)
     }
 
-    /// Whether a reply has begun, or its first line was looked at. Where none has, a caller that knows what a reply looks
-    /// like may take it off the input by itself.
+    /// Whether a reply has begun, or part of its first line has been examined. Otherwise, a caller
+    /// that recognizes a reply's format may consume it from the input without the reader.
     #[inline]
     pub fn has_begun(&self) -> bool {
         self.attributes.is_some() || self.parser.has_begun()
     }
 
-    /// How many more bytes are needed at least, after [`read`](Self::read) returned `None`.
+    /// Returns the minimum number of further bytes needed after [`read`](Self::read) returned
+    /// `None`.
     pub fn wanted(&self) -> usize {
         self.parser.wanted()
     }
@@ -207,7 +212,7 @@ impl ReplyReader {
     }
 }
 
-/// Keys and values that alternate, as pairs; the parser has seen to it that their number is even.
+/// Splits alternating keys and values into pairs; the parser guarantees an even number.
 fn pairs(items: Vec<Value>) -> Vec<(Value, Value)> {
     let mut pairs = Vec::with_capacity(items.len() / 2);
     let mut items = items.into_iter();

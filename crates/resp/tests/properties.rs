@@ -1,6 +1,7 @@
-//! Properties over random input: what is encoded reads back, cuts do not matter, nothing panics, memory stays bounded.
+//! Properties that hold for random input: encoded values read back, fragmentation does not matter,
+//! nothing panics, memory stays bounded.
 //!
-//! proptest prints the shrunk input of a failure and the seed to repeat it.
+//! On a failure, proptest prints the shrunk input and the seed that repeats it.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -12,7 +13,8 @@ use undercroft_resp::{
 type Commands = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>, usize);
 type Replies = (Vec<Value>, Option<ReplyError>, usize);
 
-/// Commands of `input` when it arrives in pieces that end at `cuts` (ascending), the error, and the bytes used up.
+/// Parses `input` in fragments that end at `cuts` (ascending). Returns the commands, the error, and
+/// the number of bytes consumed.
 fn commands(input: &[u8], cuts: &[usize]) -> Commands {
     let mut parser = RequestParser::new(Limits::default());
     let mut found = Vec::new();
@@ -30,14 +32,16 @@ fn commands(input: &[u8], cuts: &[usize]) -> Commands {
                 Ok(Parsed::Incomplete { .. }) => break,
                 Err(error) => return (found, Some(error), start),
             }
-            // An argument takes four bytes at least, a span 16; a growing list holds up to twice its length.
+            // An argument takes at least four bytes, a span 16, and a growing list's capacity is up
+            // to twice its length.
             assert!(parser.allocated() <= 4096 + 16 * input.len());
         }
     }
     (found, None, start)
 }
 
-/// Replies of `input`, likewise.
+/// Reads `input` in fragments that end at `cuts`. Returns the replies, the error, and the number of
+/// bytes consumed.
 fn replies(input: &[u8], cuts: &[usize]) -> Replies {
     let limits = ReplyLimits {
         max_bulk: 100,
@@ -62,8 +66,8 @@ fn replies(input: &[u8], cuts: &[usize]) -> Replies {
     (found, None, start)
 }
 
-/// What `input` consists of as [`ReplyParser`] tells it, bulk strings apart, when it arrives in two pieces.
-/// Where `short`, strings are taken in the two ways that pass by its events.
+/// Lists the events of [`ReplyParser`] for `input` that arrives in two fragments. If `short` is
+/// set, strings are also taken by the two fast paths that bypass events.
 fn told(input: &[u8], cut: usize, short: bool) -> (Vec<String>, Option<ReplyError>) {
     let limits = ReplyLimits {
         max_bulk: 100,
@@ -91,7 +95,7 @@ fn told(input: &[u8], cut: usize, short: bool) -> (Vec<String>, Option<ReplyErro
             }
         }
         start = cut - rest.len();
-        // A string that is cut here is taken from the whole input, if it is there.
+        // A string that is cut here is taken from the whole input, if it is complete there.
         if short && let Some(len) = parser.begun_string() {
             let string = &input[start..];
             if string.get(len..len + 2) == Some(b"\r\n") {
@@ -104,7 +108,7 @@ fn told(input: &[u8], cut: usize, short: bool) -> (Vec<String>, Option<ReplyErro
     (found, None)
 }
 
-/// Fragments of the protocol and noise, which together often make sense for a while.
+/// Generates protocol fragments and noise, which together are often valid for a while.
 fn protocol_like() -> impl Strategy<Value = Vec<u8>> {
     let number = prop_oneof![
         6 => (0i64..5).prop_map(|n| n.to_string()),
@@ -126,7 +130,7 @@ fn protocol_like() -> impl Strategy<Value = Vec<u8>> {
     vec(fragment, 0..12).prop_map(|fragments| fragments.concat())
 }
 
-/// Any value that RESP3 can carry and that reads back as itself.
+/// Generates any value that RESP3 can carry and that reads back unchanged.
 fn any_value() -> impl Strategy<Value = Value> {
     let bytes = || vec(any::<u8>(), 0..20);
     let line = || {
@@ -155,7 +159,7 @@ fn any_value() -> impl Strategy<Value = Value> {
             vec(inner.clone(), 0..4).prop_map(Value::Array),
             vec(inner.clone(), 0..4).prop_map(Value::Set),
             pairs().prop_map(Value::Map),
-            // An attribute describes a value, not another attribute.
+            // An attribute describes a value, never another attribute.
             (pairs(), inner.clone()).prop_map(|(attributes, value)| match value {
                 Value::Attributed(..) => value,
                 value => Value::Attributed(attributes, Box::new(value)),
@@ -182,7 +186,7 @@ proptest! {
     }
 
     #[test]
-    fn short_ways_tell_what_events_tell(
+    fn fast_paths_agree_with_events(
         input in protocol_like(),
         values in vec(any_value(), 0..4),
         cut in any::<prop::sample::Index>(),
@@ -205,7 +209,7 @@ proptest! {
             for &byte in word {
                 match byte {
                     b'\'' if single => line.extend_from_slice(b"\\'"),
-                    // Single quotes know no escape for a backslash, so none may stand before a quote.
+                    // Single quotes have no escape for a backslash, so none may precede a quote.
                     b'\\' if single => line.push(b'/'),
                     _ if single => line.push(byte),
                     b'a'..=b'z' => line.push(byte),
@@ -227,7 +231,7 @@ proptest! {
     }
 
     #[test]
-    fn cuts_do_not_change_requests(input in protocol_like()) {
+    fn fragmentation_does_not_change_requests(input in protocol_like()) {
         let whole = commands(&input, &[]);
         let every: Vec<_> = (0..input.len()).collect();
         prop_assert_eq!(&commands(&input, &every), &whole);
@@ -237,10 +241,10 @@ proptest! {
     }
 
     #[test]
-    fn cuts_do_not_change_replies(input in protocol_like()) {
+    fn fragmentation_does_not_change_replies(input in protocol_like()) {
         let whole = format!("{:?}", replies(&input, &[]));
         let every: Vec<_> = (0..input.len()).collect();
-        // Compared as text, because a NaN is not equal to itself.
+        // Compared as text, because a NaN does not equal itself.
         prop_assert_eq!(format!("{:?}", replies(&input, &every)), whole.clone());
         for cut in every {
             prop_assert_eq!(format!("{:?}", replies(&input, &[cut])), whole.clone(), "cut at {}", cut);
@@ -257,7 +261,8 @@ proptest! {
         prop_assert_eq!(reader.read(&mut rest), Ok(Some(value.clone())));
         prop_assert!(rest.is_empty());
 
-        // RESP2 says less, but what it says is a whole reply and says the same again.
+        // RESP2 carries less information, but the result is complete and survives a second round
+        // trip.
         let mut input = Vec::new();
         value.encode(&mut input, Version::Resp2);
         let mut rest = &input[..];
@@ -269,7 +274,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_at_all(input in vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_do_not_panic(input in vec(any::<u8>(), 0..200)) {
         commands(&input, &[]);
         replies(&input, &[]);
     }

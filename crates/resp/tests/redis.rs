@@ -1,6 +1,6 @@
-//! The same bytes to this crate and to a real `redis-server` 7.0: the answers must be equal.
+//! Sends the same bytes to this crate and to a real `redis-server` 7.0, and compares the replies.
 //!
-//! Says that it was skipped, and passes, where there is no such server.
+//! Prints a note and passes if there is no such server.
 
 mod server;
 
@@ -12,7 +12,7 @@ use undercroft_resp::{
     encode,
 };
 
-/// What a Redis with an empty command table, but for PING, ECHO and AUTH, would answer to `input`.
+/// Returns the expected output of a Redis that knows only PING, ECHO and AUTH.
 fn expected(input: &[u8], password: Option<&str>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut limits = Limits {
@@ -41,7 +41,7 @@ fn expected(input: &[u8], password: Option<&str>) -> Vec<u8> {
     }
 }
 
-/// Answers one command; says whether it was a login.
+/// Runs one command. Returns whether it authenticated the client.
 fn execute(args: &[&[u8]], authenticated: bool, password: Option<&str>, out: &mut Vec<u8>) -> bool {
     let name = args[0].to_ascii_uppercase();
     match (name.as_slice(), args.len()) {
@@ -58,7 +58,8 @@ fn execute(args: &[&[u8]], authenticated: bool, password: Option<&str>, out: &mu
         (b"ECHO", 2) => encode::bulk(out, args[1]),
         (b"ECHO", _) => encode::error(out, b"ERR wrong number of arguments for 'echo' command"),
         _ => {
-            // As C prints them: up to a NUL, the name to 128 bytes, the arguments until they are 128 bytes together.
+            // C prints each up to a NUL, the name up to 128 bytes, and the arguments up to 128
+            // bytes together.
             let text = |arg: &[u8]| arg.split(|&byte| byte == 0).next().unwrap_or(b"").to_vec();
             let mut shown = Vec::new();
             for arg in &args[1..] {
@@ -96,7 +97,7 @@ fn compare(server: &Server, input: &[u8], password: Option<&str>) {
 }
 
 #[test]
-fn protocol_errors_are_those_of_redis() {
+fn protocol_errors_equal_those_of_redis() {
     let Some(server) = Server::start(&[]) else {
         return;
     };
@@ -175,7 +176,7 @@ fn protocol_errors_are_those_of_redis() {
 }
 
 #[test]
-fn limits_before_login_are_those_of_redis() {
+fn limits_before_authentication_equal_those_of_redis() {
     let password = "secret";
     let Some(server) = Server::start(&["--requirepass", password]) else {
         return;
@@ -193,7 +194,7 @@ fn limits_before_login_are_those_of_redis() {
     }
 }
 
-/// A small generator (xorshift64*), so that the seed alone repeats a run.
+/// A small random generator (xorshift64*), so that the seed alone repeats a run.
 struct Random(u64);
 
 impl Random {
@@ -213,7 +214,7 @@ impl Random {
     }
 }
 
-/// The seed of this run: given in the environment, or from the clock; always printed.
+/// Returns the seed of this run, from the environment or the clock, and prints it.
 fn seed() -> u64 {
     let seed = match std::env::var("UNDERCROFT_SEED") {
         Ok(text) => text.parse().expect("UNDERCROFT_SEED is a number"),
@@ -226,7 +227,7 @@ fn seed() -> u64 {
 }
 
 #[test]
-fn random_requests_are_read_as_redis_reads_them() {
+fn random_requests_parse_as_in_redis() {
     let Some(server) = Server::start(&[]) else {
         return;
     };
@@ -283,7 +284,7 @@ fn random_requests_are_read_as_redis_reads_them() {
     assert!(answered > 1000, "the generator makes too little sense");
 }
 
-/// The replies to commands sent by this crate's encoder, read by its reader.
+/// Sends commands through this crate's encoder, and reads the replies with its reader.
 fn call(server: &Server, commands: &[Vec<&[u8]>]) -> Vec<Value> {
     let mut input = Vec::new();
     for command in commands {
@@ -301,7 +302,7 @@ fn call(server: &Server, commands: &[Vec<&[u8]>]) -> Vec<Value> {
 }
 
 #[test]
-fn doubles_are_printed_as_redis_prints_them() {
+fn doubles_print_as_in_redis() {
     let Some(server) = Server::start(&[]) else {
         return;
     };
@@ -351,7 +352,7 @@ fn doubles_are_printed_as_redis_prints_them() {
         for command in &commands {
             encode::command(&mut input, command);
         }
-        // The raw bytes are compared, for the text matters.
+        // Compare the raw bytes, because the exact text matters.
         let answer = answers(&server, &input);
         let mut rest = &answer[..];
         let mut reader = ReplyReader::default();
@@ -375,7 +376,7 @@ fn doubles_are_printed_as_redis_prints_them() {
 }
 
 #[test]
-fn replies_of_every_type_are_read_and_written_as_redis_writes_them() {
+fn replies_of_every_type_equal_those_of_redis() {
     let Some(server) = Server::start(&["--enable-debug-command", "yes"]) else {
         return;
     };
@@ -431,7 +432,7 @@ fn replies_of_every_type_are_read_and_written_as_redis_writes_them() {
         assert_eq!(&read[1..], values, "{kind}");
         for version in [Version::Resp2, Version::Resp3] {
             if version == Version::Resp2 && *kind == "push" {
-                continue; // Redis refuses this one.
+                continue; // Redis refuses this value.
             }
             let mut input = Vec::new();
             let hello = if version == Version::Resp2 {
@@ -457,7 +458,7 @@ fn replies_of_every_type_are_read_and_written_as_redis_writes_them() {
 }
 
 #[test]
-fn events_of_a_real_map() {
+fn real_map_reply_yields_events_in_order() {
     let Some(server) = Server::start(&[]) else {
         return;
     };

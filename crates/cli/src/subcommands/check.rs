@@ -1,4 +1,4 @@
-//! `undercroft check`.
+//! The subcommand `undercroft check`.
 
 use crate::arguments::Check;
 use crate::failure::{FAILURE, Outcome, SUCCESS};

@@ -1,4 +1,4 @@
-//! `undercroft exec`.
+//! The subcommand `undercroft exec`.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Read};
@@ -14,7 +14,7 @@ use crate::out;
 use crate::size::human;
 use crate::store::{self, Access};
 
-/// Long options of exec; a short one may well be meant for a command.
+/// Long options of exec. Short ones are not listed, because they may be meant for a command.
 const OPTIONS: [&str; 6] = [
     "--store",
     "--db",
@@ -23,7 +23,7 @@ const OPTIONS: [&str; 6] = [
     "--no-raw",
     "--create",
 ];
-/// Most bytes of a value that is read from standard input: those that a string may have.
+/// The maximum size of a value read from standard input, which is that of a string.
 const INPUT_MAX: u64 = undercroft_engine::strings::STRING_MAX;
 
 pub(crate) fn run(arguments: &Exec, line: &[OsString]) -> Outcome {
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Exec, line: &[OsString]) -> Outcome {
     Ok(if failed { FAILURE } else { SUCCESS })
 }
 
-/// All of standard input.
+/// Reads all of standard input.
 fn read_input() -> Result<Vec<u8>, Failure> {
     let mut value = Vec::new();
     io::stdin()
@@ -95,14 +95,15 @@ fn read_input() -> Result<Vec<u8>, Failure> {
     Ok(value)
 }
 
-/// The command's words. One that looks like an option of ours is no silent part of it.
+/// Returns the command's words. Refuses a word that looks like an option of exec, instead of
+/// passing it on silently.
 fn words<'a>(arguments: &'a Exec, line: &[OsString]) -> Result<&'a [OsString], Failure> {
     let command = &arguments.command;
     let mut before = line.iter().rev().skip(command.len());
     if before.next().is_some_and(|word| word == "--") {
         return Ok(command);
     }
-    // No command's name begins so.
+    // No command's name starts with a dash.
     if command[0].as_bytes().starts_with(b"-") {
         return Err(Failure::usage(format_args!(
             "unknown option '{}': undercroft help exec lists the options; a command that begins with '-' follows '--'",
@@ -125,7 +126,8 @@ fn words<'a>(arguments: &'a Exec, line: &[OsString]) -> Result<&'a [OsString], F
     }
 }
 
-/// Appends a reply as redis-cli does where its output is no terminal: each item on a line of its own.
+/// Appends a reply as redis-cli prints it when its output is not a terminal: each item on a
+/// separate line.
 fn print_raw(reply: &Tree, out: &mut Vec<u8>) {
     let items = match reply {
         Tree::Array(items) | Tree::Set(items) | Tree::Push(items) => items,
@@ -158,7 +160,7 @@ fn print_raw(reply: &Tree, out: &mut Vec<u8>) {
             return;
         }
     };
-    // An empty array is an empty line, as there.
+    // Like redis-cli, print an empty array as an empty line.
     if items.is_empty() {
         out.push(b'\n');
     }

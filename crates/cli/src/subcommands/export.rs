@@ -1,4 +1,4 @@
-//! `undercroft export`.
+//! The subcommand `undercroft export`.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Export) -> Outcome {
         place.0,
         human(length)
     );
-    // A stream may be standard output, where the line would follow the data.
+    // A stream may be standard output, so the message must go to standard error.
     match is_stream {
         true => tell(format_args!("{done}\n")),
         false => say!("{done}"),
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Export) -> Outcome {
     Ok(SUCCESS)
 }
 
-/// The destination as the user named it.
+/// The destination: its name as the user gave it, and its path.
 struct Place<'a>(String, Option<&'a Path>);
 
 impl Place<'_> {
@@ -72,7 +72,7 @@ impl Place<'_> {
         at(format!("writing {}", self.0))
     }
 
-    /// The failure of an export that a signal ended.
+    /// Creates the failure of an export that a signal ended.
     fn interrupted(&self, is_stream: bool) -> Failure {
         match is_stream {
             true => Failure::interrupted(format_args!("{} received a part of the export", self.0)),
@@ -96,7 +96,8 @@ fn write(
     let mut writer = Writer::new(out, now).map_err(place.failure())?;
     let mut copying = Some(Progress::spin("reading"));
     let mut progress = None;
-    // The store was copied when the first key comes: no other process waits for the disk.
+    // When the first key arrives, the snapshot is complete: no other process waits for this
+    // export's disk.
     let copied = store.snapshot(|item| {
         copying = None;
         if interrupt.is_caught() {

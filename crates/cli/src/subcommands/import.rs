@@ -1,4 +1,4 @@
-//! `undercroft import`.
+//! The subcommand `undercroft import`.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Import) -> Outcome {
     Ok(SUCCESS)
 }
 
-/// Opens the store that the keys go to, or creates one that has no name yet.
+/// Opens the target store, or creates an unfinished one that has no name yet.
 fn open_or_begin(arguments: &Import) -> Result<(Store, Option<Unfinished>), Failure> {
     let name = store::parse(arguments.store.name())?;
     if name.path.symlink_metadata().is_ok() {
@@ -96,15 +96,15 @@ fn open_or_begin(arguments: &Import) -> Result<(Store, Option<Unfinished>), Fail
     Ok((store, Some(unfinished)))
 }
 
-/// An import that came to no end.
+/// An import that did not finish.
 struct Ended {
-    /// Keys that are in the store.
+    /// The number of keys imported before the end.
     imported: u64,
-    /// The reason; None for a signal.
+    /// The reason, or `None` for a signal.
     refusal: Option<Refusal<Failure>>,
 }
 
-/// Reads the whole file and believes nothing.
+/// Verifies the complete file.
 fn verify(file: &mut BufReader<File>, length: u64) -> Result<Counts, Refusal<Infallible>> {
     let mut progress = Progress::new("verifying", length);
     archive::read(file, length, |_, at| {
@@ -113,7 +113,8 @@ fn verify(file: &mut BufReader<File>, length: u64) -> Result<Counts, Refusal<Inf
     })
 }
 
-/// Sees to it that the data has room and meets no other.
+/// Checks that the data fits within the memory limit, and removes existing keys if the user asked
+/// for it.
 fn prepare(store: &Store, counts: Counts, arguments: &Import) -> Result<(), Failure> {
     let mut keys = 0;
     for database in 0..DATABASES {
@@ -148,7 +149,7 @@ fn fill(
 ) -> Result<u64, Ended> {
     let mut progress = Progress::new("importing", length);
     let mut imported = 0;
-    // The last key had expired, so that nothing is added to it either.
+    // The key of this continuation had expired and was skipped.
     let mut skipped = false;
     let filled = archive::read(file, length, |record, at| {
         progress.at(at);
@@ -172,7 +173,7 @@ fn fill(
     }
 }
 
-/// Sets one key or adds to it, unless it has expired meanwhile.
+/// Sets a key or adds to it. Returns `false` if the key has expired meanwhile.
 fn put(store: &Store, record: &Record<'_>) -> Result<bool, Error> {
     if record.expiry.is_some_and(|expiry| expiry <= store.now()) {
         return Ok(false);

@@ -1,7 +1,7 @@
-//! The subcommands. Only `lib.rs` calls them.
+//! The subcommands. Only `lib.rs` calls this folder.
 //!
 //! - `check`, `exec`, `export`, `import`, `recover`, `serve`, `stat`, `sync`: one subcommand each.
-//! - `stat_json`: what `stat` shows, for programs.
+//! - `stat_json`: the figures of `stat` as JSON.
 //! - `stores`: the subcommands `list` and `rm`.
 
 pub(crate) mod check;

@@ -1,4 +1,4 @@
-//! `undercroft recover`.
+//! The subcommand `undercroft recover`.
 
 use std::time::{Duration, Instant};
 
@@ -10,15 +10,15 @@ use crate::out::say;
 use crate::size::counted;
 use crate::store::{self, Access};
 
-/// How long upkeep waits for what only time brings: memory that goes back to the system after a moment of grace, locks
-/// that others hold.
+/// How long upkeep waits for progress that only time brings: the grace period before memory returns
+/// to the system, and locks that other processes hold.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Between two steps meanwhile.
+/// The pause between two upkeep steps during that wait.
 const PAUSE: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(arguments: &OfStore) -> Outcome {
     let store = store::open(arguments.store.name(), Access::Write)?;
-    // Keys that are removed are counted here.
+    // Run upkeep only below, so that all removed keys are counted.
     store.leave_upkeep_to_a_timer();
     let left = store
         .held_locks()
@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &OfStore) -> Outcome {
     Ok(SUCCESS)
 }
 
-/// Does all the upkeep that there is. Returns how many expired keys it removed.
+/// Runs all pending upkeep. Returns the number of expired keys removed.
 fn keep(store: &Store) -> Result<u64, Error> {
     let (mut expired, mut last) = (0, Instant::now());
     loop {

@@ -1,4 +1,4 @@
-//! `undercroft serve`.
+//! The subcommand `undercroft serve`.
 
 use std::net::SocketAddr;
 use std::process;
@@ -18,14 +18,14 @@ use crate::settings::Settings;
 use crate::size::human;
 use crate::store::{self, Access};
 
-/// How long the end of the server waits for a process that holds a lock.
+/// How long the server's shutdown waits for a process that holds a lock.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long commands that run have to come to their ends, once the server is to end.
+/// How long running commands may take to finish once the server is shutting down.
 const GRACE: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(arguments: &Serve) -> Outcome {
     serve(arguments).or_else(|failure| {
-        // Signals do not end the process any more, so that it must not wait for somebody to read why it failed.
+        // Signals no longer end the process, so it must not block on writing why it failed.
         log(format_args!("{failure}"));
         Ok(failure.status())
     })
@@ -43,7 +43,7 @@ fn serve(arguments: &Serve) -> Outcome {
         ));
     }
     let path = store.path().display().to_string();
-    // Whichever is reached first.
+    // The effective limit is the smaller of both.
     let capacity = store.statistics().capacity;
     let limit = match store.max_memory() {
         0 => format!("no limit of memory but the capacity of {}", human(capacity)),
@@ -55,9 +55,9 @@ fn serve(arguments: &Serve) -> Outcome {
     };
     let asks_nobody =
         config.value("requirepass").text().is_empty() && !config.boolean("protected-mode");
-    // The default one waits where nobody reads standard error, and the server would not end.
+    // The default hook blocks if standard error is a full pipe, which keeps the server from ending.
     std::panic::set_hook(Box::new(|panic| log(format_args!("{panic}"))));
-    // Before any thread starts, so that a signal cannot come in between and end the process uncleanly.
+    // Set up before any thread starts, so that an early signal cannot end the process uncleanly.
     let mut signals =
         Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(at("preparing for signals"))?;
     let server = Server::bind(store, config, options).map_err(Failure::new)?;
@@ -94,11 +94,12 @@ fn serve(arguments: &Serve) -> Outcome {
     let waiting = thread::spawn(move || {
         let handle = StopOnEnd(handle);
         for signal in signals.forever() {
-            // A terminal that is closed ends no server, and the log is no file that could be opened anew.
+            // Ignored: closing a terminal must not end a server, and there is no log file to
+            // reopen.
             if signal == SIGHUP {
                 continue;
             }
-            // Nothing that may fail or wait comes before this.
+            // Stop first: the steps below may fail or block.
             handle.0.stop();
             log(format_args!(
                 "{}: stopping",
@@ -117,15 +118,16 @@ fn serve(arguments: &Serve) -> Outcome {
     let result = server.run();
     drop(running);
     listener.close();
-    // It only waits for signals; a panic there would have been printed.
+    // The error is ignored: the thread only waits for signals, and a panic in it has already been
+    // logged.
     let _ = waiting.join();
     result.map_err(Failure::new)?;
     sync(&settings.store);
     Ok(SUCCESS)
 }
 
-/// Brings the configuration and the settings that live in the store into line: what the command line and the configuration
-/// file say goes into the store, which says the rest.
+/// Synchronizes the configuration with the settings in the store. Values from the command line and
+/// the configuration file are written to the store; all others are read from it.
 fn agree(store: &Store, config: &Config, stored: &[&'static str]) -> Result<(), Failure> {
     let access = store.access();
     for name in STORED {
@@ -138,8 +140,8 @@ fn agree(store: &Store, config: &Config, stored: &[&'static str]) -> Result<(), 
     Ok(())
 }
 
-/// Ends the process while commands run: one alone can take hours, and clients choose what they send. To the store that
-/// is a death as any other.
+/// Exits while commands are running. A single command can take hours, and clients choose what they
+/// send. To the store, this is like any other process death.
 fn abandon(server: &Handle) -> ! {
     log(format_args!(
         "commands still run after {} seconds: ending in the midst of them, and who comes next undoes what they have \
@@ -150,8 +152,8 @@ fn abandon(server: &Handle) -> ! {
     process::exit(i32::from(FAILURE))
 }
 
-/// Writes the store to the disk, so that it may be opened after the next power cut. A server that cannot do that has
-/// ended cleanly all the same.
+/// Syncs the store to disk, so that it can be opened after a power cut. A failure is logged, but
+/// does not change the server's exit status.
 fn sync(name: &str) {
     let synced = store::open(name, Access::Write).and_then(|store| {
         store.set_patience(PATIENCE);
@@ -162,13 +164,13 @@ fn sync(name: &str) {
     }
 }
 
-/// Whether other machines can reach an address that the server listens on.
+/// Whether other machines can reach a listening address.
 fn is_open(address: &str) -> bool {
     let address: Result<SocketAddr, _> = address.parse();
     address.is_ok_and(|address| !address.ip().to_canonical().is_loopback())
 }
 
-/// Stops the server where the thread that waits for signals ends: without it nobody could stop it.
+/// Stops the server when the signal thread ends, because no signal could stop it afterward.
 struct StopOnEnd(Handle);
 
 impl Drop for StopOnEnd {
@@ -177,7 +179,7 @@ impl Drop for StopOnEnd {
     }
 }
 
-/// The configuration file by its whole path, as INFO shows it.
+/// Returns the absolute path of the configuration file, as INFO shows it.
 fn config_file(arguments: &Serve) -> String {
     let path = arguments.config.as_deref();
     path.map_or(String::new(), |path| {

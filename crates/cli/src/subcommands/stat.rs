@@ -1,4 +1,4 @@
-//! `undercroft stat`.
+//! The subcommand `undercroft stat`.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,12 +13,12 @@ use crate::size::{counted, grouped, human};
 use crate::store::{self, Access};
 use crate::subcommands::stat_json;
 
-/// How long a look at the keys waits for a writer.
+/// How long reading the keys waits for a writer.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(arguments: &Stat) -> Outcome {
     let store = store::open(arguments.store.name(), Access::Read)?;
-    // A holder that is stopped is something to show, not to wait for.
+    // A short patience, because a stopped lock holder must be shown, not waited for.
     store.set_patience(PATIENCE);
     if arguments.json {
         return stat_json::print(&store);
@@ -151,7 +151,7 @@ fn processes(store: &Store) {
     }
 }
 
-/// Long values that are read in place, by whom and for how long.
+/// Prints which processes read long values in place, and for how long.
 fn pins(store: &Store) {
     let pins = store.pins();
     if pins.is_empty() {

@@ -1,4 +1,4 @@
-//! `undercroft stat --json`: the figures of `undercroft stat` for programs.
+//! The figures of `undercroft stat --json`.
 
 use serde_json::{Map, Value, json};
 use undercroft_engine::{Holder, Store};
@@ -8,8 +8,8 @@ use crate::keys::{Counted, databases, sums};
 use crate::out::say;
 use crate::processes::name_of;
 
-/// Prints one JSON object. Sizes are bytes; times are Unix milliseconds. What a writer that holds its lock for longer
-/// than the store's patience keeps from being read is null.
+/// Prints one JSON object. Sizes are in bytes, times in Unix milliseconds. A figure is null if a
+/// writer holds its lock for longer than the store's patience.
 pub(crate) fn print(store: &Store) -> Outcome {
     let statistics = store.statistics();
     let text = json!({

@@ -1,4 +1,4 @@
-//! `undercroft list` and `undercroft rm`.
+//! The subcommands `undercroft list` and `undercroft rm`.
 
 use std::fs;
 use std::io::IsTerminal;
@@ -13,7 +13,7 @@ use crate::processes::described;
 use crate::size::{counted, grouped, human};
 use crate::store;
 
-/// One line of the list.
+/// A line of the list.
 struct Row {
     name: String,
     keys: String,
@@ -46,7 +46,7 @@ pub(crate) fn list() -> Outcome {
         let Row {
             writers, readers, ..
         } = row;
-        // An error of a store stands in their place, and behind it nothing.
+        // A store's error message takes the place of both columns.
         let users = format!("{writers:<7}  {readers}");
         say!(
             "{:<name$}  {:>keys$}  {:>data$}  {}",
@@ -95,9 +95,10 @@ pub(crate) fn remove(arguments: &Remove) -> Outcome {
     let status = store::must_be_there(&text, &name)?;
     let question = match Store::open(&name.path, false) {
         Ok(store) => in_use(&store.users()?),
-        // Nobody uses what nobody may open.
+        // A store that no process may open has no users.
         Err(error) if error.is_unclean() => None,
-        // Never a file that only looks like one: what is no store is not removed by its name.
+        // Never remove a file that merely has the name of a store, unless it is a regular file and
+        // the user confirmed with --yes.
         Err(error) if !arguments.yes || !name.named || !status.is_file() => {
             return Err(Failure::new(format_args!("{error}; it was not removed")));
         }
@@ -112,7 +113,7 @@ pub(crate) fn remove(arguments: &Remove) -> Outcome {
     Ok(SUCCESS)
 }
 
-/// The users of the store, None where there are none.
+/// Describes the users of the store, or returns `None` if there are none.
 fn in_use(users: &[User]) -> Option<String> {
     let [first, others @ ..] = users else {
         return None;
@@ -124,7 +125,7 @@ fn in_use(users: &[User]) -> Option<String> {
     Some(format!("is in use by {}{others}", described(first)))
 }
 
-/// Asks on a terminal; elsewhere nobody can answer.
+/// Asks for confirmation on a terminal; without a terminal, refuses.
 fn confirm(state: &str) -> Result<(), Failure> {
     let kept = "it was not removed";
     if !std::io::stdin().is_terminal() {

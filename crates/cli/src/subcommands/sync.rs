@@ -1,4 +1,4 @@
-//! `undercroft sync`.
+//! The subcommand `undercroft sync`.
 
 use crate::arguments::OfStore;
 use crate::failure::{Outcome, SUCCESS};

@@ -1,4 +1,5 @@
-//! Commands that wait for keys: embedded processes and connections in one queue, and death.
+//! Commands that wait for keys: embedded processes and connections in one queue, and the death of
+//! waiters.
 
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -17,7 +18,7 @@ fn exec(store: &str, words: &[&str]) -> Child {
     child.expect("the binary runs")
 }
 
-/// What it printed, once it has ended.
+/// Waits for a process and returns its output.
 fn output(child: Child) -> String {
     let output = child.wait_with_output().expect("a child");
     assert!(output.status.success(), "{output:?}");
@@ -28,7 +29,7 @@ fn open(path: &str) -> Store {
     Store::open(Path::new(path), true).expect("a store")
 }
 
-/// Until so many clients wait for something, those who are dead included.
+/// Waits until this number of clients, including dead ones, are queued in the store.
 fn until_waiting(store: &Store, clients: usize) {
     while store.waits().expect("a look").len() != clients {
         thread::yield_now();
@@ -81,21 +82,21 @@ fn connections_and_processes_wait_in_one_queue() {
 }
 
 #[test]
-fn a_killed_client_loses_no_item_and_holds_nobody_up() {
+fn killed_waiter_loses_no_item_and_delays_no_client() {
     let place = Place::new();
     let path = place.store("store", &[]);
     let store = open(&path);
-    // Killed while it waits.
+    // The first client is killed while it waits.
     let mut first = exec(&path, &["BLPOP", "k", "0"]);
     until_waiting(&store, 1);
     let second = exec(&path, &["BRPOP", "k", "0"]);
     until_waiting(&store, 2);
     first.kill().and_then(|()| first.wait()).expect("a child");
-    // A handle that has not seen it alive.
+    // Push through a new handle, which has no cached belief that the client is alive.
     push(&open(&path), "k", &["one", "two"]);
     assert_eq!(output(second), "k\ntwo\n");
     assert_eq!(items(&store, "k"), "one");
-    // Killed with an answer in its mailbox.
+    // The third client is killed with an item in its mailbox.
     store.delete(0, &[b"k"]).expect("room");
     let mut third = exec(&path, &["BLMPOP", "0", "1", "k", "LEFT", "COUNT", "2"]);
     until_waiting(&store, 1);
@@ -114,7 +115,7 @@ fn a_killed_client_loses_no_item_and_holds_nobody_up() {
 }
 
 #[test]
-fn a_killed_server_gives_back_what_its_clients_were_given() {
+fn items_given_to_clients_of_a_killed_server_return() {
     let place = Place::new();
     let mut server = Server::start(&place, &[]);
     let path = place.path("served");
@@ -127,7 +128,7 @@ fn a_killed_server_gives_back_what_its_clients_were_given() {
     assert_eq!(items(&store, "k"), "");
     server.signal(Signal::KILL);
     server.wait();
-    // The next server finds it by itself.
+    // The next server returns the item without a request.
     let server = Server::start(&place, &[]);
     while server.connect().call("LLEN k") != ":1" {
         thread::yield_now();
@@ -136,7 +137,7 @@ fn a_killed_server_gives_back_what_its_clients_were_given() {
 }
 
 #[test]
-fn a_client_that_leaves_is_not_served() {
+fn disconnected_waiter_is_not_served() {
     let place = Place::new();
     let server = Server::start(&place, &[]);
     let store = open(&place.path("served"));
@@ -165,7 +166,7 @@ fn client_unblock_ends_a_wait() {
     ] {
         client.send("BLMOVE k l LEFT LEFT 0\r\nPING\r\n");
         until_waiting(&store, 1);
-        // Other threads see that it waits once its turn is over.
+        // Other threads see the wait only once the client's turn is over.
         while other.call(&format!("CLIENT UNBLOCK {id}{reason}")) != ":1" {
             thread::yield_now();
         }
@@ -174,7 +175,7 @@ fn client_unblock_ends_a_wait() {
     }
     client.send("BLPOP k 0\r\n");
     until_waiting(&store, 1);
-    // The client that was served first is not unblocked.
+    // A client that has already been served cannot be unblocked.
     other.send(&format!(
         "RPUSH k 1\r\nCLIENT UNBLOCK {id}\r\nINFO clients\r\n"
     ));
@@ -183,7 +184,7 @@ fn client_unblock_ends_a_wait() {
 }
 
 #[test]
-fn a_read_that_waits_for_a_group_which_goes_fails_and_is_counted() {
+fn waiting_read_fails_when_its_group_is_deleted() {
     let place = Place::new();
     let server = Server::start(&place, &[]);
     let store = open(&place.path("served"));

@@ -1,4 +1,4 @@
-//! export and import.
+//! The subcommands export and import.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn exported(place: &Place) -> (String, String) {
 }
 
 #[test]
-fn a_copy_holds_the_same() {
+fn imported_copy_equals_the_exported_store() {
     let place = Place::new();
     let (_, file) = exported(&place);
     let copy = place.path("copy");
@@ -54,7 +54,7 @@ fn a_copy_holds_the_same() {
 }
 
 #[test]
-fn a_store_with_keys_is_replaced_only_where_asked() {
+fn nonempty_store_is_replaced_only_on_request() {
     let place = Place::new();
     let (_, file) = exported(&place);
     let other = place.store("other", &[("mine", "v")]);
@@ -72,7 +72,7 @@ fn a_store_with_keys_is_replaced_only_where_asked() {
 }
 
 #[test]
-fn a_damaged_file_changes_nothing() {
+fn damaged_file_changes_nothing() {
     let place = Place::new();
     let (_, file) = exported(&place);
     let other = place.store("other", &[("mine", "v")]);
@@ -86,14 +86,14 @@ fn a_damaged_file_changes_nothing() {
         "{line}"
     );
     assert_eq!(succeed(&["exec", "--store", &other, "GET", "mine"]), "v\n");
-    // Nor is a store made for it.
+    // A damaged file does not create a store either.
     let none = place.path("none");
     fail(&["import", &file, "--store", &none], 1);
     assert!(!Path::new(&none).exists());
 }
 
 #[test]
-fn what_has_no_room_is_told_before_anything_happens() {
+fn lack_of_room_is_reported_before_any_change() {
     let place = Place::new();
     let value = "x".repeat(100_000);
     let store = place.store("store", &[("k", &value)]);
@@ -120,7 +120,7 @@ fn what_has_no_room_is_told_before_anything_happens() {
 }
 
 #[test]
-fn errors_of_files_are_told() {
+fn file_errors_are_reported() {
     let place = Place::new();
     let (store, _) = exported(&place);
     let nowhere = place.path("no/such/file");

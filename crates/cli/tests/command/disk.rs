@@ -1,4 +1,4 @@
-//! Stores on a disk: sync, and what is refused after a power cut. And a store whose file is cut short.
+//! Stores on a disk: sync, and refusal after a power cut. Also, a store whose file is truncated.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -7,10 +7,11 @@ use rustix::process::Signal;
 
 use crate::support::{Place, Server, fail, succeed};
 
-/// Where the header names the boot in which the store was changed (docs/file-format.md).
+/// The offset of the header field that names the boot in which the store was changed
+/// (docs/file-format.md).
 const UNSYNCED: u64 = 96;
 
-/// The boot that a store's header names, 0 where it was synced.
+/// Returns the boot that a store's header names, or 0 if the store was synced.
 fn boot(store: &str) -> u64 {
     let mut word = [0; 8];
     let file = File::open(store).expect("a store");
@@ -18,7 +19,7 @@ fn boot(store: &str) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Makes a store one that was changed in another boot.
+/// Makes a store look as if it was changed in another boot.
 fn reboot(store: &str) {
     let other = boot(store) ^ 2;
     let file = File::options().write(true).open(store).expect("a store");
@@ -26,13 +27,13 @@ fn reboot(store: &str) {
         .expect("a header");
 }
 
-/// A directory on a disk, removed with the test.
+/// Returns a directory on a disk that is removed with the test.
 fn on_disk() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
 }
 
 #[test]
-fn a_store_that_was_not_synced_is_refused_and_can_be_saved() {
+fn unsynced_store_is_refused_and_can_be_saved() {
     let disk = on_disk();
     let path = |name: &str| disk.path().join(name).to_str().expect("ASCII").to_owned();
     let (store, file, copy) = (path("store"), path("file"), path("copy"));
@@ -67,13 +68,13 @@ fn a_store_that_was_not_synced_is_refused_and_can_be_saved() {
 }
 
 #[test]
-fn sync_import_and_the_end_of_serve_leave_a_synced_store() {
+fn sync_import_and_shutdown_leave_a_synced_store() {
     let place = Place::new();
     let store = place.store("served", &[("key", "value")]);
     assert_ne!(boot(&store), 0);
     assert_eq!(succeed(&["sync", &store]), format!("synced {store}\n"));
     assert_eq!(boot(&store), 0);
-    // Looking at it leaves it so.
+    // Read-only commands keep it synced.
     succeed(&["check", &store]);
     succeed(&["stat", &store]);
     let file = place.path("file");
@@ -92,14 +93,14 @@ fn sync_import_and_the_end_of_serve_leave_a_synced_store() {
 }
 
 #[test]
-fn a_server_whose_file_is_cut_short_says_which() {
+fn server_reports_which_file_was_truncated() {
     let place = Place::new();
     let mut server = Server::start(&place, &[]);
     assert_eq!(server.connect().call("SET key value"), "+OK");
     let store = place.path("served");
     let file = File::options().write(true).open(&store).expect("a store");
     file.set_len(0).expect("a shorter file");
-    // It looks after its store without being asked.
+    // The server checks its store even without a command.
     let (status, log) = server.wait();
     assert_eq!(status, Some(1), "{log}");
     let told = format!("the store {store} is lost: its file was cut short");

@@ -1,4 +1,4 @@
-//! What export and import leave where they are interrupted, and where an export may be written to.
+//! What interrupted exports and imports leave, and the possible destinations of an export.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::support::{Place, command, fail, run, signal_to, succeed};
 
-/// A store of many keys: its export takes longer than a signal needs.
+/// Creates a store of so many keys that its export takes longer than the delivery of a signal.
 fn many_keys(place: &Place) -> String {
     let value = "v".repeat(1000);
     let keys: Vec<String> = (0..20_000).map(|number| format!("key:{number}")).collect();
@@ -31,7 +31,7 @@ fn names_in(place: &Place) -> Vec<String> {
     names
 }
 
-/// The exit status of a child and its standard error.
+/// Waits for a child. Returns its exit status and its standard error.
 fn end(child: Child) -> (Option<i32>, String) {
     let output = child.wait_with_output().expect("a child");
     (
@@ -40,7 +40,7 @@ fn end(child: Child) -> (Option<i32>, String) {
     )
 }
 
-/// Whether the child has opened a file whose path holds this text.
+/// Whether the child has a file open whose path contains this text.
 fn has_open(child: &Child, text: &str) -> bool {
     let descriptors = fs::read_dir(format!("/proc/{}/fd", child.id()));
     let links = descriptors.into_iter().flatten().flatten();
@@ -49,12 +49,12 @@ fn has_open(child: &Child, text: &str) -> bool {
 }
 
 #[test]
-fn an_export_goes_into_a_stream_and_never_replaces_it() {
+fn export_writes_to_a_stream_without_replacing_it() {
     let place = Place::new();
     let store = place.store("store", &[("a", "1"), ("b", "2")]);
     let file = place.path("file");
     succeed(&["export", &store, &file]);
-    // The time of creation differs; the keys are the same.
+    // Files differ in their creation time, so compare the imported keys.
     let same = |bytes: &[u8]| {
         let copy = place.path("received");
         fs::write(&copy, bytes).expect("room");
@@ -71,7 +71,7 @@ fn an_export_goes_into_a_stream_and_never_replaces_it() {
         assert!(output.status.success(), "{name}: {errors}");
         assert!(errors.starts_with("exported 2 keys"), "{name}: {errors}");
         same(&output.stdout);
-        // Standard output may be a file, which its other users go on writing to.
+        // Standard output may be a file to which other processes keep writing.
         let redirected = place.path("redirected");
         let out = File::create(&redirected).expect("room");
         let status = command(&["export", &store, name]).stdout(out).status();
@@ -101,7 +101,7 @@ fn an_export_goes_into_a_stream_and_never_replaces_it() {
 }
 
 #[test]
-fn a_device_stays_a_device() {
+fn export_does_not_replace_a_device() {
     let place = Place::new();
     let store = place.store("store", &[("a", "1")]);
     let line = fail(&["export", &store, "/dev/full"], 1);
@@ -118,7 +118,7 @@ fn a_device_stays_a_device() {
 }
 
 #[test]
-fn a_link_keeps_leading_to_the_file_that_is_replaced() {
+fn symbolic_link_survives_and_its_target_is_replaced() {
     let place = Place::new();
     let store = place.store("store", &[("a", "1")]);
     fs::create_dir(place.path("backups")).expect("room");
@@ -136,7 +136,7 @@ fn a_link_keeps_leading_to_the_file_that_is_replaced() {
 }
 
 #[test]
-fn a_store_is_not_replaced_by_its_export() {
+fn export_does_not_replace_its_own_store() {
     let place = Place::new();
     let store = place.store("store", &[("a", "1")]);
     let link = place.path("link");
@@ -149,7 +149,7 @@ fn a_store_is_not_replaced_by_its_export() {
 }
 
 #[test]
-fn an_interrupted_export_leaves_nothing() {
+fn interrupted_export_leaves_no_file() {
     let place = Place::new();
     let store = many_keys(&place);
     let file = place.path("file");
@@ -160,7 +160,7 @@ fn an_interrupted_export_leaves_nothing() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("it runs");
-        // The unnamed file that becomes the export.
+        // Wait for the unnamed file that becomes the export.
         while !has_open(&child, "(deleted)") && !Path::new(&file).exists() {
             std::thread::yield_now();
         }
@@ -187,7 +187,7 @@ fn an_interrupted_export_leaves_nothing() {
 }
 
 #[test]
-fn an_interrupted_stream_is_told_of() {
+fn interrupted_export_to_a_stream_is_reported() {
     let place = Place::new();
     let store = many_keys(&place);
     let mut child = command(&["export", &store, "-"])
@@ -207,7 +207,7 @@ fn an_interrupted_stream_is_told_of() {
 }
 
 #[test]
-fn an_interrupted_import_leaves_no_store() {
+fn interrupted_import_leaves_no_store() {
     let place = Place::new();
     let store = many_keys(&place);
     let file = place.path("file");
@@ -247,7 +247,7 @@ fn an_interrupted_import_leaves_no_store() {
 }
 
 #[test]
-fn a_killed_import_is_cleared_away_by_the_next_one() {
+fn next_import_cleans_up_after_a_killed_one() {
     let place = Place::new();
     let store = many_keys(&place);
     let file = place.path("file");
@@ -272,7 +272,7 @@ fn a_killed_import_is_cleared_away_by_the_next_one() {
 }
 
 #[test]
-fn an_import_that_fails_says_what_it_leaves() {
+fn failed_import_reports_what_it_leaves() {
     let place = Place::new();
     let store = many_keys(&place);
     let file = place.path("file");
@@ -281,7 +281,7 @@ fn an_import_that_fails_says_what_it_leaves() {
     let line = fail(&["import", &file, &small, "--capacity", "8mb"], 1);
     assert!(line.ends_with("no store was created"), "{line}");
     assert_eq!(names_in(&place), ["file", "store"]);
-    // A store that was there before has what had room.
+    // An existing store keeps the keys for which there was room.
     succeed(&["exec", "--store", &small, "--create", "PING"]);
     fs::remove_file(&small).expect("a store");
     let options = undercroft_engine::Options {
@@ -297,7 +297,7 @@ fn an_import_that_fails_says_what_it_leaves() {
 }
 
 #[test]
-fn a_value_comes_from_standard_input() {
+fn value_is_read_from_standard_input() {
     let place = Place::new();
     let store = place.store("store", &[]);
     let mut child = command(&["exec", "--store", &store, "-x", "SET", "picture"])

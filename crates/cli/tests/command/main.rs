@@ -1,4 +1,4 @@
-//! The undercroft command as people and scripts meet it: output, errors, exit status.
+//! The undercroft command from the user's point of view: output, errors, exit status.
 
 mod blocking;
 mod copies;

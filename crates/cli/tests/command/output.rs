@@ -1,4 +1,4 @@
-//! Output that cannot be written, and signals: what the command does where the world around it fails.
+//! Failed output and signals: how the command behaves when its environment fails.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use crate::support::{Client, Place, Server, binary, command, signal_to, spare_port, succeed};
 
-/// What a command does whose output goes somewhere: exit status and standard error.
+/// Runs a command with its output redirected to `out`. Returns its exit status and standard error.
 fn run_into(arguments: &[&str], out: Stdio) -> (Option<i32>, String) {
     let mut command = command(arguments);
     command.stdout(out);
@@ -21,7 +21,7 @@ fn run_into(arguments: &[&str], out: Stdio) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_full_device_is_one_line_and_status_one() {
+fn full_device_prints_one_line_and_exits_with_status_one() {
     let place = Place::new();
     let store = place.store("store", &[("k", "v")]);
     let exec = ["exec", "--store", &store, "GET", "k"];
@@ -49,7 +49,7 @@ fn a_full_device_is_one_line_and_status_one() {
 }
 
 #[test]
-fn a_reader_that_has_gone_is_no_error() {
+fn closed_pipe_is_not_an_error() {
     let place = Place::new();
     let store = place.store("store", &[("k", "v")]);
     for arguments in [
@@ -66,7 +66,7 @@ fn a_reader_that_has_gone_is_no_error() {
 }
 
 #[test]
-fn a_file_that_may_not_grow_is_an_error() {
+fn file_size_limit_is_an_error() {
     let place = Place::new();
     let path = place.path("store");
     let line = format!("ulimit -f 8; exec \"$0\" exec --create --store '{path}' SET k v");
@@ -85,7 +85,7 @@ fn a_file_that_may_not_grow_is_an_error() {
 }
 
 #[test]
-fn a_terminal_that_is_closed_ends_no_server() {
+fn closing_the_terminal_does_not_end_the_server() {
     let place = Place::new();
     let mut server = Server::start(&place, &[]);
     server.signal(Signal::HUP);
@@ -100,7 +100,7 @@ fn a_terminal_that_is_closed_ends_no_server() {
 }
 
 #[test]
-fn a_log_that_nobody_reads_keeps_no_server_from_ending() {
+fn unread_log_does_not_keep_the_server_from_ending() {
     let place = Place::new();
     let (store, socket) = (place.path("served"), place.path("socket"));
     let (reader, mut writer) = io::pipe().expect("a pipe");
@@ -124,17 +124,18 @@ fn a_log_that_nobody_reads_keeps_no_server_from_ending() {
     }
     let flags = fcntl_getfl(&writer).expect("a pipe");
     fcntl_setfl(&writer, flags | OFlags::NONBLOCK).expect("a pipe");
-    // As full as it can be.
+    // Fill the pipe completely.
     while writer.write(&[b'x'; 512]).is_ok() {}
     while writer.write(b"x").is_ok() {}
     fcntl_setfl(&writer, flags).expect("a pipe");
-    // Lines of the log are left out, and the server goes on.
+    // Log lines are dropped, and the server keeps running.
     let mut attacker = Client::new(UnixStream::connect(&socket).expect("it listens"));
     attacker.send("POST / HTTP/1.1\r\nHost: x\r\n\r\n");
     assert_eq!(attacker.line(), "");
     let mut client = Client::new(UnixStream::connect(&socket).expect("it listens"));
     assert_eq!(client.call("SET k v"), "+OK");
-    // Nor one that cannot begin, which signals do not end any more.
+    // A server that fails to start must not block on the full pipe either, as signals no longer end
+    // it.
     let mut second = command(&["serve", &store, "--unixsocket", &socket, "--port", "0"]);
     second.stderr(writer.try_clone().expect("a descriptor"));
     assert_eq!(second.status().expect("the binary runs").code(), Some(1));
@@ -144,7 +145,7 @@ fn a_log_that_nobody_reads_keeps_no_server_from_ending() {
 }
 
 #[test]
-fn no_command_keeps_a_signal_from_ending_the_server() {
+fn signal_ends_the_server_despite_running_commands() {
     let place = Place::new();
     let file = place.path("conf");
     fs::write(&file, "enable-debug-command local\n").expect("room");
@@ -160,7 +161,7 @@ fn no_command_keeps_a_signal_from_ending_the_server() {
     assert_eq!(server.wait().0, Some(0));
 }
 
-/// Starts a server with a long value, has it run so many times a command on that, and tells it to end.
+/// Starts a server with a long value, runs commands on it, and terminates the server meanwhile.
 fn end_while_it_runs(commands: &str, first_reply: &str) -> (Option<i32>, String, Place) {
     let place = Place::new();
     let mut server = Server::start(&place, &["--threads", "2"]);
@@ -177,15 +178,15 @@ fn end_while_it_runs(commands: &str, first_reply: &str) -> (Option<i32>, String,
 }
 
 #[test]
-fn a_pipeline_ends_with_the_server() {
+fn pipeline_is_cut_off_when_the_server_ends() {
     let commands = "BITCOUNT long\r\n".repeat(10_000);
     let (status, log, _) = end_while_it_runs(&commands, ":5");
     assert_eq!((status, log.lines().count()), (Some(0), 1), "{log}");
 }
 
 #[test]
-fn a_command_that_takes_for_ever_is_left_behind() {
-    // One that reads the value ten thousand times.
+fn endless_command_is_abandoned_at_shutdown() {
+    // A single command that reads the value ten thousand times.
     let command = format!("PING\r\nBITOP OR k{}\r\n", " long".repeat(10_000));
     let (status, log, place) = end_while_it_runs(&command, "+PONG");
     assert_eq!(status, Some(1), "{log}");
@@ -196,7 +197,7 @@ fn a_command_that_takes_for_ever_is_left_behind() {
 }
 
 #[test]
-fn debug_is_refused_unless_it_is_allowed() {
+fn debug_is_refused_unless_allowed() {
     let place = Place::new();
     let server = Server::start(&place, &[]);
     let mut client = server.connect();
@@ -216,7 +217,7 @@ fn debug_is_refused_unless_it_is_allowed() {
 }
 
 #[test]
-fn a_browser_that_is_made_to_talk_to_the_server_is_cut_off() {
+fn http_requests_are_cut_off() {
     let place = Place::new();
     let mut server = Server::start(&place, &[]);
     for request in [
@@ -245,7 +246,7 @@ fn a_browser_that_is_made_to_talk_to_the_server_is_cut_off() {
 }
 
 #[test]
-fn a_client_is_never_cut_off_in_silence() {
+fn clients_are_never_cut_off_without_a_log_line() {
     let place = Place::new();
     let mut server = Server::start(&place, &[]);
     let mut client = server.connect();
@@ -258,7 +259,7 @@ fn a_client_is_never_cut_off_in_silence() {
             .take(1 + 100 + 1 + 200)
             .count()
     };
-    // No limit by default: a client that reads has it all.
+    // By default there is no hard limit: a client that reads receives everything.
     assert_eq!(limit(&mut client, "normal 0 64mb 60"), 302);
     assert!(limit(&mut client, "normal 1mb 0 0") < 302);
     server.signal(Signal::TERM);
@@ -268,7 +269,7 @@ fn a_client_is_never_cut_off_in_silence() {
 }
 
 #[test]
-fn one_thread_runs_commands_in_the_order_of_their_arrival() {
+fn one_thread_runs_commands_in_arrival_order() {
     let place = Place::new();
     let server = Server::start(&place, &["--threads", "1"]);
     let mut clients: Vec<_> = (0..50).map(|_| server.connect()).collect();
@@ -283,7 +284,7 @@ fn one_thread_runs_commands_in_the_order_of_their_arrival() {
         let lines: Vec<String> = (0..5).map(|_| client.line()).collect();
         assert_eq!(lines[4], number.to_string());
     }
-    // A subscription that nobody waited for is there when a later message comes.
+    // A subscription takes effect before a later message, even if its confirmation was not awaited.
     for number in 0..200 {
         let (mut subscriber, mut publisher) = (server.connect(), server.connect());
         subscriber.send(&format!("SUBSCRIBE channel{number}\r\n"));
@@ -292,7 +293,7 @@ fn one_thread_runs_commands_in_the_order_of_their_arrival() {
 }
 
 #[test]
-fn a_stock_redis_conf_is_read() {
+fn stock_redis_conf_is_accepted() {
     let stock = "/etc/redis/redis.conf";
     if fs::File::open(stock).is_err_and(|error| Errno::from_io_error(&error).is_some()) {
         println!("skipped: a stock redis.conf: there is none at {stock}");
@@ -314,7 +315,7 @@ fn a_stock_redis_conf_is_read() {
 }
 
 #[test]
-fn what_is_not_done_is_named_once() {
+fn unsupported_directives_are_reported_once() {
     let place = Place::new();
     let file = place.path("conf");
     let text = "appendonly yes\nsave 900 1\nsave 60 10000\nrdbchecksum no\nrdbchecksum yes\n";
@@ -328,7 +329,7 @@ fn what_is_not_done_is_named_once() {
 }
 
 #[test]
-fn who_listens_to_other_machines_without_a_password_is_warned() {
+fn open_address_without_password_is_warned_about() {
     let place = Place::new();
     let file = place.path("conf");
     fs::write(&file, "protected-mode no\n").expect("room");
@@ -350,7 +351,7 @@ fn who_listens_to_other_machines_without_a_password_is_warned() {
 }
 
 #[test]
-fn what_changes_who_may_do_what_is_not_skipped() {
+fn directives_about_permissions_are_refused_not_skipped() {
     let place = Place::new();
     let file = place.path("conf");
     for (line, reason) in [

@@ -1,4 +1,4 @@
-//! M6: a script that takes long holds up nobody but who needs what it has locked.
+//! M6: a slow script delays only commands that need what it has locked.
 
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::channel;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Client, Place, Server};
 
-/// Ends scripts once one is known to take long: it is said after a millisecond.
+/// Kills scripts as soon as one is known to be slow, which takes a millisecond.
 fn kill(client: &mut Client<UnixStream>) {
     loop {
         match client.call("SCRIPT KILL").as_str() {
@@ -27,11 +27,11 @@ fn start(place: &Place) -> Server {
 const ENDLESS: &str = "EVAL 'while true do end' 0\r\n";
 
 #[test]
-fn others_go_on_beside_a_script_that_never_ends() {
+fn other_clients_continue_during_an_endless_script() {
     let place = Place::new();
     let server = start(&place);
     let (mut script, mut other) = (server.connect(), server.connect());
-    // What it sends behind is run behind.
+    // Commands that the client sends after the script run after it.
     script.send(&format!("SET before 1\r\n{ENDLESS}INCR before\r\n"));
     assert_eq!(script.line(), "+OK");
     for number in 0..100 {
@@ -44,7 +44,7 @@ fn others_go_on_beside_a_script_that_never_ends() {
 }
 
 #[test]
-fn a_function_that_takes_long_is_shown() {
+fn slow_function_is_shown_in_stats() {
     const NOBODY: &str = "*4 $14 running_script $-1";
     let place = Place::new();
     let server = start(&place);
@@ -83,20 +83,20 @@ fn a_function_that_takes_long_is_shown() {
 }
 
 #[test]
-fn who_needs_what_a_script_has_locked_is_told() {
+fn commands_on_keys_locked_by_a_script_get_busy() {
     let place = Place::new();
     let server = start(&place);
     let (mut script, mut other, mut waiting) =
         (server.connect(), server.connect(), server.connect());
     script.send("EVAL 'redis.call(\"get\", KEYS[1]) while true do end' 1 k\r\n");
-    // Parked until the script has been heard of.
+    // The command is parked until the script counts as slow.
     waiting.send("SET k 1\r\n");
     assert_eq!([other.call("ECHO x"), other.line()], ["$1", "x"]);
     let reply = waiting.line();
     if reply != "+OK" {
         assert!(reply.starts_with("-BUSY"), "{reply}");
     }
-    // So is a transaction, which is over then.
+    // A transaction gets BUSY, too, and is discarded.
     waiting.send("MULTI\r\nSET k 1\r\nEXEC\r\nECHO x\r\n");
     assert_eq!(
         [waiting.line(), waiting.line()],
@@ -116,7 +116,7 @@ fn who_needs_what_a_script_has_locked_is_told() {
 }
 
 #[test]
-fn a_transaction_with_a_long_script_is_one() {
+fn transaction_with_a_slow_script_is_atomic() {
     let place = Place::new();
     let server = start(&place);
     let mut client = server.connect();
@@ -136,7 +136,7 @@ fn a_transaction_with_a_long_script_is_one() {
 }
 
 #[test]
-fn messages_come_in_order_around_a_long_script() {
+fn messages_stay_in_order_around_a_slow_script() {
     let place = Place::new();
     let server = start(&place);
     let (mut script, mut other) = (server.connect(), server.connect());
@@ -147,7 +147,7 @@ fn messages_come_in_order_around_a_long_script() {
         assert_eq!(script.line(), line);
     }
     script.send(ENDLESS);
-    // The first of them may still find it at hand.
+    // The first message may be delivered before the script occupies the connection.
     for number in 0..1000 {
         assert_eq!(other.call(&format!("PUBLISH news {number}")), ":1");
     }
@@ -172,7 +172,7 @@ fn messages_come_in_order_around_a_long_script() {
 }
 
 #[test]
-fn a_client_that_is_killed_while_its_script_runs_is_closed_behind_it() {
+fn client_killed_during_its_script_is_closed_afterward() {
     let place = Place::new();
     let server = start(&place);
     let (mut script, mut other) = (server.connect(), server.connect());
@@ -181,7 +181,7 @@ fn a_client_that_is_killed_while_its_script_runs_is_closed_behind_it() {
     script.send(ENDLESS);
     assert_eq!(other.call("CLIENT KILL ID 2"), ":1");
     kill(&mut other);
-    // Its reply may have been sent before it was closed.
+    // The script's reply may be sent before the connection is closed.
     let mut last = script.line();
     if last.contains("Script killed by user") {
         last = script.line();
@@ -191,7 +191,7 @@ fn a_client_that_is_killed_while_its_script_runs_is_closed_behind_it() {
 }
 
 #[test]
-fn more_long_scripts_than_threads_are_refused_in_the_end() {
+fn slow_scripts_beyond_the_thread_limit_are_refused() {
     let place = Place::new();
     let server = start(&place);
     let mut scripts: Vec<_> = (0..17).map(|_| server.connect()).collect();
@@ -200,14 +200,14 @@ fn more_long_scripts_than_threads_are_refused_in_the_end() {
     }
     let mut other = server.connect();
     assert_eq!(other.call("SET key 1"), "+OK");
-    // One of them, and nobody knows which, is refused after its five seconds.
+    // One script, whichever gets no thread, is refused after five seconds.
     let (refused, found) = channel();
     let waiting: Vec<_> = scripts
         .into_iter()
         .map(|mut script| {
             let refused = refused.clone();
             thread::spawn(move || {
-                // Whoever has had all it wants to hear is gone.
+                // The receiver may already be gone.
                 let _ = refused.send(script.line());
             })
         })
@@ -223,11 +223,11 @@ fn more_long_scripts_than_threads_are_refused_in_the_end() {
 }
 
 #[test]
-fn who_asks_whether_all_is_well_learns_of_a_busy_script() {
+fn ping_reports_a_busy_script() {
     let place = Place::new();
     let server = start(&place);
     let (mut script, mut other) = (server.connect(), server.connect());
-    // As a test of Redis sends it: the second command runs once the first is killed.
+    // As in a test of Redis: the second command runs once the script is killed.
     script.send("EVAL 'while 1 do redis.call(\"ping\") end' 0\r\nPING\r\n");
     loop {
         let reply = other.call("PING");
@@ -247,7 +247,7 @@ fn who_asks_whether_all_is_well_learns_of_a_busy_script() {
 }
 
 #[test]
-fn a_client_that_asks_for_the_debugger_does_not_run_its_script() {
+fn client_that_requests_the_debugger_cannot_run_its_script() {
     let place = Place::new();
     let server = start(&place);
     let (mut client, mut other) = (server.connect(), server.connect());
@@ -261,7 +261,7 @@ fn a_client_that_asks_for_the_debugger_does_not_run_its_script() {
 }
 
 #[test]
-fn a_script_that_was_long_or_has_much_begins_on_a_thread_of_its_own() {
+fn slow_or_large_scripts_start_on_a_separate_thread() {
     let place = Place::new();
     let server = Server::start(&place, &["--threads", "1"]);
     let (mut script, mut other) = (server.connect(), server.connect());
@@ -277,16 +277,16 @@ fn a_script_that_was_long_or_has_much_begins_on_a_thread_of_its_own() {
 }
 
 #[test]
-fn a_thread_that_works_for_long_is_given_no_connections() {
+fn stalled_thread_gets_no_new_connections() {
     let place = Place::new();
     let file = place.path("conf");
     std::fs::write(&file, "enable-debug-command local\n").expect("room");
     let server = Server::start(&place, &["--threads", "2", "--config", &file]);
     let (mut one, mut other) = (server.connect(), server.connect());
-    // They are on different threads, of which one works now.
+    // The clients are on different threads; the command below occupies one of these.
     assert_eq!([one.call("PING"), other.call("PING")], ["+PONG", "+PONG"]);
     one.send("DEBUG SLEEP 3\r\nINCR order\r\n");
-    // It counts as stalled once it has worked for 10 ms.
+    // A thread counts as stalled after 10 ms of work.
     let sent = Instant::now();
     while sent.elapsed() < Duration::from_millis(100) {
         thread::yield_now();

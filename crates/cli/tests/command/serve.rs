@@ -1,4 +1,4 @@
-//! serve: sockets, settings, and a clean end.
+//! The subcommand serve: sockets, settings, and clean shutdown.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,11 +13,11 @@ use undercroft_engine::{Options, Store};
 
 use crate::support::{Client, Place, Server, binary, connect_tcp, fail, spare_port, succeed};
 
-/// Longer than a server may go on with a store that was removed.
+/// A limit well above the time for which a server may keep serving a removed store.
 const LONG: Duration = Duration::from_secs(30);
 
 #[test]
-fn a_signal_ends_it_cleanly_and_the_data_stays() {
+fn signal_ends_the_server_cleanly_and_the_data_stays() {
     for signal in [Signal::TERM, Signal::INT] {
         let place = Place::new();
         let mut server = Server::start(&place, &[]);
@@ -41,7 +41,7 @@ fn a_signal_ends_it_cleanly_and_the_data_stays() {
 }
 
 #[test]
-fn what_a_killed_server_was_receiving_is_freed() {
+fn memory_for_input_of_a_killed_server_is_freed() {
     let place = Place::new();
     let mut server = Server::start(&place, &[]);
     assert_eq!(server.connect().call("SET k old"), "+OK");
@@ -65,7 +65,7 @@ fn what_a_killed_server_was_receiving_is_freed() {
 }
 
 #[test]
-fn shutdown_ends_it_too() {
+fn shutdown_ends_the_server() {
     let place = Place::new();
     let mut server = Server::start(&place, &["--threads", "3"]);
     let mut client = server.connect();
@@ -75,7 +75,7 @@ fn shutdown_ends_it_too() {
 }
 
 #[test]
-fn a_socket_in_use_is_refused_and_a_dead_one_replaced() {
+fn live_socket_is_refused_and_dead_socket_replaced() {
     let place = Place::new();
     let mut server = Server::start(&place, &[]);
     let (store, socket) = (place.path("served"), server.socket.clone());
@@ -120,7 +120,7 @@ fn a_socket_in_use_is_refused_and_a_dead_one_replaced() {
 }
 
 #[test]
-fn nowhere_to_listen_is_an_error() {
+fn having_no_address_to_listen_on_is_an_error() {
     let place = Place::new();
     let store = place.path("store");
     let line = fail(&["serve", "--store", &store, "--port", "0"], 1);
@@ -153,7 +153,8 @@ fn nowhere_to_listen_is_an_error() {
     );
 }
 
-/// Starts a server that may have so many descriptors open, and stops it when it listens. Its exit status, and what it said.
+/// Starts a server with a limit on open descriptors, and stops it once it listens. Returns its exit
+/// status and its log.
 fn serve_with(descriptors: u32) -> (Option<i32>, String) {
     let place = Place::new();
     let mut child = Command::new("sh")
@@ -178,7 +179,7 @@ fn serve_with(descriptors: u32) -> (Option<i32>, String) {
 }
 
 #[test]
-fn few_descriptors_are_few_clients_or_an_error() {
+fn few_descriptors_limit_the_clients_or_fail() {
     let (status, said) = serve_with(50);
     assert_eq!(status, Some(1), "{said}");
     assert_eq!(
@@ -197,7 +198,7 @@ fn few_descriptors_are_few_clients_or_an_error() {
 }
 
 #[test]
-fn settings_that_change_nothing_are_accepted_as_containers_set_them() {
+fn settings_without_effect_from_containers_are_accepted() {
     let place = Place::new();
     let server = Server::start(&place, &[]);
     let mut client = server.connect();
@@ -290,7 +291,7 @@ fn killed_and_quitting_clients_are_closed() {
 }
 
 #[test]
-fn clients_whose_commands_come_at_once_are_all_answered() {
+fn clients_with_simultaneous_commands_all_get_replies() {
     let place = Place::new();
     let server = Server::start(&place, &["--threads", "1"]);
     let mut clients: Vec<_> = (0..50).map(|_| server.connect()).collect();
@@ -300,7 +301,8 @@ fn clients_whose_commands_come_at_once_are_all_answered() {
     for round in 0..3 {
         server.signal(Signal::STOP);
         for (number, client) in clients.iter_mut().enumerate() {
-            // One is closed behind its reply, one leaves a command half sent, and one sends more than a turn's.
+            // One client quits after its reply, one leaves a command incomplete, and one sends more
+            // than a turn processes.
             match (round, number) {
                 (2, 7) => client.send("ECHO 7\r\nQUIT\r\n"),
                 (_, 8) => client.send("ECHO 8\r\n*2\r\n$4\r\nEC"),
@@ -324,26 +326,26 @@ fn clients_whose_commands_come_at_once_are_all_answered() {
 }
 
 #[test]
-fn a_pause_holds_writes_back_until_it_ends() {
+fn pause_suspends_writes_until_it_ends() {
     let place = Place::new();
     let server = Server::start(&place, &["--threads", "2"]);
     let (mut one, mut other) = (server.connect(), server.connect());
     assert_eq!(one.call("SET k v"), "+OK");
     assert_eq!(one.call("CLIENT PAUSE 1000000 WRITE"), "+OK");
-    // The write would be done in the same turn as the read before it.
+    // Without the pause, the write runs in the same turn as the read before it.
     other.send("GET k\r\nSET k w\r\nGET k\r\n");
     assert_eq!([other.line(), other.line()], ["$1", "v"]);
     assert_eq!(one.get("k"), "v");
     assert_eq!(one.call("CLIENT UNPAUSE"), "+OK");
     let lines: Vec<String> = (0..3).map(|_| other.line()).collect();
     assert_eq!(lines, ["+OK", "$1", "w"]);
-    // Everything, for a moment.
+    // A short pause of all commands.
     assert_eq!(one.call("CLIENT PAUSE 50"), "+OK");
     assert_eq!(one.get("k"), "w");
 }
 
 #[test]
-fn monitors_of_all_threads_see_the_commands_of_all() {
+fn monitors_see_the_commands_of_all_threads() {
     let place = Place::new();
     let server = Server::start(&place, &["--threads", "2"]);
     let mut monitors = [(); 2].map(|()| server.connect());
@@ -362,7 +364,7 @@ fn monitors_of_all_threads_see_the_commands_of_all() {
             assert_eq!(tail(monitor.line()), expected);
         }
     }
-    // One that resets is a client as any other again, and may use the data.
+    // After RESET, a monitor is an ordinary client that may access data.
     let [first, second] = &mut monitors;
     let refused = "-ERR Replica can't interact with the keyspace";
     assert_eq!(first.call("GET k"), refused);
@@ -376,7 +378,7 @@ fn monitors_of_all_threads_see_the_commands_of_all() {
 }
 
 #[test]
-fn a_monitor_that_does_not_read_is_closed() {
+fn monitor_that_does_not_read_is_closed() {
     let place = Place::new();
     let server = Server::start(&place, &["--threads", "2"]);
     let (mut monitor, mut client) = (server.connect(), server.connect());
@@ -386,7 +388,7 @@ fn a_monitor_that_does_not_read_is_closed() {
     let id = monitor.call("CLIENT ID");
     let list = format!("CLIENT LIST ID {}", &id[1..]);
     let text = "x".repeat(50_000);
-    // Much more than sockets and the limit hold.
+    // Send far more than socket buffers and the limit hold.
     for _ in 0..2_000 {
         assert_eq!(client.call(&format!("ECHO {text}")), "$50000");
         assert_eq!(client.line(), text);
@@ -401,9 +403,9 @@ fn a_monitor_that_does_not_read_is_closed() {
 }
 
 #[test]
-fn idle_clients_are_closed_but_those_that_wait() {
+fn idle_clients_are_closed_unless_they_wait() {
     let place = Place::new();
-    // One thread looks at all of them at once.
+    // With one thread, all clients are checked together.
     let server = Server::start(&place, &["--threads", "1"]);
     let (mut subscribed, mut blocked) = (server.connect(), server.connect());
     assert_eq!(subscribed.call("SUBSCRIBE news"), "*3");
@@ -413,9 +415,9 @@ fn idle_clients_are_closed_but_those_that_wait() {
     blocked.send("BLPOP list 0\r\n");
     let mut idle = server.connect();
     assert_eq!(idle.call("CONFIG SET timeout 1"), "+OK");
-    // The end of the connection.
+    // An empty line means that the connection was closed.
     assert_eq!(idle.line(), "");
-    // The others are idle for longer.
+    // The other clients have been idle for longer.
     let mut client = server.connect();
     assert_eq!(client.call("PUBLISH news x"), ":1");
     for line in ["*3", "$7", "message", "$4", "news", "$1", "x"] {
@@ -427,17 +429,18 @@ fn idle_clients_are_closed_but_those_that_wait() {
     }
 }
 
-/// An address of this machine that is not loopback, if there is one. Nothing is sent.
+/// Returns a non-loopback address of this machine, if there is one. Sends nothing.
 fn outer_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-    // An address for documentation: the system only says from where it would be reached.
+    // This documentation address is never contacted: connecting a UDP socket only selects the local
+    // address.
     socket.connect("192.0.2.1:9").ok()?;
     let address = socket.local_addr().ok()?.ip();
     (!address.is_loopback() && !address.is_unspecified()).then_some(address)
 }
 
 #[test]
-fn who_comes_from_elsewhere_needs_a_password() {
+fn remote_clients_need_a_password() {
     let Some(address) = outer_address() else {
         println!("not tested: this machine has no address but loopback");
         return;
@@ -463,7 +466,7 @@ fn who_comes_from_elsewhere_needs_a_password() {
 }
 
 #[test]
-fn a_server_goes_on_with_the_store_that_its_name_means() {
+fn server_switches_to_a_new_store_of_the_same_name() {
     let place = Place::new();
     let server = Server::start(&place, &[]);
     let served = place.path("served");
@@ -488,7 +491,7 @@ fn a_server_goes_on_with_the_store_that_its_name_means() {
             made.expect("a store");
             fs::rename(&other, &served).expect("a store");
         }
-        // The place of the file is looked at once a second. Until then the old store is served.
+        // The file's path is checked once a second. Until then, the old store is served.
         let begun = Instant::now();
         while idle[0].call("EXISTS old") != ":0" {
             assert!(begun.elapsed() < LONG, "still the old store");

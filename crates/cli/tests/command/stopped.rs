@@ -1,4 +1,4 @@
-//! M6: a process that is stopped while it holds a lock parks connections; everybody else goes on.
+//! M6: a process that is stopped while it holds a lock parks connections; all others continue.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
@@ -9,11 +9,11 @@ use undercroft_engine::{Error, Store};
 
 use crate::support::{Place, Server, binary, command, signal_to, state_of, succeed};
 
-/// Set for the child that holds a lock; its value is the store's path.
+/// The environment variable set for the child that holds a lock; its value is the store's path.
 const HOLD: &str = "UNDERCROFT_TEST_HOLD";
 
-/// Not a test of its own: the body of the child that holds the lock of one shard until a file beside the store says
-/// that it may go on.
+/// Not a real test: the body of the child process. It holds the lock of one shard until a file next
+/// to the store tells it to continue.
 #[test]
 fn hold_a_lock() {
     let Ok(path) = std::env::var(HOLD) else {
@@ -38,11 +38,11 @@ fn go_on(store: &str) -> String {
     format!("{store}.go-on")
 }
 
-/// A stopped child that holds the lock of the shard of `held`; killed when dropped.
+/// A stopped child that holds the lock of `held`'s shard; killed when dropped.
 struct Holder {
     child: Child,
     store: String,
-    /// Kept open: the child's test harness has its last words, too.
+    /// Kept open, because the child's test harness prints at its end, too.
     _out: Lines<BufReader<ChildStdout>>,
 }
 
@@ -78,13 +78,13 @@ impl Holder {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        // By its own handle; it may have ended already.
+        // The child may already have ended, so errors are ignored.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A command as client libraries send it.
+/// Formats a command in the form that client libraries send.
 fn multibulk(words: &[&str]) -> String {
     let arguments = words
         .iter()
@@ -92,7 +92,7 @@ fn multibulk(words: &[&str]) -> String {
     format!("*{}\r\n{}", words.len(), arguments.collect::<String>())
 }
 
-/// A key in another shard than `held`.
+/// Returns a key in a shard other than that of `held`.
 fn elsewhere(store: &str) -> String {
     let store = Store::open(Path::new(store), true).expect("the server made it");
     let held = store.key(b"held").shard();
@@ -102,7 +102,7 @@ fn elsewhere(store: &str) -> String {
 }
 
 #[test]
-fn a_stopped_holder_parks_its_keys_and_no_others() {
+fn stopped_holder_parks_only_commands_on_its_keys() {
     let place = Place::new();
     let server = Server::start(&place, &["--threads", "1"]);
     let store = place.path("served");
@@ -111,10 +111,11 @@ fn a_stopped_holder_parks_its_keys_and_no_others() {
     let free = elsewhere(&store);
     let holder = Holder::start(&store);
 
-    // Many, so that waiting for each in place would add up to seconds.
+    // There are many, so that waiting for each in turn would add up to seconds.
     let mut parked: Vec<_> = (0..50).map(|_| server.connect()).collect();
     for client in &mut parked {
-        // In one piece, so that the commands behind the parked one are parsed before it is tried.
+        // Sent in one piece, so that the commands after the parked one are parsed before it is
+        // tried.
         let pipeline = [
             &["ECHO", "first"][..],
             &["APPEND", "held", "+"],
@@ -122,7 +123,7 @@ fn a_stopped_holder_parks_its_keys_and_no_others() {
             &["ECHO", "last"],
         ];
         client.send(&pipeline.map(multibulk).concat());
-        // Commands before the parked one are answered.
+        // Commands before the parked one get their replies.
         assert_eq!(
             (client.line(), client.line()),
             ("$5".into(), "first".into())
@@ -132,7 +133,7 @@ fn a_stopped_holder_parks_its_keys_and_no_others() {
         assert_eq!(other.call(&format!("SET {free} {number}")), "+OK");
         assert_eq!(other.get(&free), number.to_string());
     }
-    // One that gives up is no trouble.
+    // A parked client may disconnect.
     drop(parked.pop());
     let stat = succeed(&["stat", "--store", &store]);
     let line = format!("pid {} (", holder.child.id());
@@ -140,7 +141,7 @@ fn a_stopped_holder_parks_its_keys_and_no_others() {
         stat.contains(&line) && stat.contains("STOPPED while it holds the lock"),
         "{stat}"
     );
-    // Reading waits for nobody (R9).
+    // Reads do not wait (R9).
     assert!(!stat.contains("not counted"), "{stat}");
     assert_eq!(other.get("held"), "before");
 
@@ -157,7 +158,7 @@ fn a_stopped_holder_parks_its_keys_and_no_others() {
 }
 
 #[test]
-fn after_five_seconds_the_reply_says_who_holds_the_lock() {
+fn reply_names_the_lock_holder_after_five_seconds() {
     let place = Place::new();
     let server = Server::start(&place, &["--threads", "1"]);
     let mut client = server.connect();
@@ -173,7 +174,7 @@ fn after_five_seconds_the_reply_says_who_holds_the_lock() {
         holder.child.id()
     );
     assert_eq!((client.line(), client.line()), (expected, "+PONG".into()));
-    // LATENCY knows what was waited for, and how long.
+    // LATENCY reports the event and the length of the wait.
     assert_eq!(client.call("LATENCY HISTORY lock-wait"), "*1");
     assert_eq!(client.line(), "*2");
     let sample = [client.line(), client.line()];
@@ -181,14 +182,14 @@ fn after_five_seconds_the_reply_says_who_holds_the_lock() {
         .strip_prefix(':')
         .and_then(|text| text.parse().ok());
     assert!(waited.is_some_and(|waited| waited >= 5000), "{sample:?}");
-    // Killed while stopped, it is dead: what it changed is undone.
+    // A holder that is killed while stopped is dead: its changes are rolled back.
     holder.child.kill().expect("it lives");
     holder.child.wait().expect("a child");
     assert_eq!(client.get("held"), "before");
 }
 
 #[test]
-fn exec_says_who_holds_the_lock() {
+fn exec_names_the_lock_holder() {
     let place = Place::new();
     let store = place.store("store", &[("held", "v")]);
     let holder = Holder::start(&store);

@@ -1,4 +1,4 @@
-//! exec, stat, check, recover, list, rm, and the help of all commands.
+//! The subcommands exec, stat, check, recover, list and rm, and the help of all commands.
 
 use std::fs;
 use std::io::Write;
@@ -11,7 +11,7 @@ use undercroft_engine::{Expiry, Store};
 use crate::support::{Place, command, fail, run, succeed};
 
 #[test]
-fn help_teaches_every_command() {
+fn help_describes_every_command() {
     let all = [
         "serve", "exec", "stat", "check", "recover", "export", "import", "list", "rm",
     ];
@@ -45,7 +45,7 @@ fn help_teaches_every_command() {
 }
 
 #[test]
-fn wrong_usage_is_status_two() {
+fn usage_errors_exit_with_status_two() {
     for arguments in [
         &[][..],
         &["frobnicate"],
@@ -70,7 +70,7 @@ fn wrong_usage_is_status_two() {
 }
 
 #[test]
-fn a_store_that_is_not_there_is_not_made() {
+fn missing_store_is_not_created() {
     let place = Place::new();
     let path = place.path("none");
     let file = place.path("file");
@@ -93,10 +93,10 @@ fn a_store_that_is_not_there_is_not_made() {
 }
 
 #[test]
-fn a_mistyped_store_is_told_with_the_one_that_exists() {
+fn mistyped_store_name_gets_a_suggestion() {
     let place = Place::new();
     let store = place.store("sessions", &[("k", "v")]);
-    // A file that is no store is not suggested, however much its name resembles.
+    // A file that is not a store is never suggested, however similar its name.
     fs::write(place.path("sesions.txt"), "no store").expect("room");
     for typed in ["sesions", "session", "Sessions", "sessions1"] {
         let typed = place.path(typed);
@@ -137,7 +137,7 @@ fn exec_prints_as_redis_cli_does() {
 }
 
 #[test]
-fn an_option_behind_the_command_is_no_silent_part_of_it() {
+fn option_after_the_command_is_refused() {
     let place = Place::new();
     let store = place.store("store", &[]);
     for option in ["--store", "--store=x", "--db", "--raw"] {
@@ -160,7 +160,7 @@ fn an_option_behind_the_command_is_no_silent_part_of_it() {
 }
 
 #[test]
-fn a_store_that_is_named_twice_is_an_error() {
+fn naming_two_stores_is_an_error() {
     let place = Place::new();
     let store = place.store("store", &[("k", "v")]);
     let file = place.path("file");
@@ -174,7 +174,7 @@ fn a_store_that_is_named_twice_is_an_error() {
         assert_eq!(run.status, 2, "{run:?}");
         assert!(run.errors.contains("the store is named twice"), "{run:?}");
     }
-    // The environment names one for commands that are told of none.
+    // The environment's store is only a default, so naming another one is fine.
     let output = command(&["stat", &store])
         .env("UNDERCROFT_STORE", "other")
         .output();
@@ -186,7 +186,7 @@ fn a_store_that_is_named_twice_is_an_error() {
 }
 
 #[test]
-fn exec_makes_a_store_where_it_is_told_to() {
+fn exec_creates_a_store_when_asked() {
     let place = Place::new();
     let path = place.path("new");
     let set = [
@@ -198,7 +198,7 @@ fn exec_makes_a_store_where_it_is_told_to() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_entered_is_told_as_that() {
+fn inaccessible_directory_is_reported_as_such() {
     let place = Place::new();
     let file = place.path("file");
     fs::write(&file, b"").expect("room");
@@ -209,7 +209,7 @@ fn a_directory_that_cannot_be_entered_is_told_as_that() {
 }
 
 #[test]
-fn exec_tells_an_error_by_its_status() {
+fn exec_exits_with_a_status_on_error() {
     let place = Place::new();
     let store = place.store("store", &[]);
     let failed = run(&["exec", "--store", &store, "--no-raw", "GET"]);
@@ -280,7 +280,7 @@ fn stat_prints_the_figures_as_json() {
 }
 
 #[test]
-fn recover_does_the_upkeep_that_nobody_did() {
+fn recover_runs_pending_upkeep() {
     let place = Place::new();
     let path = place.store("store", &[]);
     let store = Store::open(Path::new(&path), true).expect("a store");
@@ -308,12 +308,12 @@ fn recover_does_the_upkeep_that_nobody_did() {
         "{out}"
     );
     assert_eq!(store.used_memory(), 0);
-    // What is to be used again, and what is no data.
+    // The rest is memory kept for reuse, and overhead that is not data.
     assert!(file_bytes() < 24 << 20, "{}", file_bytes());
 }
 
 #[test]
-fn check_tells_sound_from_damaged() {
+fn check_distinguishes_sound_from_damaged_stores() {
     let place = Place::new();
     let pairs: Vec<(String, String)> = (0..2000)
         .map(|n| (format!("key {n}"), "v".repeat(50)))
@@ -342,7 +342,7 @@ fn check_tells_sound_from_damaged() {
     );
 }
 
-/// Changes one byte of a key in a store's file, so that it lies in the wrong place.
+/// Changes one byte of a key in a store's file, so that its hash no longer fits its place.
 fn damage(store: &str, key: &[u8]) {
     let bytes = fs::read(store).expect("a file");
     let at = bytes
@@ -357,7 +357,7 @@ fn damage(store: &str, key: &[u8]) {
 }
 
 #[test]
-fn what_is_no_store_is_refused_and_kept() {
+fn files_that_are_not_stores_are_refused_and_kept() {
     let place = Place::new();
     let path = place.path("text");
     let mut file = fs::File::create(&path).expect("a file");
@@ -387,7 +387,7 @@ fn what_is_no_store_is_refused_and_kept() {
 fn stores_are_listed_and_removed_by_name() {
     let name = format!("test-{}", std::process::id());
     let url = format!("undercroft://{name}");
-    // The only way to a named store is through the user's own directory.
+    // Named stores are always in the user's own directory.
     let found = undercroft_engine::StoreName::parse(&url).expect("a name");
     found.prepare().expect("a directory of ours");
     let options = undercroft_engine::Options {
@@ -407,7 +407,7 @@ fn stores_are_listed_and_removed_by_name() {
         ("1", &["1", "0"][..]),
         "{listed}"
     );
-    // This process uses it, and nobody can be asked.
+    // This process has the store open, and there is no terminal to ask on.
     let line = fail(&["rm", &name], 1);
     assert!(
         line.starts_with(&format!(
@@ -430,7 +430,7 @@ fn stores_are_listed_and_removed_by_name() {
 }
 
 #[test]
-fn names_mean_what_they_mean_in_every_language() {
+fn store_names_mean_the_same_in_every_client() {
     let name = format!("test-names-{}", std::process::id());
     let url = format!("undercroft://{name}");
     let exec = |store: &str, words: &[&str]| {
@@ -441,7 +441,8 @@ fn names_mean_what_they_mean_in_every_language() {
     let made = ["exec", "--create", "--store", &first, "SET", "k", "in 1"];
     assert_eq!(succeed(&made), "OK\n");
     assert_eq!(exec(&first, &["GET", "k"]), "in 1\n");
-    // A bare word is a name for a person at a terminal, where languages refuse it: it could be a file, too.
+    // On the command line, a bare word is a name. Clients refuse it, because it could also be a
+    // file.
     for all in [&url, &name] {
         assert_eq!(exec(all, &["--database", "1", "GET", "k"]), "in 1\n");
         assert_eq!(exec(all, &["EXISTS", "k"]), "0\n");
@@ -452,7 +453,7 @@ fn names_mean_what_they_mean_in_every_language() {
 }
 
 #[test]
-fn a_reader_is_seen_and_not_deprived_unasked() {
+fn store_with_a_reader_is_not_removed_without_asking() {
     let place = Place::new();
     let path = place.store("store", &[("k", "v")]);
     let reader = undercroft_engine::Store::open(Path::new(&path), false).expect("a store");
@@ -481,7 +482,7 @@ fn a_reader_is_seen_and_not_deprived_unasked() {
 }
 
 #[test]
-fn another_capacity_than_the_store_has_is_an_error() {
+fn different_capacity_for_an_existing_store_is_an_error() {
     let place = Place::new();
     let path = place.store("store", &[("k", "v")]);
     let line = fail(&["serve", &path, "--port", "0", "--capacity", "1gb"], 1);

@@ -1,4 +1,4 @@
-//! Running the binary, with stores that vanish and a server that is stopped at the end.
+//! Helpers that run the binary, with temporary stores and a server that stops at the end.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// What a run of the binary left.
+/// The result of running the binary.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) status: i32,
@@ -24,7 +24,7 @@ pub(crate) fn binary() -> PathBuf {
 
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(binary());
-    // Nothing of the user's environment may reach a test.
+    // Isolate tests from the user's environment.
     command.args(arguments).env_clear().stdin(Stdio::null());
     command
 }
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &[&str]) -> Run {
     }
 }
 
-/// Runs what must succeed without a word on standard error; its output.
+/// Runs a command that must succeed and print nothing on standard error. Returns its output.
 pub(crate) fn succeed(arguments: &[&str]) -> String {
     let run = run(arguments);
     assert_eq!(
@@ -49,7 +49,7 @@ pub(crate) fn succeed(arguments: &[&str]) -> String {
     run.out
 }
 
-/// Runs what must fail with one line on standard error; the line.
+/// Runs a command that must fail with one line on standard error. Returns that line.
 pub(crate) fn fail(arguments: &[&str], status: i32) -> String {
     let run = run(arguments);
     assert_eq!(run.status, status, "{arguments:?}: {run:?}");
@@ -57,7 +57,7 @@ pub(crate) fn fail(arguments: &[&str], status: i32) -> String {
     run.errors.trim_end().to_owned()
 }
 
-/// A directory in shared memory, and a store in it that is there or not.
+/// A temporary directory in shared memory, for stores and other files.
 pub(crate) struct Place(TempDir);
 
 impl Place {
@@ -69,7 +69,7 @@ impl Place {
         self.0.path().join(name).to_str().expect("ASCII").to_owned()
     }
 
-    /// A store with these keys and values.
+    /// Creates a store with these keys and values.
     pub(crate) fn store(&self, name: &str, pairs: &[(&str, &str)]) -> String {
         let path = self.path(name);
         let options = undercroft_engine::Options {
@@ -87,13 +87,13 @@ impl Place {
     }
 }
 
-/// A running `undercroft serve` on a unix socket, stopped when dropped.
+/// A running `undercroft serve` on a Unix socket, stopped when dropped.
 pub(crate) struct Server {
     child: Child,
     pub(crate) socket: String,
-    /// What it said until it listened.
+    /// The log up to the point where the server listens.
     pub(crate) start: String,
-    /// Its standard error from then on.
+    /// The server's standard error after that.
     log: BufReader<std::process::ChildStderr>,
 }
 
@@ -110,7 +110,7 @@ impl Server {
             .spawn()
             .expect("the binary runs");
         let mut log = BufReader::new(child.stderr.take().expect("it is a pipe"));
-        // The last line of the start comes when it listens.
+        // The last line of the startup log appears when the server listens.
         let mut start = String::new();
         while !start.ends_with("the data stays\n") {
             assert_ne!(log.read_line(&mut start).expect("text"), 0, "{start}");
@@ -132,7 +132,8 @@ impl Server {
         signal_to(&self.child, signal);
     }
 
-    /// Returns once it has used the processor for so many ticks more, hundredths of a second: what it was sent runs then.
+    /// Returns once the server has used `ticks` more ticks (hundredths of a second) of processor
+    /// time, so that its input is being processed.
     pub(crate) fn is_busy_for(&self, ticks: u64) {
         let used = || {
             let fields = fields_of(&self.child);
@@ -146,7 +147,7 @@ impl Server {
         }
     }
 
-    /// Waits for its end: exit status and what it said since the start.
+    /// Waits for the server's end. Returns its exit status, and its log since the startup.
     pub(crate) fn wait(&mut self) -> (Option<i32>, String) {
         let mut log = String::new();
         self.log.read_to_string(&mut log).expect("text");
@@ -156,7 +157,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // By its own handle; it may have ended already.
+        // The server may already have ended, so errors are ignored.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -167,7 +168,7 @@ pub(crate) fn signal_to(child: &Child, signal: Signal) {
     kill_process(pid, signal).expect("the child lives");
 }
 
-/// A client that knows lines only.
+/// A client that only reads lines.
 pub(crate) struct Client<S>(BufReader<S>);
 
 impl<S: Read + Write> Client<S> {
@@ -182,20 +183,20 @@ impl<S: Read + Write> Client<S> {
             .expect("it reads");
     }
 
-    /// The next line, without its end; empty at the end of the connection.
+    /// Reads the next line without its end; empty at the end of the connection.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.0.read_line(&mut line).expect("text");
         line.trim_end().to_owned()
     }
 
-    /// Sends an inline command; the first line of its reply.
+    /// Sends an inline command, and returns the first line of its reply.
     pub(crate) fn call(&mut self, text: &str) -> String {
         self.send(&format!("{text}\r\n"));
         self.line()
     }
 
-    /// The value that GET answers.
+    /// Returns the value that GET returns.
     pub(crate) fn get(&mut self, key: &str) -> String {
         match self.call(&format!("GET {key}")).as_str() {
             "$-1" => "(nil)".to_owned(),
@@ -208,18 +209,18 @@ pub(crate) fn connect_tcp(port: u16) -> Client<TcpStream> {
     Client::new(TcpStream::connect(("127.0.0.1", port)).expect("it listens"))
 }
 
-/// A port that was free a moment ago.
+/// Returns a port that was free a moment ago.
 pub(crate) fn spare_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
     listener.local_addr().expect("bound").port()
 }
 
-/// The state of a process as the system sees it: `T` is stopped.
+/// Returns the state of a process in the kernel; `T` means stopped.
 pub(crate) fn state_of(child: &Child) -> char {
     fields_of(child)[0].chars().next().expect("a state")
 }
 
-/// What the system says of a process, behind its name.
+/// Returns the fields of /proc/PID/stat after the process' name.
 fn fields_of(child: &Child) -> Vec<String> {
     let status = fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it lives");
     let (_, rest) = status.rsplit_once(") ").expect("a name in parentheses");

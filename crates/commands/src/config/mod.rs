@@ -1,14 +1,15 @@
-//! The configuration: a table of typed parameters and their present values.
+//! The configuration: a table of typed parameters and their current values.
 //!
-//! Names, ranges and error texts are Redis 7.0's. What a value does is the server's business: it reads the values
-//! it needs when [`Config::generation`] has changed.
+//! Names, ranges and error texts are those of Redis 7.0. This module only stores values. The server
+//! applies them: it rereads the ones it needs when [`Config::generation`] has changed.
 //!
-//! All folders of this crate but `algorithms`, `reply` and `table` may call it, and so may programs that serve or embed a store.
+//! All folders of this crate except `algorithms`, `reply` and `table` may call this module, and so
+//! may programs that serve or embed a store.
 //!
 //! - `parameters`: the parameters, with Redis 7.0's names, ranges and defaults.
-//! - `parse`: values in text form, with Redis' rules and words.
-//! - `stored`: the parameters that belong to the store, where all its processes find them.
-//! - `value`: the types of values.
+//! - `parse`: parses values from text, with Redis' rules and words.
+//! - `stored`: the parameters that are kept in the store, so that all its processes share them.
+//! - `value`: the value types.
 
 mod parameters;
 mod parse;
@@ -32,14 +33,17 @@ use crate::arguments::CommandError;
 /// A change to one parameter.
 pub type Change = (&'static Parameter, Value);
 
-/// The present values. Safe to share between threads.
+/// The current parameter values. Safe to share between threads.
 #[derive(Debug)]
 pub struct Config {
-    /// One for each of [`PARAMETERS`], in that order. Replaced whole, so that a forked child finds all of them.
+    /// The values in the order of [`PARAMETERS`]. The vector is replaced, never modified, so that a
+    /// forked child always sees a complete one.
     values: ArcSwap<Vec<Value>>,
-    /// Those that are numbers, or `yes` or `no`, for commands that need one each time.
+    /// Copies of the numeric and `yes`/`no` values, for commands that read a parameter on every
+    /// call.
     numbers: [AtomicI64; PARAMETERS.len()],
-    /// Held while a change is parsed, applied and stored, so that two do not mix.
+    /// Held while a change is parsed, applied and stored, so that concurrent changes do not
+    /// interleave.
     changing: ForkMutex<()>,
     generation: AtomicU64,
 }
@@ -51,7 +55,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Every parameter at its default.
+    /// Returns a configuration with every parameter at its default.
     pub fn new() -> Config {
         let values: Vec<Value> = PARAMETERS.iter().map(Parameter::default_value).collect();
         Config {
@@ -62,15 +66,15 @@ impl Config {
         }
     }
 
-    /// Changes whenever a value did.
+    /// A counter that every successful [`Config::set`] increments.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// A parameter's value.
+    /// Returns the value of a parameter.
     ///
     /// # Panics
-    /// Where the table has no parameter of this name.
+    /// If the table has no parameter of this name.
     pub fn value(&self, name: &str) -> Value {
         let position = PARAMETERS
             .iter()
@@ -79,10 +83,10 @@ impl Config {
         self.read()[position].clone()
     }
 
-    /// The value of a parameter that is a number or a size; sizes beyond the range are cut to it.
+    /// Returns the value of a numeric or size parameter; a size saturates at `i64::MAX`.
     ///
     /// # Panics
-    /// Where the table has no such parameter.
+    /// If the table has no such parameter, or its value is neither a number nor a size.
     pub fn integer(&self, name: &str) -> i64 {
         match self.value(name) {
             Value::Integer(number) => number,
@@ -91,14 +95,15 @@ impl Config {
         }
     }
 
-    /// The value of the parameter at a place ([`Parameter::place`]) that is a number, a size, or `yes` (1) or `no` (0).
-    /// A nanosecond.
+    /// Returns the number, size or flag (`yes` is 1, `no` is 0) of the parameter at a place from
+    /// [`Parameter::place`]. Takes about a nanosecond.
     #[inline]
     pub fn number_at(&self, place: usize) -> i64 {
         self.numbers[place].load(Ordering::Relaxed)
     }
 
-    /// Whether writes need replicas, of which there are none. As in Redis, both parameters have to be above 0.
+    /// Whether writes require replicas. There are never any, so such writes must be refused. As in
+    /// Redis, the requirement applies only if both parameters are above 0.
     #[inline]
     pub fn lacks_replicas(&self) -> bool {
         const COUNT: usize = Parameter::place("min-replicas-to-write");
@@ -106,7 +111,7 @@ impl Config {
         self.number_at(COUNT) > 0 && self.number_at(LAG) > 0
     }
 
-    /// Up to where a leaf of a stream is added to.
+    /// Returns the sizes above which a leaf of a stream takes no more entries.
     #[inline]
     pub fn stream_limits(&self) -> StreamLimits {
         const ENTRIES: usize = Parameter::place("stream-node-max-entries");
@@ -117,7 +122,7 @@ impl Config {
         }
     }
 
-    /// Up to where collections stay in one piece.
+    /// Returns the sizes up to which collections stay packed in one block.
     #[inline]
     pub fn limits(&self) -> Limits {
         const FIELDS: usize = Parameter::place("hash-max-listpack-entries");
@@ -125,7 +130,7 @@ impl Config {
         const MEMBERS: usize = Parameter::place("zset-max-listpack-entries");
         const MEMBER: usize = Parameter::place("zset-max-listpack-value");
         const INTEGERS: usize = Parameter::place("set-max-intset-entries");
-        // Redis has a limit of its own for sets of integers.
+        // Redis caps the number of entries in integer sets.
         const INTEGERS_MAX: u64 = 1 << 30;
         let number = |place| self.number_at(place).unsigned_abs();
         Limits {
@@ -141,10 +146,10 @@ impl Config {
         }
     }
 
-    /// The value of a parameter that is `yes` or `no`.
+    /// Returns the value of a `yes`/`no` parameter.
     ///
     /// # Panics
-    /// Where the table has no such parameter.
+    /// If the table has no such parameter, or its value is neither `yes` nor `no`.
     pub fn boolean(&self, name: &str) -> bool {
         match self.value(name) {
             Value::Boolean(value) => value,
@@ -152,8 +157,9 @@ impl Config {
         }
     }
 
-    /// CONFIG GET: names and values of what matches any of the patterns, in any case. A plain name is answered as
-    /// it was asked for. O(patterns * parameters).
+    /// Implements CONFIG GET: returns names and values of the parameters that match any of the
+    /// patterns, ignoring case. A name without wildcards is returned in the caller's spelling.
+    /// O(patterns * parameters).
     pub fn get(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let values = self.read();
         let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
@@ -182,11 +188,11 @@ impl Config {
         found
     }
 
-    /// CONFIG SET: pairs of name and value, all of them or none. `apply` makes the changes take effect before they
-    /// are stored, and may refuse.
+    /// Implements CONFIG SET: sets all the pairs of name and value, or none of them. `apply` puts
+    /// the changes into effect before they are stored, and may refuse them.
     ///
     /// # Errors
-    /// Redis' replies, which name the first argument that is wrong.
+    /// Redis' error reply, which names the first invalid argument.
     pub fn set(
         &self,
         pairs: &[(&[u8], &[u8])],
@@ -201,7 +207,7 @@ impl Config {
             if found.parameter.immutable {
                 return Err(failure(name, "can't set immutable config"));
             }
-            // As in Redis, a parameter and its other name may stand side by side; the last one counts.
+            // As in Redis, a parameter and its alias may be set together; the last value wins.
             if chosen.iter().any(|other| other.name == found.name) {
                 return Err(failure(name, "duplicate parameter"));
             }
@@ -230,11 +236,11 @@ impl Config {
         Ok(())
     }
 
-    /// Sets a parameter at start, from the command line or a file: immutable ones, too. Where a value is one that is
-    /// not done, the default stays, and the reason is returned.
+    /// Sets a parameter at startup, from the command line or a file; immutable parameters are
+    /// allowed. If the value is valid but unsupported, keeps the default and returns the reason.
     ///
     /// # Errors
-    /// What is wrong with the name or the value, for a person to read.
+    /// A readable message about an unknown name or an invalid value.
     pub fn set_at_start(&self, name: &str, text: &str) -> Result<Option<&'static str>, String> {
         let found = find(name.as_bytes())
             .ok_or_else(|| format!("there is no configuration parameter '{name}'"))?;
@@ -256,7 +262,7 @@ impl Config {
     }
 }
 
-/// A parameter, its place in the table, and which of its names was used.
+/// A parameter, its index in the table, and the name by which it was found.
 struct NamedParameter {
     index: usize,
     parameter: &'static Parameter,
@@ -331,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_done_is_never_said_to_be() {
+    fn unsupported_values_are_refused() {
         let config = Config::new();
         for (name, value) in [
             ("appendonly", "yes"),
@@ -355,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn every_default_is_a_value_its_own_parser_accepts() {
+    fn every_default_is_accepted_by_its_own_parser() {
         for parameter in PARAMETERS {
             let value = parameter.default_value();
             assert_eq!(

@@ -1,44 +1,46 @@
-//! The parameters, with Redis 7.0's names, ranges and defaults.
+//! The parameter table, with Redis 7.0's names, ranges and defaults.
 
 use undercroft_numbers::parse_integer;
 
 use super::parse::{addresses, memory, notifications, output_limits, percentiles, save};
 use super::value::Value;
 
-/// Brings a text into its normal form, given the old value's; or says what is wrong with it.
+/// A function that checks and normalizes a text, given the old value, or returns what is wrong with
+/// it.
 pub type Check = fn(&[u8], &[u8]) -> Result<Vec<u8>, &'static str>;
 
-/// What a parameter's value may be.
+/// The type of a parameter, with its default and range.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// `yes` or `no`.
+    /// `yes` or `no`, with the default.
     Boolean(bool),
-    /// A number from the second to the third; the first is the default.
+    /// A number: default, minimum, maximum.
     Integer(i64, i64, i64),
-    /// A size in bytes from the second to the third; the first is the default.
+    /// A size in bytes: default, minimum, maximum.
     Memory(u64, u64, u64),
-    /// One of these words; the first argument is the default.
+    /// One of a list of words: default, then the list.
     Choice(&'static str, &'static [&'static str]),
-    /// Text of any kind; the default.
+    /// Any text, with the default.
     Text(&'static str),
-    /// Text that a function checks and brings into its normal form, given the old value; the default.
+    /// Text that a function checks and normalizes: default, then the function.
     Checked(&'static str, Check),
 }
 
-/// One parameter.
+/// A row of the parameter table.
 #[derive(Debug)]
 pub struct Parameter {
-    /// Lower-case name.
+    /// The name in lower case.
     pub name: &'static str,
-    /// Another name for it.
+    /// An alternative name.
     pub alias: Option<&'static str>,
-    /// What its value may be.
+    /// The type, default and range.
     pub kind: Kind,
-    /// Whether it can be set at start only.
+    /// Whether the parameter can be set only at startup.
     pub immutable: bool,
-    /// Whether its value must not appear in logs.
+    /// Whether the value must be kept out of logs.
     pub secret: bool,
-    /// Why no other value than the default is done; None where they are. What is not done is never said to be.
+    /// Why only the default is supported, or `None` if every value is. Any other value is refused,
+    /// so that a setting without effect is never reported as active.
     pub not_done: Option<&'static str>,
 }
 
@@ -80,10 +82,10 @@ impl Parameter {
         self
     }
 
-    /// Where a parameter stands in [`PARAMETERS`]; meant for constants.
+    /// Returns a parameter's index in [`PARAMETERS`]; meant for constants.
     ///
     /// # Panics
-    /// Where there is none of this name.
+    /// If no parameter has this name.
     pub const fn place(name: &str) -> usize {
         let mut place = 0;
         while place < PARAMETERS.len() {
@@ -100,7 +102,7 @@ impl Parameter {
         panic!("no configuration parameter of this name");
     }
 
-    /// Its name, and the other one where it has one.
+    /// The name, followed by the alias if there is one.
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.alias)
     }
@@ -115,12 +117,12 @@ impl Parameter {
         }
     }
 
-    /// Why a value cannot be had: it is not the default, and no other is done.
+    /// Returns why a value is unsupported, or `None` if it is supported.
     pub(super) fn refuses(&self, value: &Value) -> Option<&'static str> {
         self.not_done.filter(|_| *value != self.default_value())
     }
 
-    /// The value in a text, or Redis' words for what is wrong with it.
+    /// Parses a value, or returns Redis' words for what is wrong with it.
     pub(super) fn parse(&self, old: &Value, text: &[u8]) -> Result<Value, String> {
         match self.kind {
             Kind::Boolean(_) if text.eq_ignore_ascii_case(b"yes") => Ok(Value::Boolean(true)),
@@ -165,8 +167,8 @@ const LONG: u64 = i64::MAX as u64;
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
 
-/// Every parameter. The defaults are Redis', but for the memory limit and the addresses to listen on, where
-/// Undercroft is more careful.
+/// All parameters. The defaults are Redis', except for the memory limit and the listening
+/// addresses, where Undercroft is more cautious.
 pub const PARAMETERS: &[Parameter] = &[
     Parameter::new("maxmemory", Memory(GIB, 0, u64::MAX)),
     Parameter::new(
@@ -196,7 +198,7 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::new("lazyfree-lazy-user-del", Boolean(false)),
     Parameter::new("lazyfree-lazy-user-flush", Boolean(false)),
     Parameter::new("busy-reply-threshold", Integer(1000, 0, i64::MAX)).alias("lua-time-limit"),
-    // There are no snapshots that could fail, so that either value is kept.
+    // Without snapshots none can fail, so both values are accepted.
     Parameter::new("stop-writes-on-bgsave-error", Boolean(true)),
     Parameter::new("min-replicas-to-write", Integer(0, 0, INT)).alias("min-slaves-to-write"),
     Parameter::new("min-replicas-max-lag", Integer(10, 0, INT)).alias("min-slaves-max-lag"),

@@ -1,12 +1,13 @@
-//! Values in text form, with Redis' rules and words.
+//! Parses parameter values from text, with Redis' rules and words.
 
 use undercroft_numbers::parse_integer;
 
 use crate::algorithms::double::parse_double;
 
-/// A size with an optional unit: `b`, `k` (1000), `kb` (1024), `m`, `mb`, `g`, `gb`, in any case.
+/// Parses a size with an optional unit in any case: `b`, `k` (1000), `kb` (1024), `m`, `mb`, `g`,
+/// `gb`.
 ///
-/// As in Redis a missing number is zero, and one that is too large is the largest.
+/// As in Redis, a missing number is zero, and a number that is too large saturates.
 pub(super) fn memory(text: &[u8]) -> Option<u64> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (number, unit) = text.split_at(digits);
@@ -28,7 +29,7 @@ pub(super) fn memory(text: &[u8]) -> Option<u64> {
     Some(number.saturating_mul(factor))
 }
 
-/// Pairs of seconds and changes.
+/// Checks `save`: pairs of seconds and changes.
 pub(super) fn save(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
     const INVALID: &str = "Invalid save parameters";
     let numbers: Option<Vec<i64>> = words(text).map(parse_integer).collect();
@@ -42,7 +43,7 @@ pub(super) fn save(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
     Ok(words.join(" ").into_bytes())
 }
 
-/// Percentiles with a space between them, or nothing.
+/// Checks a list of percentiles separated by spaces, which may be empty.
 pub(super) fn percentiles(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
     if text.is_empty() {
         return Ok(Vec::new());
@@ -61,13 +62,13 @@ pub(super) fn percentiles(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static 
     Ok(shown.join(" ").into_bytes())
 }
 
-/// A percentile as INFO and CONFIG GET show it: `99.9`.
+/// Formats a percentile as INFO and CONFIG GET show it, such as `99.9`.
 pub(crate) fn percentile_text(percentile: f64) -> String {
     let text = format!("{percentile:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Letters for classes of keyspace events, in Redis' order.
+/// Checks the letters for classes of keyspace events, and puts them in Redis' order.
 pub(super) fn notifications(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
     if text
         .iter()
@@ -76,14 +77,15 @@ pub(super) fn notifications(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'stati
         return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.");
     }
     let mut letters = normal_letters(&String::from_utf8_lossy(text));
-    // Redis does not show it, but tells of new keys all the same.
+    // Redis hides `n` after `A`, but still publishes the events of new keys.
     if letters.starts_with('A') && text.contains(&b'n') {
         letters.push('n');
     }
     Ok(letters.into_bytes())
 }
 
-/// The letters in the order in which Redis shows them; `A` is all of the first ten, and hides `n` with them.
+/// Returns the letters in the order in which Redis shows them. `A` replaces the ten letters of
+/// `ALL`, and hides `n`.
 pub(super) fn normal_letters(text: &str) -> String {
     const ALL: &str = "g$lshzxetd";
     let given = |letters: &str| -> String {
@@ -98,7 +100,8 @@ pub(super) fn normal_letters(text: &str) -> String {
     first + &given("KEm")
 }
 
-/// For each class of clients a hard limit, a soft limit and its seconds; classes that are not named keep theirs.
+/// Checks the hard limit, soft limit and soft seconds of each named client class; the other classes
+/// keep their old limits.
 pub(super) fn output_limits(old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
     const CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
     let given: Vec<&[u8]> = words(text).collect();
@@ -127,7 +130,7 @@ pub(super) fn output_limits(old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static
     Ok(limits.join(&b' '))
 }
 
-/// Addresses to listen on, one space apart.
+/// Checks a list of addresses to listen on, and separates them by single spaces.
 pub(super) fn addresses(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
     const MOST: usize = 16;
     let addresses: Vec<&[u8]> = words(text).collect();
@@ -147,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_units() {
+    fn sizes_may_have_units() {
         assert_eq!(memory(b"1k"), Some(1000));
         assert_eq!(memory(b"2GB"), Some(2 << 30));
         assert_eq!(memory(b"99999999999999999999gb"), Some(u64::MAX));

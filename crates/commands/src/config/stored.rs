@@ -1,4 +1,4 @@
-//! The parameters that belong to the store, where all its processes find them.
+//! The parameters that are kept in the store, so that all its processes share them.
 
 use undercroft_engine::events::EventClasses;
 use undercroft_engine::eviction::{EvictionChange, EvictionPolicy};
@@ -7,7 +7,7 @@ use undercroft_engine::{Access, Error};
 use super::Value;
 use super::parse::normal_letters;
 
-/// Their names.
+/// The names of the parameters that are kept in the store.
 pub const STORED: [&str; 6] = [
     "maxmemory",
     "maxmemory-policy",
@@ -17,7 +17,8 @@ pub const STORED: [&str; 6] = [
     "notify-keyspace-events",
 ];
 
-/// What a parameter's value is in the store, as CONFIG GET shows it; none where it is not one of [`STORED`].
+/// Returns a parameter's value in the store, as CONFIG GET shows it, or `None` if the parameter is
+/// not in [`STORED`].
 pub fn stored_value(store: &Access<'_>, name: &str) -> Option<String> {
     let eviction = store.eviction();
     Some(match name {
@@ -31,10 +32,10 @@ pub fn stored_value(store: &Access<'_>, name: &str) -> Option<String> {
     })
 }
 
-/// Changes a parameter in the store. Returns whether it is one of [`STORED`].
+/// Changes a parameter in the store. Returns `false` if the parameter is not in [`STORED`].
 ///
 /// # Errors
-/// [`Error`] where the store cannot be written to.
+/// [`Error`] if the store cannot be written to.
 pub fn store_value(store: &Access<'_>, name: &str, value: &Value) -> Result<bool, Error> {
     let change = match (name, value) {
         ("maxmemory", Value::Memory(bytes)) => {
@@ -71,7 +72,7 @@ mod tests {
     use crate::config::{Config, PARAMETERS};
 
     #[test]
-    fn who_changes_one_parameter_leaves_the_others_alone() {
+    fn changing_one_parameter_leaves_the_others_alone() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let path = directory.path().join("store");
         let store = Store::create(&path, &Options::default()).expect("a new store");
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn every_stored_parameter_comes_back() {
+    fn stored_parameters_read_back_as_written() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let path = directory.path().join("store");
         let store = Store::create(&path, &Options::default()).expect("a new store");

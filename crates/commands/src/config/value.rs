@@ -1,22 +1,22 @@
-//! The types of values that parameters have.
+//! The value types of configuration parameters.
 
-/// A parameter's value.
+/// The value of a configuration parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// `yes` or `no`.
     Boolean(bool),
-    /// A number.
+    /// A signed number.
     Integer(i64),
-    /// Bytes.
+    /// A size in bytes.
     Memory(u64),
-    /// One of a few words.
+    /// One of a fixed set of words.
     Choice(&'static str),
-    /// Anything else, in its normal form.
+    /// Any other text, normalized.
     Text(Vec<u8>),
 }
 
 impl Value {
-    /// As CONFIG GET shows it.
+    /// Returns the value in the form that CONFIG GET shows.
     pub fn text(&self) -> Vec<u8> {
         match self {
             Value::Boolean(true) => b"yes".to_vec(),
@@ -28,7 +28,8 @@ impl Value {
         }
     }
 
-    /// A number, a size, which is cut to the range, or 1 for `yes`; 0 for anything else.
+    /// Returns the value as a number: a size saturates at `i64::MAX`, `yes` is 1, and `no`, a
+    /// choice or text is 0.
     pub(super) fn number(&self) -> i64 {
         match self {
             Value::Integer(number) => *number,

@@ -1,6 +1,8 @@
-//! What the process around the commands implements for them: a server, or a program that embeds the store.
+//! The traits that the surrounding process, a server or a program that embeds the store, implements
+//! for commands.
 //!
-//! Commands know no sockets: CLIENT, CONFIG, SLOWLOG, INFO and SHUTDOWN reach that process through these traits.
+//! Commands do not know sockets: CLIENT, CONFIG, SLOWLOG, INFO and SHUTDOWN reach the process
+//! through these traits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,29 +14,29 @@ use undercroft_engine::{Access, Error};
 use crate::config::{Parameter, Value};
 use crate::session::{ClientInfo, KillFilter, Session};
 
-/// The clients that are connected to a process, and who may become one. What is not overridden is that of a process
-/// that nobody connects to.
+/// The clients connected to a process, and their authentication. The defaults suit a process
+/// without connections.
 pub trait Connections: Send + Sync {
-    /// Every connection, oldest first. O(connections).
+    /// Returns every connection, oldest first. O(connections).
     fn clients(&self) -> Vec<ClientInfo> {
         Vec::new()
     }
 
-    /// Whether this password is the user's.
+    /// Whether the password is the user's.
     fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
         let _ = password;
         user == b"default"
     }
 
-    /// Who a new connection is: `default` where no password is needed, None where one is.
+    /// The user of a new connection: `default` if no password is required, otherwise `None`.
     fn initial_user(&self) -> Option<Arc<str>> {
         Some("default".into())
     }
 
-    /// Holds commands of all connections back until a time in Unix milliseconds, or only those that write.
+    /// Suspends the commands of all connections, or only writes, until a time in Unix milliseconds.
     ///
     /// # Errors
-    /// The reply, where there are no connections: a whole error with its code.
+    /// The complete error reply with its code, if there are no connections.
     fn pause(&self, until: i64, all: bool) -> Result<(), String> {
         let _ = (until, all);
         Err(
@@ -46,50 +48,53 @@ pub trait Connections: Send + Sync {
     /// Ends the pause.
     fn unpause(&self) {}
 
-    /// Closes connections; how many they were. The caller's own is closed by its session's flag instead.
+    /// Closes matching connections and returns their number. The caller's connection is closed
+    /// through its session's flag instead.
     fn kill(&self, filter: &KillFilter) -> usize {
         let _ = filter;
         0
     }
 
-    /// A connection that speaks HTTP was cut off.
+    /// Reports that a connection was closed because it speaks HTTP.
     fn suspect(&self, session: &Session) {
         let _ = session;
     }
 
-    /// Whether some connection wants to see the commands that are run.
+    /// Whether any connection is in MONITOR mode.
     fn is_monitored(&self) -> bool {
         false
     }
 
-    /// From now on a connection is shown every command that is run.
+    /// Starts to show every command to a connection.
     ///
     /// # Errors
-    /// The reply, where there are no connections: a whole error with its code.
+    /// The complete error reply with its code, if there are no connections.
     fn monitor(&self, session: &Session) -> Result<(), String> {
         let _ = session;
         Err("ERR there are no connections to monitor: this is no server".to_owned())
     }
 
-    /// It is not any more.
+    /// Stops showing commands to a connection.
     fn end_monitor(&self, session: &Session) {
         let _ = session;
     }
 
-    /// Shows a command that a connection has run, as a line with its end.
+    /// Sends a line that describes a command to the connections in MONITOR mode. The line includes
+    /// its line end.
     fn show(&self, session: &Session, line: &[u8]) {
         let _ = (session, line);
     }
 }
 
-/// Where what others send reaches a connection: the messages that it subscribes to, the items that it waits for. What
-/// is not overridden is that of a process that waits right where the command runs, and has subscribers of its own.
+/// The interface by which data from other clients reaches a connection: messages it subscribes to,
+/// and items it waits for. The defaults suit a process that waits on the calling thread, and whose
+/// subscribers receive messages by other means.
 pub trait Inbox: Send + Sync {
-    /// Takes what a command wants, or waits until it is there: right here, unless it can be answered later. For ever,
-    /// where no timeout is given.
+    /// Takes what a command wants, or waits for it. Waits on this thread, unless the command can be
+    /// answered later. Without a timeout, waits indefinitely.
     ///
     /// # Errors
-    /// [`Error::WrongType`], and a lock that cannot be had now.
+    /// [`Error::WrongType`], or a lock that cannot be taken now.
     fn take_or_wait(
         &self,
         session: &Session,
@@ -103,20 +108,21 @@ pub trait Inbox: Send + Sync {
             .map(WaitOutcome::Answered)
     }
 
-    /// Ends the wait of a connection, as if its time were up or with an error. Returns whether it waited.
+    /// Ends the wait of a connection, with a timeout or an error. Returns whether the connection
+    /// was waiting.
     ///
     /// # Errors
-    /// A lock that cannot be had now.
+    /// If a lock cannot be taken now.
     fn unblock(&self, id: u64, with_error: bool) -> Result<bool, Error> {
         let _ = (id, with_error);
         Ok(false)
     }
 
-    /// Has the messages of these sent to the connection, from now on; all of them, or none. It is not subscribed to
-    /// any of them yet.
+    /// Subscribes the connection to all the names, or to none of them on error. The connection must
+    /// not be subscribed to any of them yet.
     ///
     /// # Errors
-    /// A lock that cannot be had now, and where there are no connections that messages could be sent to.
+    /// If a lock cannot be taken now, or there are no connections that could receive messages.
     fn subscribe(&self, session: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
         let _ = (session, topic, names);
         Err(Error::Name(
@@ -126,76 +132,79 @@ pub trait Inbox: Send + Sync {
         ))
     }
 
-    /// Ends that for these, to all of which it is subscribed.
+    /// Unsubscribes the connection from these names. The connection must be subscribed to all of
+    /// them.
     ///
     /// # Errors
-    /// A lock that cannot be had now.
+    /// If a lock cannot be taken now.
     fn unsubscribe(&self, session: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
         let _ = (session, topic, names);
         Ok(())
     }
 }
 
-/// What a server, or an embedding process, tells of itself. Counters count since the start or CONFIG RESETSTAT.
+/// The figures that a server or an embedding process reports about itself. Counters start at the
+/// process' start or at CONFIG RESETSTAT.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Its TCP port; 0 where there is none.
+    /// The TCP port, or 0 if there is none.
     pub tcp_port: u16,
-    /// Threads that run commands.
+    /// The number of threads that run commands.
     pub threads: usize,
-    /// The configuration file, empty where there is none.
+    /// The path of the configuration file; empty if there is none.
     pub config_file: String,
-    /// Connections now.
+    /// The number of current connections.
     pub connected_clients: u64,
-    /// Connections that wait for a lock now.
+    /// The number of connections that currently wait for a lock.
     pub blocked_clients: u64,
-    /// Connections accepted.
+    /// The number of accepted connections.
     pub connections: u64,
-    /// Connections refused, because there were too many.
+    /// The number of connections refused because there were too many.
     pub rejected_connections: u64,
-    /// Commands run.
+    /// The number of commands run.
     pub commands: u64,
-    /// Commands run in the last second.
+    /// The number of commands run in the last second.
     pub commands_per_second: u64,
-    /// Bytes read from sockets.
+    /// The number of bytes read from sockets.
     pub input_bytes: u64,
-    /// Bytes written to sockets.
+    /// The number of bytes written to sockets.
     pub output_bytes: u64,
-    /// Bytes read from sockets in the last second.
+    /// The number of bytes read from sockets in the last second.
     pub input_per_second: u64,
-    /// Bytes written to sockets in the last second.
+    /// The number of bytes written to sockets in the last second.
     pub output_per_second: u64,
-    /// How often bytes were read from a socket.
+    /// The number of reads from sockets.
     pub reads: u64,
-    /// How often bytes were written to a socket.
+    /// The number of writes to sockets.
     pub writes: u64,
-    /// Keys that reading commands found.
+    /// The number of keys that read commands found.
     pub hits: u64,
-    /// Keys that reading commands did not find.
+    /// The number of keys that read commands did not find.
     pub misses: u64,
-    /// Replies that were errors.
+    /// The number of error replies.
     pub errors: u64,
 }
 
-/// How SHUTDOWN ends the server.
+/// The options of SHUTDOWN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShutdownOptions {
-    /// SAVE (true) or NOSAVE (false), where given.
+    /// SAVE (`true`) or NOSAVE (`false`), if given.
     pub save: Option<bool>,
-    /// NOW: do not wait for replicas.
+    /// NOW: does not wait for replicas.
     pub now: bool,
-    /// FORCE: errors in saving do not matter.
+    /// FORCE: ignores errors while saving.
     pub force: bool,
-    /// ABORT: stop a shutdown that is under way.
+    /// ABORT: cancels a shutdown in progress.
     pub abort: bool,
 }
 
-/// What commands ask of the process itself. What is not overridden is that of a process that embeds the store.
+/// The controls of the process itself that commands use. The defaults suit a process that embeds
+/// the store.
 pub trait Control: Send + Sync {
-    /// Makes changed parameters take effect, before they are stored. All of them or none.
+    /// Puts changed parameters into effect before they are stored: all of them, or none on error.
     ///
     /// # Errors
-    /// The parameter that cannot have this value, and why.
+    /// The parameter that cannot have its new value, and why.
     fn apply(
         &self,
         changes: &[(&'static Parameter, Value)],
@@ -204,33 +213,35 @@ pub trait Control: Send + Sync {
         Ok(())
     }
 
-    /// What INFO tells of the process itself.
+    /// Returns the figures that INFO shows about the process itself.
     fn facts(&self) -> Facts {
         Facts {
             threads: 1,
-            // The one that asks.
+            // The caller is the only client.
             connected_clients: 1,
             ..Facts::default()
         }
     }
 
-    /// CONFIG RESETSTAT: sets the counters among the [`facts`](Control::facts) to zero.
+    /// Implements CONFIG RESETSTAT: resets the counters among the [`facts`](Control::facts) to
+    /// zero.
     fn reset_statistics(&self) {}
 
-    /// Keeps the calling thread from doing anything else for so long, or until the process is told to end.
+    /// Puts the calling thread to sleep for a time, or until the process is told to end.
     fn sleep(&self, time: Duration) {
         std::thread::sleep(time);
     }
 
-    /// Writes what a script says to the log, if there is one. Levels are 0, debug, to 3, warning.
+    /// Writes a script's message to the log, if there is one. Levels range from 0 (debug) to 3
+    /// (warning).
     fn log(&self, level: u8, text: &[u8]) {
         let _ = (level, text);
     }
 
-    /// Begins to stop the server; it ends after the handler has returned.
+    /// Starts to stop the server, which ends after the handler has returned.
     ///
     /// # Errors
-    /// The reply, where it cannot be stopped so: a whole error with its code.
+    /// The complete error reply with its code, if the server cannot be stopped this way.
     fn shutdown(&self, options: ShutdownOptions) -> Result<(), String> {
         let _ = options;
         Err("ERR there is no server to shut down: the store is embedded in this process".to_owned())

@@ -1,14 +1,16 @@
-//! What every command handler is given: the connection, the store, and the process that runs it.
+//! The environment that every command handler receives: the connection, the store, and the process
+//! that runs the command.
 //!
-//! Handlers, scripts and what hands commands on to them call this folder. The types of this file name one another: a
-//! context leads to its process, that to an interpreter of scripts, and this one calls commands in a context.
+//! Handlers, scripts and command dispatch call this folder. The types in this file refer to each
+//! other: a context leads to its process, the process to an interpreter of scripts, and the
+//! interpreter calls commands in a context.
 //!
-//! - `interfaces`: what the process around the commands implements for them.
-//! - `pause`: CLIENT PAUSE: commands that are held back for a while.
-//! - `redaction`: passwords in arguments, which no log may show.
-//! - `reporting`: what the slow log, LATENCY and MONITOR are told of a command.
-//! - `scratch`: what the commands of a transaction change outside of the store.
-//! - `timing`: how commands are timed as they run.
+//! - `interfaces`: the traits that the surrounding process implements for commands.
+//! - `pause`: CLIENT PAUSE: suspends commands for a time.
+//! - `redaction`: hides passwords in logged arguments.
+//! - `reporting`: reports commands to the slow log, LATENCY and MONITOR.
+//! - `scratch`: the state outside the store that a transaction's commands change.
+//! - `timing`: times commands as they run.
 
 mod interfaces;
 mod pause;
@@ -40,35 +42,35 @@ pub use pause::Pause;
 pub(crate) use scratch::SessionScratch;
 pub(crate) use timing::Timing;
 
-/// Everything a handler may see and change besides its arguments and its reply.
+/// Everything that a handler can see and change besides its arguments and its reply.
 pub struct Context<'a> {
-    /// The connection that sent the command; an embedded client has one, too.
+    /// The connection that sent the command; an embedded client has a session, too.
     pub session: &'a mut Session,
     /// The server, or the embedding process.
     pub host: Host<'a>,
-    /// The store the commands work on, by itself or within MULTI and EXEC.
+    /// The access to the store, alone or within a transaction.
     pub store: Access<'a>,
-    /// What runs each command, by its number.
+    /// The handlers, indexed by command number.
     pub(crate) handlers: &'static Handlers,
-    /// Whether even the fastest commands are timed, for the slow log or for LATENCY.
+    /// Whether even the fastest commands are timed, for the slow log or LATENCY.
     pub(crate) timed: bool,
-    /// Whether commands are shown to connections that MONITOR.
+    /// Whether commands are shown to connections in MONITOR mode.
     pub(crate) shows: bool,
-    /// Whether GET and SET may be run at once: they are neither timed nor queued nor shown nor refused for want of
-    /// replicas.
+    /// Whether GET and SET can run directly: they are neither timed, queued or shown, nor refused
+    /// for lack of replicas.
     pub(crate) direct: bool,
-    /// Whether a script sends the commands.
+    /// Whether a script runs the commands.
     pub(crate) scripted: bool,
-    /// The fast commands that are being timed together.
+    /// The fast commands that are timed together.
     pub(crate) lap: Lap,
 }
 
-/// Microseconds below which a slow log's threshold makes every command worth timing. From there on plain SETs and
-/// commands in constant time are not timed: they never take so long.
+/// The slow log threshold in microseconds below which every command is timed. At or above it, plain
+/// SETs and constant-time commands are not timed, because they never take that long.
 const WORTH_TIMING: i64 = 10_000;
 
 impl<'a> Context<'a> {
-    /// See [`Context::new`], which knows the handlers.
+    /// Creates a context with a table of handlers; [`Context::new`] supplies the table.
     #[inline]
     pub(crate) fn with_handlers(
         handlers: &'static Handlers,
@@ -91,7 +93,7 @@ impl<'a> Context<'a> {
         context
     }
 
-    /// A context for commands of a transaction that runs.
+    /// Returns a context for commands within a running transaction.
     pub(crate) fn nested<'b>(&'b mut self, store: Access<'b>) -> Context<'b> {
         Context {
             store: store.leaving_untouched(self.session.no_touch),
@@ -106,7 +108,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Whether there is no room for more, after what may be evicted was.
+    /// Whether memory is full even after eviction.
     pub(crate) fn is_full(&self) -> Result<bool, Failure> {
         match self.store.check_memory_for(0).map_err(Failure::from) {
             Err(Failure::Reply(_)) => Ok(true),
@@ -114,13 +116,14 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// What runs a command.
+    /// Returns the handler of a command.
     #[inline(always)]
     pub(crate) fn handler_of(&self, command: &Command) -> Handler {
         self.handlers[usize::from(command.number)]
     }
 
-    /// To be called when the configuration was changed, the connection began to monitor, or a transaction began or ended.
+    /// Recomputes the flags that select fast paths. Must be called after the configuration changed,
+    /// the connection began to monitor, or a transaction began or ended.
     pub(crate) fn choose_way(&mut self) {
         self.timed = (0..WORTH_TIMING).contains(&self.host.slowlog().threshold())
             || self.host.latency().watches();
@@ -131,20 +134,20 @@ impl<'a> Context<'a> {
             && !self.host.config().lacks_replicas();
     }
 
-    /// Forgets the commands that were queued since MULTI, and the watched keys.
+    /// Drops the commands queued since MULTI and the watched keys.
     pub(crate) fn discard(&mut self) {
         self.session.transaction.queue = None;
         self.session.transaction.watches.clear();
         self.choose_way();
     }
 
-    /// The database that SELECT chose.
+    /// The database that SELECT selected.
     #[inline(always)]
     pub fn database(&self) -> usize {
         self.session.database as usize
     }
 
-    /// Counts a key that was looked up, for INFO.
+    /// Counts a lookup of a key for INFO.
     #[inline(always)]
     pub(crate) fn count_lookup(&mut self, found: bool) {
         if found {
@@ -154,14 +157,15 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Counts a key that was looked up and ends the look-up, see [`Access::looked_up`].
+    /// Counts a lookup of a key and completes it, see [`Access::looked_up`].
     #[inline(always)]
     pub(crate) fn looked_up(&mut self, key: &Key<'_>, found: bool) {
         self.count_lookup(found);
         self.store.looked_up(self.database(), key, found);
     }
 
-    /// [`looked_up`](Self::looked_up) where that is no use of the key.
+    /// Does the same as [`looked_up`](Self::looked_up), but the lookup does not count as use of the
+    /// key.
     #[inline(always)]
     pub(crate) fn peeked(&mut self, key: &Key<'_>, found: bool) {
         self.count_lookup(found);
@@ -170,7 +174,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// What `look` finds at a key; none where the key is not there. The look-up is counted, and so is the key's use.
+    /// Returns what `look` finds at a key, or `None` if the key does not exist. Counts the lookup,
+    /// and as use of the key.
     #[inline]
     pub(crate) fn look_at<R>(
         &mut self,
@@ -180,7 +185,8 @@ impl<'a> Context<'a> {
         self.look_into(key, &mut (), |reader, key, ()| look(reader, key))
     }
 
-    /// [`look_at`](Self::look_at) that fills memory of the caller's, which is empty where the key is not there.
+    /// Does the same as [`look_at`](Self::look_at), but fills the caller's buffer, which stays
+    /// empty if the key does not exist.
     #[inline]
     pub(crate) fn look_into<S: Scratch, R>(
         &mut self,
@@ -197,7 +203,7 @@ impl<'a> Context<'a> {
         Ok(found)
     }
 
-    /// Hashes keys.
+    /// Hashes the keys.
     pub(crate) fn keys<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k &'k [u8], IntoIter: Clone>,
@@ -206,33 +212,35 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Runs one command. The arguments have the command's name first and are as many as its arity says.
+/// A function that runs one command. The arguments start with the command's name, and their number
+/// satisfies the arity.
 ///
-/// A handler writes one whole reply, or fails before it has written anything.
+/// A handler either writes one complete reply, or fails before writing anything.
 pub(crate) type Handler = fn(&mut Context<'_>, &[&[u8]], &mut dyn Reply) -> Outcome;
 
-/// A command by its name, and what runs it. A container stands for those of its subcommands that have no entry.
+/// The name of a command and its handler. A container's handler also serves its subcommands that
+/// have no entry.
 pub(crate) type HandlerEntry = (&'static str, Handler);
 
-/// What runs each command and subcommand, by its number. The list of all is above the handlers, which find one another
-/// through their [`Context`].
+/// The handlers of all commands and subcommands, indexed by command number. The full table belongs
+/// to a module above the handlers, which reach each other through their [`Context`].
 pub(crate) type Handlers = [Handler; table::COUNT];
 
-/// The process that runs a command, part by part. As cheap to copy as a few references.
+/// References to the parts of the process that runs a command. Cheap to copy.
 #[derive(Clone, Copy)]
 pub struct Host<'a> {
-    /// Its configuration, clock and counters.
+    /// The process' configuration, clock and counters.
     pub process: &'a Process,
-    /// The clients that are connected to it.
+    /// The clients connected to the process.
     pub connections: &'a dyn Connections,
-    /// Where messages and items reach the connection that sent the command.
+    /// The interface by which messages and items reach the connection that sent the command.
     pub inbox: &'a dyn Inbox,
-    /// The process itself.
+    /// The controls of the process itself.
     pub control: &'a dyn Control,
 }
 
 impl<'a> Host<'a> {
-    /// A process whose other parts are one thing.
+    /// Returns a host whose connections, inbox and control are one object.
     pub fn of<T: Connections + Inbox + Control>(process: &'a Process, rest: &'a T) -> Host<'a> {
         Host {
             process,
@@ -248,43 +256,43 @@ impl<'a> Host<'a> {
         &self.process.config
     }
 
-    /// The commands that took long.
+    /// The log of slow commands.
     #[inline(always)]
     pub fn slowlog(&self) -> &'a SlowLog {
         &self.process.slowlog
     }
 
-    /// What took long.
+    /// The latency monitor.
     #[inline(always)]
     pub fn latency(&self) -> &'a Latency {
         &self.process.latency
     }
 
-    /// What is counted of commands and errors.
+    /// The counters of commands and errors.
     #[inline(always)]
     pub fn statistics(&self) -> &'a Statistics {
         &self.process.statistics
     }
 
-    /// The clock, in Unix microseconds.
+    /// Returns the current time in Unix microseconds.
     pub fn now_microseconds(&self) -> i64 {
         self.process.now_microseconds()
     }
 }
 
-/// What belongs to each process that runs commands. Shared between its threads.
+/// The state of a process that runs commands, shared by its threads.
 pub struct Process {
-    /// The configuration; changed only through [`Config::set`].
+    /// The configuration; at run time changed only through [`Config::set`].
     pub config: Config,
-    /// The commands that took long.
+    /// The log of slow commands.
     pub slowlog: SlowLog,
-    /// What took long, commands and other things.
+    /// The latency monitor, for commands and other events.
     pub latency: Latency,
-    /// What is counted of commands and errors.
+    /// The counters of commands and errors.
     pub statistics: Statistics,
-    /// When it began, Unix milliseconds.
+    /// When the process started, in Unix milliseconds.
     pub started: i64,
-    /// What runs scripts; none where there are none.
+    /// The interpreter of scripts, or `None` if scripts are unsupported.
     pub(crate) interpreter: Option<&'static dyn Interpreter>,
     pub(crate) script_limits: ScriptLimits,
     pub(crate) scripts: ScriptCache,
@@ -293,7 +301,7 @@ pub struct Process {
     clock: fn() -> i64,
 }
 
-/// The system's clock, in Unix microseconds.
+/// Returns the system time in Unix microseconds.
 fn system_time() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| {
@@ -302,12 +310,12 @@ fn system_time() -> i64 {
 }
 
 impl Process {
-    /// A process with this configuration, of which so many threads run commands.
+    /// Returns a process with this configuration, in which `threads` threads run commands.
     pub fn new(config: Config, threads: usize) -> Process {
         Process::with_clock(config, threads, system_time)
     }
 
-    /// [`new`](Self::new) with another clock, in Unix microseconds. For tests.
+    /// Does the same as [`new`](Self::new), but with another clock in Unix microseconds. For tests.
     pub fn with_clock(config: Config, threads: usize, clock: fn() -> i64) -> Process {
         let slowlog = SlowLog::new();
         slowlog.configure(&config);
@@ -328,7 +336,7 @@ impl Process {
         }
     }
 
-    /// This process with an interpreter of scripts, and limits on them.
+    /// Adds an interpreter of scripts and limits on them.
     pub fn with_interpreter(
         mut self,
         interpreter: Option<&'static dyn Interpreter>,
@@ -339,35 +347,36 @@ impl Process {
         self
     }
 
-    /// The clock, in Unix microseconds.
+    /// Returns the current time in Unix microseconds.
     pub fn now_microseconds(&self) -> i64 {
         (self.clock)()
     }
 }
 
-/// What runs scripts. One for all threads of a process; what it keeps of a text is its own.
+/// An interpreter of scripts, shared by all threads of a process. It manages its own cache of
+/// compiled texts.
 pub trait Interpreter: Send + Sync {
     /// Compiles a script.
     ///
     /// # Errors
-    /// What is wrong with its text, and where this takes longer than a script may run.
+    /// If the text is invalid, or compiling takes longer than a script may run.
     fn compile(&self, script: &Script, limits: ScriptLimits) -> Result<(), CommandError>;
 
-    /// Runs the program of a library, which registers its functions, and nothing else.
+    /// Runs the program of a library, which registers its functions and may do nothing else.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the program is invalid.
     fn load(
         &self,
         library: &Script,
         limits: ScriptLimits,
     ) -> Result<Vec<LibraryFunction>, CommandError>;
 
-    /// Runs a script, or a function of a library, to its end and writes one reply: what it returns.
+    /// Runs a script, or a function of a library, and writes its return value as one reply.
     ///
     /// # Errors
-    /// The error that ended it; what it did before stays. Or that it was [stopped](ScriptError::Stopped): then the transaction
-    /// is rolled back.
+    /// The error that ended the script; its earlier writes stay. Or
+    /// [`Stopped`](ScriptError::Stopped), in which case the transaction is rolled back.
     fn run(
         &self,
         script: &Script,
@@ -376,12 +385,12 @@ pub trait Interpreter: Send + Sync {
         reply: &mut dyn Reply,
     ) -> Result<(), ScriptError>;
 
-    /// Bytes of memory that the interpreters of all threads of this process take.
+    /// The bytes of memory that the interpreters of all threads of this process use.
     fn memory(&self) -> u64;
 }
 
-/// The store as a script sees it: it calls commands ([`call`](Calls::call)) and asks whether it may go on
-/// ([`tick`](Calls::tick)).
+/// The store as a script sees it: a script calls commands ([`call`](Calls::call)), and the
+/// interpreter asks whether the script may continue ([`tick`](Calls::tick)).
 pub struct Calls<'c, 'a> {
     pub(crate) context: &'c mut Context<'a>,
     pub(crate) run: ScriptRun<'c>,

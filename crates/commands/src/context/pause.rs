@@ -1,27 +1,28 @@
-//! CLIENT PAUSE: commands that are held back for a while.
+//! CLIENT PAUSE: suspends commands for a time.
 //!
-//! The server keeps one [`Pause`] for all its connections and asks it before each command. A command that is held back
-//! waits like one that needs a lock; its connection reads no further meanwhile.
+//! The server keeps one [`Pause`] for all its connections and consults it before each command. A
+//! suspended command waits like one that needs a lock, and nothing more is read from its connection
+//! meanwhile.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::session::Session;
 use crate::table::{Command, Flag, resolve};
 
-/// Which commands a pause holds back, and until when. Safe to share between threads.
+/// Which commands are suspended, and until when. Safe to share between threads.
 #[derive(Debug, Default)]
 pub struct Pause(AtomicU64);
 
-/// In the lowest bit: all commands, not only those that write.
+/// The lowest bit: set if all commands are suspended, not only writes.
 const ALL: u64 = 1;
 
 impl Pause {
-    /// Begins a pause until a time in Unix milliseconds. In place of another one it holds back what it says, and for as
-    /// long as the longer of the two, as in Redis.
+    /// Begins a pause until a time in Unix milliseconds. As in Redis, it replaces the scope of a
+    /// pause in progress, and the later of the two ends applies.
     pub fn begin(&self, until: i64, all: bool) {
         let until = until.max(0).unsigned_abs() << 1;
         let longer = |pause: u64| Some(until.max(pause & !ALL) | u64::from(all));
-        // Never refused: there always is another value.
+        // Cannot fail: `longer` always returns a value.
         let _ = self
             .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, longer);
@@ -32,23 +33,25 @@ impl Pause {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Whether there may be a pause: one load.
+    /// Whether there may be a pause. Takes one atomic load.
     #[inline(always)]
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// When it ends, Unix milliseconds; 0 where there is none. No key is removed or evicted before, as in Redis.
+    /// When the pause ends, in Unix milliseconds, or 0 if there is none. As in Redis, no key
+    /// expires or is evicted before that.
     pub fn until(&self) -> u64 {
         self.0.load(Ordering::Relaxed) >> 1
     }
 
-    /// Whether a command must wait at a time in Unix milliseconds. What will be refused in any case need not.
+    /// Whether a command must wait at a time in Unix milliseconds. A command that will be refused
+    /// anyway need not wait.
     #[cold]
     pub fn holds(&self, session: &Session, arguments: &[&[u8]], now: i64) -> bool {
         let pause = self.0.load(Ordering::Relaxed);
         if pause >> 1 <= now.max(0).unsigned_abs() {
-            // Unless another has begun meanwhile, it is over for everybody.
+            // Clears the expired pause, unless a new one has begun.
             let _ = self
                 .0
                 .compare_exchange(pause, 0, Ordering::Relaxed, Ordering::Relaxed);
@@ -71,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_wait_and_the_rest_only_where_all_do() {
+    fn pause_suspends_writes_or_all_commands() {
         let pause = Pause::default();
         let session = Session::new(1, Some("default".into()), 0);
         let holds = |line: &str, now| {
@@ -99,7 +102,7 @@ mod tests {
         pause.begin(300, true);
         pause.end();
         assert!(!holds("GET k", 250));
-        // As Redis 7.0.15 does.
+        // Redis 7.0.15 behaves the same.
         pause.begin(300, false);
         pause.begin(270, true);
         assert_eq!(pause.until(), 300);

@@ -1,10 +1,10 @@
-//! Passwords in arguments, which no log may show.
+//! Hides passwords in logged arguments.
 
 use crate::arguments::is_keyword;
 use crate::config::PARAMETERS;
 use crate::table::Command;
 
-/// The arguments as the slow log and MONITOR may show them: no password in them.
+/// Returns the arguments for the slow log and MONITOR, with passwords hidden.
 pub(super) fn redacted<'a>(command: &'static Command, arguments: &[&'a [u8]]) -> Vec<&'a [u8]> {
     const HIDDEN: &[u8] = b"(redacted)";
     let mut shown = arguments.to_vec();
@@ -32,7 +32,7 @@ pub(super) fn redacted<'a>(command: &'static Command, arguments: &[&'a [u8]]) ->
                     () if is_keyword(word, "AUTH") => 1,
                     () if is_keyword(word, "AUTH2") => 2,
                     () if is_keyword(word, "COPY") || is_keyword(word, "REPLACE") => 0,
-                    // Keys, or what is no option.
+                    // The options have ended: keys or an unknown word follow.
                     () => break,
                 };
                 let hidden = shown.iter_mut().skip(at + 1).take(secrets);

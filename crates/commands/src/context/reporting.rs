@@ -1,4 +1,5 @@
-//! What the slow log, LATENCY and MONITOR are told of a command, and which commands are worth timing for it.
+//! Reports commands to the slow log, LATENCY and MONITOR, and decides which commands are worth
+//! timing for them.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -10,17 +11,17 @@ use crate::statistics::Trace;
 use crate::statistics::latency::Event;
 use crate::table::{Command, DEL, Flag};
 
-/// A fast command with more arguments than these may take long all the same.
+/// The number of arguments above which even a fast command may take long.
 const QUICK_ARGUMENTS: usize = 64;
 
-/// Whether a command is too fast for the slow log to be worth a look at the clock. DEL is, which frees later what is
-/// large, as UNLINK does.
+/// Whether a command is too fast to be timed for the slow log. This includes DEL, which frees large
+/// values later, like UNLINK.
 pub(crate) fn is_quick(command: &Command, arguments: &[&[u8]]) -> bool {
     let is_fast = command.flags.has(Flag::Fast) || std::ptr::eq(command, DEL);
     is_fast && arguments.len() <= QUICK_ARGUMENTS
 }
 
-/// Whether the time of a command is none of the slow log's: it waits for others.
+/// Whether a command's time is excluded from the slow log, because it may wait for other clients.
 pub(crate) fn is_waiting(context: &Context<'_>, command: &Command) -> bool {
     command.flags.has(Flag::Blocking) && !context.store.is_running()
 }
@@ -29,13 +30,13 @@ fn microseconds(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Whether a command that took so long belongs in the slow log.
+/// Whether a command that took this long belongs in the slow log.
 pub(crate) fn is_slow(context: &Context<'_>, time: Duration) -> bool {
-    // The threshold as it is now: CONFIG SET may just have changed it.
+    // Read the current threshold: this command may be a CONFIG SET that changed it.
     (0..=microseconds(time)).contains(&context.host.slowlog().threshold())
 }
 
-/// Has LATENCY take note of a command that took long.
+/// Reports a command's time to LATENCY.
 #[inline]
 pub(crate) fn note_latency(context: &Context<'_>, command: &Command, time: Duration) {
     let event = match command.flags.has(Flag::Fast) {
@@ -47,7 +48,7 @@ pub(crate) fn note_latency(context: &Context<'_>, command: &Command, time: Durat
         .note(event, time, || host.now_microseconds() / 1_000_000);
 }
 
-/// Has the slow log take note of a command that took long.
+/// Adds a command to the slow log if it was slow.
 pub(crate) fn note_slow(
     context: &mut Context<'_>,
     command: &'static Command,
@@ -68,14 +69,15 @@ pub(crate) fn note_slow(
     }
 }
 
-/// Who ran a command.
+/// The origin of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sender {
     Client,
     Script,
 }
 
-/// Shows a command that was run, with the database that was chosen behind it. Those of administrators are not shown.
+/// Shows a command to connections in MONITOR mode, with the database selected after it.
+/// Administrative commands are not shown.
 #[cold]
 pub(crate) fn show_to_monitors(
     context: &Context<'_>,
@@ -92,7 +94,7 @@ pub(crate) fn show_to_monitors(
     let bytes: usize = arguments.iter().map(|argument| argument.len() + 3).sum();
     let mut line = Vec::with_capacity(64 + bytes);
     let (seconds, rest) = (now / 1_000_000, now % 1_000_000);
-    // Writing to a vector cannot fail.
+    // Writing to a `Vec` cannot fail.
     let _ = write!(line, "+{seconds}.{rest:06} [{database} ");
     match sender {
         Sender::Script => line.extend(b"lua"),
@@ -111,7 +113,7 @@ pub(crate) fn show_to_monitors(
     host.connections.show(session, &line);
 }
 
-/// Has the slow log take note of those commands of a script that took long.
+/// Adds the slow commands of a script to the slow log.
 pub(crate) fn note_slow_trace(context: &mut Context<'_>, trace: &Trace) {
     for traced in &trace.commands {
         if let Some(time) = traced.time {
@@ -120,7 +122,7 @@ pub(crate) fn note_slow_trace(context: &mut Context<'_>, trace: &Trace) {
     }
 }
 
-/// Shows all commands of a script to connections that MONITOR.
+/// Shows all commands of a script to connections in MONITOR mode.
 pub(crate) fn show_trace(context: &Context<'_>, trace: &Trace) {
     for traced in &trace.commands {
         let (database, command) = (traced.database, traced.command);

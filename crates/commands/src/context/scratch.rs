@@ -1,15 +1,17 @@
-//! What the commands of a transaction change outside of the store, which is undone before each run of it.
+//! The state outside the store that a transaction's commands change, and that is restored before
+//! each run.
 
 use undercroft_engine::Scratch;
 
 use super::Context;
 use crate::session::SavedState;
 
-/// The connection of a transaction and what its commands make: the store restores both before each run (W10).
+/// The connection of a transaction and the results of its commands; the store resets both before
+/// each run (W10).
 pub(crate) struct SessionScratch<'c, 'a, T> {
     pub(crate) context: &'c mut Context<'a>,
     before: SavedState,
-    /// What the commands make.
+    /// The results of the commands.
     pub(crate) made: T,
 }
 

@@ -1,11 +1,13 @@
-//! How commands are timed as they run.
+//! Times commands as they run.
 //!
-//! Looking at the clock costs a tenth of a fast command. So the fast ones of a batch are timed together: the clock is
-//! read before the first of them and behind the last, or before a slow one, which is timed by itself. The sum is exact;
-//! of one batch, all fast commands are said to have taken the same time. Outside of a batch, as where a process calls the
-//! store it maps, one of sixteen is timed.
+//! Reading the clock costs a tenth of a fast command. So the fast commands of a batch are timed
+//! together: the clock is read before the first of them, and after the last or before a slow one,
+//! which is timed individually. The sum is exact, and is split evenly among the fast commands.
+//! Outside a batch, as when a process calls the store that it maps, one of sixteen fast commands is
+//! timed.
 //!
-//! For the same reason the fast ones between two slow ones go by one time, as those of a transaction do.
+//! For the same reason, all fast commands between two slow ones see the same time, like the
+//! commands of a transaction.
 
 use std::time::{Duration, Instant};
 
@@ -16,30 +18,30 @@ use crate::failure::{Failure, Outcome};
 use crate::statistics::{CallCount, Lap};
 use crate::table::{Command, Flag};
 
-/// Outside of a batch, one of so many fast commands is timed.
+/// Outside a batch, one of this many fast commands is timed.
 const TIMED: u64 = 16;
 
 /// How a fast command is timed.
 #[derive(Clone, Copy)]
 pub(crate) enum Timing {
-    /// With the others of its batch.
+    /// Together with the rest of its batch.
     Together,
-    /// By itself, since then.
+    /// Individually, from this moment.
     Since(Instant),
     /// Not at all.
     Not,
 }
 
 impl Context<'_> {
-    /// Begins a batch: up to [`end_batch`](Self::end_batch), fast commands are timed together. Meant for commands that
-    /// are run at once, with nothing between them.
+    /// Begins a batch: until [`end_batch`](Self::end_batch), fast commands are timed together. The
+    /// commands must run back to back, without other work between them.
     #[inline]
     pub fn begin_batch(&mut self) {
         self.lap.since = Some(Instant::now());
         self.lap.frozen = Some(self.store.freeze());
     }
 
-    /// Ends a batch, and counts what ran in it.
+    /// Ends a batch, and counts the commands that ran in it.
     #[inline]
     pub fn end_batch(&mut self) {
         self.end_lap();
@@ -47,7 +49,7 @@ impl Context<'_> {
         self.lap.frozen = None;
     }
 
-    /// Counts the fast commands that ran in the batch so far. Returns what the clock says.
+    /// Counts the fast commands that have run in the batch so far. Returns the current time.
     #[inline]
     fn end_lap(&mut self) -> Instant {
         let now = Instant::now();
@@ -60,7 +62,7 @@ impl Context<'_> {
         now
     }
 
-    /// To be called before a fast command. The clock is read outside of a batch only.
+    /// Must be called before a fast command. Reads the clock only outside a batch.
     #[inline(always)]
     pub(crate) fn start_fast(&self) -> Timing {
         match self.lap.since {
@@ -78,7 +80,7 @@ impl Context<'_> {
         }
     }
 
-    /// To be called behind a fast command.
+    /// Must be called after a fast command.
     #[inline(always)]
     pub(crate) fn end_fast(
         &mut self,
@@ -99,8 +101,8 @@ impl Context<'_> {
         }
     }
 
-    /// To be called before a command that is timed by itself. The clock is read unless this is the first of a batch, or
-    /// comes right behind another such command: then it is when that began, or ended.
+    /// Must be called before a command that is timed individually. If no fast command ran since the
+    /// batch began or the last slow command ended, returns that time without reading the clock.
     #[inline]
     pub(crate) fn start_slow(&mut self) -> Instant {
         self.lap.frozen = None;
@@ -110,7 +112,7 @@ impl Context<'_> {
         }
     }
 
-    /// To be called behind a command that is timed by itself. Returns how long it took.
+    /// Must be called after a command that is timed individually. Returns its running time.
     #[inline]
     pub(crate) fn end_slow(
         &mut self,
@@ -130,16 +132,17 @@ impl Context<'_> {
         time
     }
 
-    /// Whether a command that failed does not count as a call.
+    /// Whether a failed command does not count as a call.
     #[cold]
     fn is_no_call(&self, command: &'static Command, outcome: &Outcome) -> bool {
         let error = match outcome {
-            // It will run again, and be counted then.
+            // The retry is counted instead.
             Err(Failure::Blocked(_)) => return true,
             Err(Failure::Reply(error)) => error.text(),
             Ok(()) => return false,
         };
-        // Redis refuses it before it is run. A script that has met such an error has run: it says where.
+        // Redis refuses such a command before it runs. A script that met this error did run: its
+        // error text has a position added, so it differs.
         let is_refused = match command.flags.has(Flag::DenyOom) {
             true => error.starts_with("OOM "),
             false => error == CommandError::OUT_OF_MEMORY.text(),
@@ -155,7 +158,8 @@ impl Context<'_> {
         self.count(&[CallCount::one(command, failed)], time);
     }
 
-    /// Counts what a script has run, in a transaction that is committed. Its commands' times are part of the script's.
+    /// Counts the commands of a script whose transaction committed. They are untimed, as the
+    /// script's time includes theirs.
     pub(crate) fn count_ran(&mut self, lap: &Lap) {
         let (statistics, thread) = (self.host.statistics(), self.session.peer.route.0);
         statistics.count_untimed(thread, &lap.calls);
@@ -175,7 +179,7 @@ impl Context<'_> {
         statistics.count(self.session.peer.route.0, calls, nanoseconds, tracks);
     }
 
-    /// Counts a command that was refused before it was run.
+    /// Counts a command that was refused before it ran.
     #[cold]
     pub(crate) fn count_rejected(&self, command: &'static Command) {
         let statistics = self.host.statistics();

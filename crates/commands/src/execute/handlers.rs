@@ -1,4 +1,4 @@
-//! The list of all handlers, by the numbers of their commands.
+//! The table of all handlers, indexed by command number.
 
 use crate::arguments::CommandError;
 use crate::context::{Context, Handler, HandlerEntry, Handlers};
@@ -49,7 +49,7 @@ const FAMILIES: [&[HandlerEntry]; 39] = [
     server::lolwut::HANDLERS,
 ];
 
-/// What runs each command.
+/// The handler of each command.
 pub(super) static HANDLERS: Handlers = by_number();
 
 const fn by_number() -> Handlers {
@@ -90,7 +90,7 @@ const fn by_number() -> Handlers {
     handlers
 }
 
-/// Stands for containers, whose arity keeps them from being run without a subcommand.
+/// The handler of container commands. It never runs, because their arity requires a subcommand.
 fn refuse_container(_: &mut Context<'_>, arguments: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     Err(CommandError::unknown_command(arguments).into())
 }

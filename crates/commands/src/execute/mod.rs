@@ -1,9 +1,9 @@
-//! The one way in: runs a command whatever it is.
+//! The single entry point: runs any command.
 //!
 //! Servers and programs that embed a store call it; nothing in this crate does.
 //!
-//! - `handlers`: the list of all handlers, by the numbers of their commands.
-//! - `queue`: queueing commands between MULTI and EXEC.
+//! - `handlers`: the table of all handlers, indexed by command number.
+//! - `queue`: queues commands between MULTI and EXEC.
 
 mod handlers;
 mod queue;
@@ -32,25 +32,26 @@ use crate::statistics::latency::Event;
 use crate::table::{Command, DEBUG, EXEC, Flag, GET, Group, SET, resolve, resolve_name};
 
 impl<'a> Context<'a> {
-    /// What commands of this connection work with. Made once for each batch of commands: it looks at the
-    /// configuration of the slow log.
+    /// Returns a context for commands of this connection. Create one per batch of commands, because
+    /// it reads the slow log's configuration.
     #[inline]
     pub fn new(session: &'a mut Session, host: Host<'a>, store: &'a Store) -> Context<'a> {
         Context::with_handlers(&handlers::HANDLERS, session, host, store)
     }
 }
 
-/// Runs one command, its name first, for the connection in `context`, and writes its reply: what it answers, or
-/// why it could not.
+/// Runs one command, its name first, for the connection in `context`, and writes its reply or
+/// error.
 ///
-/// Most commands write exactly one reply; CLIENT REPLY OFF and SKIP, and a SHUTDOWN that succeeds, write none.
-/// After it [`Session::finish_command`](crate::session::Session::finish_command) says whether the reply is to be
-/// sent. A plain GET or SET costs a few nanoseconds more than [`undercroft_engine::Store::get`] and `set`, and
-/// allocates nothing; `reply` is a type parameter for their sake, and may be a `&mut dyn Reply`.
+/// Most commands write exactly one reply; CLIENT REPLY OFF and SKIP, and a SHUTDOWN that succeeds,
+/// write none. Afterward, [`Session::finish_command`](crate::session::Session::finish_command)
+/// tells whether to send the reply. A plain GET or SET costs a few nanoseconds more than
+/// [`undercroft_engine::Store::get`] and `set`, and allocates nothing. For their sake `reply` is a
+/// type parameter; it may be a `&mut dyn Reply`.
 ///
 /// # Errors
-/// [`Blocked`] where another process holds a lock for longer than the store's patience. Nothing was written and
-/// nothing was changed.
+/// [`Blocked`] if the command must be retried later, for instance because another process holds a
+/// lock for longer than the store's patience. Nothing was written and nothing was changed.
 #[inline]
 pub fn execute<R: Reply>(
     context: &mut Context<'_>,
@@ -81,17 +82,18 @@ pub fn execute<R: Reply>(
     execute_any(context, arguments, reply)
 }
 
-/// Whether a GET or a SET is nothing but that: neither timed by itself nor queued, shown or refused.
+/// Whether GET and SET can take the short path: they are neither timed individually, nor queued,
+/// shown to monitors or refused.
 #[inline(always)]
 pub fn is_plain(context: &Context<'_>) -> bool {
     context.session.user.is_some() && context.direct && context.session.subscriptions.is_empty()
 }
 
-/// [`execute`] of a SET that [is plain](is_plain), whose value lies in memory of the store already
-/// ([`Store::stage_room`](undercroft_engine::Store::stage_room)).
+/// Runs a SET that [is plain](is_plain), like [`execute`], with a value that is already in the
+/// store's memory ([`Store::stage_room`](undercroft_engine::Store::stage_room)).
 ///
 /// # Errors
-/// As those of `execute`, with the value: for another try.
+/// The errors of `execute`, together with the value for a retry.
 pub fn execute_staged_set<'s, R: Reply>(
     context: &mut Context<'_>,
     key: &[u8],
@@ -123,7 +125,7 @@ fn execute_any(
     let before = context.session.activity.counters;
     let outcome = run(context, arguments, reply);
     if let Err(Failure::Blocked(_)) = outcome {
-        // It will look its keys up again.
+        // The retry looks up the same keys again.
         context.session.activity.counters.hits = before.hits;
         context.session.activity.counters.misses = before.misses;
     }
@@ -150,7 +152,7 @@ fn run(
     outcome
 }
 
-/// Runs a command's handler, and has INFO, the slow log and the connections that MONITOR see it.
+/// Runs a command's handler, and reports it to INFO, LATENCY, the slow log and monitors.
 #[inline(always)]
 fn call(
     context: &mut Context<'_>,
@@ -163,7 +165,7 @@ fn call(
     let _removing = command.removes().then(removing);
     let is_untimed = is_quick(command, arguments) && !context.timed || waits;
     if is_untimed && !context.shows {
-        // How long it waits right here is not how long it takes.
+        // The time that a blocking command waits is not its running time.
         let timing = match context.start_fast() {
             Timing::Since(_) if waits => Timing::Not,
             timing => timing,
@@ -191,7 +193,7 @@ fn call(
     outcome
 }
 
-/// The command, where the connection may run it or queue it now.
+/// Returns the command if the connection may run or queue it now, or the error that refuses it.
 fn admit(context: &mut Context<'_>, arguments: &[&[u8]]) -> Result<&'static Command, CommandError> {
     let command = resolve(arguments).inspect_err(|_| refuse_other_protocols(context, arguments))?;
     if command.group == Group::Scripting {
@@ -208,7 +210,7 @@ fn admit(context: &mut Context<'_>, arguments: &[&[u8]]) -> Result<&'static Comm
     let mut writes = command.flags.has(Flag::Write);
     let lacks_replicas = context.host.config().lacks_replicas();
     if lacks_replicas {
-        // As in Redis the flags that a script declares are those of the command.
+        // As in Redis, the flags that a script declares apply to the command that runs it.
         let script = scripting::flags(context, command, arguments);
         may_need_memory |= script.declares_memory();
         writes |= script.declares_writes();
@@ -220,7 +222,7 @@ fn admit(context: &mut Context<'_>, arguments: &[&[u8]]) -> Result<&'static Comm
             ));
         }
         writes |= std::ptr::eq(command, EXEC) && multi.writes;
-        // A queue takes memory, too, whatever is in it.
+        // Queueing takes memory, whatever the command is.
         may_need_memory = if std::ptr::eq(command, EXEC) {
             multi.may_need_memory
         } else {
@@ -242,7 +244,7 @@ fn admit(context: &mut Context<'_>, arguments: &[&[u8]]) -> Result<&'static Comm
     Ok(command)
 }
 
-/// Makes room where the memory limit is reached, and has LATENCY see how long that took.
+/// Evicts keys if the memory limit is reached, and reports the time to LATENCY.
 fn make_room(context: &Context<'_>, arguments: &[&[u8]]) -> Result<(), Error> {
     let latency = context.host.latency();
     let brings = arguments.iter().map(|argument| argument.len()).sum();
@@ -256,8 +258,8 @@ fn make_room(context: &Context<'_>, arguments: &[&[u8]]) -> Result<(), Error> {
     made
 }
 
-/// Closes a connection that speaks HTTP, and answers nothing: a page in somebody's browser may have been made to send
-/// commands within a request. As in Redis, where it is known by its first words.
+/// Closes a connection that speaks HTTP, without a reply: a malicious web page can make a browser
+/// send commands in a request. As in Redis, HTTP is recognized by its first word.
 #[cold]
 fn refuse_other_protocols(context: &mut Context<'_>, arguments: &[&[u8]]) {
     let is = |word| arguments.first().is_some_and(|name| is_keyword(name, word));
@@ -268,7 +270,7 @@ fn refuse_other_protocols(context: &mut Context<'_>, arguments: &[&[u8]]) {
     }
 }
 
-/// A command that may not run spoils the transaction it belongs to.
+/// Counts a refused command, and makes the current transaction fail.
 #[cold]
 fn refuse(context: &mut Context<'_>, arguments: &[&[u8]], error: CommandError) -> CommandError {
     if let Ok(command) = resolve_name(arguments) {
@@ -287,7 +289,7 @@ fn refuse(context: &mut Context<'_>, arguments: &[&[u8]], error: CommandError) -
     error
 }
 
-/// The error reply for a call which failed as it waits for a script that takes long; none where it failed otherwise.
+/// Returns the BUSY error if a call failed because it waited for a slow script, otherwise `None`.
 #[cold]
 pub fn busy_with_script(store: &Store, error: &Error) -> Option<CommandError> {
     if !error.is_busy() {
@@ -297,7 +299,7 @@ pub fn busy_with_script(store: &Store, error: &Error) -> Option<CommandError> {
     Some(busy(script.is_function))
 }
 
-/// The error for a command that waits behind a script which takes long.
+/// Returns the error for a command that is blocked by a slow script.
 #[cold]
 fn behind_script(context: &mut Context<'_>, blocked: &Blocked) -> Option<CommandError> {
     let Blocked::Lock(error) = blocked else {
@@ -307,7 +309,7 @@ fn behind_script(context: &mut Context<'_>, blocked: &Blocked) -> Option<Command
     if context.session.transaction.queue.is_none() {
         return Some(error);
     }
-    // Of a transaction only EXEC runs: what it was to run is over.
+    // Within MULTI only EXEC can be blocked, and it aborts its transaction.
     context.discard();
     Some(error.aborts_exec())
 }
@@ -325,7 +327,7 @@ fn finish<R: Reply + ?Sized>(
             context.count_error(error.text());
             error.write(reply);
         }
-        // It will run again, and be counted then.
+        // The retry is counted instead.
         Err(Failure::Blocked(blocked)) => match behind_script(context, &blocked) {
             None => return Err(blocked),
             Some(error) => {

@@ -1,4 +1,4 @@
-//! Queueing commands between MULTI and EXEC.
+//! Queues commands between MULTI and EXEC.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::handlers::scripting;
 use crate::session::CommandQueue;
 use crate::table::{Category, Command, Flag, Group};
 
-/// The least that client-query-buffer-limit can be: shorter queues need no look at the configuration.
+/// The lower bound of client-query-buffer-limit: a shorter queue needs no configuration lookup.
 const QUEUE_ALWAYS_ALLOWED: u64 = 1 << 20;
 
-/// Whether a command is run rather than queued between MULTI and EXEC.
+/// Whether a command runs immediately, instead of being queued, between MULTI and EXEC.
 pub(super) fn runs_at_once(command: &Command) -> bool {
     matches!(
         command.name,
@@ -23,7 +23,7 @@ pub(super) fn runs_at_once(command: &Command) -> bool {
     )
 }
 
-/// Adds a command to those that EXEC will run.
+/// Queues a command for EXEC.
 pub(super) fn add(
     context: &mut Context<'_>,
     command: &'static Command,
@@ -57,7 +57,7 @@ fn longest_queue(context: &Context<'_>) -> u64 {
     }
 }
 
-/// Adds a command whose arguments are as many as its arity says, and notes what it asks of the transaction.
+/// Queues a command whose arity has been checked, and records what it needs from the transaction.
 fn push(
     queue: &mut CommandQueue,
     context: &Context<'_>,
@@ -76,8 +76,8 @@ fn push(
         let shards: ShardSet = keys
             .map(|(key, _)| context.store.key(key).shard())
             .collect();
-        // Without keys it works on whole databases. Where the arguments do not tell all keys, the transaction
-        // finds out that it needs more shards.
+        // A command without keys works on whole databases. If the arguments do not reveal all keys,
+        // the transaction discovers the missing shards when it runs.
         queue.shards = queue.shards.union(if shards.is_empty() {
             context.store.all_shards()
         } else {
@@ -92,12 +92,14 @@ fn push(
     queue.push(command, arguments, inside);
 }
 
-/// Whether a command is run within EXEC's transaction, where it must be free to run again and must not wait: the
-/// commands on keys, and those that change nothing but how the connection's next commands are read. All others, which
-/// look at the server or change it, run once, behind the commit, in their order.
+/// Whether a command runs within EXEC's transaction, where it must be retryable and must not wait.
+/// This holds for commands on keys, and for commands that affect only how the connection's next
+/// commands are read. All other commands inspect or change the server: they run once, in their
+/// order, after the commit.
 ///
-/// PUBLISH is part of it: its message is handed to the store, which sends it once the transaction is committed. One
-/// behind a SUBSCRIBE of the same queue is not, as its message is for that subscription, too.
+/// PUBLISH is part of the transaction: it hands its message to the store, which sends it after the
+/// commit. The exception is a PUBLISH that follows a SUBSCRIBE in the same queue, because the new
+/// subscription must receive the message, too.
 fn is_inside(command: &Command, arguments: &[&[u8]]) -> bool {
     if command.categories.has(Category::Pubsub) {
         return publishes(command);
@@ -106,7 +108,7 @@ fn is_inside(command: &Command, arguments: &[&[u8]]) -> bool {
         Group::Connection => matches!(command.name, "ping" | "echo" | "select" | "hello" | "auth"),
         Group::Server => match command.name {
             "dbsize" | "flushdb" | "flushall" | "swapdb" | "memory|usage" => true,
-            // It sleeps.
+            // DEBUG SLEEP would block the transaction, so only DEBUG OBJECT runs inside.
             "debug" => arguments
                 .get(1)
                 .is_some_and(|what| is_keyword(what, "OBJECT")),
@@ -120,11 +122,11 @@ fn publishes(command: &Command) -> bool {
     matches!(command.name, "publish" | "spublish")
 }
 
-/// Where the receivers of a message stand, at which PUBLISH looks.
+/// Returns the shards in which PUBLISH looks up the receivers of its message.
 fn receivers_shards(context: &Context<'_>, arguments: &[&[u8]]) -> ShardSet {
     let store = context.store;
     let names = arguments.get(1).map(|name| store.key(name).shard());
-    // All patterns are looked through in one place.
+    // All pattern subscriptions are kept in shard 0.
     let patterns = (store.topic_count(Topic::Pattern) != 0).then_some(0);
     names.into_iter().chain(patterns).collect()
 }

@@ -1,15 +1,16 @@
-//! What a command answers: the [`Reply`] trait every handler writes to, and [`Recorder`], the writer that
-//! keeps the answer as a [`Tree`].
+//! The replies of commands: the [`Reply`] trait that every handler writes to, and [`Recorder`],
+//! which records a reply as a [`Tree`].
 //!
-//! A handler never knows who reads its reply. The server writes RESP2 or RESP3, Python builds objects, the
-//! command line prints text; each of them is one implementation of `Reply`. Aggregates announce their length
-//! first and are followed by that many replies, as on the wire, so no writer needs to buffer.
+//! A handler does not know how its reply is used. The server writes RESP2 or RESP3, Python builds
+//! objects, the command line prints text: each is an implementation of `Reply`. Aggregates announce
+//! their length first and are followed by that many replies, as on the wire, so writers need no
+//! buffer.
 //!
-//! Anything in this crate but `algorithms` may call it.
+//! All of this crate except `algorithms` may call this module.
 //!
 //! - `print`: prints a reply as redis-cli does on a terminal.
-//! - `streams`: how entries of streams are written.
-//! - `tape`: a recorded reply, which is played later or made into values of another language.
+//! - `streams`: writes stream entries.
+//! - `tape`: a recorded reply that can be replayed, or converted to values of another language.
 
 mod print;
 pub(crate) mod streams;
@@ -25,73 +26,76 @@ pub(crate) use print::quote;
 pub(crate) use tape::TapePosition;
 pub use tape::{Tape, TapeEvent, TapeText};
 
-/// The receiver of one command's reply.
+/// A receiver of one command's reply.
 ///
-/// A handler writes exactly one reply: either one scalar, or one aggregate header followed by as many complete
-/// replies as it announced (twice as many for [`map`](Reply::map): key, value, key, value). Types that RESP2
-/// lacks are written as themselves; a RESP2 writer translates them (map to flat array, set and push to array,
-/// double and big number to bulk string, boolean to integer, verbatim to bulk string).
+/// A handler writes exactly one reply: either one scalar, or one aggregate header followed by as
+/// many complete replies as it announced (twice as many for [`map`](Reply::map): key, value, key,
+/// value). Handlers use RESP3's types; a RESP2 writer translates them (map to flat array, set and
+/// push to array, double and big number to bulk string, boolean to integer, verbatim to bulk
+/// string).
 pub trait Reply {
-    /// A status such as `OK`. It must hold no line ends.
+    /// Writes a status such as `OK`. The text must not contain line breaks.
     fn simple(&mut self, text: &str);
-    /// A status of a script's own which is no UTF-8.
+    /// Writes a status from a script that may not be UTF-8.
     fn simple_bytes(&mut self, text: &[u8]) {
         self.simple(&String::from_utf8_lossy(text));
     }
-    /// An error, whole, with its code in front: `ERR syntax error`. It must hold no line ends.
+    /// Writes an error that starts with its code, such as `ERR syntax error`. The text must not
+    /// contain line breaks.
     fn error(&mut self, text: &str);
-    /// An error that repeats bytes of the client's which are no UTF-8.
+    /// Writes an error that quotes client bytes, which may not be UTF-8.
     fn error_bytes(&mut self, text: &[u8]) {
         self.error(&String::from_utf8_lossy(text));
     }
-    /// A signed 64-bit integer.
+    /// Writes a signed 64-bit integer.
     fn integer(&mut self, value: i64);
-    /// A string of arbitrary bytes.
+    /// Writes a bulk string of arbitrary bytes.
     fn bulk(&mut self, bytes: &[u8]);
-    /// Where a string may be read to straight from the store, as a whole reply: of a writer that can take it so. It
-    /// writes nothing where nothing is read.
+    /// Returns a buffer into which a string can be read straight from the store, as a complete
+    /// reply, if this writer has one. If nothing is read into the buffer, nothing is written.
     fn text(&mut self) -> Option<&mut dyn TextBuffer> {
         None
     }
-    /// No value: RESP2's null bulk string, RESP3's null.
+    /// Writes a null: RESP2's null bulk string, RESP3's null.
     fn null(&mut self);
-    /// No array: RESP2's null array (`*-1`), RESP3's null.
+    /// Writes a null array: RESP2's `*-1`, RESP3's null.
     fn null_array(&mut self);
-    /// An array; `length` replies follow.
+    /// Begins an array; `length` replies follow.
     fn array(&mut self, length: usize);
-    /// Many strings, each a reply of its own.
+    /// Writes several bulk strings, each as a separate reply.
     fn bulks(&mut self, items: &Ranges) {
         items.iter().for_each(|item| self.bulk(item));
     }
-    /// A map; `pairs` keys and as many values follow, alternating.
+    /// Begins a map; `pairs` keys and as many values follow, alternating.
     fn map(&mut self, pairs: usize);
-    /// A set; `length` replies follow.
+    /// Begins a set; `length` replies follow.
     fn set(&mut self, length: usize);
-    /// Out-of-band data; `length` replies follow.
+    /// Begins out-of-band data; `length` replies follow.
     fn push(&mut self, length: usize);
-    /// A floating point number.
+    /// Writes a floating-point number.
     fn double(&mut self, value: f64);
-    /// A floating point number whose digits are given, and are the text where it becomes one. Where it becomes a number,
-    /// it is the nearest one.
+    /// Writes a floating-point number given as decimal digits. Text protocols use the digits as
+    /// they are; other writers convert them to the nearest number.
     fn decimal(&mut self, digits: &str);
-    /// A truth value.
+    /// Writes a Boolean value.
     fn boolean(&mut self, value: bool);
-    /// An integer of any size, in decimal digits.
+    /// Writes an integer of any size, in decimal digits.
     fn big_number(&mut self, digits: &str);
-    /// Text that is to be shown unquoted; `format` has three letters, such as `txt`.
+    /// Writes text that is shown unquoted; `format` has three letters, such as `txt`.
     fn verbatim(&mut self, format: &str, text: &[u8]);
 
-    /// HELLO and RESET change the protocol of what follows, their own reply included. Only wire writers care.
+    /// Switches the protocol for everything that follows. HELLO and RESET call this before their
+    /// own reply. Only wire writers need it.
     fn protocol(&mut self, version: Protocol) {
         let _ = version;
     }
 
-    /// The status `OK`.
+    /// Writes the status `OK`.
     fn ok(&mut self) {
         self.simple("OK");
     }
 
-    /// A string where there is one, no value otherwise.
+    /// Writes a bulk string, or a null for `None`.
     fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
         match bytes {
             Some(bytes) => self.bulk(bytes),
@@ -163,40 +167,40 @@ impl<R: Reply + ?Sized> Reply for &mut R {
     }
 }
 
-/// A whole reply, owned.
+/// A complete, owned reply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Tree {
-    /// A status.
+    /// A status reply.
     Simple(String),
-    /// An error with its code in front.
+    /// An error that starts with its code.
     Error(String),
-    /// An integer.
+    /// An integer reply.
     Integer(i64),
-    /// A string of arbitrary bytes.
+    /// A bulk string of arbitrary bytes.
     Bulk(Vec<u8>),
-    /// No value.
+    /// A null reply.
     Null,
-    /// No array.
+    /// A null array.
     NullArray,
-    /// An array.
+    /// An array of replies.
     Array(Vec<Tree>),
-    /// Pairs of key and value, in the order they were written.
+    /// Pairs of key and value, in the order in which they were written.
     Map(Vec<(Tree, Tree)>),
-    /// A set, in the order it was written.
+    /// A set, in the order in which it was written.
     Set(Vec<Tree>),
     /// Out-of-band data.
     Push(Vec<Tree>),
-    /// A floating point number.
+    /// A floating-point number.
     Double(f64),
-    /// A floating point number in decimal digits.
+    /// A floating-point number in decimal digits.
     Decimal(String),
-    /// A truth value.
+    /// A Boolean value.
     Boolean(bool),
     /// An integer in decimal digits.
     BigNumber(String),
     /// Text that is shown unquoted.
     Verbatim {
-        /// Three letters: `txt` or `mkd`.
+        /// The format in three letters: `txt` or `mkd`.
         format: String,
         /// The text itself.
         text: Vec<u8>,
@@ -240,7 +244,7 @@ impl Tree {
         }
     }
 
-    /// The same reply as a RESP2 client receives it.
+    /// Converts the reply to the form that a RESP2 client receives.
     pub fn into_resp2(self) -> Tree {
         let all = |items: Vec<Tree>| Tree::Array(items.into_iter().map(Tree::into_resp2).collect());
         match self {
@@ -258,14 +262,14 @@ impl Tree {
     }
 }
 
-/// A [`Reply`] that keeps what is written to it.
+/// A [`Reply`] that records what is written to it as [`Tree`]s.
 #[derive(Debug, Default)]
 pub struct Recorder {
     finished: Vec<Tree>,
     open: Vec<Frame>,
 }
 
-/// An aggregate that still waits for `missing` replies.
+/// An aggregate that is still missing `missing` replies.
 #[derive(Debug)]
 struct Frame {
     kind: Kind,
@@ -282,15 +286,16 @@ enum Kind {
 }
 
 impl Recorder {
-    /// An empty recorder.
+    /// Returns an empty recorder.
     pub fn new() -> Recorder {
         Recorder::default()
     }
 
-    /// Every reply written so far, oldest first.
+    /// Returns every reply written so far, oldest first.
     ///
     /// # Errors
-    /// The number of replies that an open aggregate still misses, where a handler wrote fewer than it announced.
+    /// The number of replies that an open aggregate is still missing, if a handler wrote fewer than
+    /// it announced.
     pub fn finish(self) -> Result<Vec<Tree>, usize> {
         match self.open.last() {
             None => Ok(self.finished),
@@ -403,7 +408,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nested_aggregates_close_where_they_end() {
+    fn nested_aggregates_close_when_complete() {
         let mut recorder = Recorder::new();
         recorder.array(3);
         recorder.map(1);
@@ -418,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_aggregate_is_reported() {
+    fn incomplete_aggregate_is_reported() {
         let mut recorder = Recorder::new();
         recorder.array(2);
         recorder.ok();
@@ -426,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_written_again_is_the_same_tree() {
+    fn tree_survives_being_written_and_recorded() {
         let tree = Tree::Push(vec![
             Tree::Map(vec![(Tree::Boolean(true), Tree::Double(1.5))]),
             Tree::Verbatim {

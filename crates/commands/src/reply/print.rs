@@ -1,8 +1,8 @@
 //! Prints a reply as redis-cli does on a terminal.
 //!
-//! Scalars carry their type (`(integer) 1`, `"text"`); aggregates number their items and indent nested ones by
-//! the width of the number. `print` of a RESP3 tree shows maps and sets as such; call [`Tree::into_resp2`]
-//! first for what a RESP2 session shows.
+//! Scalars carry their type (`(integer) 1`, `"text"`). Aggregates number their items, and indent
+//! nested aggregates by the width of the number. `print` shows the maps and sets of a RESP3 tree as
+//! such; call [`Tree::into_resp2`] first to see what a RESP2 session shows.
 
 use std::fmt::Write as _;
 
@@ -10,17 +10,18 @@ use undercroft_numbers::double_text;
 
 use crate::reply::Tree;
 
-/// The text redis-cli 7.0 prints on a terminal for this reply, with its line end.
+/// Returns the text that redis-cli 7.0 prints on a terminal for this reply, with its line end.
 ///
-/// It is bytes, not `str`, because verbatim text is printed as it came. Time and memory are linear in the
-/// output; recursion is as deep as the reply is nested, which the handlers keep to a few levels.
+/// The result is bytes, not `str`, because verbatim text is printed unchanged. Time and memory are
+/// linear in the output. Recursion is as deep as the reply is nested, which handlers limit to a few
+/// levels.
 pub fn print(reply: &Tree) -> Vec<u8> {
     let mut out = Vec::new();
     append(reply, "", &mut out);
     out
 }
 
-/// Appends `bytes` in double quotes with everything unprintable escaped, as Redis' `sdscatrepr` does.
+/// Appends `bytes` in double quotes with everything unprintable escaped, like Redis' `sdscatrepr`.
 pub(crate) fn quote(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     for &byte in bytes {
@@ -67,7 +68,7 @@ fn append(reply: &Tree, prefix: &str, out: &mut Vec<u8>) {
             for (index, (key, value)) in pairs.iter().enumerate() {
                 list.number(index, out);
                 append(key, &list.inner, out);
-                // The key's own line end makes room for the arrow.
+                // The arrow replaces the line end after the key.
                 out.pop();
                 out.extend(b" => ");
                 if is_listed(value) {
@@ -80,7 +81,8 @@ fn append(reply: &Tree, prefix: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a map's value starts on a line of its own, below its key: where it lists more than one item anywhere.
+/// Whether a map's value starts on a new line below its key: true if it contains a list of more
+/// than one item.
 fn is_listed(value: &Tree) -> bool {
     match value {
         Tree::Array(items) | Tree::Set(items) | Tree::Push(items) => {
@@ -107,7 +109,8 @@ fn numbered(items: &[Tree], empty: &str, mark: char, prefix: &str, out: &mut Vec
     }
 }
 
-/// How one aggregate numbers its items: right-aligned, every line but the first behind the outer prefix.
+/// The numbering of an aggregate's items: right-aligned, with the outer prefix on every line but
+/// the first.
 struct Numbering<'a> {
     width: usize,
     mark: char,
@@ -129,7 +132,7 @@ impl<'a> Numbering<'a> {
 
     fn number(&self, index: usize, out: &mut Vec<u8>) {
         let mut text = String::new();
-        // Writing to a String cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(text, "{:1$}{2} ", index + 1, self.width, self.mark);
         if index > 0 {
             out.extend(self.prefix.bytes());

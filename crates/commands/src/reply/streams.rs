@@ -1,15 +1,16 @@
-//! How entries of streams are written.
+//! Writes stream entries.
 
 use undercroft_engine::streams::{StreamEntries, StreamId};
 
 use super::Reply;
 
-/// The id as clients see it.
+/// Writes a stream ID in its text form.
 pub(crate) fn write_id(id: StreamId, reply: &mut dyn Reply) {
     reply.bulk(id.text().as_bytes());
 }
 
-/// Entries, each its id and an array of its fields and values; null in the place of that where it is gone.
+/// Writes entries, each as its ID and an array of its fields and values. A deleted entry has a null
+/// in place of the array.
 pub(crate) fn write_entries(entries: &StreamEntries, reply: &mut dyn Reply) {
     reply.array(entries.len());
     for index in 0..entries.len() {
@@ -28,7 +29,7 @@ pub(crate) fn write_entry(entries: &StreamEntries, index: usize, reply: &mut dyn
     texts.for_each(|text| reply.bulk(text));
 }
 
-/// Streams by their keys, each with its entries: as a map in RESP3, else as pairs.
+/// Writes the entries of several streams by key: as a map in RESP3, otherwise as an array of pairs.
 pub(crate) fn write_streams(found: &[(&[u8], StreamEntries)], is_map: bool, reply: &mut dyn Reply) {
     match is_map {
         true => reply.map(found.len()),

@@ -1,63 +1,63 @@
-//! A recorded reply. EXEC and scripts play it once their transaction is committed; an interpreter makes values of its
-//! language of it.
+//! A recorded reply. EXEC and scripts replay it once their transaction commits; an interpreter
+//! converts it to values of its language.
 
 use crate::protocol::Protocol;
 use crate::reply::Reply;
 
-/// A [`Reply`] that keeps what is written to it. Unlike [`Recorder`](crate::reply::Recorder) it keeps every byte, is cut
-/// back in one step, can be used again, and allocates next to nothing.
+/// A [`Reply`] that records what is written to it. Unlike [`Recorder`](crate::reply::Recorder) it
+/// is lossless, truncates in one step, and is reusable almost without allocation.
 #[derive(Debug, Default)]
 pub struct Tape {
     events: Vec<TapeEvent>,
-    /// The bytes of all texts.
+    /// The bytes of all recorded texts.
     bytes: Vec<u8>,
 }
 
-/// A text on a tape.
+/// A reference to a text on a tape.
 #[derive(Clone, Copy, Debug)]
 pub struct TapeText {
     start: usize,
     length: usize,
 }
 
-/// One call of a method of [`Reply`]. Collections announce how many replies follow.
+/// One recorded call of a [`Reply`] method. Aggregates hold the number of replies that follow.
 #[derive(Clone, Copy, Debug)]
 pub enum TapeEvent {
-    /// A status.
+    /// A status reply.
     Simple(TapeText),
-    /// An error.
+    /// An error reply.
     Error(TapeText),
-    /// An integer.
+    /// An integer reply.
     Integer(i64),
-    /// A string.
+    /// A bulk string.
     Bulk(TapeText),
-    /// No value.
+    /// A null reply.
     Null,
-    /// No array.
+    /// A null array.
     NullArray,
-    /// An array.
+    /// An array of that many replies.
     Array(usize),
-    /// A map, with the number of its pairs.
+    /// A map of that many pairs.
     Map(usize),
-    /// A set.
+    /// A set of that many replies.
     Set(usize),
-    /// Data out of band.
+    /// Out-of-band data of that many replies.
     Push(usize),
-    /// A floating point number.
+    /// A floating-point number.
     Double(f64),
-    /// A floating point number whose digits are given.
+    /// A floating-point number in decimal digits.
     Decimal(TapeText),
-    /// A truth value.
+    /// A Boolean value.
     Boolean(bool),
-    /// An integer of any size.
+    /// An integer of any size, in decimal digits.
     BigNumber(TapeText),
-    /// A text with its format in front.
+    /// Verbatim text, preceded by its format.
     Verbatim(TapeText, TapeText),
-    /// The protocol of what follows.
+    /// A switch of protocol for everything that follows.
     Protocol(Protocol),
 }
 
-/// A place on a tape.
+/// A position on a tape.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TapePosition {
     events: usize,
@@ -65,32 +65,32 @@ pub(crate) struct TapePosition {
 }
 
 impl Tape {
-    /// What was written, in order.
+    /// The recorded events, in order.
     #[inline]
     pub fn events(&self) -> &[TapeEvent] {
         &self.events
     }
 
-    /// The bytes of a text.
+    /// Returns the bytes of a text on this tape.
     #[inline]
     pub fn text(&self, text: TapeText) -> &[u8] {
         &self.bytes[text.start..text.start + text.length]
     }
 
-    /// Whether the first reply is an error.
+    /// Whether the first recorded reply is an error.
     #[inline]
     pub fn is_error(&self) -> bool {
         matches!(self.events.first(), Some(TapeEvent::Error(_)))
     }
 
-    /// Forgets everything.
+    /// Erases the tape but keeps its memory.
     #[inline]
     pub fn clear(&mut self) {
         self.events.clear();
         self.bytes.clear();
     }
 
-    /// Forgets everything, and gives back what one long reply has taken.
+    /// Erases the tape, and frees the excess memory that a long reply took.
     pub fn trim(&mut self) {
         const KEPT: usize = 64 * 1024;
         self.clear();
@@ -98,7 +98,7 @@ impl Tape {
         self.events.shrink_to(KEPT / size_of::<TapeEvent>());
     }
 
-    /// Where it ends now.
+    /// Returns the current end of the tape.
     pub(crate) fn position(&self) -> TapePosition {
         TapePosition {
             events: self.events.len(),
@@ -106,21 +106,21 @@ impl Tape {
         }
     }
 
-    /// Forgets what was written since a position.
+    /// Truncates the tape to an earlier position.
     pub(crate) fn cut(&mut self, position: TapePosition) {
         self.events.truncate(position.events);
         self.bytes.truncate(position.bytes);
     }
 
-    /// Writes everything to another reply.
+    /// Replays the whole tape into another reply.
     pub(crate) fn play_all(&self, reply: &mut dyn Reply) {
         self.play(TapePosition::default(), self.position(), reply);
     }
 
-    /// Writes what is between two positions to another reply.
+    /// Replays the events between two positions into another reply.
     pub(crate) fn play(&self, from: TapePosition, to: TapePosition, reply: &mut dyn Reply) {
         let bytes = |text: &TapeText| self.text(*text);
-        // The handler that wrote them wrote text.
+        // Never defaults: the recorded method took a `str`.
         let text = |text: &TapeText| str::from_utf8(self.text(*text)).unwrap_or_default();
         for event in &self.events[from.events..to.events] {
             match event {
@@ -230,7 +230,7 @@ mod tests {
     use crate::reply::{Recorder, Tree};
 
     #[test]
-    fn what_is_played_is_what_was_written() {
+    fn replay_equals_the_recorded_reply() {
         let tree = Tree::Push(vec![
             Tree::Map(vec![(Tree::Boolean(true), Tree::Double(1.5))]),
             Tree::Set(vec![

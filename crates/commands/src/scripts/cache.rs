@@ -1,5 +1,6 @@
-//! The scripts that this process knows. Their texts lie in the store, where all its processes find them; a process
-//! looks there only for one that it does not know, and for all of them again when somebody has forgotten them.
+//! The scripts that this process has cached. Script texts are kept in the store, where all its
+//! processes find them. A process reads a text from the store if the script is not cached, or if
+//! scripts have been flushed since it was cached.
 
 use std::sync::Arc;
 
@@ -11,10 +12,11 @@ use super::sha::{Sha, ShaMap};
 use crate::arguments::CommandError;
 use crate::failure::Failure;
 
-/// More scripts than these are no program's own: they are forgotten and found in the store again.
+/// The number of scripts at which the cache is emptied. No real program uses this many, and an
+/// evicted script is found in the store again.
 const KNOWN_MAX: usize = 4096;
 
-/// Scripts by their SHA-1.
+/// The cached scripts, keyed by their SHA-1.
 #[derive(Default)]
 pub(crate) struct ScriptCache {
     scripts: ForkMutex<ShaMap<CachedScript>>,
@@ -22,15 +24,15 @@ pub(crate) struct ScriptCache {
 
 struct CachedScript {
     script: Arc<Script>,
-    /// How often texts had been forgotten when it was last seen in the store.
+    /// The store's flush count when the script was last seen there.
     changes: u64,
 }
 
 impl ScriptCache {
-    /// The script of a SHA-1, if the store has it.
+    /// Returns the script of a SHA-1, if the store has it.
     ///
     /// # Errors
-    /// A lock that cannot be had.
+    /// If a lock cannot be taken or the stored text is invalid.
     pub(crate) fn find(
         &self,
         store: Access<'_>,
@@ -49,10 +51,10 @@ impl ScriptCache {
         Ok(Some(script))
     }
 
-    /// The script of a text, which `compile` has compiled and the store has from now on.
+    /// Compiles a text with `compile`, and saves it in the store unless it is already there.
     ///
     /// # Errors
-    /// What is wrong with the text, and a lock that cannot be had.
+    /// If the text is invalid or a lock cannot be taken.
     pub(crate) fn learn(
         &self,
         store: Access<'_>,
@@ -70,7 +72,7 @@ impl ScriptCache {
         if !store.shared_text(SharedTexts::Scripts, sha.as_bytes(), &mut there)?
             && let Err(error) = store.share_script(sha.as_bytes(), text)
         {
-            // It can be run all the same where there is no room for its text, or none may be written.
+            // The script can run even if the store is full or read-only.
             if error.is_wait() || store.starts_again() || !is_harmless(&error) {
                 return Err(error.into());
             }
@@ -86,7 +88,7 @@ impl ScriptCache {
         known.map(|known| Arc::clone(&known.script))
     }
 
-    /// Not what a transaction has stored that may yet be rolled back.
+    /// Caches a script, except in a transaction, which may yet be rolled back.
     fn keep(&self, store: Access<'_>, script: &Arc<Script>, changes: u64) {
         if store.is_running() {
             return;

@@ -1,43 +1,45 @@
-//! What a script is called with, within which limits, and how it ends.
+//! The arguments, limits and outcomes of a script call.
 
 use std::time::Duration;
 
 use crate::arguments::CommandError;
 
-/// Why a script did not come to its end.
+/// Why a script did not finish.
 #[derive(Debug)]
 pub enum ScriptError {
-    /// By an error of its own.
+    /// The script raised an error.
     Error(CommandError),
-    /// It has to end, whatever it would do about it; [`Calls`](crate::context::Calls) knows why.
+    /// The script must end and cannot catch this; [`Calls`](crate::context::Calls) knows why.
     Stopped,
 }
 
-/// What a script is called with.
+/// The arguments of a script call.
 #[derive(Clone, Copy, Debug)]
 pub struct ScriptArguments<'a> {
-    /// The keys that it says it uses.
+    /// The keys that the caller declares.
     pub keys: &'a [&'a [u8]],
-    /// Everything else.
+    /// The other arguments.
     pub arguments: &'a [&'a [u8]],
-    /// The function that is called, where the script is a library.
+    /// The function to call, if the script is a library.
     pub function: Option<&'a [u8]>,
-    /// The command that calls a function.
+    /// The complete command that calls a function.
     pub words: &'a [&'a [u8]],
 }
 
-/// Limits on a script that belong to the process.
+/// The process-wide limits on scripts.
 #[derive(Clone, Copy, Debug)]
 pub struct ScriptLimits {
-    /// Bytes that the interpreter of one thread may take.
+    /// The bytes of memory that the interpreter of one thread may use.
     pub memory: usize,
-    /// How long a script may run; none is for ever. One that runs longer is undone.
+    /// How long a script may run, or `None` for no limit. A script that runs longer is rolled back.
     pub time: Option<Duration>,
-    /// How long a script may run on a thread that serves others, where it is such. One that runs longer is undone and
-    /// [`Blocked::Long`](crate::Blocked::Long): it starts anew on a thread of its own.
+    /// How long a script may run on a thread that serves other connections, too. A script that runs
+    /// longer is rolled back with [`Blocked::Long`](crate::Blocked::Long), and restarts on a
+    /// separate thread.
     pub shared_thread_time: Option<Duration>,
-    /// The same for a call whose patience is [limited](undercroft_engine::limit_patience): the caller starts it anew
-    /// without.
+    /// How long a script may run in a call whose patience is
+    /// [limited](undercroft_engine::limit_patience). The caller restarts a longer script without
+    /// that limit.
     pub impatient_time: Option<Duration>,
 }
 
@@ -52,16 +54,16 @@ impl Default for ScriptLimits {
     }
 }
 
-/// Why a command of a script was not run, or failed.
+/// Why a command called by a script failed or did not run.
 #[derive(Debug)]
 pub enum CallError {
-    /// The script may go on.
+    /// The command failed, and the script may continue.
     Error(CommandError),
-    /// It has to end.
+    /// The script must end.
     Stopped,
 }
 
-/// The error for commands that wait for a script, or a function, which takes long.
+/// The error for commands that arrive while a slow script or function runs.
 pub(crate) fn busy(is_function: bool) -> CommandError {
     CommandError::fixed(match is_function {
         true => {

@@ -1,6 +1,7 @@
-//! Libraries of functions, and those that this process knows. Their texts lie in the store; a process looks there again
-//! when one has been changed. What a library has in its local variables lasts until it is loaded again, by whomever, and
-//! be it of the same text: its mark in the store tells so.
+//! Libraries of functions, and their cache in this process. Library texts are kept in the store; a
+//! process reads them again when a library has changed. A library's local variables last until it
+//! is loaded again, by any process and even from the same text: each loading has a new mark in the
+//! store.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -14,14 +15,14 @@ use super::shebang;
 use crate::arguments::CommandError;
 use crate::failure::Failure;
 
-/// A function of a library, as it was registered.
+/// A function as its library registered it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LibraryFunction {
-    /// Its name.
+    /// The function's name.
     pub name: Vec<u8>,
-    /// What it says of itself.
+    /// The function's description.
     pub description: Option<Vec<u8>>,
-    /// How it may be called.
+    /// The flags that restrict how the function may be called.
     pub flags: FunctionFlags,
 }
 
@@ -30,7 +31,7 @@ pub struct LibraryFunction {
 pub struct FunctionFlags(u8);
 
 impl FunctionFlags {
-    /// All flags, in the order in which they are listed.
+    /// The names of all flags, in listing order.
     const NAMES: [&str; 5] = [
         "no-writes",
         "allow-oom",
@@ -39,7 +40,7 @@ impl FunctionFlags {
         "allow-cross-slot-keys",
     ];
 
-    /// Adds a flag. Returns whether there is one of this name.
+    /// Adds a flag. Returns `false` if no flag has this name.
     #[must_use]
     pub fn add(&mut self, name: &[u8]) -> bool {
         let mut names = FunctionFlags::NAMES.iter();
@@ -50,7 +51,7 @@ impl FunctionFlags {
         place.is_some()
     }
 
-    /// The names of those that are set.
+    /// The names of the flags that are set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         let names = FunctionFlags::NAMES.iter().enumerate();
         names.filter_map(move |(place, name)| (self.0 >> place & 1 == 1).then_some(*name))
@@ -65,26 +66,27 @@ impl FunctionFlags {
     }
 }
 
-/// Whether a library or a function may be called so.
+/// Whether a name is valid for a library or a function.
 pub fn is_name(name: &[u8]) -> bool {
     let is_fit = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     !name.is_empty() && name.iter().all(is_fit)
 }
 
-/// A library.
+/// A loaded library.
 pub(crate) struct Library {
     pub(crate) name: Vec<u8>,
-    /// What tells this loading of it from any other.
+    /// A number that distinguishes this loading of the library from any other.
     pub(crate) mark: u64,
     pub(crate) script: Arc<Script>,
     pub(crate) functions: Vec<LibraryFunction>,
 }
 
 impl Library {
-    /// The library of a text: `load` runs its program, unless this thread has done so for the same mark.
+    /// Creates a library from its text. `load` runs the library's program, unless this thread has
+    /// already run it for the same mark.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the text is invalid or registers no functions.
     pub(crate) fn load(
         text: &[u8],
         mark: u64,
@@ -105,9 +107,11 @@ impl Library {
     }
 }
 
-/// A mark for libraries that are about to be loaded: another one each time, in whatever process and store.
+/// Returns a new mark for libraries that are about to be loaded, unique across processes and
+/// stores.
 pub(crate) fn new_mark(store: Access<'_>) -> u64 {
-    // Processes that one has forked hash alike, and may load at the same count.
+    // Forked processes share their hash keys and may load at the same change count, so the process
+    // ID is hashed, too.
     let loading = (
         store.text_changes(SharedTexts::Libraries),
         std::process::id(),
@@ -115,10 +119,11 @@ pub(crate) fn new_mark(store: Access<'_>) -> u64 {
     RandomState::new().hash_one(loading)
 }
 
-/// The name that the first line of a library gives it, and where its program begins.
+/// Returns the name that the first line of a library declares, and the offset at which the program
+/// begins.
 ///
 /// # Errors
-/// What is wrong with that line.
+/// If the first line is invalid.
 pub(crate) fn name_and_start(text: &[u8]) -> Result<(Vec<u8>, usize), CommandError> {
     const INVALID: CommandError = CommandError::fixed("ERR Invalid library metadata");
     if !text.starts_with(b"#!") {
@@ -156,18 +161,18 @@ pub(crate) fn name_and_start(text: &[u8]) -> Result<(Vec<u8>, usize), CommandErr
     if !engine.eq_ignore_ascii_case(b"lua") {
         return Err(CommandError::quoting("ERR Engine ", engine, " not found"));
     }
-    // The end of that line stays, so that lines keep their numbers.
+    // The program keeps the line end of the `#!` line, so that line numbers stay right.
     Ok((name.to_vec(), end))
 }
 
-/// All libraries of a store at one time.
+/// A snapshot of all libraries of a store.
 #[derive(Default)]
 pub(crate) struct Libraries {
-    /// Sorted by their names.
+    /// The libraries, sorted by name.
     pub(crate) all: Vec<Arc<Library>>,
-    /// For [`Access::change_libraries`].
+    /// The version to pass to [`Access::change_libraries`].
     pub(crate) version: u64,
-    /// By the name of a function, in lower case: its library, and which one it is of that.
+    /// Maps a function's lower-case name to the index of its library and its index in that library.
     functions: HashMap<Vec<u8>, (usize, usize)>,
 }
 
@@ -175,7 +180,7 @@ impl Libraries {
     /// Adds a library.
     ///
     /// # Errors
-    /// Where one of its functions has the name of another one.
+    /// If one of its functions has the name of an existing function.
     pub(crate) fn add(&mut self, library: Arc<Library>) -> Result<(), CommandError> {
         for function in &library.functions {
             if self
@@ -198,43 +203,43 @@ impl Libraries {
         Ok(())
     }
 
-    /// The function of a name, in any case, and its library.
+    /// Finds a function and its library by the function's name, ignoring case.
     pub(crate) fn function(&self, name: &[u8]) -> Option<(&Library, &LibraryFunction)> {
         let &(library, function) = self.functions.get(&name.to_ascii_lowercase())?;
         let library = &self.all[library];
         Some((library, &library.functions[function]))
     }
 
-    /// The library of a name.
+    /// Finds a library by name.
     pub(crate) fn named(&self, name: &[u8]) -> Option<&Arc<Library>> {
         self.all.iter().find(|library| library.name == name)
     }
 
-    /// How many functions there are.
+    /// The number of functions in all libraries.
     pub(crate) fn function_count(&self) -> usize {
         self.functions.len()
     }
 }
 
-/// The libraries that this process knows.
+/// The libraries that this process has cached.
 #[derive(Default)]
 pub(crate) struct LibraryCache {
-    /// With how often they had been changed before.
+    /// The cached libraries, with the store's change count from before they were read.
     known: ForkMutex<Option<(u64, Arc<Libraries>)>>,
 }
 
 impl LibraryCache {
-    /// The libraries as they are now, of which `load` runs the programs of those that are new.
+    /// Returns the current libraries. `load` runs the programs of the new ones.
     ///
     /// # Errors
-    /// A lock that cannot be had, and a library that does not load any more.
+    /// If a lock cannot be taken, or a stored library no longer loads.
     pub(crate) fn now(
         &self,
         store: Access<'_>,
         load: impl Fn(&Script) -> Result<Vec<LibraryFunction>, CommandError>,
     ) -> Result<Arc<Libraries>, Failure> {
         let changes = store.text_changes(SharedTexts::Libraries);
-        // The lock is not kept: it is taken again below.
+        // The lock is released at once: it is taken again below.
         let known = self.known.lock().clone();
         if let Some((of, libraries)) = &known
             && *of == changes
@@ -257,7 +262,7 @@ impl LibraryCache {
             libraries.add(library)?;
         }
         let libraries = Arc::new(libraries);
-        // Not what a transaction has stored that may yet be rolled back.
+        // Cache nothing in a transaction: it may yet be rolled back.
         if !store.is_running() {
             *self.known.lock() = Some((changes, Arc::clone(&libraries)));
         }
@@ -270,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_names_a_library() {
+    fn first_line_names_the_library() {
         for (text, name) in [
             ("#!lua name=a\nx", "a"),
             ("#!LUA  NAME=a_1 \nx", "a_1"),

@@ -1,19 +1,20 @@
-//! Scripts: their texts, the libraries of functions, and what one run of a script is about.
+//! Scripts: their texts, the libraries of functions, and the state of a script run.
 //!
-//! The interpreter is no part of this crate: the process brings it along
-//! ([`Process::with_interpreter`](crate::context::Process::with_interpreter)), so that a program that needs none builds
-//! without it. It runs in the thread that sent the command, within one transaction.
+//! The interpreter is not part of this crate. The process supplies it
+//! ([`Process::with_interpreter`](crate::context::Process::with_interpreter)), so that a program
+//! that needs none builds without it. It runs on the thread that sent the command, within one
+//! transaction.
 //!
-//! `context` and `handlers` call it, and so do interpreters.
+//! `context`, `handlers` and interpreters call this module.
 //!
-//! - `cache`: the scripts that this process knows.
-//! - `call`: what a script is called with, within which limits, and how it ends.
-//! - `library`: libraries of functions, and those that this process knows.
-//! - `progress`: one run of a script.
-//! - `running`: the functions of this process that take long.
-//! - `script`: a script's text, and what its first line says of it.
-//! - `sha`: SHA-1s, by which EVALSHA calls scripts.
-//! - `shebang`: the first line of scripts and libraries.
+//! - `cache`: the scripts that this process has cached.
+//! - `call`: the arguments, limits and outcomes of a script call.
+//! - `library`: libraries of functions, and their cache in this process.
+//! - `progress`: the state of one script run.
+//! - `running`: the slow functions that run in this process.
+//! - `script`: a script's text, and the flags in its first line.
+//! - `sha`: SHA-1 digests, which identify scripts in EVALSHA.
+//! - `shebang`: the `#!` line of scripts and libraries.
 
 mod cache;
 mod call;

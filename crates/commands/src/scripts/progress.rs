@@ -1,4 +1,4 @@
-//! One run of a script: what it may do, how far it has come, and for how long it has run.
+//! The state of one script run: its permissions, its progress and its running time.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use undercroft_engine::thread_time;
 use super::call::{ScriptArguments, ScriptLimits};
 use crate::failure::Failure;
 
-/// What a script may do.
+/// The restrictions that apply to a script.
 #[derive(Clone, Copy)]
 pub(crate) struct Permissions {
     pub(crate) is_full: bool,
@@ -16,46 +16,47 @@ pub(crate) struct Permissions {
     pub(crate) is_function: bool,
 }
 
-/// One run of a script.
+/// The state of one script run.
 pub(crate) struct ScriptRun<'c> {
     pub(crate) called: &'c ScriptArguments<'c>,
     pub(crate) limits: ScriptLimits,
     pub(crate) permissions: Permissions,
     pub(crate) has_written: bool,
-    /// When it began, by the coarse clock.
+    /// When the run began, by the coarse clock.
     pub(crate) began: u64,
-    /// When it was first asked whether it may go on, some instructions after its start: short scripts end before.
+    /// When the interpreter first asked whether it may continue, some instructions after the start.
+    /// Short scripts end before that.
     pub(crate) started: Option<Instant>,
     pub(crate) clock: RunClock,
-    /// How long it may run on this thread.
+    /// How long the script may run on this thread.
     pub(crate) thread_limit: Option<Duration>,
-    /// When it is reported next that the script runs.
+    /// The running time at which the script is next reported as slow.
     pub(crate) next_report: Duration,
-    /// Whether that was reported.
+    /// Whether the script has been reported as slow.
     pub(crate) is_reported: bool,
-    /// The number of a function in the list of those that take long.
+    /// The function's number in the list of slow functions.
     pub(crate) running: Option<u64>,
-    /// How often scripts had been told to end when the command began that runs this one.
+    /// The number of kill requests seen when the command that runs this script began.
     pub(crate) killed: u64,
-    /// Why it was stopped.
+    /// Why the script was stopped.
     pub(crate) stopped: Option<Failure>,
-    /// The error that ends it has been counted.
+    /// Whether the error that ends the script has been counted.
     pub(crate) is_counted: bool,
 }
 
-/// For how long a script has run, in all runs of its command. Time in which its process stood still is not counted: it may
-/// have been stopped, or have waited for a processor.
+/// The time that a script has run, over all runs of its command. Time in which the process was
+/// stopped or waited for a processor does not count.
 #[derive(Default)]
 pub(crate) struct RunClock {
     time: Duration,
-    /// When it was looked at last.
+    /// When the clock was last read.
     looked: Option<Instant>,
-    /// Processor time of the thread when the script began.
+    /// The thread's processor time when the script began.
     base: Option<Duration>,
 }
 
 impl RunClock {
-    /// The clock of a run after others of the same command, which ran for so long.
+    /// Returns the clock of a rerun, whose earlier runs took `time`.
     pub(crate) fn after(time: Duration) -> RunClock {
         RunClock {
             time,
@@ -63,12 +64,13 @@ impl RunClock {
         }
     }
 
-    /// Between two looks in less than this a script has run: a thread that waits for a processor waits for longer.
+    /// A gap between two readings that is at most this long counts as running time. A thread that
+    /// waits for a processor has longer gaps.
     const GAP: Duration = Duration::from_millis(5);
-    /// A script that has run for so long has the thread's clock looked at.
+    /// The running time from which on the thread's processor time is read.
     const LONG: Duration = Duration::from_millis(1);
 
-    /// For how long it has run at a moment, which is now.
+    /// Returns how long the script has run until `now`.
     pub(crate) fn until(&mut self, started: Instant, now: Instant) -> Duration {
         self.until_with(started, now, thread_time)
     }
@@ -83,7 +85,8 @@ impl RunClock {
         self.looked = Some(now);
         self.time += match self.base {
             _ if gap <= RunClock::GAP => gap,
-            // Unknown, as the thread's clock takes a system call that short scripts do without.
+            // The processor time is unknown: reading it takes a system call, which short scripts
+            // avoid.
             None => RunClock::GAP,
             Some(base) => worked().saturating_sub(base + self.time).min(gap),
         };
@@ -103,10 +106,10 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_a_process_stands_still_is_not_counted() {
+    fn time_while_the_process_is_stopped_is_not_counted() {
         let started = Instant::now();
         let mut clock = RunClock::default();
-        // The thread has run before the script.
+        // The thread has used one second of processor time before the script.
         let looks = |clock: &mut RunClock, at: u64, worked: u64| {
             clock.until_with(started, started + milliseconds(at), || {
                 milliseconds(1000 + worked)
@@ -114,15 +117,15 @@ mod tests {
         };
         assert_eq!(looks(&mut clock, 1, 1), milliseconds(1));
         assert_eq!(looks(&mut clock, 4, 4), milliseconds(4));
-        // Stopped for six seconds.
+        // The process is stopped for six seconds.
         assert_eq!(looks(&mut clock, 6004, 14), milliseconds(14));
-        // One call of two seconds, in which it worked.
+        // One call works for two seconds.
         assert_eq!(looks(&mut clock, 8004, 2014), milliseconds(2014));
-        // Two others share its processor.
+        // Two other processes share the processor.
         assert_eq!(looks(&mut clock, 11_004, 3014), milliseconds(3014));
         assert_eq!(looks(&mut clock, 11_009, 3016), milliseconds(3019));
         assert_eq!(looks(&mut clock, 11_109, 3020), milliseconds(3020));
-        // Others have the processor before the first look.
+        // Other processes occupy the processor before the first reading.
         let mut clock = RunClock::default();
         assert_eq!(looks(&mut clock, 50, 3), milliseconds(5));
         assert_eq!(looks(&mut clock, 60, 13), milliseconds(15));

@@ -1,26 +1,26 @@
-//! The functions of this process that run and take long, for FUNCTION STATS.
+//! The slow functions that run in this process, for FUNCTION STATS.
 
 use std::time::{Duration, Instant};
 
 use undercroft_engine::{ForkGuard, ForkMutex};
 
-/// A function that runs.
+/// A running function.
 #[derive(Clone, Debug)]
 pub(crate) struct RunningFunction {
     pub(crate) name: Vec<u8>,
-    /// The command that called it.
+    /// The command that called the function.
     pub(crate) words: Vec<Vec<u8>>,
     started: Instant,
 }
 
 impl RunningFunction {
-    /// For how long it has run.
+    /// How long the function has run.
     pub(crate) fn time(&self) -> Duration {
         self.started.elapsed()
     }
 }
 
-/// Those of all threads, the longest first.
+/// The running functions of all threads, the longest-running first.
 #[derive(Default)]
 pub(crate) struct RunningFunctions(ForkMutex<Vec<(u64, RunningFunction)>>);
 
@@ -29,7 +29,7 @@ impl RunningFunctions {
         self.0.lock()
     }
 
-    /// Adds one. Returns what it is to be taken away by.
+    /// Adds a function. Returns the number by which [`RunningFunctions::end`] removes it.
     pub(crate) fn add(&self, name: &[u8], words: &[&[u8]], started: Instant) -> u64 {
         let mut all = self.all();
         let number = all.iter().map(|(number, _)| number + 1).max().unwrap_or(0);
@@ -43,12 +43,12 @@ impl RunningFunctions {
         number
     }
 
-    /// Takes one away.
+    /// Removes a function.
     pub(crate) fn end(&self, number: u64) {
         self.all().retain(|(other, _)| *other != number);
     }
 
-    /// The one that has run for longest.
+    /// Returns the function that has run the longest.
     pub(crate) fn first(&self) -> Option<RunningFunction> {
         let all = self.all();
         all.first().map(|(_, function)| function.clone())

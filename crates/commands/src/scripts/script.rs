@@ -1,4 +1,4 @@
-//! A script's text, and what its first line says of it.
+//! A script's text, and the flags in its first line.
 
 use sha1_smol::Sha1;
 
@@ -6,32 +6,32 @@ use super::sha::Sha;
 use super::shebang;
 use crate::arguments::CommandError;
 
-/// A script's text.
+/// The text of a script or a library.
 #[derive(Debug)]
 pub struct Script {
     pub(super) sha: Sha,
     text: Box<[u8]>,
-    /// Where behind the first line the program begins.
+    /// The offset at which the program begins, after a `#!` line.
     start: usize,
     flags: ScriptFlags,
 }
 
-/// What the first line of a script says of it.
+/// The flags that a script declares in its first line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScriptFlags {
-    /// Whether there is such a line: without it a script may do anything.
+    /// Whether the script has a `#!` line; a script without one may do anything.
     pub are_given: bool,
-    /// It changes nothing.
+    /// The script writes nothing.
     pub no_writes: bool,
-    /// It may run where there is no room for more.
+    /// The script may run when memory is full.
     pub allow_oom: bool,
 }
 
 impl Script {
-    /// Reads a text, and the first line of it where that begins with `#!`.
+    /// Parses a script and, if the text begins with `#!`, the flags in its first line.
     ///
     /// # Errors
-    /// What is wrong with that line.
+    /// If the first line is invalid.
     pub fn parse(text: &[u8]) -> Result<Script, CommandError> {
         let (start, flags) = ScriptFlags::of_text(text)?;
         Ok(Script {
@@ -42,8 +42,8 @@ impl Script {
         })
     }
 
-    /// The text of a library, whose program begins at a place. Its SHA-1 is that of the text and the mark: an interpreter
-    /// runs its program once for each mark.
+    /// Creates the script of a library, whose program begins at `start`. Its SHA-1 covers the text
+    /// and the mark, so that an interpreter runs the program once for each mark.
     pub(crate) fn library(text: &[u8], mark: u64, start: usize) -> Script {
         let mut hashed = Sha1::from(text);
         hashed.update(&mark.to_le_bytes());
@@ -55,29 +55,30 @@ impl Script {
         }
     }
 
-    /// What EVALSHA calls it, unless it is a library.
+    /// The SHA-1 by which EVALSHA finds the script. A library's SHA-1 also covers its mark.
     pub fn sha(&self) -> &Sha {
         &self.sha
     }
 
-    /// The program: the text but for a first line that begins with `#!`, whose end stays so that lines keep their numbers.
+    /// The program: the text without a leading `#!` line. That line's end is kept, so that line
+    /// numbers stay right.
     pub fn program(&self) -> &[u8] {
         &self.text[self.start..]
     }
 
-    /// All of it.
+    /// The complete text.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// What its first line says.
+    /// The flags declared in the first line.
     pub fn flags(&self) -> ScriptFlags {
         self.flags
     }
 }
 
 impl ScriptFlags {
-    /// Returns where the program of a text begins, and the flags.
+    /// Returns the offset at which a text's program begins, and the flags.
     fn of_text(text: &[u8]) -> Result<(usize, ScriptFlags), CommandError> {
         if !text.starts_with(b"#!") {
             return Ok((0, ScriptFlags::default()));
@@ -87,17 +88,17 @@ impl ScriptFlags {
         Ok((end, ScriptFlags::parse(&text[..end])?))
     }
 
-    /// Returns the flags of a script's text; none are given where its first line is wrong.
+    /// Returns the flags of a script's text, or the default flags if its first line is invalid.
     pub(crate) fn of(text: &[u8]) -> ScriptFlags {
         ScriptFlags::of_text(text).map_or_else(|_| ScriptFlags::default(), |(_, flags)| flags)
     }
 
-    /// Whether a script that says so may write.
+    /// Whether the flags say that the script may write.
     pub(crate) fn declares_writes(self) -> bool {
         self.are_given && !self.no_writes
     }
 
-    /// Whether a script that says so may need memory.
+    /// Whether the flags say that the script may need memory.
     pub(crate) fn declares_memory(self) -> bool {
         self.declares_writes() && !self.allow_oom
     }
@@ -131,7 +132,7 @@ impl ScriptFlags {
                 match name {
                     b"no-writes" => flags.no_writes = true,
                     b"allow-oom" => flags.allow_oom = true,
-                    // There are no replicas that could be stale, and no cluster.
+                    // Accepted without effect: there are no stale replicas and no cluster.
                     b"allow-stale" | b"no-cluster" | b"allow-cross-slot-keys" => {}
                     _ => {
                         return Err(CommandError::from_parts(&[

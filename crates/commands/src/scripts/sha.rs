@@ -1,4 +1,4 @@
-//! SHA-1s, by which EVALSHA calls scripts, and maps by them.
+//! SHA-1 digests, which identify scripts in EVALSHA, and maps keyed by them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,22 +6,23 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
 use sha1_smol::Sha1;
 
-/// The SHA-1 of a text in 40 lower-case hexadecimal digits.
+/// A SHA-1 digest in 40 lower-case hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sha([u8; 40]);
 
 impl Hash for Sha {
-    /// By 32 of its bits, which are as good as any.
+    /// Hashes only 32 bits of the digest: they are already uniformly distributed.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let (first, _) = self.0.as_chunks();
         hasher.write_u64(u64::from_ne_bytes(first[0]));
     }
 }
 
-/// A map by SHA-1s.
+/// A hash map keyed by SHA-1 digests.
 pub type ShaMap<T> = HashMap<Sha, T, ShaBuildHasher>;
 
-/// Hashes SHA-1s for a table, and nothing else: they need only be spread, in a way that is another one in each process.
+/// A hasher for maps keyed by SHA-1 digests, and nothing else. Digests are uniform already, so it
+/// only mixes in a seed that differs in each process.
 #[derive(Clone)]
 pub struct ShaBuildHasher(u64);
 
@@ -39,7 +40,7 @@ impl BuildHasher for ShaBuildHasher {
     }
 }
 
-/// See [`ShaBuildHasher`].
+/// The hasher that [`ShaBuildHasher`] builds.
 pub struct ShaHasher(u64);
 
 impl Hasher for ShaHasher {
@@ -59,7 +60,7 @@ impl Hasher for ShaHasher {
 }
 
 impl Sha {
-    /// That of a text.
+    /// Returns the digest of a text.
     pub fn of(text: &[u8]) -> Sha {
         Sha::read(&Sha1::from(text))
     }
@@ -75,14 +76,15 @@ impl Sha {
         Sha(digits)
     }
 
-    /// One that a client sent, in any case; none where it is not 40 bytes long.
+    /// Parses the digits that a client sent, in any case. Returns `None` unless there are exactly
+    /// 40 bytes.
     pub fn parse(text: &[u8]) -> Option<Sha> {
         let mut digits: [u8; 40] = text.try_into().ok()?;
         digits.make_ascii_lowercase();
         Some(Sha(digits))
     }
 
-    /// The digits.
+    /// The 40 hexadecimal digits.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -94,17 +96,17 @@ impl fmt::Display for Sha {
     }
 }
 
-/// The SHA-1 of a text that comes in pieces.
+/// Computes the SHA-1 of a text that arrives in pieces.
 #[derive(Default)]
 pub struct IncrementalSha(Sha1);
 
 impl IncrementalSha {
-    /// Adds a piece.
+    /// Adds a piece of the text.
     pub fn add(&mut self, piece: &[u8]) {
         self.0.update(piece);
     }
 
-    /// That of all pieces.
+    /// Returns the digest of all pieces so far.
     pub fn end(&self) -> Sha {
         Sha::read(&self.0)
     }

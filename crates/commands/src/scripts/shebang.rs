@@ -1,13 +1,15 @@
-//! The first line of a script or a library, which begins with `#!`: its words, by the rules of Redis' configuration.
+//! The `#!` line of a script or a library, split into words by the rules of Redis' configuration
+//! file.
 
-/// Where the first line ends, as C finds it: a text with a zero byte before has none.
+/// Returns the end of the first line as C finds it: `None` if a zero byte comes before the line
+/// feed.
 pub(super) fn line_end(text: &[u8]) -> Option<usize> {
     let end = text.iter().position(|byte| matches!(byte, b'\n' | 0))?;
     (text[end] == b'\n').then_some(end)
 }
 
-/// The words of a line, which may be in quotes, or begin to be in the midst; none where a quote does not end, or
-/// something else than a blank is behind it.
+/// Splits a line into words. A word may be quoted entirely or from some point on. Returns `None` if
+/// a quote is not closed, or a closing quote is not followed by a blank.
 pub(super) fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     let mut rest = line;
@@ -22,12 +24,12 @@ pub(super) fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     }
 }
 
-/// C's `isspace`.
+/// Whether C's `isspace` holds for a byte.
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// A word, and what follows it.
+/// Reads a word. Returns it and the rest of the line.
 fn word(mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut word = Vec::new();
     let mut quote = None;
@@ -39,7 +41,7 @@ fn word(mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
                 rest = behind;
                 continue;
             }
-            // Other blanks belong to it.
+            // Other blanks, such as vertical tabs, are part of the word.
             (None, b' ' | b'\n' | b'\r' | b'\t') => break,
             (Some(end), _) if byte == end => {
                 return next.is_none_or(is_blank).then_some((word, behind));
@@ -54,8 +56,9 @@ fn word(mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     quote.is_none().then_some((word, rest))
 }
 
-/// What a backslash between double quotes makes of the bytes behind it, and how many bytes that were with it; none where
-/// there are none.
+/// Decodes an escape sequence in double quotes, given the bytes after the backslash. Returns the
+/// byte and the length of the sequence including the backslash, or `None` if nothing follows the
+/// backslash.
 fn escaped(behind: &[u8]) -> Option<(u8, usize)> {
     let digit = |place| {
         let digit = char::from(*behind.get(place)?).to_digit(16)?;
@@ -77,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_split_as_redis_splits_its_configuration() {
+    fn words_split_like_redis_configuration_lines() {
         for (line, expected) in [
             ("#!lua", Some(&["#!lua"][..])),
             (" #!lua \t a\r", Some(&["#!lua", "a"])),
@@ -105,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_ends_before_a_zero_byte_or_not_at_all() {
+    fn line_with_a_zero_byte_has_no_end() {
         assert_eq!(line_end(b"#!lua\nreturn 1"), Some(5));
         assert_eq!(line_end(b"#!lua\0\nreturn 1"), None);
         assert_eq!(line_end(b"#!lua"), None);

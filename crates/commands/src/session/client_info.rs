@@ -1,4 +1,4 @@
-//! What CLIENT LIST shows of a connection, and which ones CLIENT KILL closes.
+//! The lines of CLIENT LIST, and the filters of CLIENT KILL.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,70 +6,70 @@ use std::sync::Arc;
 use super::parts::Buffers;
 use crate::protocol::Protocol;
 
-/// The library that a client is written with, as CLIENT SETINFO tells it.
+/// The client's library, as CLIENT SETINFO reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Library {
-    /// LIB-NAME.
+    /// The value of LIB-NAME.
     pub name: String,
-    /// LIB-VER.
+    /// The value of LIB-VER.
     pub version: String,
 }
 
-/// One line of CLIENT LIST. Sizes are bytes, times seconds.
+/// One line of CLIENT LIST. Sizes are in bytes, times in seconds.
 #[derive(Clone, Debug)]
 pub struct ClientInfo {
     /// The connection's number.
     pub id: u64,
-    /// The peer.
+    /// The client's address.
     pub address: String,
-    /// Our end.
+    /// The server's address.
     pub local_address: String,
-    /// The socket's descriptor.
+    /// The socket's file descriptor.
     pub descriptor: i32,
-    /// Its name; empty where it has none.
+    /// The connection's name; empty if unset.
     pub name: String,
-    /// The library that it is written with.
+    /// The client's library.
     pub library: Library,
-    /// Since it connected.
+    /// The time since the client connected.
     pub age: i64,
-    /// Since its last command.
+    /// The time since the last command.
     pub idle: i64,
-    /// Whether it came through a unix socket.
+    /// Whether the client connected through a Unix socket.
     pub unix_socket: bool,
-    /// Whether it ends once its replies are sent.
+    /// Whether the connection closes once its replies are sent.
     pub closing: bool,
-    /// Whether it monitors.
+    /// Whether the connection is in MONITOR mode.
     pub monitors: bool,
-    /// Whether CLIENT NO-EVICT protects it.
+    /// Whether CLIENT NO-EVICT protects the connection.
     pub no_evict: bool,
-    /// Whether its look-ups count as no use of the keys (CLIENT NO-TOUCH).
+    /// Whether CLIENT NO-TOUCH is on, so that lookups do not count as use of the keys.
     pub no_touch: bool,
-    /// Whether its command waits: for keys, for a lock, or for the end of a pause.
+    /// Whether the current command waits: for keys, for a lock, or for the end of a pause.
     pub blocked: bool,
-    /// Commands queued since MULTI, and the memory that they take; None outside of a transaction.
+    /// The number of commands queued since MULTI and their memory, or `None` outside a transaction.
     pub queued: Option<(usize, usize)>,
-    /// Whether a key that it watches was changed. Known of the connection that asks only.
+    /// Whether a watched key has changed. Known only for the connection that asks.
     pub dirty: bool,
-    /// Its database.
+    /// The selected database.
     pub database: u32,
-    /// Its last command, `NULL` before the first.
+    /// The last command, or `NULL` before the first.
     pub command: &'static str,
-    /// The user who is logged in.
+    /// The authenticated user.
     pub user: Option<Arc<str>>,
-    /// The protocol it speaks.
+    /// The negotiated protocol.
     pub protocol: Protocol,
-    /// Number of channels, patterns and shard channels it is subscribed to.
+    /// The number of subscribed channels, patterns and shard channels.
     pub subscribed: [usize; 3],
-    /// Bytes of the arguments of the command that runs now. Known of the connection that asks only.
+    /// The size of the current command's arguments. Known only for the connection that asks.
     pub arguments: usize,
-    /// Bytes kept for its next commands.
+    /// The bytes kept between commands.
     pub kept: usize,
-    /// What the server knows of its memory.
+    /// The connection's memory in its server.
     pub buffers: Buffers,
 }
 
 impl ClientInfo {
-    /// Bytes of memory that it takes.
+    /// The connection's total memory in bytes.
     pub fn memory(&self) -> usize {
         let Buffers {
             input,
@@ -82,7 +82,7 @@ impl ClientInfo {
         input + input_free + output + state + self.arguments + self.kept + queued
     }
 
-    /// What kind of connection it is.
+    /// The connection's kind.
     pub fn kind(&self) -> ClientKind {
         match self.subscribed {
             [0, 0, 0] => ClientKind::Normal,
@@ -144,38 +144,38 @@ impl fmt::Display for ClientInfo {
     }
 }
 
-/// Which connections CLIENT KILL closes: those for which everything given holds.
+/// A filter for the connections that CLIENT KILL closes: all given conditions must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KillFilter {
-    /// This number.
+    /// The connection has this number.
     pub id: Option<u64>,
-    /// This peer.
+    /// The client has this address.
     pub address: Option<String>,
-    /// This end of ours.
+    /// The server's end has this address.
     pub local_address: Option<String>,
-    /// This user.
+    /// The connection is authenticated as this user.
     pub user: Option<String>,
-    /// This kind.
+    /// The connection is of this kind.
     pub kind: Option<ClientKind>,
-    /// Not this connection, the caller's own.
+    /// The connection does not have this number, which is the caller's.
     pub except: Option<u64>,
 }
 
-/// The kinds of connections that CLIENT LIST and KILL tell apart.
+/// The kinds of connections in CLIENT LIST and CLIENT KILL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientKind {
-    /// Any that is none of the others.
+    /// A connection of no other kind.
     Normal,
-    /// The server this one copies; there is none yet.
+    /// The connection to a master; never occurs, as there is no replication yet.
     Master,
-    /// A copy of this server; there is none yet.
+    /// The connection of a replica; never occurs, as there is no replication yet.
     Replica,
-    /// Subscribed to something.
+    /// A connection that has subscriptions.
     Pubsub,
 }
 
 impl KillFilter {
-    /// Whether a connection is meant.
+    /// Whether a connection matches the filter.
     pub fn matches(&self, client: &ClientInfo) -> bool {
         self.id.is_none_or(|id| id == client.id)
             && self

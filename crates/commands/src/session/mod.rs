@@ -1,12 +1,13 @@
-//! The state of one connection, and what CLIENT tells of it.
+//! The state of one connection, and its description for CLIENT.
 //!
-//! The floors from `context` up call it, and so do servers and programs that embed a store.
+//! `context` and the modules that build on it call this module, and so do servers and programs that
+//! embed a store.
 //!
-//! - `client_info`: what CLIENT LIST shows of a connection, and which ones CLIENT KILL closes.
-//! - `parts`: the parts of a session, by concern.
+//! - `client_info`: the lines of CLIENT LIST, and the filters of CLIENT KILL.
+//! - `parts`: the components of a session.
 //! - `queue`: the commands that a connection queues between MULTI and EXEC.
-//! - `subscriptions`: what one connection is subscribed to.
-//! - `wait`: commands that wait for keys: what a connection remembers meanwhile, and how it is answered.
+//! - `subscriptions`: the subscriptions of one connection.
+//! - `wait`: commands that wait for keys: their state in the session, and their replies.
 
 mod client_info;
 mod parts;
@@ -30,51 +31,51 @@ pub(crate) use queue::{CommandQueue, QueuedCommand};
 pub use subscriptions::Subscriptions;
 use wait::Wait;
 
-/// One connection, or one embedded client.
+/// The state of one connection, or of one embedded client.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// Unique within the server, never used again.
+    /// A number that is unique within the server and never reused.
     pub id: u64,
-    /// The ends of the connection.
+    /// The connection's endpoints.
     pub peer: Peer,
-    /// Set by CLIENT SETNAME; empty where it was not.
+    /// The name set by CLIENT SETNAME; empty if unset.
     pub name: Vec<u8>,
-    /// The client library, by CLIENT SETINFO; empty where it was not given.
+    /// The client library set by CLIENT SETINFO; empty if unset.
     pub library: Library,
-    /// The user who is logged in; None before AUTH where a password is needed.
+    /// The authenticated user, or `None` before a required AUTH.
     pub user: Option<Arc<str>>,
-    /// The database SELECT chose.
+    /// The database selected by SELECT.
     pub database: u32,
-    /// Chosen by HELLO.
+    /// The protocol negotiated by HELLO.
     pub protocol: Protocol,
     /// Which replies are sent.
     pub replies: ReplyControl,
-    /// CLIENT NO-EVICT: its buffers are to be spared where clients are disconnected for want of memory.
+    /// Whether CLIENT NO-EVICT protects the connection from being closed to free buffer memory.
     pub no_evict: bool,
-    /// CLIENT NO-TOUCH: its look-ups count as no use of the keys.
+    /// Whether CLIENT NO-TOUCH is on, so that lookups do not count as use of the keys.
     pub no_touch: bool,
-    /// It is shown every command that is run (MONITOR).
+    /// Whether MONITOR shows every command to the connection.
     pub monitors: bool,
-    /// What it is subscribed to.
+    /// The connection's subscriptions.
     pub subscriptions: Subscriptions,
-    /// The command that waits for keys; until it is answered, no other is to be run.
+    /// The command that waits for keys; no other command may run until it is answered.
     pub waiting: Option<Wait>,
-    /// What it does.
+    /// The connection's activity and memory.
     pub activity: Activity,
-    /// The scripts that it runs.
+    /// The state that concerns scripts.
     pub scripts: ScriptState,
-    /// What MULTI and WATCH have begun.
+    /// The state that MULTI and WATCH set up.
     pub(crate) transaction: TransactionState,
-    /// Where values are copied to on their way to a reply.
+    /// Buffers for values on their way to a reply.
     pub(crate) read_buffers: ReadBuffers,
 }
 
-/// Whether CLIENT LIST can show a text: it has no spaces and nothing that could end a line.
+/// Whether CLIENT LIST can show a text: it has no spaces, line breaks or other unprintable bytes.
 fn is_one_word(text: &[u8]) -> bool {
     text.iter().all(|byte| (b'!'..=b'~').contains(byte))
 }
 
-/// Whether a connection may have this name.
+/// Checks that a connection may have this name.
 pub(crate) fn check_name(name: &[u8]) -> Result<(), CommandError> {
     if is_one_word(name) {
         Ok(())
@@ -85,7 +86,7 @@ pub(crate) fn check_name(name: &[u8]) -> Result<(), CommandError> {
     }
 }
 
-/// A session's state before a transaction.
+/// The part of a session that a transaction may change, as it was before the transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct SavedState {
     name: Vec<u8>,
@@ -96,20 +97,20 @@ pub(crate) struct SavedState {
 }
 
 impl Session {
-    /// Names the connection, as CLIENT SETNAME does.
+    /// Names the connection, like CLIENT SETNAME.
     ///
     /// # Errors
-    /// For a name with spaces, or anything else that could end a line of CLIENT LIST.
+    /// If the name contains spaces, line breaks or other bytes that CLIENT LIST cannot show.
     pub fn set_name(&mut self, name: &[u8]) -> Result<(), CommandError> {
         check_name(name)?;
         self.name = name.to_vec();
         Ok(())
     }
 
-    /// Notes the library that the client is written with, as CLIENT SETINFO does.
+    /// Records the client's library, like CLIENT SETINFO.
     ///
     /// # Errors
-    /// For an attribute other than LIB-NAME and LIB-VER, and for a value that CLIENT LIST could not show.
+    /// If the attribute is neither LIB-NAME nor LIB-VER, or CLIENT LIST cannot show the value.
     pub(crate) fn set_library(
         &mut self,
         attribute: &[u8],
@@ -136,7 +137,7 @@ impl Session {
         Ok(())
     }
 
-    /// A new connection's state; `user` is `default` where no password is needed.
+    /// Returns the state of a new connection; `user` is `default` if no password is required.
     pub fn new(id: u64, user: Option<Arc<str>>, now: i64) -> Session {
         Session {
             id,
@@ -159,8 +160,8 @@ impl Session {
         }
     }
 
-    /// To be called after each command: whether its reply is to be sent (CLIENT REPLY). Confirmations of
-    /// subscriptions are sent in any case.
+    /// Must be called after each command. Returns whether to send its reply (CLIENT REPLY).
+    /// Confirmations of subscriptions are always sent.
     pub fn finish_command(&mut self) -> bool {
         let mode = self.replies.mode;
         if mode == ReplyMode::On {
@@ -170,41 +171,43 @@ impl Session {
         std::mem::take(&mut self.replies.confirms)
     }
 
-    /// Whether it holds nothing of its store: it began no transaction, watches no key, waits for none and is subscribed to
-    /// nothing.
+    /// Whether the connection holds nothing in its store: no transaction, no watched key, no wait
+    /// and no subscription.
     pub fn holds_nothing(&self) -> bool {
         self.transaction.is_empty() && self.waiting.is_none() && self.subscriptions.is_empty()
     }
 
-    /// Whether it watches keys.
+    /// Whether the connection watches keys.
     pub fn is_watching(&self) -> bool {
         !self.transaction.watches.is_empty()
     }
 
-    /// Whether what it was told before means nothing to data commands: it holds nothing of its store, and replies are
-    /// sent, in the usual form.
+    /// Whether the session's state does not affect data commands: it holds nothing in its store,
+    /// and replies are sent in the default protocol.
     pub fn is_idle(&self) -> bool {
         self.holds_nothing()
             && self.replies.mode == ReplyMode::On
             && self.protocol == Protocol::default()
     }
 
-    /// Whether it is no connection, but a process that embeds the store.
+    /// Whether the client is a process that embeds the store, instead of a connection.
     pub fn is_embedded(&self) -> bool {
         self.peer.is_embedded()
     }
 
-    /// Whether its peer is on this machine: a unix socket, or a loopback address.
+    /// Whether the client is on this machine: embedded, or connected through a Unix socket or a
+    /// loopback address.
     pub(crate) fn is_local(&self) -> bool {
         self.peer.is_local()
     }
 
-    /// The number of commands queued since MULTI, and the memory that they take; None outside of a transaction.
+    /// The number of commands queued since MULTI and their memory in bytes, or `None` outside a
+    /// transaction.
     pub fn queued(&self) -> Option<(usize, usize)> {
         self.transaction.queued()
     }
 
-    /// Bytes that the connection keeps for its next commands.
+    /// The bytes that the connection keeps between commands.
     fn kept(&self) -> usize {
         self.name.capacity()
             + self.library.name.capacity()
@@ -214,7 +217,8 @@ impl Session {
             + self.peer.local_address.len()
     }
 
-    /// RESET: everything but the connection itself becomes new. `user` is who a new connection would be.
+    /// Implements RESET: resets everything except the connection itself. `user` is the initial user
+    /// of a new connection.
     pub fn reset(&mut self, user: Option<Arc<str>>) {
         self.name.clear();
         self.database = 0;
@@ -224,7 +228,7 @@ impl Session {
         self.user = user;
     }
 
-    /// What a command of a transaction may change of it.
+    /// Saves the state that a transaction's commands may change.
     pub(crate) fn save(&self) -> SavedState {
         SavedState {
             name: self.name.clone(),
@@ -235,7 +239,7 @@ impl Session {
         }
     }
 
-    /// Undoes what the commands of a transaction changed since the state was saved.
+    /// Restores the state that was saved before a transaction.
     pub(crate) fn restore(&mut self, saved: &SavedState) {
         self.name.clone_from(&saved.name);
         self.user.clone_from(&saved.user);
@@ -244,12 +248,12 @@ impl Session {
         self.activity.counters = saved.counters;
     }
 
-    /// Whether something is true of a command that is queued since MULTI.
+    /// Whether a queued command satisfies `is_meant`.
     pub(crate) fn has_queued(&self, is_meant: fn(&Command) -> bool) -> bool {
         self.transaction.has_queued(is_meant)
     }
 
-    /// What CLIENT LIST shows of it.
+    /// Returns the connection's description for CLIENT LIST.
     pub fn info(&self, now: i64) -> ClientInfo {
         ClientInfo {
             id: self.id,
@@ -288,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_redis_fields() {
+    fn client_list_line_has_redis_fields() {
         let mut session = Session::new(7, Some("default".into()), 1_000);
         session.peer.address = "127.0.0.1:5".into();
         let line = session.info(4_500).to_string();
@@ -303,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_are_joined_by_and() {
+    fn kill_filter_requires_all_conditions() {
         let client = Session::new(7, Some("default".into()), 0).info(0);
         let by_id = KillFilter {
             id: Some(7),

@@ -1,4 +1,4 @@
-//! The parts of a session, by concern.
+//! The components of a session.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,25 +11,27 @@ use undercroft_engine::feeds::FoundItems;
 use super::queue::CommandQueue;
 use crate::table::Command;
 
-/// The ends of a connection. Times are Unix milliseconds.
+/// The endpoints of a connection. Times are Unix milliseconds.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// The peer: `ip:port`, or `path:0` for a unix socket; empty for an embedded client.
+    /// The client's address: `ip:port`, or `path:0` for a Unix socket; empty for an embedded
+    /// client.
     pub address: String,
-    /// Our end.
+    /// The server's address.
     pub local_address: String,
-    /// The socket's descriptor, for CLIENT LIST; -1 where there is none.
+    /// The socket's file descriptor for CLIENT LIST, or -1 if there is none.
     pub descriptor: i32,
-    /// Whether it came through a unix socket.
+    /// Whether the client connected through a Unix socket.
     pub unix_socket: bool,
-    /// When it connected.
+    /// When the client connected.
     pub created: i64,
-    /// Where the host finds the connection again, in numbers of its own: the thread, and its place there.
+    /// Where the host finds the connection again: its thread, and the connection's number there.
     pub route: (usize, u64),
 }
 
 impl Peer {
-    /// That of an embedded client, or of a connection whose addresses follow.
+    /// Returns the endpoints of an embedded client, or of a connection whose addresses are set
+    /// later.
     pub(super) fn new(now: i64) -> Peer {
         Peer {
             address: String::new(),
@@ -41,19 +43,20 @@ impl Peer {
         }
     }
 
-    /// Whether it is no connection, but a process that embeds the store.
+    /// Whether the client is a process that embeds the store, instead of a connection.
     pub(super) fn is_embedded(&self) -> bool {
         self.address.is_empty()
     }
 
-    /// Whether it is on this machine: a unix socket, or a loopback address.
+    /// Whether the client is on this machine: embedded, or connected through a Unix socket or a
+    /// loopback address.
     pub(super) fn is_local(&self) -> bool {
         let loopback = |address: SocketAddr| address.ip().to_canonical().is_loopback();
         self.is_embedded() || self.unix_socket || self.address.parse().is_ok_and(loopback)
     }
 }
 
-/// Whether replies are sent: CLIENT REPLY.
+/// The reply mode that CLIENT REPLY sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplyMode {
     /// Replies are sent.
@@ -61,14 +64,15 @@ pub enum ReplyMode {
     On,
     /// No reply is sent until CLIENT REPLY ON.
     Off,
-    /// The replies of the command that runs now (CLIENT REPLY SKIP itself) and of the next one are not sent.
+    /// The replies of the current command (CLIENT REPLY SKIP itself) and of the next one are not
+    /// sent.
     SkipNext,
-    /// The reply of the command that runs now is not sent.
+    /// The reply of the current command is not sent.
     Skip,
 }
 
 impl ReplyMode {
-    /// The mode once a command has run.
+    /// Returns the mode for the command after this one.
     pub const fn after_command(self) -> ReplyMode {
         match self {
             ReplyMode::SkipNext => ReplyMode::Skip,
@@ -78,27 +82,28 @@ impl ReplyMode {
     }
 }
 
-/// Which replies are sent, and whether the connection ends after them.
+/// Which replies are sent, and whether the connection closes after them.
 #[derive(Clone, Debug, Default)]
 pub struct ReplyControl {
-    /// Whether replies are sent.
+    /// The mode set by CLIENT REPLY.
     pub mode: ReplyMode,
-    /// Close the connection once what was written is sent: QUIT, or CLIENT KILL of itself.
+    /// Whether to close the connection once pending output is sent: set by QUIT, or by a CLIENT
+    /// KILL of the connection itself.
     pub close_after: bool,
-    /// The command that runs now has confirmed subscriptions, while replies are not sent.
+    /// Whether the current command confirmed subscriptions while replies are off.
     pub(crate) confirms: bool,
 }
 
-/// What a connection does, and the memory that it takes in the server. Times are Unix milliseconds.
+/// The activity of a connection, and its memory in the server. Times are Unix milliseconds.
 #[derive(Clone, Debug)]
 pub struct Activity {
-    /// What it last sent; None before the first.
+    /// The last command, or `None` before the first.
     pub last_command: Option<&'static Command>,
-    /// When it last sent a command.
+    /// When the last command was sent.
     pub last_command_at: i64,
-    /// What its commands did since the server last took these figures.
+    /// The figures since the server last collected them.
     pub counters: Counters,
-    /// Its memory outside of the session, which the server keeps up to date.
+    /// The connection's memory outside the session; the server keeps this up to date.
     pub buffers: Buffers,
 }
 
@@ -113,77 +118,82 @@ impl Activity {
     }
 }
 
-/// What a connection's commands did. The server takes them from time to time ([`std::mem::take`]) and adds them up.
+/// The figures of a connection's commands. The server periodically takes ([`std::mem::take`]) and
+/// sums them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Commands run, failed ones included.
+    /// The number of commands run, including failed ones.
     pub commands: u64,
-    /// Keys that reading commands found.
+    /// The number of keys that read commands found.
     pub hits: u64,
-    /// Keys that reading commands did not find.
+    /// The number of keys that read commands did not find.
     pub misses: u64,
-    /// Replies that are errors.
+    /// The number of error replies.
     pub errors: u64,
 }
 
-/// Memory of a connection as its server knows it, in bytes.
+/// A connection's memory in its server, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buffers {
-    /// Received and not done with: while commands are run, all that came with them.
+    /// Input that is received but not yet processed. While commands run, this includes their entire
+    /// input.
     pub input: usize,
-    /// Room left in that buffer.
+    /// Free space in the input buffer.
     pub input_free: usize,
-    /// The buffer of replies.
+    /// The size of the reply buffer.
     pub output: usize,
     /// Peak number of bytes queued for this client in the last sampling window.
     pub output_peak: usize,
-    /// Bytes of it that wait to be sent.
+    /// The part of the reply buffer that is not sent yet.
     pub output_pending: usize,
-    /// What the server remembers of the connection.
+    /// The server's other state for the connection.
     pub state: usize,
 }
 
 impl Buffers {
-    /// Replies up to so many bytes go into the buffer that each connection of Redis has; what is larger is told as
-    /// Redis tells of the list behind it.
+    /// The size of Redis' fixed reply buffer per connection. Output beyond it is reported like
+    /// Redis' reply list.
     const FIRST: usize = 16 * 1024;
 
-    /// Whether replies wait that are more than a connection of Redis has a buffer for.
+    /// Whether the pending output exceeds Redis' fixed reply buffer.
     pub(super) fn is_long(&self) -> bool {
         self.output_pending > Buffers::FIRST
     }
 }
 
-/// The scripts that a connection runs.
+/// The state of a connection that concerns scripts.
 #[derive(Clone, Debug, Default)]
 pub struct ScriptState {
-    /// Its commands run on a thread that no other connection waits for, so that a script may take long.
+    /// Whether the commands run on a thread that no other connection waits for, so that a script
+    /// may be slow.
     pub has_own_thread: bool,
-    /// Number of its next scripts that begin on a thread of their own, as one of its last took long.
+    /// The number of upcoming scripts that start on a separate thread, because a recent one was
+    /// slow.
     pub long_scripts: u16,
-    /// How often scripts had been told to end when the command began that runs scripts now, however often its
-    /// transaction starts anew.
+    /// The number of kill requests seen when the current script command began. Retries of its
+    /// transaction keep it.
     pub(crate) killed: Option<u64>,
-    /// For how long scripts of that command ran whose transaction had to start anew: it counts for the next run.
+    /// The running time of the command's scripts in earlier attempts of its transaction, which
+    /// counts toward the next attempt.
     pub(crate) time: Duration,
-    /// Whether there was no room for more when EXEC began, for the scripts in it.
+    /// Whether memory was full when EXEC began, for the scripts in it.
     pub(crate) was_full: bool,
 }
 
 impl ScriptState {
-    /// Begins a command that runs scripts, where scripts have been told to end so often.
+    /// Begins a command that runs scripts; `killed` is the current number of kill requests.
     pub(crate) fn begin(&mut self, killed: u64) {
         self.killed = Some(killed);
         self.time = Duration::ZERO;
     }
 }
 
-/// What MULTI and WATCH have begun.
+/// The state that MULTI and WATCH set up.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TransactionState {
-    /// What was queued since MULTI; None outside of a transaction.
+    /// The commands queued since MULTI, or `None` outside a transaction.
     pub(crate) queue: Option<Arc<CommandQueue>>,
-    /// The keys that WATCH named.
+    /// The keys that WATCH named, with their state at that time.
     pub(crate) watches: Vec<Watch>,
 }
 
@@ -192,13 +202,14 @@ impl TransactionState {
         self.queue.is_none() && self.watches.is_empty()
     }
 
-    /// The number of commands queued since MULTI, and the memory that they take; None outside of a transaction.
+    /// The number of commands queued since MULTI and their memory in bytes, or `None` outside a
+    /// transaction.
     pub(super) fn queued(&self) -> Option<(usize, usize)> {
         let queue = self.queue.as_ref()?;
         Some((queue.commands.len(), queue.memory))
     }
 
-    /// Whether something is true of a command that is queued since MULTI.
+    /// Whether a queued command satisfies `is_meant`.
     pub(super) fn has_queued(&self, is_meant: fn(&Command) -> bool) -> bool {
         self.queue.as_ref().is_some_and(|queue| {
             let mut commands = queue.commands.iter();
@@ -207,17 +218,17 @@ impl TransactionState {
     }
 }
 
-/// Most bytes of each buffer that a connection keeps.
+/// The largest capacity in bytes at which a connection keeps a buffer.
 const KEPT_MAX: usize = 64 * 1024;
 
-/// Where values are copied to on their way to a reply; kept so that a read allocates nothing.
+/// Buffers for values on their way to a reply, kept so that a read allocates nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadBuffers {
-    /// One value.
+    /// A single value.
     pub(crate) text: Vec<u8>,
-    /// Items of lists.
+    /// The items of a list.
     pub(crate) items: Ranges,
-    /// Items of feeds.
+    /// The items of a feed.
     pub(crate) feed_items: FoundItems,
 }
 
@@ -230,7 +241,7 @@ impl ReadBuffers {
         }
     }
 
-    /// Gives back each buffer that one large reply has made larger than [`KEPT_MAX`].
+    /// Frees each buffer that a large reply has grown beyond [`KEPT_MAX`].
     #[inline(always)]
     pub(crate) fn trim(&mut self) {
         if self.text.capacity() > KEPT_MAX {
@@ -244,7 +255,7 @@ impl ReadBuffers {
         }
     }
 
-    /// Bytes that are kept.
+    /// The total capacity in bytes.
     pub(super) fn capacity(&self) -> usize {
         self.text.capacity() + self.items.capacity() + self.feed_items.capacity()
     }
@@ -255,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_skip_lasts_for_one_more_command() {
+    fn skip_applies_to_one_more_command() {
         let mode = ReplyMode::SkipNext;
         assert_eq!(mode.after_command(), ReplyMode::Skip);
         assert_eq!(mode.after_command().after_command(), ReplyMode::On);

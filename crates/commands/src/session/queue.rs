@@ -5,41 +5,42 @@ use undercroft_engine::{Load, ShardSet};
 
 use crate::table::Command;
 
-/// Queues up to so long find room as they need it.
+/// The number of queued commands up to which a transaction allocates as it runs, instead of
+/// reserving memory first.
 const FEW: usize = 64;
-/// What one more command of a transaction counts as.
+/// The number of extra keys by which each queued command increases the estimated load.
 const KEYS_OF_COMMAND: u64 = 2;
 
-/// The commands that are queued since MULTI.
+/// The commands queued since MULTI.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CommandQueue {
     pub(crate) commands: Vec<QueuedCommand>,
-    /// A command was refused: EXEC will refuse all.
+    /// Whether a command was refused, which makes EXEC abort.
     pub(crate) failed: bool,
-    /// The shards of all their keys, as far as the arguments tell.
+    /// The shards of all keys that the arguments reveal.
     pub(crate) shards: ShardSet,
-    /// Some command may need memory.
+    /// Whether any command may need memory.
     pub(crate) may_need_memory: bool,
-    /// Some command writes.
+    /// Whether any command writes.
     pub(crate) writes: bool,
-    /// Some command is a script.
+    /// Whether any command runs a script.
     pub(crate) runs_scripts: bool,
-    /// All their arguments, one behind the other, and where each ends.
+    /// The arguments of all commands, concatenated; `ends` holds the end of each.
     bytes: Vec<u8>,
     ends: Vec<usize>,
-    /// Bytes of memory that the queue takes.
+    /// The memory of the queue in bytes.
     pub(crate) memory: usize,
-    /// Some command changes what the connection is subscribed to.
+    /// Whether any command changes the connection's subscriptions.
     pub(crate) subscribes: bool,
 }
 
-/// One command that waits for EXEC.
+/// One queued command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueuedCommand {
     pub(crate) command: &'static Command,
-    /// Whether it is part of the transaction; otherwise it runs behind the commit.
+    /// Whether the command runs within the transaction; otherwise it runs after the commit.
     pub(crate) inside: bool,
-    /// Which of all arguments are its own: the first, and how many.
+    /// The command's range of arguments: index of the first, and count.
     arguments: (usize, usize),
 }
 
@@ -47,7 +48,7 @@ pub(crate) struct QueuedCommand {
 pub(crate) type Arguments<'m> = SmallVec<[&'m [u8]; 8]>;
 
 impl CommandQueue {
-    /// A queue that EXEC will refuse.
+    /// Returns a queue that EXEC refuses.
     pub(crate) fn refused() -> CommandQueue {
         CommandQueue {
             failed: true,
@@ -55,7 +56,7 @@ impl CommandQueue {
         }
     }
 
-    /// The arguments of a command of the queue, the command's name first.
+    /// Returns the arguments of a queued command, starting with its name.
     pub(crate) fn arguments(&self, queued: &QueuedCommand) -> Arguments<'_> {
         let (first, count) = queued.arguments;
         let mut start = first.checked_sub(1).map_or(0, |before| self.ends[before]);
@@ -67,13 +68,13 @@ impl CommandQueue {
         self.ends[first..first + count].iter().map(cut).collect()
     }
 
-    /// Bytes of all arguments.
+    /// The total size of all arguments in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Adds a command whose arguments are as many as its arity says, and which is `inside` of the transaction or runs
-    /// after its commit.
+    /// Adds a command whose arity has been checked. `inside` tells whether it runs within the
+    /// transaction or after the commit.
     pub(crate) fn push(&mut self, command: &'static Command, arguments: &[&[u8]], inside: bool) {
         self.commands.push(QueuedCommand {
             command,
@@ -89,7 +90,7 @@ impl CommandQueue {
             self.bytes.len() - before + size_of::<QueuedCommand>() + size_of_val(arguments);
     }
 
-    /// What all commands bring with them, as their arguments tell.
+    /// Returns the estimated load of all commands, judging by their arguments.
     pub(crate) fn load(&self) -> Load {
         let mut all = Load::default();
         if self.commands.len() <= FEW && self.bytes() <= FEW * FEW {

@@ -1,33 +1,33 @@
-//! What one connection is subscribed to.
+//! The subscriptions of one connection.
 
 use std::collections::BTreeSet;
 
 use undercroft_engine::messages::Topic;
 
-/// Names by topic.
+/// Subscribed names by topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subscriptions {
     names: [BTreeSet<Vec<u8>>; 3],
 }
 
 impl Subscriptions {
-    /// Whether there are none.
+    /// Whether there are no subscriptions.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.names.iter().all(BTreeSet::is_empty)
     }
 
-    /// Names of a topic.
+    /// The subscribed names of a topic.
     pub fn names(&self, topic: Topic) -> impl Iterator<Item = &Vec<u8>> {
         self.names[topic as usize].iter()
     }
 
-    /// Number of names of a topic.
+    /// The number of subscribed names of a topic.
     pub fn count(&self, topic: Topic) -> usize {
         self.names[topic as usize].len()
     }
 
-    /// The number that confirmations show: channels and patterns are counted together.
+    /// The count that confirmations show: channels and patterns are counted together.
     pub(crate) fn confirmed(&self, topic: Topic) -> usize {
         match topic {
             Topic::Shard => self.count(topic),
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn channels_and_patterns_are_confirmed_together() {
+    fn confirmations_count_channels_and_patterns_together() {
         let mut subscriptions = Subscriptions::default();
         assert!(subscriptions.is_empty());
         for topic in Topic::ALL {

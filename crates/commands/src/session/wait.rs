@@ -1,4 +1,4 @@
-//! Commands that wait for keys: what a connection remembers meanwhile, and how it is answered.
+//! Commands that wait for keys: their state in the session, and their replies.
 
 use std::time::{Duration, Instant};
 
@@ -10,41 +10,41 @@ use crate::arguments::CommandError;
 use crate::reply::Reply;
 use crate::reply::streams::write_streams;
 
-/// Entries of a stream that a client is given which had to wait, and does not say how many it wants.
+/// The maximum number of stream entries that a waiting client receives if it gave no count.
 pub const MOST_WAITED_FOR: u64 = 1000;
 
-/// What the reply looks like.
+/// The form of the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// BLPOP and BRPOP: the key and the item.
+    /// For BLPOP and BRPOP: the key and the item.
     Pair,
-    /// BLMOVE and BRPOPLPUSH: the item.
+    /// For BLMOVE and BRPOPLPUSH: the item.
     Item,
-    /// BLMPOP: the key and the items.
+    /// For BLMPOP: the key and the items.
     Items,
-    /// BZPOPMIN and BZPOPMAX: the key, the member and its score.
+    /// For BZPOPMIN and BZPOPMAX: the key, the member and its score.
     Member,
-    /// BZMPOP: the key and the members with their scores.
+    /// For BZMPOP: the key and the members with their scores.
     Members,
-    /// XREAD and XREADGROUP: the key and the entries, in a map or an array.
+    /// For XREAD and XREADGROUP: the key and the entries, in a map or an array.
     Entries {
-        /// A map.
+        /// Whether the reply is a map.
         is_map: bool,
     },
 }
 
-/// A command that has not been answered yet, as its connection remembers it.
+/// A waiting command that has not been answered yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
-    /// Under which the store knows it.
+    /// The ticket by which the store identifies the wait.
     pub ticket: Ticket,
-    /// When its time is up; None where it waits for ever.
+    /// When the wait times out, or `None` if it never does.
     pub deadline: Option<Instant>,
     shape: Shape,
 }
 
 impl Wait {
-    /// That of a client that looks for something, which is no command.
+    /// Returns the wait of a client that runs no command, but waits until something is ready.
     pub fn looking(ticket: Ticket, timeout: Option<Duration>) -> Wait {
         Wait::new(ticket, timeout, Shape::Item)
     }
@@ -52,13 +52,13 @@ impl Wait {
     pub(crate) fn new(ticket: Ticket, timeout: Option<Duration>, shape: Shape) -> Wait {
         Wait {
             ticket,
-            // A time that no clock will show is never.
+            // A deadline beyond the clock's range means that the wait never times out.
             deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
             shape,
         }
     }
 
-    /// Writes the reply of the command. Returns whether it is an error.
+    /// Writes the command's reply. Returns whether it is an error.
     pub fn answer<R: Reply>(&self, answer: &Answer, reply: &mut R) -> bool {
         match write(self.shape, answer, reply) {
             Ok(()) => false,
@@ -70,7 +70,7 @@ impl Wait {
     }
 }
 
-/// The error that a command answers whose wait has ended like that, if it is one.
+/// Returns the error with which a wait ended, or `None` if it ended normally.
 pub fn error_of(answer: &Answer) -> Option<CommandError> {
     let text = match answer {
         Answer::Removed(_) => {
@@ -86,7 +86,7 @@ pub fn error_of(answer: &Answer) -> Option<CommandError> {
     Some(CommandError::fixed(text))
 }
 
-/// Writes the reply of a command whose wait is over.
+/// Writes the reply of a command whose wait has ended.
 pub(crate) fn write(
     shape: Shape,
     answer: &Answer,
@@ -143,10 +143,10 @@ fn write_taken(shape: Shape, taken: &Taken, reply: &mut dyn Reply) {
     }
 }
 
-/// A timeout in seconds: None is for ever. Fractions of a millisecond count as a whole one.
+/// Parses a timeout in seconds, rounded up to milliseconds. Returns `None` for no timeout.
 ///
 /// # Errors
-/// Redis', which takes what is too large for 64 bits of milliseconds for negative.
+/// Redis' errors. As in Redis, a value whose milliseconds exceed 64 bits counts as negative.
 pub(crate) fn timeout(argument: &[u8]) -> Result<Option<Duration>, CommandError> {
     let seconds = Extended::parse(argument).ok_or(CommandError::fixed(
         "ERR timeout is not a float or out of range",
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timeouts_are_rounded_up_to_milliseconds() {
+    fn timeouts_round_up_to_milliseconds() {
         let milliseconds = |text: &str| {
             let timeout = timeout(text.as_bytes()).expect("a timeout");
             timeout.map(|timeout| timeout.as_millis())
@@ -177,7 +177,7 @@ mod tests {
             ("2.5", Some(2500)),
             ("0x1p-1", Some(500)),
             ("0.001", Some(1)),
-            // Which is a little more than -1 in the precision of Redis.
+            // In Redis' precision this is slightly more than -1 ms, which rounds up to zero.
             ("-0.001", None),
             ("9223372036854775", Some(9_223_372_036_854_775_000)),
         ] {

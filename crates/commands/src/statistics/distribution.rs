@@ -1,24 +1,25 @@
-//! How many calls took at most how long, in the steps of LATENCY HISTOGRAM.
+//! Cumulative call counts by duration, in the steps of LATENCY HISTOGRAM.
 
 use hdrhistogram::Histogram;
 
-/// Where the first step ends, in nanoseconds; each one is twice as long as the one before.
+/// The end of the first step, in nanoseconds; each following end is twice the previous one.
 const FIRST: u64 = 1024;
-/// Where the last step ends, in which the longest time lies.
+/// The end of the last step, which contains the longest duration.
 const LAST: u64 = (1 << 30) - 1;
 
-/// How many calls of a command took at most how long.
+/// The latency distribution of one command's calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distribution {
-    /// Calls in all.
+    /// The total number of calls.
     pub calls: u64,
-    /// Microseconds, and how many calls took at most so long; a step in which none ends is left out.
+    /// Pairs of microseconds and the number of calls that took at most that long; steps without
+    /// calls are left out.
     pub steps: Vec<(u64, u64)>,
 }
 
 impl Distribution {
-    /// What these times, in nanoseconds, come to. A step ends where the histogram cannot tell times from its end any
-    /// more, as in Redis.
+    /// Builds the distribution of a histogram of nanoseconds. As in Redis, a step ends at the
+    /// highest value that the histogram cannot distinguish from the step's nominal end.
     pub(super) fn of(times: &Histogram<u64>) -> Distribution {
         let mut distribution = Distribution::default();
         let mut end = FIRST;
@@ -42,9 +43,9 @@ mod tests {
     use super::*;
     use crate::statistics::{LONGEST, histogram};
 
-    /// What a real Redis 7.0.15 shows of such times.
+    /// The expected steps come from a real Redis 7.0.15.
     #[test]
-    fn steps_end_where_those_of_redis_do() {
+    fn steps_end_where_redis_ends_them() {
         let mut times = histogram();
         for (nanoseconds, calls) in [
             (1, 1),

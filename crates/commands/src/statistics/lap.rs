@@ -1,4 +1,4 @@
-//! The commands that are being timed together, and how often each was called.
+//! The commands that are timed together, and the number of calls of each.
 
 use std::time::Instant;
 
@@ -8,18 +8,18 @@ use undercroft_engine::Frozen;
 use super::trace::Trace;
 use crate::table::Command;
 
-/// The code of an error: its first word.
+/// Returns the code of an error, which is its first word.
 pub(super) fn error_code(text: &str) -> &str {
     text.split(' ').next().unwrap_or_default()
 }
 
-/// The calls of one command.
+/// The number of calls of one command.
 #[derive(Clone, Copy)]
 pub(crate) struct CallCount {
     pub(crate) command: &'static Command,
     pub(crate) calls: u64,
     pub(crate) failed: u64,
-    /// Calls that a script made and that were refused before they were run.
+    /// Calls by a script that were refused before they ran.
     pub(crate) rejected: u64,
 }
 
@@ -34,24 +34,24 @@ impl CallCount {
     }
 }
 
-/// The fast commands that are being timed together, or those that a script has run.
+/// The fast commands that are timed together, or the commands that a script has run.
 #[derive(Default)]
 pub(crate) struct Lap {
-    /// Since when; None outside of a batch.
+    /// When the timing began, or `None` outside a batch.
     pub(crate) since: Option<Instant>,
-    /// In a batch: the fast commands go by one time.
+    /// The time that all fast commands of a batch see.
     pub(crate) frozen: Option<Frozen>,
     pub(crate) calls: SmallVec<[CallCount; 4]>,
-    /// How often a script's commands answered errors of each code.
+    /// The error codes that a script's commands replied with, and how often.
     pub(crate) errors: Vec<(Box<str>, u64)>,
-    /// What MONITOR and the slow log are to show of a script's commands.
+    /// The script's commands that MONITOR and the slow log will show.
     pub(crate) trace: Trace,
 }
 
 impl Lap {
     #[inline(always)]
     pub(crate) fn add(&mut self, command: &'static Command, failed: bool) {
-        // A batch has few commands, and fewer kinds of them.
+        // A linear search is enough: a batch has few distinct commands.
         let mut counts = self.calls.iter_mut();
         if let Some(count) = counts.find(|count| std::ptr::eq(count.command, command)) {
             count.calls += 1;
@@ -61,7 +61,7 @@ impl Lap {
         }
     }
 
-    /// Adds a command of a script that was refused before it was run.
+    /// Counts a script's command that was refused before it ran.
     #[cold]
     pub(crate) fn add_rejected(&mut self, command: &'static Command) {
         let mut counts = self.calls.iter_mut();
@@ -75,7 +75,7 @@ impl Lap {
         }
     }
 
-    /// Adds an error that a command of a script answered, or the script.
+    /// Counts an error of a script, or of a command that the script called.
     #[cold]
     pub(crate) fn add_error(&mut self, text: &str) {
         let code = error_code(text);
@@ -85,7 +85,7 @@ impl Lap {
         }
     }
 
-    /// Takes one such error back, which is counted elsewhere.
+    /// Uncounts an error that is counted elsewhere.
     #[cold]
     pub(crate) fn forget_error(&mut self, text: &str) {
         let code = error_code(text);

@@ -1,7 +1,8 @@
-//! What took long in this process: events, and the samples of each that LATENCY shows.
+//! The slow events of this process, and the samples of each that LATENCY shows.
 //!
-//! As in Redis, an event is noted where it took at least `latency-monitor-threshold` milliseconds, and of all that are
-//! noted in one second the longest is kept. Without a threshold, which is the default, nothing is.
+//! As in Redis, an event is recorded if it took at least `latency-monitor-threshold` milliseconds,
+//! and only the longest sample of each second is kept. The default threshold of 0 disables
+//! recording.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -11,28 +12,28 @@ use undercroft_engine::{ForkGuard, ForkMutex};
 
 use crate::config::Config;
 
-/// Samples kept of each event.
+/// The number of samples kept of each event.
 const SAMPLES: usize = 160;
 
-/// What may take long.
+/// A kind of event whose latency is monitored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
-    /// A command.
+    /// Running a command that does not have the `fast` flag.
     Command,
-    /// A command that is said to be fast.
+    /// Running a command that has the `fast` flag.
     FastCommand,
-    /// Making room where `maxmemory` is reached.
+    /// Evicting keys because `maxmemory` is reached.
     EvictionCycle,
-    /// A step of the store's upkeep that removed expired keys.
+    /// An upkeep step that removed expired keys.
     ExpireCycle,
-    /// A step of the store's upkeep that only gave memory back and put structures in order.
+    /// An upkeep step that removed no keys, but freed memory and tidied data structures.
     Upkeep,
-    /// A command of a connection that waited for a lock which another process held.
+    /// Waiting for a lock that another process held.
     LockWait,
 }
 
 impl Event {
-    /// All of them.
+    /// All kinds of events.
     const ALL: [Event; 6] = [
         Event::Command,
         Event::FastCommand,
@@ -42,7 +43,7 @@ impl Event {
         Event::LockWait,
     ];
 
-    /// As LATENCY calls it; Redis' name, where Redis has it.
+    /// The name of the event in LATENCY; Redis' name if Redis has the event.
     pub fn name(self) -> &'static str {
         match self {
             Event::Command => "command",
@@ -54,32 +55,32 @@ impl Event {
         }
     }
 
-    /// The event of this name.
+    /// Returns the event of a name.
     pub fn from_name(name: &[u8]) -> Option<Event> {
         let mut all = Event::ALL.into_iter();
         all.find(|event| event.name().as_bytes() == name)
     }
 }
 
-/// The longest of the events of one second.
+/// The longest occurrence of an event within one second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// When, in Unix seconds.
+    /// When the event occurred, in Unix seconds.
     pub time: i64,
-    /// How long it took.
+    /// How long the event took.
     pub milliseconds: i64,
 }
 
-/// What is known of one event.
+/// The recorded samples of one kind of event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Samples {
-    /// Oldest first; at least one.
+    /// The samples, oldest first; never empty.
     pub kept: VecDeque<Sample>,
-    /// The longest that there ever was, in milliseconds.
+    /// The longest duration ever recorded, in milliseconds.
     pub longest: i64,
 }
 
-/// The events of a process. Safe to share between threads.
+/// The latency monitor of a process. Safe to share between threads.
 #[derive(Debug, Default)]
 pub struct Latency {
     threshold: AtomicI64,
@@ -87,19 +88,19 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Takes over `latency-monitor-threshold`.
+    /// Applies `latency-monitor-threshold`.
     pub fn configure(&self, config: &Config) {
         let threshold = config.integer("latency-monitor-threshold");
         self.threshold.store(threshold, Ordering::Relaxed);
     }
 
-    /// Whether anything is noted.
+    /// Whether events are recorded.
     #[inline]
     pub fn watches(&self) -> bool {
         self.threshold.load(Ordering::Relaxed) > 0
     }
 
-    /// Takes note of an event, where it took long enough; `now` tells the time in Unix seconds.
+    /// Records an event if it took at least the threshold. `now` returns the time in Unix seconds.
     #[inline]
     pub fn note(&self, event: Event, time: Duration, now: impl FnOnce() -> i64) {
         let threshold = self.threshold.load(Ordering::Relaxed);
@@ -126,12 +127,12 @@ impl Latency {
         samples.kept.push_back(Sample { time, milliseconds });
     }
 
-    /// What is known of an event, where it happened since it was forgotten.
+    /// Returns the samples of an event, or `None` if it has not occurred since it was last reset.
     pub fn samples(&self, event: Event) -> Option<Samples> {
         self.lock().get(&event).cloned()
     }
 
-    /// What is known of each event that happened.
+    /// Returns the samples of every event that has occurred.
     pub fn all(&self) -> Vec<(Event, Samples)> {
         let events = self.lock();
         let all = events.iter();
@@ -139,18 +140,18 @@ impl Latency {
             .collect()
     }
 
-    /// Forgets an event. Returns whether it had happened.
+    /// Removes the samples of an event. Returns whether there were any.
     pub fn forget(&self, event: Event) -> bool {
         self.lock().remove(&event).is_some()
     }
 
-    /// Forgets all events. Returns how many had happened.
+    /// Removes the samples of all events. Returns how many events had samples.
     pub fn forget_all(&self) -> usize {
         std::mem::take(&mut *self.lock()).len()
     }
 
     fn lock(&self) -> ForkGuard<'_, BTreeMap<Event, Samples>> {
-        // A panic elsewhere leaves at worst a sample too few.
+        // Poisoning is ignored: a panic while the lock is held loses at most one sample.
         self.events.lock()
     }
 }
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_of_each_second_is_kept_and_the_oldest_go() {
+    fn longest_sample_of_each_second_is_kept_and_old_samples_are_dropped() {
         let latency = watching("10");
         for (milliseconds, time) in [(9, 1), (10, 2), (30, 2), (20, 2), (11, 3)] {
             note(&latency, milliseconds, time);
@@ -195,14 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_threshold_nothing_is_noted() {
+    fn nothing_is_recorded_without_a_threshold() {
         let latency = watching("0");
         note(&latency, 1_000_000, 1);
         assert!(!latency.watches() && latency.all().is_empty());
     }
 
     #[test]
-    fn events_are_known_by_their_names() {
+    fn events_are_found_by_name() {
         for event in Event::ALL {
             assert_eq!(Event::from_name(event.name().as_bytes()), Some(event));
         }

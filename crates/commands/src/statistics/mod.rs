@@ -1,14 +1,15 @@
-//! What INFO tells of commands and of errors: how often, how long, how many failed.
+//! The figures that INFO shows about commands and errors: calls, durations and failures.
 //!
-//! Each thread counts in a part of its own, which it alone locks, but for INFO and CONFIG RESETSTAT. It does so once for
-//! each batch of commands ([`Context::begin_batch`](crate::Context::begin_batch)), not for each command.
+//! Each thread updates its own counters. Only INFO, LATENCY and CONFIG RESETSTAT lock the counters
+//! of other threads. A thread updates once per batch of commands
+//! ([`Context::begin_batch`](crate::Context::begin_batch)), not once per command.
 //!
-//! `context`, `handlers` and `execute` call it; servers note events and read figures.
+//! `context`, `handlers` and `execute` call this module; servers record events and read figures.
 //!
-//! - `distribution`: how many calls took at most how long, in the steps of LATENCY HISTOGRAM.
-//! - `lap`: the commands that are being timed together, and how often each was called.
-//! - `latency`: what took long in this process: events, and the samples of each that LATENCY shows.
-//! - `slowlog`: the log of commands that took long, as SLOWLOG shows it.
+//! - `distribution`: cumulative call counts by duration, in the steps of LATENCY HISTOGRAM.
+//! - `lap`: the commands that are timed together, and the number of calls of each.
+//! - `latency`: the slow events of this process, and the samples of each that LATENCY shows.
+//! - `slowlog`: the log of slow commands that SLOWLOG shows.
 //! - `trace`: the commands of one script, for MONITOR and the slow log.
 
 mod distribution;
@@ -34,30 +35,30 @@ use lap::error_code;
 pub(crate) use lap::{CallCount, Lap};
 pub(crate) use trace::Trace;
 
-/// The longest time that histograms tell from longer ones, in nanoseconds; Redis' bound.
+/// The longest duration that histograms can represent, in nanoseconds; Redis' bound.
 const LONGEST: u64 = 1_000_000_000;
-/// Decimal digits to which histograms tell times; as many as Redis has.
+/// The number of significant decimal digits in histograms; the same as in Redis.
 const DIGITS: u8 = 2;
-/// Kinds of errors that are told apart at most.
+/// The maximum number of distinct error codes that a thread counts.
 const ERRORS: usize = 128;
 
-/// What a command, or all threads together, came to.
+/// The totals of one command, in one thread or over all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// How often it was run.
+    /// The number of calls.
     pub calls: u64,
-    /// How many of these calls were timed.
+    /// The number of calls that were timed.
     pub timed: u64,
-    /// How long the timed ones took in all, in nanoseconds.
+    /// The total duration of the timed calls, in nanoseconds.
     pub time: u64,
-    /// How often it was refused before it was run.
+    /// The number of calls that were refused before they ran.
     pub rejected: u64,
-    /// How often it was run and answered an error.
+    /// The number of calls that ran and replied with an error.
     pub failed: u64,
 }
 
 impl Totals {
-    /// How long each call took on average, in nanoseconds; 0 where none was timed.
+    /// The average duration of a timed call in nanoseconds, or 0 if none was timed.
     pub fn mean(&self) -> f64 {
         self.time as f64 / self.timed.max(1) as f64
     }
@@ -71,19 +72,19 @@ impl Totals {
     }
 }
 
-/// A command's part in what a thread counts.
+/// The counters of one command in one thread.
 struct Tally {
     totals: Totals,
-    /// How long each call took; made with the first call that is tracked.
+    /// A histogram of call durations, created when the first call is tracked.
     times: Option<Histogram<u64>>,
 }
 
-/// What one thread counts.
+/// The counters of one thread.
 #[derive(Default)]
 struct ThreadCounts {
-    /// By the address of the command in the table.
+    /// The counters of each command, keyed by the command's address in the table.
     commands: HashMap<usize, Tally, BuildHasherDefault<AddressHasher>>,
-    /// By the errors' codes.
+    /// The number of errors, keyed by error code.
     errors: BTreeMap<Box<str>, u64>,
 }
 
@@ -98,7 +99,7 @@ impl ThreadCounts {
     }
 }
 
-/// A thread's part, on cache lines of its own.
+/// The counters of one thread, aligned so that threads share no cache line.
 #[derive(Default)]
 #[repr(align(128))]
 struct ThreadCounter(ForkMutex<ThreadCounts>);
@@ -106,12 +107,14 @@ struct ThreadCounter(ForkMutex<ThreadCounts>);
 impl ThreadCounter {
     #[inline]
     fn lock(&self) -> ForkGuard<'_, ThreadCounts> {
-        // Every change is a plain addition, so a panic elsewhere leaves nothing half done.
+        // Poisoning is ignored: every update is a plain addition, so a panic leaves no partial
+        // state.
         self.0.lock()
     }
 }
 
-/// What a server, or a process that embeds a store, counts since its start or CONFIG RESETSTAT.
+/// The counters of a server, or of a process that embeds a store, since its start or the last
+/// CONFIG RESETSTAT.
 pub struct Statistics {
     parts: Box<[ThreadCounter]>,
     run: String,
@@ -119,7 +122,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Nothing yet, for so many threads.
+    /// Returns zeroed counters for a number of threads.
     pub fn new(threads: usize) -> Statistics {
         Statistics {
             parts: (0..threads.max(1))
@@ -130,31 +133,32 @@ impl Statistics {
         }
     }
 
-    /// 40 hexadecimal digits that no other run of a server has.
+    /// The ID of this server run: 40 random hexadecimal digits.
     pub fn run_id(&self) -> &str {
         &self.run
     }
 
-    /// Takes note of the memory in use now, and says how much the most was that anybody saw.
+    /// Records the current memory usage, and returns the highest usage ever recorded.
     pub fn see_memory(&self, used: u64) -> u64 {
         self.most_memory
             .fetch_max(used, Ordering::Relaxed)
             .max(used)
     }
 
-    /// Counts an error reply of a thread by its code, which is its first word.
+    /// Counts an error reply of a thread under its code, the first word.
     #[cold]
     pub fn count_error(&self, thread: usize, text: &str) {
         self.count_errors(thread, error_code(text), 1);
     }
 
-    /// Counts that a command of a thread has failed which waited, and was counted as a call when it began to.
+    /// Counts the failure of a command that had to wait. The call itself was counted when the wait
+    /// began.
     #[cold]
     pub fn count_failed(&self, thread: usize, command: &'static Command) {
         self.part(thread).lock().tally(command).totals.failed += 1;
     }
 
-    /// Counts error replies of a thread that have the same code.
+    /// Counts error replies of a thread that share a code.
     #[cold]
     pub(crate) fn count_errors(&self, thread: usize, code: &str, times: u64) {
         let mut counted = self.part(thread).lock();
@@ -165,13 +169,14 @@ impl Statistics {
         }
     }
 
-    /// Counts a command that was refused before it was run.
+    /// Counts a command that was refused before it ran.
     #[cold]
     pub(crate) fn count_rejected(&self, thread: usize, command: &'static Command) {
         self.part(thread).lock().tally(command).totals.rejected += 1;
     }
 
-    /// Counts commands that ran one behind the other and took so many nanoseconds together: each as long as the others.
+    /// Counts commands that ran in sequence and took `time` nanoseconds in total. The time is split
+    /// evenly among the calls.
     #[inline]
     pub(crate) fn count(&self, thread: usize, counts: &[CallCount], time: u64, tracks: bool) {
         let calls: u64 = counts.iter().map(|count| count.calls).sum();
@@ -190,7 +195,7 @@ impl Statistics {
         }
     }
 
-    /// Counts commands whose time nobody took.
+    /// Counts commands that were not timed.
     #[inline]
     pub(crate) fn count_untimed(&self, thread: usize, counts: &[CallCount]) {
         let mut counted = self.part(thread).lock();
@@ -202,7 +207,7 @@ impl Statistics {
         }
     }
 
-    /// What each command that was called came to, in the table's order.
+    /// Returns the totals of each command that was called, failed or was refused, in table order.
     pub fn commands(&self) -> Vec<(&'static str, Totals)> {
         let totals = with_subcommands().map(|command| {
             let mut sum = Totals::default();
@@ -218,7 +223,7 @@ impl Statistics {
             .collect()
     }
 
-    /// How long the calls of each command took that was tracked, at these percentiles: nanoseconds.
+    /// Returns the latency of each tracked command at the given percentiles, in nanoseconds.
     pub fn latencies(&self, percentiles: &[f64]) -> Vec<(&'static str, Vec<u64>)> {
         self.each_tracked(|times| {
             let at = |percentile: &f64| times.value_at_percentile(*percentile);
@@ -226,13 +231,13 @@ impl Statistics {
         })
     }
 
-    /// How many calls of each command that was tracked took at most how long.
+    /// Returns the latency distribution of each tracked command.
     pub fn distributions(&self) -> Vec<(&'static str, Distribution)> {
         self.each_tracked(Distribution::of)
     }
 
-    /// What `look` makes of the times of each command that was tracked. A thread's part is locked for one command at a
-    /// time.
+    /// Applies `look` to the merged histogram of each tracked command. Each thread's counters are
+    /// locked for only one command at a time.
     fn each_tracked<R>(&self, look: impl Fn(&Histogram<u64>) -> R) -> Vec<(&'static str, R)> {
         let mut found = Vec::new();
         for command in with_subcommands() {
@@ -242,7 +247,7 @@ impl Statistics {
                 let tally = counted.commands.get(&ptr::from_ref(command).addr());
                 if let Some(times) = tally.and_then(|tally| tally.times.as_ref()) {
                     let sum = sum.get_or_insert_with(histogram);
-                    // They have the same bounds.
+                    // Adding cannot fail: all histograms have the same bounds.
                     let _ = sum.add(times);
                 }
             }
@@ -253,7 +258,7 @@ impl Statistics {
         found
     }
 
-    /// How often each error was answered, by its code.
+    /// Returns the number of error replies by error code.
     pub fn errors(&self) -> BTreeMap<Box<str>, u64> {
         let mut sum = BTreeMap::new();
         for part in &self.parts {
@@ -264,21 +269,21 @@ impl Statistics {
         sum
     }
 
-    /// CONFIG RESETSTAT: counts from zero again.
+    /// Implements CONFIG RESETSTAT: resets all counters to zero.
     pub fn reset(&self) {
         for part in &self.parts {
             *part.lock() = ThreadCounts::default();
         }
     }
 
-    /// The part of a thread.
+    /// Returns the counters of a thread.
     fn part(&self, thread: usize) -> &ThreadCounter {
         &self.parts[thread % self.parts.len()]
     }
 }
 
 fn histogram() -> Histogram<u64> {
-    // These bounds are valid.
+    // Cannot fail: the bounds are valid constants.
     Histogram::new_with_bounds(1, LONGEST, DIGITS).expect("bounds of a histogram")
 }
 
@@ -287,12 +292,12 @@ fn run_id() -> String {
     sha.update(&std::process::id().to_le_bytes());
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     sha.update(&now.unwrap_or_default().as_nanos().to_le_bytes());
-    // Its keys are random.
+    // `RandomState` has random keys.
     sha.update(&RandomState::new().hash_one(0).to_le_bytes());
     sha.digest().to_string()
 }
 
-/// Hashes an address, of which the middle bits differ, by a multiplication.
+/// Hashes an address by one multiplication; only the middle bits of addresses differ.
 #[derive(Default)]
 struct AddressHasher(u64);
 
@@ -331,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_of_all_threads_are_summed() {
+    fn counters_of_all_threads_are_summed() {
         let statistics = Statistics::new(2);
         let batch = runs(&[(GET, 3, 0), (SET, 1, 1)]);
         statistics.count(0, &batch, 40_000, true);
@@ -351,7 +356,7 @@ mod tests {
             latencies.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
             ["get", "set"]
         );
-        // Within the two digits that histograms have.
+        // Histograms are accurate to two decimal digits.
         assert!(
             latencies
                 .iter()
@@ -373,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn times_beyond_the_bounds_are_kept_at_them() {
+    fn durations_beyond_the_bounds_saturate() {
         let statistics = Statistics::new(1);
         statistics.count(0, &runs(&[(GET, 1, 0)]), 0, true);
         statistics.count(0, &runs(&[(GET, 1, 0)]), 100 * LONGEST, true);
@@ -387,13 +392,13 @@ mod tests {
     }
 
     #[test]
-    fn the_most_memory_is_remembered() {
+    fn peak_memory_is_remembered() {
         let statistics = Statistics::new(1);
         assert_eq!([5, 9, 3].map(|used| statistics.see_memory(used)), [5, 9, 9]);
     }
 
     #[test]
-    fn no_two_runs_have_the_same_number() {
+    fn run_ids_are_unique() {
         let ids = [run_id(), run_id()];
         assert!(
             ids[0] != ids[1] && ids.iter().all(|id| id.len() == 40),

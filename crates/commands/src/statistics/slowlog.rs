@@ -1,6 +1,7 @@
-//! The log of commands that took long, as SLOWLOG shows it.
+//! The log of slow commands that SLOWLOG shows.
 //!
-//! Entries are kept in memory, the newest first, with their arguments cut to a bounded size.
+//! Entries are kept in process memory, newest first, with their arguments truncated to a bounded
+//! size.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,29 +10,29 @@ use undercroft_engine::{ForkGuard, ForkMutex};
 
 use crate::config::Config;
 
-/// Arguments kept of one command; the last one then says how many more there were.
+/// The number of arguments kept of one command; if there are more, the last one kept says how many.
 const MOST_ARGUMENTS: usize = 32;
-/// Bytes kept of one argument.
+/// The number of bytes kept of one argument.
 const LONGEST_ARGUMENT: usize = 128;
 
-/// One command that took long.
+/// A log entry for one slow command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowEntry {
-    /// Counts up from zero, across resets.
+    /// A number that counts up from zero, and is not restarted by SLOWLOG RESET.
     pub id: i64,
-    /// When it ran, in Unix seconds.
+    /// When the command ran, in Unix seconds.
     pub time: i64,
-    /// How long it took.
+    /// How long the command took.
     pub microseconds: i64,
-    /// Its arguments, cut.
+    /// The arguments, truncated.
     pub arguments: Vec<Vec<u8>>,
-    /// Who sent it.
+    /// The address of the client that sent the command.
     pub address: String,
-    /// That connection's name.
+    /// The name of the client's connection.
     pub name: Vec<u8>,
 }
 
-/// The log. Safe to share between threads.
+/// The slow log. Safe to share between threads.
 #[derive(Debug)]
 pub struct SlowLog {
     entries: ForkMutex<Entries>,
@@ -56,12 +57,12 @@ struct Entries {
 }
 
 impl SlowLog {
-    /// An empty log.
+    /// Returns an empty log.
     pub fn new() -> SlowLog {
         SlowLog::default()
     }
 
-    /// Takes over `slowlog-log-slower-than` and `slowlog-max-len`.
+    /// Applies `slowlog-log-slower-than` and `slowlog-max-len`.
     pub fn configure(&self, config: &Config) {
         let threshold = config.integer("slowlog-log-slower-than");
         self.threshold.store(threshold, Ordering::Relaxed);
@@ -69,13 +70,14 @@ impl SlowLog {
         self.limit.store(limit, Ordering::Relaxed);
     }
 
-    /// Microseconds from which on a command is slow; negative where none is.
+    /// The duration in microseconds from which a command counts as slow; negative if the log is
+    /// disabled.
     #[inline]
     pub fn threshold(&self) -> i64 {
         self.threshold.load(Ordering::Relaxed)
     }
 
-    /// Adds a command, and drops the oldest ones beyond the limit.
+    /// Adds an entry for a command, and drops the oldest entries beyond the limit.
     pub fn record(
         &self,
         arguments: &[&[u8]],
@@ -101,7 +103,7 @@ impl SlowLog {
         entries.newest_first.truncate(limit);
     }
 
-    /// The newest entries, at most so many. O(count).
+    /// Returns at most `count` of the newest entries. O(count).
     pub fn newest(&self, count: usize) -> Vec<SlowEntry> {
         self.lock()
             .newest_first
@@ -111,12 +113,12 @@ impl SlowLog {
             .collect()
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.lock().newest_first.len()
     }
 
-    /// Whether there is none.
+    /// Whether the log has no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -127,12 +129,12 @@ impl SlowLog {
     }
 
     fn lock(&self) -> ForkGuard<'_, Entries> {
-        // A panic elsewhere leaves at worst an entry too few.
+        // Poisoning is ignored: a panic while the lock is held loses at most one entry.
         self.entries.lock()
     }
 }
 
-/// The arguments as they are kept: Redis' bounds and its words for what is left out.
+/// Truncates the arguments for storage, with Redis' bounds and Redis' wording for the omitted rest.
 fn cut(arguments: &[&[u8]]) -> Vec<Vec<u8>> {
     let shown = if arguments.len() > MOST_ARGUMENTS {
         MOST_ARGUMENTS - 1
@@ -161,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_come_first_and_the_oldest_go() {
+    fn newest_entries_come_first_and_oldest_are_dropped() {
         let log = SlowLog::new();
         let config = Config::new();
         assert_eq!(config.set_at_start("slowlog-max-len", "3"), Ok(None));
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn long_commands_are_cut() {
+    fn long_commands_are_truncated() {
         let long = [b'x'; 130];
         let kept = cut(&[&long[..]; 40]);
         assert_eq!(kept.len(), MOST_ARGUMENTS);

@@ -1,33 +1,34 @@
-//! The commands of one script, for MONITOR, which shows all of them, and the slow log, which takes those that took long.
+//! The commands of one script: MONITOR shows all of them, the slow log only the slow ones.
 //!
-//! They are kept until the script's transaction is committed, as it may run again.
+//! They are kept until the script's transaction commits, because the script may run again before
+//! that.
 
 use std::time::Duration;
 
 use crate::table::Command;
 
-/// Bytes that are kept of one script's commands; further ones are dropped.
+/// The number of bytes kept of one script's commands; later commands are dropped.
 const BYTES_MAX: usize = 16 << 20;
 
-/// Commands of one script, in their order.
+/// The commands of one script, in execution order.
 #[derive(Default)]
 pub(crate) struct Trace {
     pub(crate) commands: Vec<TracedCommand>,
     bytes: usize,
 }
 
-/// A command that was run.
+/// A command that a script ran.
 pub(crate) struct TracedCommand {
     pub(crate) command: &'static Command,
     words: Vec<Vec<u8>>,
-    /// The database that was chosen after it.
+    /// The database selected after the command.
     pub(crate) database: u32,
-    /// How long it took, where that was long.
+    /// How long the command took, or `None` if it was not slow.
     pub(crate) time: Option<Duration>,
 }
 
 impl Trace {
-    /// Keeps a command that was run.
+    /// Records a command, unless the trace is full.
     pub(crate) fn keep(
         &mut self,
         command: &'static Command,
@@ -53,7 +54,7 @@ impl Trace {
 }
 
 impl TracedCommand {
-    /// Its name and its arguments.
+    /// The command's name and arguments.
     pub(crate) fn words(&self) -> Vec<&[u8]> {
         self.words.iter().map(Vec::as_slice).collect()
     }

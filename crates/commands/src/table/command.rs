@@ -1,52 +1,55 @@
-//! What the table says of one command.
+//! A row of the command table, which describes one command.
 
 use undercroft_engine::Load;
 
 use super::flags::{Categories, Category, Flag, Flags, Group, KeyFlag, KeyFlags};
 use super::key_spec::{KeySpec, bitfield_flags, set_flags};
 
-/// One command or subcommand.
+/// A command or subcommand.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
-    /// Lower-case name; a subcommand's has its container's in front: `client|id`.
+    /// The name in lower case; a subcommand's name starts with its container's: `client|id`.
     pub name: &'static str,
-    /// Number of arguments with the name; at least so many where negative.
+    /// The number of arguments including the name; if negative, the minimum number.
     pub arity: i32,
-    /// What the server must know before it runs the command.
+    /// Properties that the server checks before it runs the command.
     pub flags: Flags,
-    /// Access control categories, those that follow from the flags included.
+    /// Access control categories, including those that follow from the flags.
     pub categories: Categories,
-    /// Where its keys are.
+    /// The positions of the keys among the arguments.
     pub keys: &'static [KeySpec],
-    /// Index of the first field or member that it looks for in the collection at its first key; 0 where it looks for
-    /// none, or where options may stand before it. Good for a guess what it will read.
+    /// The index of the first field or member that the command looks up in the collection at its
+    /// first key. It is 0 if there is none, or if options may precede it. Used to predict what the
+    /// command reads.
     pub element: usize,
-    /// The family it is documented under.
+    /// The group under which the command is documented.
     pub group: Group,
-    /// The Redis version that brought it; ours where Redis does not have it.
+    /// The Redis version that introduced the command; Undercroft's version if Redis does not have
+    /// the command.
     pub since: &'static str,
-    /// Time it takes.
+    /// The time complexity.
     pub complexity: &'static str,
-    /// What it does, in one line.
+    /// A one-line description.
     pub summary: &'static str,
-    /// Its arguments: `[a]` optional, `a | b` one of both, `...` repeated; words in capitals stand for themselves.
+    /// The arguments: `[a]` is optional, `a | b` is either, `...` repeats; words in capitals are
+    /// literal.
     pub syntax: &'static str,
-    /// The shape of its reply, in words.
+    /// A description of the reply's form.
     pub reply: &'static str,
     /// Hints for proxies and cluster clients.
     pub tips: &'static [&'static str],
-    /// Where deprecated: since which version, and what to use.
+    /// If deprecated: the version that deprecated it, and its replacement.
     pub deprecated: Option<(&'static str, &'static str)>,
-    /// Whether it is for the system itself and its tests.
+    /// Whether the command is intended only for the system itself and its tests.
     pub system: bool,
-    /// Its subcommands; empty where it is none's container.
+    /// The subcommands; empty if the command is not a container.
     pub subcommands: &'static [Command],
-    /// Its place among all commands and subcommands.
+    /// The index among all commands and subcommands.
     pub(crate) number: u16,
 }
 
-/// Commands that change keys, are not refused where memory is short, and yet do not remove anything: what they add to what
-/// is there for good they may not take from what is kept for removals.
+/// Commands that change keys and lack the `denyoom` flag, but remove nothing. They must not use the
+/// memory reserved for removals, because they add data that stays.
 const KEEPING: &[&str] = &[
     "expire",
     "expireat",
@@ -63,17 +66,20 @@ const KEEPING: &[&str] = &[
     "xreadgroup",
 ];
 
-/// Commands that are not for writing but may be copied to replicas, which a pause of writes holds back as well.
+/// Commands that lack the `write` flag but may be replicated, so that a pause of writes suspends
+/// them, too.
 const MAY_REPLICATE: [&str; 5] = ["pfcount", "publish", "spublish", "eval", "evalsha"];
 
-/// Commands with up to so many arguments find room as they need it.
+/// The number of arguments up to which a command allocates as it runs, instead of reserving memory
+/// first.
 const FEW: usize = 64;
-/// Of so many items that are added to one value or taken out of it, one counts as a key: most of a whole value is made
-/// without a log, and the log of a leaf or a bucket serves all of its items.
+/// The number of items, added to or removed from one value, that count as one key in a load
+/// estimate. Large values are mostly built without a log, and the log entry of a leaf or a bucket
+/// covers all its items.
 const ITEMS_OF_KEY: usize = 8;
 
 impl Command {
-    /// What the command brings, where that is much.
+    /// Returns the estimated load of a call, or no load if the call is small.
     #[inline(always)]
     pub(crate) fn load(&self, arguments: &[&[u8]]) -> Load {
         if arguments.len() <= FEW {
@@ -82,14 +88,15 @@ impl Command {
         of_many(self, arguments)
     }
 
-    /// Whether it removes data, so that it may use what a full store keeps for that (H6).
+    /// Whether the command removes data, so that it may use the memory that a full store reserves
+    /// for removals (H6).
     pub fn removes(&self) -> bool {
         self.flags.has(Flag::Write)
             && !self.flags.has(Flag::DenyOom)
             && !KEEPING.contains(&self.name)
     }
 
-    /// Whether replicas may be sent it, so that a pause of writes holds it back.
+    /// Whether the command may be replicated, so that a pause of writes suspends it.
     pub(crate) fn may_replicate(&self) -> bool {
         self.flags.has(Flag::Write) || MAY_REPLICATE.contains(&self.name)
     }
@@ -121,7 +128,7 @@ impl Command {
         }
     }
 
-    /// Says where the first field or member stands.
+    /// Sets the index of the first field or member.
     pub(super) const fn element(mut self, index: usize) -> Command {
         self.element = index;
         self
@@ -139,7 +146,7 @@ impl Command {
         if self.flags.has(Flag::Write) {
             categories = categories.with(Category::Write);
         }
-        // What a script reads is told by what it calls, as in Redis.
+        // As in Redis, scripts are not in the read category: the commands that they call are.
         if self.flags.has(Flag::ReadOnly) && !matches!(self.group, Group::Scripting) {
             categories = categories.with(Category::Read);
         }
@@ -153,7 +160,7 @@ impl Command {
         self
     }
 
-    /// Adds categories to those that follow from the flags, which come first.
+    /// Adds categories to those that follow from the flags. The flags must be set first.
     pub(super) const fn categories(mut self, categories: &[Category]) -> Command {
         let mut index = 0;
         while index < categories.len() {
@@ -209,17 +216,17 @@ impl Command {
         self
     }
 
-    /// The name without its container's.
+    /// Returns the name without its container's name.
     pub fn short_name(&self) -> &'static str {
         self.name.rsplit('|').next().unwrap_or(self.name)
     }
 
-    /// Whether it does something by itself: most containers are called with a subcommand only.
+    /// Whether the command can be called without a subcommand; most containers cannot.
     pub const fn is_callable(&self) -> bool {
         self.subcommands.is_empty() || self.accepts(1)
     }
 
-    /// Whether so many arguments, the name included, are allowed.
+    /// Whether the arity allows this number of arguments, including the name.
     pub const fn accepts(&self, count: usize) -> bool {
         let limit = self.arity.unsigned_abs() as usize;
         if self.arity < 0 {
@@ -229,8 +236,9 @@ impl Command {
         }
     }
 
-    /// First key, last key and step as COMMAND INFO shows them: zeros where there are no keys; a negative last key
-    /// counts from the end. Keys in several places that follow one another are shown as one range.
+    /// Returns the first key, last key and step that COMMAND INFO shows: zeros if there are no
+    /// keys; a negative last key counts from the end. Adjacent key specifications are merged into
+    /// one range.
     pub fn key_range(&self) -> (i64, i64, i64) {
         let Some((first, more)) = self.keys.split_first() else {
             return (0, 0, 0);
@@ -257,7 +265,8 @@ impl Command {
         (start, last, first.step as i64)
     }
 
-    /// Whether Redis 7.0 has this command: a feed's commands are Undercroft's own, and later versions added some.
+    /// Whether Redis 7.0 has this command. The exceptions are Undercroft's feed commands, and
+    /// commands from later Redis versions.
     pub fn is_in_redis_7_0(&self) -> bool {
         let mut numbers = self
             .since
@@ -267,7 +276,8 @@ impl Command {
         self.group != Group::Feed && version <= (7, 0)
     }
 
-    /// Whether there is a key in these arguments wherever one must be, and as many as they say.
+    /// Whether these arguments contain every required key, and as many keys as their counts
+    /// declare.
     pub(crate) fn has_all_keys(&self, arguments: &[&[u8]]) -> bool {
         let mut fixed = self
             .keys
@@ -285,7 +295,8 @@ impl Command {
         })
     }
 
-    /// The keys in these arguments (the command's name first), with how each is used. O(arguments).
+    /// Returns the keys in these arguments (the command's name first), and how the command uses
+    /// each. O(arguments).
     pub fn keys_of<'a>(
         &self,
         arguments: &'a [&'a [u8]],
@@ -304,7 +315,7 @@ impl Command {
             let keys = arguments
                 .get(first..end.min(arguments.len()))
                 .unwrap_or_default();
-            // The key argument of MIGRATE is empty where its keys stand elsewhere.
+            // MIGRATE with KEYS has an empty string as its first key argument.
             let is_key = |key: &&&[u8]| !(key.is_empty() && self.name == "migrate");
             let keys = keys.iter().step_by(spec.step).filter(is_key);
             keys.map(move |key| (*key, flags))

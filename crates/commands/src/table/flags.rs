@@ -1,46 +1,46 @@
-//! What the table says of a command in single words: its group, flags and categories, and how it uses keys.
+//! The enumerated properties of commands: groups, flags and categories, and how keys are used.
 
-/// The family a command is documented under.
+/// The group under which a command is documented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// Strings.
+    /// Commands on strings.
     String,
-    /// Bits of strings.
+    /// Commands on the bits of strings.
     Bitmap,
-    /// Lists.
+    /// Commands on lists.
     List,
-    /// Hashes.
+    /// Commands on hashes.
     Hash,
-    /// Sets.
+    /// Commands on sets.
     Set,
-    /// Sorted sets.
+    /// Commands on sorted sets.
     SortedSet,
-    /// Positions.
+    /// Geospatial commands.
     Geo,
-    /// HyperLogLogs.
+    /// Commands on HyperLogLogs.
     Hyperloglog,
-    /// Keys of any type.
+    /// Commands on keys of any type.
     Generic,
-    /// The connection.
+    /// Commands on the connection.
     Connection,
-    /// The server.
+    /// Commands for the server.
     Server,
-    /// Transactions.
+    /// Commands for transactions.
     Transaction,
-    /// Messages.
+    /// Commands for publish/subscribe.
     Pubsub,
-    /// Scripts.
+    /// Commands for scripts and functions.
     Scripting,
-    /// Streams.
+    /// Commands on streams.
     Stream,
-    /// Clusters.
+    /// Commands for clusters.
     Cluster,
-    /// Feeds, which Redis does not have.
+    /// Commands on feeds, which Redis does not have.
     Feed,
 }
 
 impl Group {
-    /// As COMMAND DOCS prints it.
+    /// Returns the name that COMMAND DOCS prints.
     pub const fn name(self) -> &'static str {
         match self {
             Group::String => "string",
@@ -64,7 +64,8 @@ impl Group {
     }
 }
 
-/// Makes an enum whose values have names, in the order Redis prints them, and a set of them in 32 bits.
+/// Defines an enum whose values have names, in Redis' printing order, and a set of its values in 32
+/// bits.
 macro_rules! named_set {
     ($(#[$doc:meta])* $name:ident, $set:ident, $($(#[$item_doc:meta])* $item:ident => $text:literal,)*) => {
         $(#[$doc])*
@@ -73,10 +74,10 @@ macro_rules! named_set {
         pub enum $name { $($(#[$item_doc])* $item,)* }
 
         impl $name {
-            /// All of them, in the order Redis prints them.
+            /// All values, in Redis' printing order.
             pub const ALL: &'static [$name] = &[$($name::$item,)*];
 
-            /// As Redis prints it.
+            /// Returns the name that Redis prints.
             pub const fn name(self) -> &'static str {
                 match self { $($name::$item => $text,)* }
             }
@@ -87,7 +88,7 @@ macro_rules! named_set {
         pub struct $set(u32);
 
         impl $set {
-            /// The set of these.
+            /// Returns the set of these items.
             pub const fn of(items: &[$name]) -> $set {
                 let mut set = $set(0);
                 let mut index = 0;
@@ -98,17 +99,17 @@ macro_rules! named_set {
                 set
             }
 
-            /// This set and one more.
+            /// Returns this set with one more item.
             pub const fn with(self, item: $name) -> $set {
                 $set(self.0 | 1 << item as u32)
             }
 
-            /// Whether it is in the set.
+            /// Whether an item is in the set.
             pub const fn has(self, item: $name) -> bool {
                 self.0 >> item as u32 & 1 == 1
             }
 
-            /// What is in the set, in the order Redis prints it.
+            /// Returns the items of the set, in Redis' printing order.
             pub fn iter(self) -> impl Iterator<Item = $name> {
                 $name::ALL.iter().copied().filter(move |item| self.has(*item))
             }
@@ -117,116 +118,117 @@ macro_rules! named_set {
 }
 
 named_set! {
-    /// What the server must know before it runs a command.
+    /// A property that the server checks before it runs a command.
     Flag, Flags,
-    /// May change data.
+    /// The command may change data.
     Write => "write",
-    /// Only reads data.
+    /// The command only reads data.
     ReadOnly => "readonly",
-    /// May need memory: refused when the limit is reached and nothing may be evicted.
+    /// The command may need memory: it is refused when the limit is reached and nothing can be
+    /// evicted.
     DenyOom => "denyoom",
-    /// For administrators.
+    /// The command is for administrators.
     Admin => "admin",
-    /// About messages.
+    /// The command is a publish/subscribe command.
     Pubsub => "pubsub",
-    /// Not from scripts.
+    /// Scripts may not call the command.
     NoScript => "noscript",
-    /// May wait for others.
+    /// The command may wait for other clients.
     Blocking => "blocking",
-    /// Even while a dataset is loaded.
+    /// The command runs even while a dataset is being loaded.
     Loading => "loading",
-    /// Even on a replica that lost its master.
+    /// The command runs even on a replica that has lost its master.
     Stale => "stale",
-    /// Not shown by MONITOR as it is.
+    /// MONITOR does not show the command in its original form.
     SkipMonitor => "skip_monitor",
-    /// Not in the slow log.
+    /// The slow log does not record the command.
     SkipSlowlog => "skip_slowlog",
-    /// Constant or logarithmic time.
+    /// The command takes constant or logarithmic time.
     Fast => "fast",
-    /// Before login.
+    /// The command runs before authentication.
     NoAuth => "no_auth",
-    /// Not even while a dataset is loaded beside the old one.
+    /// The command is refused while a dataset is loaded in the background.
     NoAsyncLoading => "no_async_loading",
-    /// Not within MULTI.
+    /// The command is refused within MULTI.
     NoMulti => "no_multi",
-    /// Even while a script runs for too long.
+    /// The command runs even while a script exceeds its time.
     AllowBusy => "allow_busy",
-    /// Takes keys, but need not be given any.
+    /// The command accepts keys but does not require any.
     NoMandatoryKeys => "no_mandatory_keys",
-    /// Its arguments say where its keys are.
+    /// The positions of the keys depend on the arguments.
     MovableKeys => "movablekeys",
 }
 
 named_set! {
     /// An access control category.
     Category, Categories,
-    /// Keys of any type.
+    /// Commands on keys of any type.
     Keyspace => "keyspace",
-    /// Reads data.
+    /// Commands that read data.
     Read => "read",
-    /// Changes data.
+    /// Commands that change data.
     Write => "write",
-    /// Sets.
+    /// Commands on sets.
     Set => "set",
-    /// Sorted sets.
+    /// Commands on sorted sets.
     Sortedset => "sortedset",
-    /// Lists.
+    /// Commands on lists.
     List => "list",
-    /// Hashes.
+    /// Commands on hashes.
     Hash => "hash",
-    /// Strings.
+    /// Commands on strings.
     String => "string",
-    /// Bitmaps.
+    /// Commands on bitmaps.
     Bitmap => "bitmap",
-    /// HyperLogLogs.
+    /// Commands on HyperLogLogs.
     Hyperloglog => "hyperloglog",
-    /// Geographic indexes.
+    /// Commands on geospatial indexes.
     Geo => "geo",
-    /// Streams.
+    /// Commands on streams.
     Stream => "stream",
-    /// Publish and subscribe.
+    /// Publish/subscribe commands.
     Pubsub => "pubsub",
-    /// Administration.
+    /// Administrative commands.
     Admin => "admin",
-    /// Constant or logarithmic time.
+    /// Commands that take constant or logarithmic time.
     Fast => "fast",
-    /// Everything that is not fast.
+    /// Commands that are not fast.
     Slow => "slow",
-    /// May wait.
+    /// Commands that may wait.
     Blocking => "blocking",
-    /// Can harm a server or its users when misused.
+    /// Commands that can harm a server or its users when misused.
     Dangerous => "dangerous",
-    /// The connection.
+    /// Commands on the connection.
     Connection => "connection",
-    /// Transactions.
+    /// Transaction commands.
     Transaction => "transaction",
-    /// Scripts.
+    /// Commands for scripts and functions.
     Scripting => "scripting",
 }
 
 named_set! {
     /// How a command uses a key.
     KeyFlag, KeyFlags,
-    /// Reads its value only.
+    /// Only reads the value.
     ReadOnly => "RO",
-    /// Reads and changes its value.
+    /// Reads and changes the value.
     ReadWrite => "RW",
-    /// Overwrites its value without looking at it.
+    /// Overwrites the value without reading it.
     Overwrite => "OW",
-    /// Removes it.
+    /// Removes the key.
     Remove => "RM",
-    /// Returns, copies or uses what the value holds.
+    /// Returns, copies or uses the value's content.
     Access => "access",
-    /// Changes what the value holds.
+    /// Changes the value's content.
     Update => "update",
-    /// Adds to it and changes nothing that is there.
+    /// Adds to the value without changing existing content.
     Insert => "insert",
-    /// Deletes some or all of it.
+    /// Deletes all or part of the value.
     Delete => "delete",
-    /// Is no key, but decides as one would where in a cluster the command runs.
+    /// The argument is not a key, but determines the cluster node like a key.
     NotKey => "not_key",
-    /// There may be keys elsewhere, too.
+    /// The specification may miss keys.
     Incomplete => "incomplete",
-    /// The arguments decide which of these flags are true.
+    /// The arguments determine which of these flags apply.
     VariableFlags => "variable_flags",
 }

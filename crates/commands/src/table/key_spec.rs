@@ -1,35 +1,38 @@
-//! Where the keys of a command stand among its arguments, and how it uses them.
+//! The positions of a command's keys among its arguments, and how the command uses them.
 
 use undercroft_numbers::parse_integer;
 
 use super::flags::{KeyFlag, KeyFlags};
 
-/// Where a command's keys are: from argument `first` on, every `step`th, up to `last`; or behind their number; or where
-/// no rule says, and the command itself must be known.
+/// A specification of key positions. Keys run from argument `first` to `last` in steps of `step`,
+/// or follow their number, or follow a keyword. If the positions follow no rule, the specification
+/// is `unknown`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeySpec {
-    /// Index of the first key; the command's name has index 0.
+    /// The index of the first key; the command's name has index 0.
     pub first: usize,
-    /// The word behind which the keys stand, and where the search for it begins: from the end backwards where negative.
+    /// The keyword that precedes the keys, and the index at which the search for it starts; if
+    /// negative, the search runs backward from the end.
     pub keyword: Option<(&'static str, i32)>,
-    /// The last key's index relative to the first, or, where negative, to the number of arguments (-1: the last).
+    /// The index of the last key relative to the first; if negative, relative to the number of
+    /// arguments (-1 is the last argument).
     pub last: i32,
-    /// Distance from one key to the next.
+    /// The distance from one key to the next.
     pub step: usize,
-    /// Whether argument `first` is the number of the keys that follow it.
+    /// Whether argument `first` is the number of keys that follow it.
     pub counted: bool,
-    /// Whether only the first half of these arguments are keys.
+    /// Whether only the first half of the arguments in this range are keys.
     pub half: bool,
-    /// Whether no rule tells the places.
+    /// Whether no rule describes the positions.
     pub unknown: bool,
-    /// How they are used.
+    /// How the command uses the keys.
     pub flags: KeyFlags,
-    /// A remark that COMMAND INFO shows.
+    /// A note that COMMAND INFO shows.
     pub notes: Option<&'static str>,
 }
 
 impl KeySpec {
-    /// Keys at these places.
+    /// Specifies a range of keys.
     pub const fn range(first: usize, last: i32, step: usize, flags: &[KeyFlag]) -> KeySpec {
         KeySpec {
             first,
@@ -44,22 +47,22 @@ impl KeySpec {
         }
     }
 
-    /// One key, the first argument.
+    /// Specifies one key, the first argument.
     pub const fn first(flags: &[KeyFlag]) -> KeySpec {
         KeySpec::range(1, 0, 1, flags)
     }
 
-    /// One key, the second argument.
+    /// Specifies one key, the second argument.
     pub const fn second(flags: &[KeyFlag]) -> KeySpec {
         KeySpec::range(2, 0, 1, flags)
     }
 
-    /// Keys from an argument to the last.
+    /// Specifies keys from an argument to the last.
     pub const fn all_from(first: usize, flags: &[KeyFlag]) -> KeySpec {
         KeySpec::range(first, -1, 1, flags)
     }
 
-    /// Keys that no rule tells.
+    /// Specifies keys whose positions follow no rule.
     pub const fn unknown(flags: &[KeyFlag]) -> KeySpec {
         KeySpec {
             unknown: true,
@@ -67,7 +70,7 @@ impl KeySpec {
         }
     }
 
-    /// As many keys as argument `first` says, behind it.
+    /// Specifies keys whose number is in argument `first`, directly before them.
     pub const fn counted(first: usize, flags: &[KeyFlag]) -> KeySpec {
         KeySpec {
             counted: true,
@@ -75,7 +78,7 @@ impl KeySpec {
         }
     }
 
-    /// A key behind a word, or keys up to `last`.
+    /// Specifies keys from the word after a keyword up to `last`.
     pub const fn keyword(word: &'static str, from: i32, last: i32, flags: &[KeyFlag]) -> KeySpec {
         KeySpec {
             keyword: Some((word, from)),
@@ -83,17 +86,20 @@ impl KeySpec {
         }
     }
 
-    /// Only the first half of these arguments: as many others follow.
+    /// Restricts the keys to the first half of the arguments; the second half are their
+    /// counterparts.
     pub const fn half(mut self) -> KeySpec {
         self.half = true;
         self
     }
 
-    /// The first key's index and the last one's relative to it (or to the number of arguments) in these arguments;
-    /// none where they are not counted as they should be, or the word is not there.
+    /// Returns the first key's index in these arguments, and the last key's index relative to it
+    /// or, if negative, to the number of arguments. Returns `None` if the number of keys is invalid
+    /// or the keyword is missing.
     pub(super) fn range_in(&self, arguments: &[&[u8]]) -> Option<(usize, i32)> {
         if self.unknown {
-            // Only SORT has such keys: those it reads follow from data, the one it stores into from its options.
+            // Only SORT has unknown keys: the ones it reads depend on data, the one it stores into
+            // on its options.
             let stores = self.flags.has(KeyFlag::Overwrite);
             let place = stores.then(|| sort_target(arguments)).flatten()?;
             return Some((place, 0));
@@ -125,14 +131,14 @@ impl KeySpec {
         Some((self.first + 1, i32::try_from(keys).ok()? - 1))
     }
 
-    /// With a remark.
+    /// Adds a note.
     pub const fn notes(mut self, text: &'static str) -> KeySpec {
         self.notes = Some(text);
         self
     }
 }
 
-/// The place of the key that SORT stores its result in: the last one named.
+/// Returns the position of the key that SORT stores its result in; the last STORE wins.
 fn sort_target(arguments: &[&[u8]]) -> Option<usize> {
     let (mut place, mut target) = (2, None);
     while let Some(option) = arguments.get(place) {
@@ -149,7 +155,8 @@ fn sort_target(arguments: &[&[u8]]) -> Option<usize> {
     target
 }
 
-/// How BITFIELD uses its key: it reads it only, where it is well-formed and all its subcommands are GET.
+/// Returns how BITFIELD uses its key: it only reads if it is well-formed and all its subcommands
+/// are GET.
 pub(super) fn bitfield_flags(arguments: &[&[u8]]) -> KeyFlags {
     let mut rest = arguments.get(2..).unwrap_or_default();
     while let [name, _, behind @ ..] = rest {
@@ -166,7 +173,7 @@ pub(super) fn bitfield_flags(arguments: &[&[u8]]) -> KeyFlags {
     }
 }
 
-/// How SET uses its key: it reads it only with GET.
+/// Returns how SET uses its key: with GET it also reads the value.
 pub(super) fn set_flags(arguments: &[&[u8]]) -> KeyFlags {
     let options = arguments.get(3..).unwrap_or_default();
     if options

@@ -1,21 +1,22 @@
-//! From a name to its command, in a few nanoseconds.
+//! Finds a command by its name, in a few nanoseconds.
 //!
-//! An open-addressing table built at compile time. A name is read in two words, its first and its last eight bytes
-//! (which may overlap), with the case bit of every byte set. Of a name of letters only these words and the length say
-//! exactly which it is, in any case, and no byte is compared by itself; the names with an underline or a dot are.
+//! The index is an open-addressing table built at compile time. A name is read as two words, its
+//! first and last eight bytes (which may overlap), with the case bit of every byte set. For a name
+//! that consists of letters, these words and the length identify the command in any case without a
+//! comparison byte by byte. Only names with an underscore or a dot are compared.
 
 use super::command::Command;
 use super::rows::FAMILIES;
 use crate::arguments::CommandError;
 
-/// Number of commands without their subcommands.
+/// The number of commands, not counting subcommands.
 const TOP: usize = count(false);
-/// Number of commands and subcommands. The subcommands' numbers follow those of all others.
+/// The number of commands and subcommands. Subcommands are numbered after all commands.
 pub(crate) const COUNT: usize = count(true);
 const SLOTS: usize = 1 << SLOT_BITS;
 const SLOT_BITS: u32 = 12;
 const LONGEST_NAME: usize = 20;
-/// A slot that holds no command.
+/// Marks a slot that holds no command.
 const EMPTY: u16 = u16::MAX;
 
 static COMMANDS: [Command; TOP] = commands();
@@ -24,32 +25,32 @@ static WORDS: [Words; TOP] = words();
 static PLAIN: [bool; TOP] = plain();
 static INDEX: [u16; SLOTS] = index();
 
-/// GET and SET, which the fast path knows without a search.
+/// GET and SET, for the fast path that skips the lookup.
 pub(crate) static GET: &Command = named("get");
 pub(crate) static SET: &Command = named("set");
-/// EXEC, of which more is asked than of other commands before it may run.
+/// EXEC, whose admission depends on the queued commands.
 pub(crate) static EXEC: &Command = named("exec");
-/// DEL, which frees what is large later.
+/// DEL, which frees large values later.
 pub(crate) static DEL: &Command = named("del");
 /// DEBUG, which the configuration may forbid.
 pub(crate) static DEBUG: &Command = named("debug");
 
-/// A name's first and last bytes, in lower case.
+/// The first and last eight bytes of a name, in lower case.
 type Words = (u64, u64);
 
-/// Every command, without subcommands, family by family.
+/// Returns every command, without subcommands, group by group.
 pub const fn all() -> &'static [Command] {
     &COMMANDS
 }
 
-/// Every command, each followed by its subcommands.
+/// Returns every command, each followed by its subcommands.
 pub fn with_subcommands() -> impl Iterator<Item = &'static Command> {
     COMMANDS
         .iter()
         .flat_map(|command| std::iter::once(command).chain(command.subcommands))
 }
 
-/// The command of this name, in any case. Not for subcommands.
+/// Finds a command by name, ignoring case. Does not find subcommands.
 pub fn find(name: &[u8]) -> Option<&'static Command> {
     if name.len() > LONGEST_NAME {
         return None;
@@ -69,7 +70,7 @@ pub fn find(name: &[u8]) -> Option<&'static Command> {
     }
 }
 
-/// The command or subcommand of this full name, such as `client|id`, in any case.
+/// Finds a command or subcommand by its full name, such as `client|id`, ignoring case.
 pub fn find_full(name: &[u8]) -> Option<&'static Command> {
     match name.iter().position(|byte| *byte == b'|') {
         None => find(name),
@@ -77,10 +78,10 @@ pub fn find_full(name: &[u8]) -> Option<&'static Command> {
     }
 }
 
-/// The command or subcommand that these arguments call, checked for their number.
+/// Returns the command or subcommand that these arguments call, after checking their number.
 ///
 /// # Errors
-/// Redis' replies to an unknown command, an unknown subcommand and a wrong number of arguments.
+/// Redis' errors for an unknown command, an unknown subcommand and a wrong number of arguments.
 pub fn resolve(arguments: &[&[u8]]) -> Result<&'static Command, CommandError> {
     let command = resolve_name(arguments)?;
     if command.accepts(arguments.len()) {
@@ -90,11 +91,11 @@ pub fn resolve(arguments: &[&[u8]]) -> Result<&'static Command, CommandError> {
     }
 }
 
-/// The command or subcommand that these arguments call, however many they are. A container without a second
-/// argument is itself.
+/// Returns the command or subcommand that these arguments call, without checking their number. A
+/// container without a second argument is returned itself.
 ///
 /// # Errors
-/// Redis' replies to an unknown command and an unknown subcommand.
+/// Redis' errors for an unknown command and an unknown subcommand.
 pub fn resolve_name(arguments: &[&[u8]]) -> Result<&'static Command, CommandError> {
     let command = arguments.first().and_then(|name| find(name));
     let command = command.ok_or_else(|| CommandError::unknown_command(arguments))?;
@@ -107,9 +108,9 @@ pub fn resolve_name(arguments: &[&[u8]]) -> Result<&'static Command, CommandErro
     }
 }
 
-/// A container's subcommand, in any case.
+/// Finds a container's subcommand, ignoring case.
 fn subcommand(container: &Command, name: &[u8]) -> Option<&'static Command> {
-    // Its full name is the container's, a bar, and its own.
+    // A subcommand's full name is the container's name, a bar, and the short name.
     let own = container.name.len() + 1;
     container.subcommands.iter().find(|command| {
         let own_name = command.name.as_bytes().get(own..);
@@ -121,7 +122,7 @@ const fn named(name: &str) -> &'static Command {
     &COMMANDS[number_of(name)]
 }
 
-/// The number of the command or subcommand of this name, in lower case; meant for constants.
+/// Returns the number of a command or subcommand by its lower-case full name; meant for constants.
 pub(crate) const fn number_of(name: &str) -> usize {
     let mut number = 0;
     while number < COUNT {
@@ -160,7 +161,7 @@ const fn count(with_subcommands: bool) -> usize {
     total
 }
 
-/// The commands, numbered, and with their numbered subcommands.
+/// Returns the commands with their numbers and their numbered subcommands.
 const fn commands() -> [Command; TOP] {
     let mut all = [FAMILIES[0][0]; TOP];
     let (mut at, mut behind, mut family) = (0, 0, 0);
@@ -185,7 +186,7 @@ const fn commands() -> [Command; TOP] {
     all
 }
 
-/// The subcommands, numbered, in the order of their containers.
+/// Returns the numbered subcommands, in the order of their containers.
 const fn subcommands() -> [Command; COUNT - TOP] {
     let mut all = [FAMILIES[0][0]; COUNT - TOP];
     let (mut at, mut family) = (0, 0);
@@ -223,7 +224,8 @@ const fn words() -> [Words; TOP] {
     words
 }
 
-/// Whether each name has only letters, which alone are told from every other byte when their case bit is set.
+/// Whether each name consists of letters only. Setting the case bit of a byte cannot turn another
+/// byte into a different letter, so such names need no further comparison.
 const fn plain() -> [bool; TOP] {
     let mut plain = [true; TOP];
     let mut at = 0;
@@ -240,7 +242,8 @@ const fn plain() -> [bool; TOP] {
 }
 
 const fn index() -> [u16; SLOTS] {
-    // A full table would make a miss search for ever; half full it is already slow.
+    // Keep the table at most half full: a search for a missing name gets slow in a fuller table,
+    // and never ends in a full one.
     assert!(COUNT < EMPTY as usize && TOP * 2 <= SLOTS);
     let mut slots = [EMPTY; SLOTS];
     let mut at = 0;
@@ -288,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_found_in_any_case_and_no_other() {
+    fn names_are_found_in_any_case_and_unknown_names_are_not() {
         for command in all() {
             let upper = command.name.to_ascii_uppercase();
             assert!(
@@ -307,10 +310,10 @@ mod tests {
     }
 
     #[test]
-    fn the_element_of_a_command_is_its_field_or_member() {
+    fn element_index_points_to_the_field_or_member() {
         let mut elements = 0;
         for command in all().iter().filter(|command| command.element != 0) {
-            // Without the options, which are mostly left out.
+            // Skip the options, which calls mostly omit.
             let mut depth = 0;
             let bare = command.syntax.chars().filter(|&c| {
                 depth += i32::from(c == '[') - i32::from(c == ']');
@@ -348,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_resolved() {
+    fn arguments_resolve_to_commands() {
         let name = |words: &str| {
             let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
             resolve(&words)

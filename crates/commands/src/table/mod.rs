@@ -1,17 +1,17 @@
-//! THE command table, written once: used by the server, the embedded clients, the generated documentation and the
-//! COMMAND command.
+//! The command table, the single source for the server, the embedded clients, the generated
+//! documentation and the COMMAND command.
 //!
-//! Names, arities, flags, keys, categories and tips are those of Redis 7.0.15; a test compares them with a real
-//! server field by field. Only feeds are ours.
+//! Names, arities, flags, keys, categories and tips are those of Redis 7.0.15; a test compares them
+//! with a real server field by field. Only feeds are Undercroft's.
 //!
-//! All floors above it call it, other crates included.
+//! All higher modules may use this folder, and so may other crates.
 //!
-//! - `command`: what the table says of one command.
-//! - `flags`: its group, flags and categories, and how it uses keys.
-//! - `key_spec`: where its keys stand among its arguments.
-//! - `lookup`: from a name to its command, in a few nanoseconds.
+//! - `command`: a row of the table, which describes one command.
+//! - `flags`: groups, flags and categories of commands, and how they use keys.
+//! - `key_spec`: the positions of keys among the arguments.
+//! - `lookup`: finds a command by its name, in a few nanoseconds.
 //! - `rows`: the rows of the table.
-//! - `syntax`: from the syntax of a command to its arguments.
+//! - `syntax`: parses a command's syntax into its arguments.
 
 mod command;
 mod flags;
@@ -27,5 +27,5 @@ pub(crate) use lookup::{COUNT, DEBUG, DEL, EXEC, GET, SET, number_of};
 pub use lookup::{all, find, find_full, resolve, resolve_name, with_subcommands};
 pub(crate) use syntax::{Argument, Kind};
 
-/// The version of Redis whose commands these are.
+/// The Redis version whose commands the table describes.
 pub const REDIS_VERSION: &str = "7.0.15";

@@ -1,7 +1,7 @@
-//! `docs/commands.md` is what the command table says, and the table knows no command that Redis 7.0 does not but those
-//! of feeds and those listed in `redis-newer.txt`.
+//! `docs/commands.md` matches the command table. The table has no commands beyond Redis 7.0's
+//! except the feed commands and those listed in `redis-newer.txt`.
 //!
-//! `UNDERCROFT_BLESS=1 cargo test -p undercroft-commands --test documented` writes the page anew.
+//! `UNDERCROFT_BLESS=1 cargo test -p undercroft-commands --test documented` regenerates the page.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ const REDIS: &str = include_str!("redis-7.0.txt");
 const NEWER: &str = include_str!("redis-newer.txt");
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
 
-/// Groups in the page's order, with their titles.
+/// The groups in the page's order, with their titles.
 const GROUPS: [(&str, &str); 16] = [
     ("string", "Strings"),
     ("bitmap", "Bitmaps"),
@@ -31,7 +31,7 @@ const GROUPS: [(&str, &str); 16] = [
     ("cluster", "Cluster"),
 ];
 
-/// One command of Redis.
+/// A command of Redis.
 struct Known {
     group: &'static str,
     name: &'static str,
@@ -51,7 +51,7 @@ fn known(list: &'static str) -> Vec<Known> {
         .collect()
 }
 
-/// Our command of this name; a container by itself is none.
+/// Finds Undercroft's command of this name, except containers that need a subcommand.
 fn ours(name: &str) -> Option<&'static Command> {
     find_full(name.as_bytes()).filter(|command| command.is_callable())
 }
@@ -106,7 +106,7 @@ fn page() -> String {
     page
 }
 
-/// A command's row in the page.
+/// Formats a command's row in the page.
 fn row(name: &str, since: &str, command: &Command) -> String {
     let syntax = command.syntax.replace('|', "\\|");
     let call = format!("{} {syntax}", shown(name)).trim_end().to_owned();
@@ -119,7 +119,7 @@ fn shown(name: &str) -> String {
 }
 
 #[test]
-fn the_page_is_what_the_table_says() {
+fn page_matches_the_table() {
     let page = page();
     if std::env::var_os("UNDERCROFT_BLESS").is_some() {
         std::fs::write(PAGE, &page).expect("the page can be written");
@@ -132,7 +132,7 @@ fn the_page_is_what_the_table_says() {
 }
 
 #[test]
-fn every_group_and_every_command_of_ours_is_one_of_redis() {
+fn every_group_and_command_exists_in_redis() {
     let newer = known(NEWER);
     assert!(newer.iter().all(|one| ours(one.name).is_some()));
     let known: Vec<Known> = known(REDIS).into_iter().chain(newer).collect();

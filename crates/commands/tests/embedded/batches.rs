@@ -1,4 +1,4 @@
-//! Batches of commands: the fast ones go by one time, a slow one by its own.
+//! Batches of commands: all fast commands see one time, a slow command reads the clock anew.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,7 +14,7 @@ fn run(context: &mut Context<'_>, words: &[&[u8]]) -> Tree {
     replies.pop().expect("one reply")
 }
 
-/// The milliseconds of the id of a new entry, which are what the store takes for the time.
+/// Returns the milliseconds in the ID of a new stream entry, which reveal the store's current time.
 fn time(context: &mut Context<'_>) -> u128 {
     let id = match run(context, &[b"XADD", b"s", b"*", b"f", b"v"]) {
         Tree::Bulk(id) => String::from_utf8(id).expect("an id"),
@@ -30,7 +30,7 @@ fn let_pass(milliseconds: u128) {
 }
 
 #[test]
-fn the_fast_commands_of_a_batch_go_by_one_time_and_a_slow_one_by_its_own() {
+fn fast_commands_of_a_batch_share_a_time_and_a_slow_one_reads_the_clock() {
     let mut client = Client::new(None);
     let mut context = Context::new(&mut client.session, client.host.host(), &client.store);
     context.begin_batch();

@@ -1,4 +1,5 @@
-//! Every change of every key passes one place: whoever follows the changes can keep a copy that is never wrong.
+//! Every change of every key passes one place, so that a follower of the changes can maintain an
+//! exact copy.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -15,10 +16,10 @@ use undercroft_testkit::{examples, fresh};
 
 use super::{Client, mailboxes};
 
-/// When the store's clock stands still at first, Unix milliseconds.
+/// The initial time of the store's stopped clock, in Unix milliseconds.
 const BEGIN: u64 = 1_900_000_000_000;
 
-/// What a key holds, and its deadline.
+/// The content of a key, and its deadline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Held {
     value_type: ValueType,
@@ -26,11 +27,11 @@ struct Held {
     expiry: Option<u64>,
 }
 
-/// What follows a store.
+/// A copy of a store, maintained from its changes.
 struct Copy {
     keys: BTreeMap<(usize, Vec<u8>), Held>,
     heard: Arc<Mutex<Vec<Change>>>,
-    /// How often each effect was told of a key.
+    /// The number of reports of each effect.
     effects: HashMap<&'static str, u64>,
     now: u64,
 }
@@ -50,7 +51,7 @@ impl Copy {
         }
     }
 
-    /// Follows what was heard, after a command.
+    /// Applies the changes that were reported during a command.
     fn follow(&mut self, client: &Client, what: &str) {
         let changes = std::mem::take(&mut *self.heard.lock().expect("no panic"));
         let (mut last, mut whole) = (BTreeMap::new(), BTreeSet::new());
@@ -60,8 +61,9 @@ impl Copy {
                     let place = (database, key.into_vec());
                     if effect == Effect::Expired {
                         let deadline = self.keys.get(&place).and_then(|held| held.expiry);
-                        // It may have been given this deadline by the same command; and what was told whole was
-                        // looked at behind all that followed, as after SWAPDB in a transaction.
+                        // The deadline may be unknown here: the same command may have set it. A
+                        // shard that was reported completely was read after all later changes, as
+                        // with SWAPDB in a transaction.
                         let passed = deadline.is_none_or(|deadline| deadline <= self.now);
                         let shard = client.store.key(&place.1).shard();
                         let is_later =
@@ -104,7 +106,7 @@ impl Copy {
         }
     }
 
-    /// Looks whether the copy is what the store holds.
+    /// Checks that the copy equals the store.
     fn compare(&self, client: &Client, what: &str) {
         let lives = |held: &Held| held.expiry.is_none_or(|expiry| expiry > self.now);
         let copy = self.keys.iter().filter(|(_, held)| lives(held));
@@ -136,10 +138,10 @@ fn held(value_type: ValueType, items: &Ranges, expiry: Option<u64>) -> Held {
     }
 }
 
-/// What a key holds, expired or not.
+/// Returns the content of a key, expired or not.
 fn look(client: &Client, (database, key): &(usize, Vec<u8>)) -> Option<Held> {
     let key = client.store.key(key);
-    // A key whose deadline has passed is told of before it is removed.
+    // A change of an expired key may be reported before the key is removed.
     client.store.set_time(1);
     let found = client.store.read(client.store.shards_of([&key]), |reader| {
         let Some(entry) = reader.find(*database, &key)? else {
@@ -165,10 +167,10 @@ fn all(client: &Client) -> BTreeMap<(usize, Vec<u8>), Held> {
 }
 
 #[test]
-fn who_follows_every_change_has_a_true_copy() {
+fn following_every_change_yields_an_exact_copy() {
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
-    // What another connection would have to end, and what is not about keys.
+    // Leave out commands that wait for another connection, and commands that do not concern keys.
     let families: Vec<_> = FAMILIES
         .iter()
         .filter(|family| !["messages", "blocking"].contains(&family.name))
@@ -209,7 +211,7 @@ fn who_follows_every_change_has_a_true_copy() {
     copy.follow(&client, "upkeep");
     client.store.set_time(copy.now);
     copy.compare(&client, "the end");
-    // Those that had expired are gone by now, in the store and in the copy.
+    // By now, expired keys are gone from both the store and the copy.
     let count = |database| {
         client
             .store
@@ -225,10 +227,10 @@ fn who_follows_every_change_has_a_true_copy() {
 }
 
 #[test]
-fn every_command_is_followed() {
-    // What makes `k`, of every type, small and large.
+fn changes_by_every_command_are_followed() {
+    // Lines that create `k`, of every type, small and large.
     let large = |command: &str, first: &str, element: fn(u32) -> String| {
-        // Behind those that the lines name.
+        // Numbers that sort after the elements in the lines.
         let elements: Vec<String> = (1..700).map(element).collect();
         format!("{command} k {first} {}", elements.join(" "))
     };
@@ -246,7 +248,7 @@ fn every_command_is_followed() {
         "GEOADD k 1 1 one".to_owned(),
         "PFADD k a b".to_owned(),
     ];
-    // A feed is made first, so that what fills it is a second line.
+    // A feed must be created first, so a second line fills it.
     let feeds = [
         "FEED.ADD k -1 one two",
         "FEED.HIDE k two",
@@ -279,7 +281,7 @@ fn every_command_is_followed() {
 }
 
 #[test]
-fn typed_calls_are_followed() {
+fn changes_by_typed_calls_are_followed() {
     type Call = fn(&Store);
     let calls: [(&str, Call); 12] = [
         ("set", |s| s.set(0, b"a", b"text").expect("room")),
@@ -338,7 +340,7 @@ fn typed_calls_are_followed() {
 }
 
 #[test]
-fn what_waiting_clients_are_given_is_followed() {
+fn items_given_to_waiting_clients_are_followed() {
     let mut client = Client::new(None);
     let mut copy = Copy::of(&client);
     let other = Store::open(&client.path(), true).expect("the same store");

@@ -1,5 +1,6 @@
-//! What a client was given that is dead belongs to its key, for every command (M5): each is run on a store with such an
-//! item, and on one in which it never left its key. A command of the table without a case fails.
+//! An item given to a client that died still belongs to its key, for every command (M5). Each
+//! command runs on a store with such an item, and on a store in which the item never left its key;
+//! both outcomes must be equal. A command in the table without a case fails the test.
 
 use std::collections::BTreeSet;
 use std::mem::ManuallyDrop;
@@ -13,7 +14,7 @@ use undercroft_engine::waiting::{Take, WaitOutcome, Waiters, Wanted};
 
 use super::Client;
 
-/// At least one line of every command that has to do with keys. The key is `k`; `d` is none.
+/// At least one line for every command that concerns keys. The key is `k`; `d` does not exist.
 pub(super) const LINES: &str = "APPEND k x|BITCOUNT k|BITFIELD k GET u8 0|BITFIELD_RO k GET u8 0|BITOP NOT d k|BITPOS k 1|\
     BLMOVE k d LEFT RIGHT 0.01|BLMPOP 0.01 1 k LEFT|BLPOP k 0.01|BRPOP k 0.01|BRPOPLPUSH k d 0.01|BZMPOP 0.01 1 k MIN|\
     BZPOPMAX k 0.01|BZPOPMIN k 0.01|COPY k d|DBSIZE|DECR k|DECRBY k 2|DEL k|DUMP k|EXISTS k|EXPIRE k 100|\
@@ -45,7 +46,7 @@ pub(super) const LINES: &str = "APPEND k x|BITCOUNT k|BITFIELD k GET u8 0|BITFIE
     ZREM k one|ZREMRANGEBYLEX k - +|ZREMRANGEBYRANK k 0 -1|ZREMRANGEBYSCORE k 0 9|ZREVRANGE k 0 -1|\
     ZREVRANGEBYLEX k + -|ZREVRANGEBYSCORE k 9 0|ZREVRANK k one|ZSCAN k 0|ZSCORE k one|ZUNION 1 k|ZUNIONSTORE d 1 k";
 
-/// Commands that have nothing to do with keys by themselves, or need another server for it.
+/// Commands that do not concern keys themselves, or need another server.
 const OTHERS: &str = "asking auth bgsave client cluster command config debug discard echo eval eval_ro evalsha \
     evalsha_ro exec fcall fcall_ro function hello lastsave latency lolwut memory memory|doctor memory|help \
     memory|malloc-stats memory|purge memory|stats migrate module monitor multi object object|help pfselftest ping \
@@ -54,7 +55,7 @@ const OTHERS: &str = "asking auth bgsave client cluster command config debug dis
     xgroup|help \
     xinfo xinfo|help";
 
-/// What is left of a line's name in the table.
+/// Returns the name in the command table that a line calls.
 fn name_of(line: &str) -> String {
     let mut words = line.split(' ').map(str::to_ascii_lowercase);
     let first = words.next().unwrap_or_default();
@@ -64,7 +65,7 @@ fn name_of(line: &str) -> String {
 }
 
 #[test]
-fn every_command_of_the_table_has_a_case() {
+fn every_command_in_the_table_has_a_case() {
     let cases: BTreeSet<String> = LINES.split('|').map(name_of).collect();
     let others: Vec<&str> = OTHERS.split_whitespace().collect();
     let has_none = |name: &str| {
@@ -79,7 +80,7 @@ fn every_command_of_the_table_has_a_case() {
     assert!(without.is_empty(), "{without:?}");
 }
 
-/// Lets a client wait for `k` in another process, be given what `line` brings, and die.
+/// Makes a client in another process wait for `k`, receive what `line` adds, and die.
 fn give_to_the_dead(client: &mut Client, take: Take, line: &str) {
     let path = client.path();
     let dying = Store::open(&path, true).expect("the same store");
@@ -102,13 +103,13 @@ impl Client {
         self.directory.path().join("store")
     }
 
-    /// Goes on by a handle that does not believe for a moment that somebody lives.
+    /// Reopens the store with a handle that has no cached belief that a process is alive.
     fn open_anew(&mut self) {
         let path: &Path = &self.path();
         self.store = Store::open(path, true).expect("the same store");
     }
 
-    /// What a command answers, and what the store holds then.
+    /// Runs a command and returns its reply and the resulting contents of the store.
     fn outcome(&mut self, line: &str) -> (String, String) {
         let reply = format!("{:?}", self.run(line));
         let mut held = String::new();
@@ -127,7 +128,7 @@ impl Client {
 }
 
 #[test]
-fn what_the_dead_were_given_belongs_to_its_key() {
+fn item_given_to_a_dead_client_belongs_to_its_key() {
     let items = Take::Items {
         end: End::Left,
         count: 9,
@@ -165,7 +166,7 @@ fn what_the_dead_were_given_belongs_to_its_key() {
 }
 
 #[test]
-fn what_the_dead_were_given_is_seen_within_a_transaction_and_by_who_watches() {
+fn item_given_to_a_dead_client_is_seen_by_transactions_and_watches() {
     let items = Take::Items {
         end: End::Left,
         count: 9,
@@ -177,11 +178,11 @@ fn what_the_dead_were_given_is_seen_within_a_transaction_and_by_who_watches() {
     }
     let replies = vec![Tree::Integer(1), Tree::Bulk(b"one".to_vec())];
     assert_eq!(client.run("EXEC"), Tree::Array(replies));
-    // An item that comes back changes the key for a client that watches it.
+    // The item's return to its key would change a key that is already watched.
     give_to_the_dead(&mut client, items, "RPUSH k two");
     for line in ["WATCH k", "MULTI", "LLEN k"] {
         client.run(line);
     }
-    // It was settled before it was watched.
+    // EXEC succeeds, because WATCH itself returned the item before it began to watch.
     assert_eq!(client.run("EXEC"), Tree::Array(vec![Tree::Integer(1)]));
 }

@@ -1,5 +1,5 @@
-//! Every command over an embedded store: each has a handler, each keeps its promise to write one reply or none, and
-//! each can be run again after it was blocked.
+//! Tests of all commands on an embedded store: each has a handler, writes exactly one reply or
+//! none, and can be retried after it was blocked.
 
 #[path = "../support/alone.rs"]
 mod alone;
@@ -25,7 +25,7 @@ use undercroft_commands::{Blocked, Context, execute};
 use undercroft_engine::messages::{Event, Topic};
 use undercroft_engine::{Options, Store};
 
-/// One embedded client.
+/// An embedded client.
 struct Client {
     host: Alone,
     session: Session,
@@ -46,13 +46,13 @@ impl Client {
         }
     }
 
-    /// The reply, or none where the command writes none.
+    /// Runs a command and returns its reply, or `None` if it writes none.
     fn try_run(&mut self, arguments: &[&[u8]]) -> Result<Option<Tree>, Blocked> {
         let mut reply = Recorder::new();
         let mut context = Context::new(&mut self.session, self.host.host(), &self.store);
         let outcome = execute(&mut context, arguments, &mut reply);
         let mut replies = reply.finish().expect("a whole reply");
-        // UNSUBSCRIBE of several channels confirms each.
+        // UNSUBSCRIBE confirms each of several channels.
         let confirms = replies.iter().all(|reply| matches!(reply, Tree::Push(_)));
         assert!(replies.len() <= 1 || confirms, "{replies:?}");
         if outcome.is_err() {
@@ -76,7 +76,7 @@ impl Client {
 }
 
 #[test]
-fn a_pause_of_writes_holds_an_exec_that_may_be_copied() {
+fn write_pause_suspends_exec_with_replicated_commands() {
     let pause = Pause::default();
     pause.begin(1000, false);
     for (queued, holds) in [("PUBLISH c m", true), ("PFCOUNT h", true), ("GET k", false)] {
@@ -92,7 +92,7 @@ fn a_pause_of_writes_holds_an_exec_that_may_be_copied() {
 }
 
 #[test]
-fn no_more_repeated_items_than_there_is_room_for() {
+fn repeated_items_that_exceed_memory_are_refused() {
     let mut client = Client::new(None);
     client.run("HSET h f v");
     client.run("SADD s m");
@@ -109,7 +109,7 @@ fn no_more_repeated_items_than_there_is_room_for() {
             assert!(matches!(of_none, Tree::Array(items) if items.is_empty()));
         }
     }
-    // 4 GiB of one member.
+    // The reply would repeat one member to 4 GiB.
     let long = "m".repeat(1 << 16);
     client.run(&format!("HSET h {long} v"));
     client.run("DEL s z");
@@ -123,7 +123,7 @@ fn no_more_repeated_items_than_there_is_room_for() {
 }
 
 #[test]
-fn no_arguments_break_a_handler() {
+fn handlers_survive_arbitrary_arguments() {
     const WORDS: [&str; 16] = [
         "k",
         "j",
@@ -156,7 +156,7 @@ fn no_arguments_break_a_handler() {
             if command.name == "debug" {
                 arguments.truncate(2);
             }
-            // Only within a transaction does it not wait for ever where there is no such key.
+            // Outside a transaction, the command waits indefinitely if the key does not exist.
             let waits = command.flags.has(Flag::Blocking);
             if waits {
                 client.run("MULTI");
@@ -175,7 +175,7 @@ fn no_arguments_break_a_handler() {
 }
 
 #[test]
-fn a_transaction_on_a_store_mapped_read_only_answers_readonly() {
+fn transaction_on_a_read_only_store_fails_with_readonly() {
     let mut client = Client::new(None);
     assert_eq!(client.run("SET k v"), Tree::Simple("OK".into()));
     let path = client.directory.path().join("store");
@@ -185,13 +185,13 @@ fn a_transaction_on_a_store_mapped_read_only_answers_readonly() {
     assert_eq!(client.run("SET k w"), Tree::Simple("QUEUED".into()));
     let error = client.error("EXEC");
     assert!(error.starts_with("READONLY "), "{error}");
-    // The transaction is over, and nothing of it was done.
+    // The transaction has ended without effect.
     assert_eq!(client.error("EXEC"), "ERR EXEC without MULTI");
     assert_eq!(client.run("GET k"), Tree::Bulk(b"v".to_vec()));
 }
 
 #[test]
-fn a_blocked_command_changes_nothing_and_runs_later() {
+fn blocked_command_changes_nothing_and_can_be_retried() {
     let mut client = Client::new(None);
     client.run("MSET k 1 other 2 third 3");
     client.store.set_patience(Duration::from_millis(1));
@@ -215,7 +215,8 @@ fn a_blocked_command_changes_nothing_and_runs_later() {
     ] {
         let arguments: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let before = contents(&mut client);
-        // Another process' handle holds every lock of the store until it is told to go on.
+        // A separate handle, like another process, holds every lock of the store until it is
+        // signaled.
         let (held, wait_held) = mpsc::channel();
         let (go_on, wait_go_on) = mpsc::channel::<()>();
         let path = path.clone();
@@ -298,7 +299,7 @@ fn contents(client: &mut Client) -> Vec<Tree> {
 }
 
 #[test]
-fn nothing_runs_before_the_password() {
+fn commands_are_refused_before_authentication() {
     let mut client = Client::new(Some(b"secret"));
     assert_eq!(client.error("GET k"), "NOAUTH Authentication required.");
     assert_eq!(client.error("SET k v"), "NOAUTH Authentication required.");
@@ -323,7 +324,7 @@ fn nothing_runs_before_the_password() {
 }
 
 #[test]
-fn a_full_store_refuses_what_needs_memory_only() {
+fn full_store_refuses_only_commands_that_need_memory() {
     let mut client = Client::new(None);
     client.run("SET k v");
     client.run("CONFIG SET maxmemory 1");
@@ -345,7 +346,7 @@ fn a_full_store_refuses_what_needs_memory_only() {
 }
 
 #[test]
-fn the_slow_log_keeps_no_secrets() {
+fn slow_log_hides_passwords() {
     let mut client = Client::new(None);
     client.run("CONFIG SET slowlog-log-slower-than 0");
     client.run("SLOWLOG RESET");
@@ -386,7 +387,7 @@ fn the_slow_log_keeps_no_secrets() {
 }
 
 #[test]
-fn a_restored_deadline_beyond_64_bits_has_passed() {
+fn restored_deadline_beyond_64_bits_has_already_passed() {
     let mut client = Client::new(None);
     client.run("SET k v");
     let Tree::Bulk(payload) = client.run("DUMP k") else {
@@ -401,10 +402,10 @@ fn a_restored_deadline_beyond_64_bits_has_passed() {
 }
 
 #[test]
-fn what_takes_long_is_told_by_its_name() {
+fn slow_commands_are_reported_by_event_name() {
     let mut client = Client::new(None);
     client.run("CONFIG SET latency-monitor-threshold 1");
-    // Commands that are queued run within EXEC, which takes long with them.
+    // EXEC's time includes the queued commands.
     for line in ["DEBUG SLEEP 0.005", "MULTI", "DEBUG SLEEP 0.002", "EXEC"] {
         client.run(line);
     }
@@ -412,7 +413,7 @@ fn what_takes_long_is_told_by_its_name() {
     let slow = events
         .iter()
         .find(|(event, _)| *event == LatencyEvent::Command);
-    // The clock of the tests stands still, so that all of it is of one second.
+    // The test clock stands still, so all samples fall into one second.
     let (_, samples) = slow.expect("a slow command");
     assert_eq!(samples.kept.len(), 1);
     assert!(samples.kept[0].milliseconds >= 5, "{samples:?}");
@@ -424,7 +425,7 @@ fn what_takes_long_is_told_by_its_name() {
 }
 
 #[test]
-fn memory_that_is_free_is_given_back() {
+fn free_memory_is_returned() {
     let mut client = Client::new(None);
     let value = vec![b'x'; 1 << 20];
     for number in 0..8 {
@@ -451,16 +452,16 @@ fn memory_that_is_free_is_given_back() {
     client.run("MEMORY PURGE");
     assert!(figure(&mut client, "allocator.resident") < 4 << 20);
     assert_eq!(figure(&mut client, "dataset.bytes"), 0);
-    // What was given back can be had again.
+    // Returned memory can be allocated again.
     client.store.set(0, b"k", &value).expect("room");
 }
 
 #[test]
-fn helps_are_told_from_the_table() {
+fn help_is_generated_from_the_table() {
     let mut client = Client::new(None);
     for container in all()
         .iter()
-        // Without a cluster there is no help with it, as in Redis.
+        // As in Redis, CLUSTER HELP does not work without cluster mode.
         .filter(|command| !command.subcommands.is_empty() && command.name != "cluster")
     {
         let Tree::Array(lines) = client.run(&format!("{} HELP", container.name)) else {

@@ -1,4 +1,5 @@
-//! What a command leaves that fails or has to run again: nothing twice, and expired keys gone.
+//! The effects of commands that fail or are retried: nothing happens twice, and expired keys are
+//! removed.
 
 use std::sync::mpsc;
 use std::thread;
@@ -13,7 +14,7 @@ use undercroft_engine::messages::{Event, Topic};
 use super::Client;
 
 #[test]
-fn a_command_that_fails_removes_the_expired_keys_it_met() {
+fn failed_command_still_removes_expired_keys() {
     for line in [
         "LSET k 0 v",
         "RENAME k other",
@@ -60,7 +61,7 @@ fn a_command_that_fails_removes_the_expired_keys_it_met() {
 }
 
 #[test]
-fn a_command_that_waits_counts_its_look_up_once() {
+fn retried_command_counts_its_lookup_once() {
     let mut client = Client::new(None);
     client.store.set_patience(Duration::from_millis(1));
     client.run("PFADD k a");
@@ -79,7 +80,7 @@ fn a_command_that_waits_counts_its_look_up_once() {
     client
         .try_run(&[b"GETEX", b"k", b"PERSIST"])
         .expect_err("a lock");
-    // It reads, and cannot write what it has counted: that is for the next time.
+    // The reply is computed, but the cached cardinality cannot be written while the lock is held.
     assert_eq!(client.run("PFCOUNT k"), Tree::Integer(1));
     go_on.send(()).expect("the holder waits");
     let held = holder.join().expect("the holder ends");
@@ -89,7 +90,7 @@ fn a_command_that_waits_counts_its_look_up_once() {
 }
 
 #[test]
-fn uses_within_exec_are_counted_behind_it() {
+fn uses_within_exec_are_counted_after_it() {
     let mut client = Client::new(None);
     for change in [
         EvictionChange::Policy(EvictionPolicy::AllKeysLfu),

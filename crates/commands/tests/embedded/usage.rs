@@ -1,15 +1,16 @@
-//! MEMORY USAGE tells what a key of any type takes, small or large: what making it adds to the memory in use.
+//! MEMORY USAGE reports the memory of a key of any type and size: the amount by which creating it
+//! increases the memory in use.
 
 use undercroft_commands::reply::Tree;
 use undercroft_engine::{Options, Store};
 
 use super::Client;
 
-/// Small keys are made so often, so that they have their part of the table of keys.
+/// The number of copies of a small key, so that the key table's growth is included in the average.
 const COPIES: u64 = 1_100;
-/// Of the memory in use, in percent.
+/// The tolerance in percent of the memory in use.
 const OFF: u64 = 10;
-/// What a single large key's place in the table of keys may add to it.
+/// The bytes that a single large key may add to the key table.
 const TABLE: u64 = 128;
 
 impl Client {
@@ -37,13 +38,13 @@ impl Client {
         }
     }
 
-    /// The memory in use, with nothing left that is still to be freed.
+    /// Returns the memory in use after everything pending has been freed.
     fn used(&self) -> u64 {
         while self.store.reclaim(|| false).expect("nobody holds a lock") {}
         self.store.used_memory()
     }
 
-    /// Runs a command with so many items, a hundred at a time.
+    /// Runs a command with this many items, a hundred at a time.
     fn fill(&mut self, start: &str, items: u64, item: impl Fn(u64) -> Vec<String>) {
         let start: Vec<String> = start.split(' ').map(str::to_owned).collect();
         let numbers: Vec<u64> = (0..items).collect();
@@ -66,7 +67,7 @@ fn assert_near(what: &str, told: u64, used: u64, more: u64) {
 }
 
 #[test]
-fn small_keys_tell_their_memory() {
+fn memory_usage_of_small_keys_is_right() {
     let kinds = [
         "SET # 12345",
         "SET # ten-bytes.",
@@ -95,7 +96,7 @@ fn small_keys_tell_their_memory() {
 }
 
 #[test]
-fn large_keys_tell_their_memory_and_it_grows_with_them() {
+fn memory_usage_of_large_keys_is_right_and_grows() {
     type Item = fn(u64) -> Vec<String>;
     let wide = |number| vec![format!("{number:0100}")];
     let kinds: [(&str, Item); 9] = [
@@ -131,7 +132,7 @@ fn large_keys_tell_their_memory_and_it_grows_with_them() {
             let told = client.usage("k");
             let what = format!("{start}, kind {place}, {count}");
             assert_near(&what, told, client.used() - before, TABLE);
-            // Room for more may be there already.
+            // The figure may stay the same, because there may be room to grow already.
             assert!(told >= last, "{what}: {told}, and {last} of fewer");
             last = told;
         }
@@ -140,7 +141,7 @@ fn large_keys_tell_their_memory_and_it_grows_with_them() {
 }
 
 #[test]
-fn bits_and_registers_tell_their_memory() {
+fn memory_usage_of_bitmaps_and_hyperloglogs_is_right() {
     for command in [
         "SETBIT k 8000000 1",
         "SETRANGE k 5000 x",
@@ -157,9 +158,9 @@ fn bits_and_registers_tell_their_memory() {
     assert_near("PFADD", client.usage("k"), client.used() - before, TABLE);
 }
 
-/// What one large reply needed is given back behind it.
+/// The buffers that a large reply needed are freed afterward.
 #[test]
-fn a_connection_keeps_no_large_buffers() {
+fn connection_keeps_no_large_buffers() {
     let mut client = Client::of_one_shard();
     client.run("FEED.CREATE f SIZE 12 ATTRS 4:3:1");
     client.fill("FEED.ADD f -1", 20_000, |number| {

@@ -1,11 +1,12 @@
-//! Which commands use a key, for eviction and for OBJECT FREQ: all that look at its value or change it, as in Redis.
+//! Which commands count as use of a key, for eviction and OBJECT FREQ: as in Redis, those that read
+//! or change its value.
 
 use undercroft_commands::reply::Tree;
 use undercroft_engine::eviction::{EvictionChange, EvictionPolicy};
 
 use super::Client;
 
-/// What makes the key `k`, and commands that use it.
+/// A line that creates the key `k`, and commands that use it.
 const USING: [(&str, &str); 9] = [
     (
         "SET k 12",
@@ -50,15 +51,16 @@ const USING: [(&str, &str); 9] = [
     ("SET k v", "RENAME k d|RENAMENX k d"),
 ];
 
-/// Those that only ask about it, or for another key.
+/// Commands that inspect the key without using its value, or that ask for another key.
 const NOT_USING: &str = "TYPE k|TTL k|PEXPIRETIME k|EXISTS k|OBJECT ENCODING k|OBJECT REFCOUNT k|OBJECT FREQ k|\
      MEMORY USAGE k|DEBUG OBJECT k|SCAN 0|KEYS *|RANDOMKEY|DEL no|DBSIZE|WATCH k";
 
-/// Above what a new key has, and far from the end.
+/// A use count above a new key's, and far from the maximum.
 const BEFORE: u8 = 100;
 
 impl Client {
-    /// How often `k` has been used after a command, where it was `BEFORE` so often; where there is no `k` now, of `d`.
+    /// Returns the use count of `k` after a command, starting from `BEFORE`. If `k` no longer
+    /// exists, returns the count of `d`.
     fn uses_after(&mut self, start: &str, line: &str) -> u8 {
         self.run("FLUSHALL");
         self.run(start);
@@ -73,11 +75,11 @@ impl Client {
 }
 
 #[test]
-fn who_looks_at_a_value_uses_its_key() {
+fn reading_a_value_counts_as_use_of_its_key() {
     let mut client = Client::new(None);
     for change in [
         EvictionChange::Policy(EvictionPolicy::AllKeysLfu),
-        // Every use counts, for ever.
+        // Make every use count, without decay.
         EvictionChange::LfuLogFactor(0),
         EvictionChange::LfuDecayTime(0),
     ] {

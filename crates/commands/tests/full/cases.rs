@@ -1,18 +1,19 @@
-//! The commands that remove data: what is there before the store is full, the line, and how its reply begins.
+//! The commands that remove data: the setup before the store is full, the command line, and the
+//! start of its reply.
 
-/// What makes a case's data.
+/// A step that creates a case's data.
 pub(super) enum Setup {
-    /// A line.
+    /// Runs a line once.
     Once(&'static str),
-    /// A line so many times, with the number for `#`.
+    /// Runs a line several times, with `#` replaced by the iteration number.
     Times(u64, &'static str),
 }
 
-/// One removal.
+/// A removal to test.
 pub(super) struct Case {
     pub(super) setup: &'static [Setup],
     pub(super) line: &'static str,
-    /// How the reply begins, as it is printed.
+    /// The start of the reply in its `Debug` form.
     pub(super) reply: &'static str,
 }
 
@@ -53,7 +54,7 @@ macro_rules! cases {
     };
 }
 
-/// All of them.
+/// All removals to test.
 pub(super) const CASES: &[Case] = cases! {
     ONE, "DEL k" => "Integer(1)";
     KEYS, "DEL k:{0..3000}" => "Integer(3000)";
@@ -123,8 +124,8 @@ pub(super) const CASES: &[Case] = cases! {
     FEED_IN_PARTS, "FEED.COMPACT f" => "";
 };
 
-/// Changes that take memory and are not refused at `maxmemory`, as in Redis, where their commands have no flag
-/// `denyoom`. In a store without a free block they may be: they remove nothing.
+/// Changes that take memory but are not refused at `maxmemory`: as in Redis, their commands lack
+/// the `denyoom` flag. A store without a free block may refuse them, because they remove nothing.
 pub(super) const CHANGES: &[Case] = cases! {
     ONE, "EXPIRE k 1000" => "Integer(1)";
     ONE, "PEXPIRE k 100000" => "Integer(1)";
@@ -145,8 +146,8 @@ pub(super) const CHANGES: &[Case] = cases! {
     GROUP, "XGROUP SETID x g 1-5" => "Simple";
 };
 
-/// Commands that change nothing. They need no memory of the store, also in a process that runs its first one when the
-/// store is full.
+/// Commands that change nothing. They need no store memory, even as the first command of a process
+/// that opens a full store.
 pub(super) const READS: &[Case] = cases! {
     KEYS, "WATCH k:7 absent" => "Simple";
     KEYS, "UNWATCH" => "Simple";
@@ -167,7 +168,8 @@ pub(super) const READS: &[Case] = cases! {
     GROUP, "XPENDING x g" => "Array";
 };
 
-/// Commands that write, are not refused where memory is short, and are tested elsewhere: where.
+/// Commands that write, lack the `denyoom` flag, and are tested elsewhere, with the place of the
+/// test.
 pub(super) const OTHERS: &[(&str, &str)] = &[
     (
         "function|delete",

@@ -1,5 +1,5 @@
-//! A full store lets go of everything in it (H6): every command of the table that removes data is run on a store that is
-//! filled to the last block, by `maxmemory`, by its capacity, or by its file system.
+//! A full store can delete everything in it (H6): every command that removes data runs on a store
+//! filled to the last block, as limited by `maxmemory`, by its capacity, or by its file system.
 
 #[path = "../support/alone.rs"]
 mod alone;
@@ -16,7 +16,7 @@ use undercroft_commands::table::{Flag, with_subcommands};
 use undercroft_commands::{Context, execute};
 use undercroft_engine::{Options, Store};
 
-/// What limits a store.
+/// The limit that makes a store full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     MaxMemory,
@@ -24,14 +24,14 @@ enum Way {
     FileSystem,
 }
 
-/// Bytes that each way leaves for data, about.
+/// The approximate number of bytes that each limit leaves for data.
 const ROOM: u64 = 6 << 20;
-/// Lengths of the values that use up what there is.
+/// The lengths of the values that fill up a store, one after another.
 const LENGTHS: [usize; 7] = [60_000, 16_000, 4000, 1000, 200, 30, 1];
-/// A length is over when so many values have found no room.
+/// The number of refused values after which the next length is tried.
 const REFUSED: u32 = 8;
 
-/// One client of a store.
+/// A client of a store.
 struct Client {
     host: Alone,
     session: Session,
@@ -56,7 +56,7 @@ impl Client {
         replies.pop().expect("a reply")
     }
 
-    /// Runs a line; a word `p{0..9}` stands for the words p0 to p8.
+    /// Runs a line; a word `p{0..9}` expands to the words p0 to p8.
     fn line(&mut self, line: &str) -> Tree {
         let words: Vec<String> = line.split(' ').flat_map(expanded).collect();
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
@@ -68,7 +68,7 @@ impl Client {
         assert!(!matches!(reply, Tree::Error(_)), "{line}: {reply:?}");
     }
 
-    /// Uses up all there is, down to the last block.
+    /// Fills the store down to the last block.
     fn fill(&mut self) {
         for length in LENGTHS {
             let (value, mut refused) = (vec![b'v'; length], 0);
@@ -101,7 +101,8 @@ fn expanded(word: &str) -> Vec<String> {
         .collect()
 }
 
-/// A store of a way, and the case's data in it, in the midst of others'.
+/// Returns a client of a full store under this limit, in which other data surrounds the case's
+/// data.
 fn full(directory: &Path, way: Way, case: &Case) -> Client {
     let options = Options {
         capacity: (way == Way::Capacity).then_some(ROOM),
@@ -136,14 +137,14 @@ fn check(store: &Store, what: &str) {
     assert!(report.problems.is_empty(), "{what}: {:?}", report.problems);
 }
 
-/// Runs each case in a full store; what failed.
+/// Runs each case in a full store, and reports all failures together.
 fn run_all(directory: &Path, way: Way) {
     let mut failed = Vec::new();
     let removals = CASES.iter().chain(READS).map(|case| (case, false));
     let changes = CHANGES.iter().map(|case| (case, way != Way::MaxMemory));
     for (case, may_lack_room) in removals.chain(changes) {
         let mut client = full(directory, way, case);
-        // Somebody else who comes when it is full, too.
+        // A second client, which opens the store only once it is full.
         let path = directory.join("store");
         let mut late = Client::new(Store::open(&path, true).expect("the store"));
         let who = if way == Way::FileSystem {
@@ -176,7 +177,7 @@ fn run_all(directory: &Path, way: Way) {
 }
 
 #[test]
-fn every_command_that_may_remove_has_a_case() {
+fn every_removing_command_has_a_case() {
     let name_of = |line: &str| {
         let mut words = line.split(' ').map(str::to_ascii_lowercase);
         let first = words.next().unwrap_or_default();
@@ -226,7 +227,7 @@ fn on_a_full_file_system_everything_can_be_removed() {
     run_all(directory.path(), Way::FileSystem);
 }
 
-/// A store on a small file system, such as a container's /dev/shm, that was made with the defaults.
+/// Uses a store with default options on a small file system, such as a container's /dev/shm.
 #[test]
 fn on_a_small_file_system_keys_are_evicted() {
     const TEST: &str = "on_a_small_file_system_keys_are_evicted";
@@ -242,7 +243,8 @@ fn on_a_small_file_system_keys_are_evicted() {
     assert!(store.max_memory() >= SIZE / 2, "{}", store.max_memory());
     let mut client = Client::new(store);
     client.made("CONFIG SET maxmemory-policy allkeys-lru");
-    // By the limit, and by the file system alone.
+    // Eviction starts at the memory limit in the first round, and at the file system's end in the
+    // second.
     for limit in [None, Some("CONFIG SET maxmemory 0")] {
         limit.into_iter().for_each(|line| client.made(line));
         let before = client.store.evicted_keys();
@@ -273,7 +275,7 @@ fn mount(directory: &Path, size: u64) {
     );
 }
 
-/// Runs a test of this program again, in a mount namespace that ends with it.
+/// Reruns a test of this program in a temporary mount namespace.
 fn in_own_mounts(test: &str) {
     let ways: [&[&str]; 2] = [&["--user", "--map-root-user", "--mount"], &["--mount"]];
     for way in ways {
@@ -300,9 +302,10 @@ fn in_own_mounts(test: &str) {
     println!("skipped {test}: the mount is not allowed");
 }
 
-/// A log holds each word once, whatever the number of commands, and gives its memory back when the transaction ends.
+/// A log holds each word once, regardless of the number of commands, and frees its memory when the
+/// transaction ends.
 #[test]
-fn a_long_multi_leaves_no_long_logs() {
+fn long_multi_frees_its_log_memory() {
     const COMMANDS: u64 = 50_000;
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
     let path = directory.path().join("store");

@@ -1,7 +1,8 @@
-//! What each command is given: `#` is a number of the item, `%` the same in eight digits, and what stands in
-//! braces is there once for each item; a line behind `EACH` is run once for each. `N` is the number of items, `H` half of it.
+//! The cases of each command. `#` is an item's number, `%` is the same in eight digits, and text in
+//! braces is repeated for each item. A line after `EACH` runs once for each item. `N` is the number
+//! of items, `H` is half of it.
 
-/// A command, what is there before it, and what it is run as.
+/// A command, the lines that run before it, and the line under test.
 pub(crate) struct Case {
     pub(crate) command: &'static str,
     pub(crate) before: &'static [&'static str],
@@ -33,7 +34,8 @@ const INDEXED_FEED: &[&str] = &[INDEX_CREATED[0], "FEED.ADD f -1 {%}"];
 const STREAM: &[&str] = &["EACH XADD s #-1 f v# g #", "XGROUP CREATE s g 0"];
 const GIVEN: &[&str] = &[STREAM[0], STREAM[1], "XREADGROUP GROUP g c STREAMS s >"];
 
-/// At least one for each command whose time grows with what it is given or finds.
+/// At least one case for each command whose time grows with its arguments or with the data it
+/// finds.
 pub(crate) const CASES: &[Case] = &[
     case("mset", &[], "MSET {k# v#}"),
     case("mset", KEYS, "MSET {k# other#}"),

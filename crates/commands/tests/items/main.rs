@@ -1,7 +1,7 @@
-//! A command's work is linear in its items (W10), n log n where it sorts: counted
-//! at n and at ten times n for every command of the table whose time grows, in
-//! words logged and touched and in runs of the body; alone, within MULTI and as
-//! one transaction of many small commands.
+//! A command's work is linear in its items (W10), or n log n if it sorts. For every command in the
+//! table whose time grows, work is counted at n and at ten times n, as words logged, words touched
+//! and runs of the body. Each command runs alone, within MULTI, and in a transaction of many small
+//! commands.
 
 #[path = "../support/alone.rs"]
 mod alone;
@@ -19,18 +19,18 @@ use undercroft_commands::{Context, execute};
 use undercroft_engine::{Options, Store};
 use undercroft_memory::work::{self, Work};
 
-/// The smaller number of items; beyond every limit at which a value becomes a large one.
+/// The smaller number of items, above every limit at which a value becomes a large one.
 const FEW: usize = 2000;
 const TIMES: usize = 10;
-/// How much more than ten times as much the work of a run may be: a tree is higher, and a table is about to double. Work
-/// that grows with the square would be ten times as much.
+/// The tolerance over tenfold work, because a tree may be higher and a table about to double.
+/// Quadratic work is ten times beyond linear.
 const MORE: f64 = 2.0;
-/// Words that are counted for each item at most, in the log and in all.
+/// The maximum number of words logged per item.
 const LOGGED_MAX: u64 = 150;
-/// A body runs again so often at most.
+/// The maximum number of times that a body is rerun.
 const AGAIN_MAX: u64 = 3;
 
-/// Commands whose time grows with something else than items, and what that is.
+/// Commands whose time does not grow with items, and what it depends on instead.
 const OTHERS: &[(&str, &str)] = &[
     ("lcs", "it compares each byte with each, as in Redis"),
     ("exec", "it is tested with every other command"),
@@ -57,7 +57,7 @@ impl Client {
         let host = Alone::new(None);
         let store = Store::create(&directory.path().join("store"), &options);
         let store = store.expect("a new store");
-        // A step of upkeep would be counted for whichever command is the next one when it is due.
+        // Otherwise a due step of upkeep is counted toward whichever command runs next.
         store.leave_upkeep_to_a_timer();
         Client {
             session: host.session(),
@@ -82,7 +82,7 @@ impl Client {
         tree
     }
 
-    /// The arguments that a line stands for where there are so many items.
+    /// Expands a line into its arguments for this number of items.
     fn arguments(&mut self, line: &str, items: usize) -> Vec<Vec<u8>> {
         let mut arguments = Vec::new();
         let mut words = line.split(' ');
@@ -120,7 +120,7 @@ impl Client {
         arguments
     }
 
-    /// What is counted while `body` runs.
+    /// Counts the work done while `body` runs.
     fn count(&mut self, body: impl FnOnce(&mut Client)) -> Work {
         let before = work::done();
         body(self);
@@ -134,7 +134,7 @@ impl Client {
     }
 }
 
-/// The work of a case with so many items.
+/// Counts the work of a case with this number of items.
 fn work_of(case: &Case, items: usize, in_multi: bool) -> Work {
     let mut client = Client::new();
     for line in case.before {
@@ -159,10 +159,10 @@ fn work_of(case: &Case, items: usize, in_multi: bool) -> Work {
     })
 }
 
-/// What is wrong with the work at n and at ten times n.
+/// Returns what is wrong with the work at n and at ten times n.
 fn judge(few: &Work, many: &Work) -> Vec<String> {
     let mut wrong = Vec::new();
-    // The neighbours of a slot are touched or are not, as the store's own hash has it.
+    // Whether a slot's neighbors are touched depends on the store's random hash.
     const BY_CHANCE: u64 = 2 * FEW as u64;
     let most = |few: u64| (few + BY_CHANCE) as f64 * TIMES as f64 * MORE;
     for (what, words) in [
@@ -178,7 +178,7 @@ fn judge(few: &Work, many: &Work) -> Vec<String> {
         wrong.push(format!("{} words are logged", many.logged));
     }
     for work in [few, many] {
-        // A command that is done in parts may be short of room once in each of them.
+        // A command that runs in parts may run out of reserved room once in each part.
         if work.runs > work.transactions + AGAIN_MAX.max(work.transactions) {
             wrong.push(format!(
                 "{} runs of {} bodies",
@@ -206,17 +206,17 @@ fn test_all(in_multi: bool) {
 }
 
 #[test]
-fn the_work_of_a_command_is_linear_in_its_items() {
+fn work_of_a_command_is_linear_in_its_items() {
     test_all(false);
 }
 
 #[test]
-fn the_work_of_a_command_within_multi_is_linear_in_its_items() {
+fn work_of_a_command_within_multi_is_linear_in_its_items() {
     test_all(true);
 }
 
 #[test]
-fn the_work_of_many_commands_within_multi_is_linear_in_them() {
+fn work_of_many_commands_within_multi_is_linear_in_their_number() {
     let mut wrong = Vec::new();
     for line in [
         "SET k# v#",
@@ -257,7 +257,7 @@ fn the_work_of_many_commands_within_multi_is_linear_in_them() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Whether a command's time grows with its items, as the table says.
+/// Whether a command's time grows with its items, according to the table.
 fn grows(command: &Command) -> bool {
     let on_keys = !matches!(
         command.group,

@@ -1,4 +1,4 @@
-//! The commands before the judge: every written case, and random commands beside a real Redis.
+//! The judge of the commands: all written cases, and random commands compared with a real Redis.
 
 mod server;
 mod wire;
@@ -11,7 +11,7 @@ use undercroft_conformance::expiry::keys_expire;
 use undercroft_conformance::generate::FAMILIES;
 use undercroft_conformance::servers::{Kind, Server, Settings};
 
-/// Cases that need a server, or an interpreter of scripts, which is in a layer above.
+/// Case files that need a real server, or the script interpreter, which is in a higher layer.
 const LEFT_TO_THE_SERVER: [&str; 10] = [
     "messages",
     "notify",
@@ -29,8 +29,8 @@ const LEFT_TO_THE_SERVER: [&str; 10] = [
 fn every_written_case_passes() {
     let served = Served::start();
     let mut report = Report::default();
-    // Here nobody serves connections that messages could be pushed to, or that could be set aside while they wait or are
-    // paused; the server is judged by these as well.
+    // This minimal server cannot push messages to connections, or set them aside while they wait or
+    // are paused. The real server runs these cases, too.
     let mut files = read_all(&directory()).expect("the case files read");
     files.extend(read_all(&own_directory()).expect("the case files read"));
     for file in files
@@ -51,7 +51,7 @@ fn every_written_case_passes() {
 }
 
 #[test]
-fn random_commands_are_answered_as_by_redis() {
+fn random_commands_get_the_replies_of_redis() {
     let mut redis = match Server::start(Kind::Redis, Settings::default()) {
         Ok(redis) => redis,
         Err(error) => {
@@ -69,7 +69,7 @@ fn random_commands_are_answered_as_by_redis() {
     };
     let seed = number("UNDERCROFT_SEED").unwrap_or_else(|| fastrand::u64(..1 << 40));
     println!("seed {seed} (replay with UNDERCROFT_SEED={seed})");
-    // Scripts in Lua are judged in a server, which has an interpreter of them.
+    // Lua scripts are tested with the real server, which has an interpreter.
     let needs_lua = |name| matches!(name, "lua" | "scripting");
     let families = FAMILIES.iter().copied();
     let plan = Plan {

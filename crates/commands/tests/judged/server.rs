@@ -1,4 +1,5 @@
-//! The commands behind a socket, a thread a connection: just enough of a server for the judge to reach them.
+//! The commands on a socket, with one thread for each connection: just enough of a server for the
+//! judge.
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Write};
@@ -18,11 +19,11 @@ use undercroft_engine::{Options, Store};
 
 use crate::wire::Wire;
 
-/// A store in shared memory with its commands on a port of its own.
+/// A store in shared memory whose commands are served on a new port.
 pub(crate) struct Served {
     shared: Arc<Shared>,
     pub(crate) address: Address,
-    /// Not the threads': they are never joined, and would keep it.
+    /// Kept here instead of by the threads: they are never joined, and so never drop it.
     _directory: TempDir,
 }
 
@@ -53,7 +54,7 @@ impl Connections for Shared {
         let clients = self.clients();
         let mut killed = 0;
         for (_, socket) in clients.values().filter(|(info, _)| filter.matches(info)) {
-            // It may have ended by itself a moment ago.
+            // The connection may have just ended by itself.
             let _ = socket.shutdown(Shutdown::Both);
             killed += 1;
         }
@@ -79,7 +80,7 @@ impl Served {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a spare port");
         let address = listener.local_addr().expect("its address").to_string();
         let config = Config::new();
-        // As the judge is set up.
+        // The settings that the judge expects.
         config
             .set_at_start("maxclients", "12000")
             .expect("a number of clients");
@@ -106,14 +107,14 @@ impl Served {
         served
     }
 
-    /// Fails where the store's structures do not hold together.
+    /// Checks that the store's structures are consistent.
     pub(crate) fn check(&self) {
         let report = self.shared.store.check().expect("the store can be checked");
         assert!(report.problems.is_empty(), "{report:?}");
     }
 }
 
-/// Runs one connection's commands until either side ends it.
+/// Runs one connection's commands until either side closes it.
 fn serve(shared: &Shared, socket: TcpStream) {
     let id = shared.next.fetch_add(1, Ordering::Relaxed);
     let mut session = Session::new(
@@ -154,7 +155,7 @@ fn serve(shared: &Shared, socket: TcpStream) {
         }
     }
     if let Some((_, socket)) = shared.clients().remove(&id) {
-        // The other side may have closed first; either way it is over.
+        // The client may have closed the socket first, so the error is ignored.
         let _ = socket.shutdown(Shutdown::Both);
     }
 }

@@ -1,10 +1,10 @@
-//! Replies as bytes, as simple as can be: what the real server does faster.
+//! A minimal encoder of replies; the real server has a faster one.
 
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::Reply;
 use undercroft_numbers::double_text;
 
-/// Writes replies in either protocol.
+/// Encodes replies in either protocol.
 #[derive(Default)]
 pub(crate) struct Wire {
     pub(crate) out: Vec<u8>,

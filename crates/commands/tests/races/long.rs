@@ -1,4 +1,5 @@
-//! Reads of much while others change other keys all the time (R10): what is copied in vain is little. Counted, not timed.
+//! Long reads while other processes constantly change other keys (R10): little is copied in vain.
+//! The work is counted, not timed.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use undercroft_memory::work;
 
 use crate::alone::Alone;
 
-/// Bytes of the long values.
+/// The length of the long values in bytes.
 const LENGTH: usize = 24 << 20;
 const WORD: u64 = 8;
 
@@ -30,7 +31,7 @@ fn place() -> Place {
     let path = directory.path().join("store");
     let options = Options {
         capacity: Some(512 << 20),
-        // Every key is of the shard that changes.
+        // With one shard, every change hits the shard that is read.
         shards: Some(1),
         ring: None,
     };
@@ -43,8 +44,8 @@ fn place() -> Place {
     }
 }
 
-/// Bytes that a read touches, in parts of what it touches where nobody changes anything, with a change of another key
-/// before each look of its tries.
+/// Returns the ratio of bytes that a read touches with and without writers. With writers, another
+/// key changes before each look of a try.
 fn share<R: PartialEq + std::fmt::Debug>(place: Place, read: impl Fn(&Store) -> R) -> f64 {
     let Place {
         _directory,
@@ -55,7 +56,7 @@ fn share<R: PartialEq + std::fmt::Debug>(place: Place, read: impl Fn(&Store) -> 
     writer.leave_upkeep_to_a_timer();
     reader.leave_upkeep_to_a_timer();
     writer.set(0, b"other", b"0").expect("room");
-    // The first one makes the reader's entry in the process table.
+    // The first read registers the reader in the process table.
     let expected = read(&reader);
     let before = work::done().touched;
     assert_eq!(read(&reader), expected);
@@ -85,7 +86,7 @@ fn value() -> Vec<u8> {
 }
 
 #[test]
-fn a_long_string_is_copied_once_whatever_others_change() {
+fn long_string_is_copied_once_despite_other_writes() {
     let place = place();
     place.writer.set(0, b"long", &value()).expect("room");
     let share = share(place, |store| {
@@ -98,7 +99,7 @@ fn a_long_string_is_copied_once_whatever_others_change() {
 }
 
 #[test]
-fn long_strings_that_are_read_together_are_not_copied_often() {
+fn long_strings_read_together_are_not_copied_often() {
     let place = place();
     place.writer.set(0, b"a", &value()).expect("room");
     place.writer.set(0, b"b", &value()).expect("room");
@@ -111,7 +112,7 @@ fn long_strings_that_are_read_together_are_not_copied_often() {
 }
 
 #[test]
-fn a_read_that_cannot_pin_gives_up_little() {
+fn read_that_cannot_pin_wastes_little_work() {
     let place = place();
     place.writer.set(0, b"long", &value()).expect("room");
     let reader = Store::open(&place.path, false).expect("the same store");
@@ -125,17 +126,17 @@ fn a_read_that_cannot_pin_gives_up_little() {
     })));
     let before = work::done().touched;
     let mut out = Vec::new();
-    // Changes come before every look, and then end.
+    // Another key changes before each of the first 200 looks.
     let found = reader.get(0, b"long", &mut out);
     let touched = (work::done().touched - before) * WORD;
     assert!(found.is_err() || out == value());
     assert!(touched < 2 * LENGTH as u64, "{touched} bytes");
 }
 
-/// The changes of other keys come as often as they can; a collection is read under the lock after a little of it was read
-/// in vain.
+/// Other keys change as often as possible. After a small part of a collection has been read in
+/// vain, it is read under the lock.
 #[test]
-fn long_collections_are_not_read_often() {
+fn long_collections_are_not_reread_often() {
     const ITEMS: usize = 60_000;
     for (fill, read) in [
         (
@@ -213,9 +214,10 @@ fn long_collections_are_not_read_often() {
     }
 }
 
-/// Large sources are read in parts and worked on without a lock; what is stored is what they hold when it is stored.
+/// Large sources are read in parts and processed without a lock. The stored result must match the
+/// sources at the time when it is stored.
 #[test]
-fn what_is_made_of_many_items_without_a_lock_is_of_the_state_in_which_it_is_stored() {
+fn lock_free_result_matches_the_sources_when_stored() {
     const ITEMS: usize = 9_000;
     let host = Alone::new(None);
     let run = |store: &Store, line: &str| {
@@ -241,7 +243,7 @@ fn what_is_made_of_many_items_without_a_lock_is_of_the_state_in_which_it_is_stor
                 run(store, &format!("ZADD z{key} {}", scored.join(" ")));
             }
         }
-        // A single key with as many.
+        // A single key with as many items.
         run(store, "SUNIONSTORE both a b");
         run(store, "DEL d");
     };
@@ -272,7 +274,7 @@ fn what_is_made_of_many_items_without_a_lock_is_of_the_state_in_which_it_is_stor
         };
         change(&twin.writer);
         let changed = (run(&twin.writer, line), run(&twin.writer, look));
-        // Undisturbed by another process, and changed in the midst of its reads.
+        // First without a change, then with a change in the middle of the reads.
         for at in [
             None,
             Some(0),
@@ -309,7 +311,7 @@ fn what_is_made_of_many_items_without_a_lock_is_of_the_state_in_which_it_is_stor
     }
 }
 
-/// What another process does to the sources.
+/// Changes the sources, as another process does.
 fn change(store: &Store) {
     store.set_add(0, b"a", b"other", 512).expect("room");
     store.set_add(0, b"both", b"other", 512).expect("room");

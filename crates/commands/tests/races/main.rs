@@ -1,6 +1,6 @@
-//! What a reader is given that others race: every call on every pair of states of its keys, where the store goes from
-//! the one to the other in the midst of the call's reads (R1, R2, R8). The answer must be that of a call on the second
-//! state which nobody interrupted.
+//! Races between readers and writers: every call on every pair of states of its keys, where the
+//! store switches from the first to the second in the middle of the call's reads (R1, R2, R8). The
+//! reply must equal that of an undisturbed call on the second state.
 
 #[path = "../support/alone.rs"]
 mod alone;
@@ -12,7 +12,7 @@ mod typed;
 
 use undercroft_testkit::fresh::Extent;
 
-/// Whether all of it is to be run.
+/// Whether a full run was requested.
 fn is_full() -> bool {
     Extent::asked() == Extent::Full
 }

@@ -1,4 +1,4 @@
-//! Every command over every pair of states.
+//! Every command, for every pair of states.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use undercroft_testkit::race::{
 use crate::is_full;
 use crate::runner::{Outcome, Runner, stage};
 
-/// Tries of a read before it takes the lock.
+/// The number of tries before a read takes the lock.
 const TRIES: usize = 64;
 
 pub(crate) fn command(case: &Case) -> &'static Command {
@@ -22,11 +22,11 @@ pub(crate) fn command(case: &Case) -> &'static Command {
 }
 
 #[test]
-fn every_command_that_reads_keys_has_a_case() {
+fn every_key_reading_command_has_a_case() {
     let has_case = |name: &str| CASES.iter().any(|case| case.command == name);
     for command in with_subcommands() {
         let reads = command.flags.has(Flag::ReadOnly) || !command.keys.is_empty();
-        // Channels are keys only to a cluster.
+        // Channels count as keys only in a cluster.
         let is_key = command.group != Group::Pubsub;
         if reads && is_key && command.subcommands.is_empty() {
             let (case, other) = (has_case(command.name), OTHERS.contains(&command.name));
@@ -43,7 +43,7 @@ fn every_command_that_reads_keys_has_a_case() {
     }
 }
 
-/// The family whose states all matter to a command; none where every state does.
+/// Returns the family whose states matter to a command, or `None` if the states of all families do.
 pub(crate) fn family(command: &Command) -> Option<Family> {
     match command.group {
         Group::String | Group::Bitmap | Group::Hyperloglog => Some(Family::String),
@@ -57,7 +57,7 @@ pub(crate) fn family(command: &Command) -> Option<Family> {
     }
 }
 
-/// The states that one key of a command is put into.
+/// Returns the states that a command's key is put into.
 fn relevant(stage: &Stage, family: Option<Family>) -> Vec<usize> {
     let states = stage.states.iter().enumerate();
     let relevant = states.filter(|(_, state)| {
@@ -68,7 +68,7 @@ fn relevant(stage: &Stage, family: Option<Family>) -> Vec<usize> {
     relevant.map(|(index, _)| index).collect()
 }
 
-/// From which world to which the store goes while a call runs.
+/// Returns the pairs of worlds, before and after, through which the store goes during a call.
 pub(crate) fn pairs(stage: &Stage, line: &str, family: Option<Family>) -> Vec<(World, World)> {
     let states = relevant(stage, family);
     let usual = stage.states.iter().rposition(|state| {
@@ -92,12 +92,12 @@ pub(crate) fn pairs(stage: &Stage, line: &str, family: Option<Family>) -> Vec<(W
     pairs
 }
 
-/// What fresh calls answer, and what went wrong.
+/// Replies of undisturbed calls, and the errors found.
 struct Judge<'s> {
     stage: &'s Stage,
     runner: Runner,
     fresh: HashMap<(World, &'static str), Rc<Outcome>>,
-    /// By command: how many answers were wrong, and the first of them.
+    /// For each command, the number of wrong replies and the first of them.
     wrong: BTreeMap<&'static str, (u64, String)>,
     calls: u64,
 }
@@ -125,8 +125,8 @@ impl<'s> Judge<'s> {
         outcome
     }
 
-    /// Calls while the store goes through worlds. Returns how often it changed. The answer may be that of a fresh call
-    /// on the last world, or on one of `others`.
+    /// Runs a call while the store goes through worlds. Returns how often the store changed. The
+    /// reply must equal that of an undisturbed call on the last world, or on one of `others`.
     fn judge(
         &mut self,
         case: &Case,
@@ -192,8 +192,8 @@ impl<'s> Judge<'s> {
     }
 }
 
-/// Calls with a case, and pairs of worlds for each of them: as many by chance as a part of the run
-/// has, or the full one. `UNDERCROFT_SCENARIO` picks the commands whose names contain it.
+/// Runs `run` for each case and line, with a random selection of world pairs whose number depends
+/// on whether the run is full. `UNDERCROFT_SCENARIO` selects the commands whose names contain it.
 fn each(
     stage: &Stage,
     random: &mut fastrand::Rng,
@@ -211,9 +211,9 @@ fn each(
     }
 }
 
-/// Each first read, and each other read of a call, is thrown away once.
+/// Each read of a call is discarded once.
 #[test]
-fn what_a_call_saw_first_is_nowhere_in_its_answer() {
+fn discarded_read_leaves_no_trace_in_the_reply() {
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let stage = stage(4);
@@ -246,9 +246,9 @@ fn what_a_call_saw_first_is_nowhere_in_its_answer() {
     judge.verdict("each read thrown away once", seed);
 }
 
-/// Several tries are thrown away, and so many that the lock is taken.
+/// Several tries are discarded, or so many that the lock is taken.
 #[test]
-fn what_a_call_saw_in_many_tries_is_nowhere_in_its_answer() {
+fn many_discarded_tries_leave_no_trace_in_the_reply() {
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let stage = stage(4);
@@ -266,7 +266,8 @@ fn what_a_call_saw_in_many_tries_is_nowhere_in_its_answer() {
             judge.judge(case, line, from, Interruption::Tries(0, several), &[]);
             let in_turns = |count: usize| (0..count).map(|at| [from, to][at % 2]).collect();
             if index % 4 == 0 {
-                // After the last of these the shards are locked; before it, where much was read in vain (R10).
+                // After the last of these tries the shards are locked, or earlier if much has been
+                // read in vain (R10).
                 judge.judge(
                     case,
                     line,
@@ -276,7 +277,7 @@ fn what_a_call_saw_in_many_tries_is_nowhere_in_its_answer() {
                 );
             }
             if index % 4 == 1 && command(case).flags.has(Flag::ReadOnly) {
-                // A handle that only reads has no lock: it goes on trying.
+                // A read-only handle cannot lock, so it keeps trying.
                 let tries = Interruption::Tries(0, in_turns(TRIES + 6));
                 reader.judge(case, line, from, tries, &[]);
             }
@@ -286,9 +287,10 @@ fn what_a_call_saw_in_many_tries_is_nowhere_in_its_answer() {
     reader.verdict("the same by handles that only read", seed);
 }
 
-/// The store changes before a read's first look, its second one, ...: what it sees is torn.
+/// The store changes before a read's first look, its second look, and so on, so that the read is
+/// torn.
 #[test]
-fn what_a_call_saw_half_of_is_nowhere_in_its_answer() {
+fn torn_read_leaves_no_trace_in_the_reply() {
     const LOOKS: u64 = 12;
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
@@ -303,7 +305,7 @@ fn what_a_call_saw_half_of_is_nowhere_in_its_answer() {
             stage.enter(from);
             stage.interrupt(Interruption::Look(u64::MAX, to));
             let (_, looks) = judge.runner.count(&words(line), &stage);
-            // All of them, or some spread over all.
+            // Change at every look, or at a spread-out sample of looks.
             let step = looks.div_ceil(LOOKS).max(1);
             for part in 0..looks.div_ceil(step) {
                 let look = part * step + random.u64(0..step);

@@ -1,4 +1,4 @@
-//! Runs calls on a stage, and says what they answered.
+//! Runs calls on a stage, and collects their replies.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,26 +11,27 @@ use undercroft_testkit::race::{Answers, KEYS, Stage};
 
 use crate::alone::Alone;
 
-/// Bytes that an arena may have more or less of, by the way on which its value came to be.
+/// The number of bytes by which an arena's size may vary, depending on how its value was created.
 const AHEAD: u64 = 64 << 10;
 
-/// What a call answered, and what its keys held afterwards.
+/// A call's replies, and the content of its keys afterward.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
-    /// The replies, or how many items of one were missing, or why the call could not run.
+    /// The replies, or an error: how many items of a reply were missing, or why the call could not
+    /// run.
     replies: Result<Vec<Tree>, String>,
-    /// Of each key its items and its expiry.
+    /// The items and the expiry of each key.
     left: Vec<Option<(Ranges, Option<u64>)>>,
 }
 
-/// One client of a stage.
+/// A client of a stage.
 pub(crate) struct Runner {
     host: Alone,
     session: Session,
     pub(crate) store: Store,
 }
 
-/// A stage whose states are made by commands.
+/// Returns a stage whose states are created by commands.
 pub(crate) fn stage(shards: usize) -> Stage {
     let host = Alone::new(None);
     let mut session = host.session();
@@ -58,7 +59,7 @@ impl Runner {
         }
     }
 
-    /// Runs a command. Returns how often the store changed, and how often it was looked at.
+    /// Runs a command. Returns the number of changes to the store, and the number of looks.
     pub(crate) fn count(&mut self, words: &[Vec<u8>], stage: &Stage) -> (u64, u64) {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let mut context = Context::new(&mut self.session, self.host.host(), &self.store);
@@ -66,7 +67,7 @@ impl Runner {
         stage.calm()
     }
 
-    /// Runs a command. Where `writes`, what it left is a part of the outcome.
+    /// Runs a command. If `writes` is set, the outcome includes the content of the keys.
     pub(crate) fn call(
         &mut self,
         words: &[Vec<u8>],
@@ -79,7 +80,7 @@ impl Runner {
         (Outcome { replies, left }, changes)
     }
 
-    /// Runs a command that only reads.
+    /// Runs a read command.
     pub(crate) fn read(&mut self, words: &[Vec<u8>]) -> Outcome {
         Outcome {
             replies: self.replies(words),
@@ -124,14 +125,15 @@ impl Runner {
 }
 
 impl Outcome {
-    /// A few words of it.
+    /// Returns the start of the replies.
     pub(crate) fn summary(&self) -> String {
         let text = format!("{:?}", self.replies);
         let start: String = text.chars().take(200).collect();
         format!("{start} ({} characters)", text.len())
     }
 
-    /// A few words of it, from a little before the place where it differs from another one.
+    /// Returns an excerpt of the replies that starts shortly before the first difference from
+    /// another outcome.
     pub(crate) fn unlike(&self, other: &Outcome) -> String {
         let [own, others] = [self, other].map(|outcome| format!("{:?}", outcome.replies));
         let mut pairs = own.chars().zip(others.chars());
@@ -144,8 +146,8 @@ impl Outcome {
         format!("{part} ({} characters)", own.len())
     }
 
-    /// Whether it may be the outcome of a call where `fresh` is that of one that nobody interrupted, and `all` what an
-    /// answer by chance is chosen from.
+    /// Whether this can be the outcome of a call whose undisturbed outcome is `fresh`; `all`
+    /// contains the set from which a random reply is chosen.
     pub(crate) fn is_as(&self, fresh: &Outcome, answers: Answers, all: Option<&Outcome>) -> bool {
         let (Ok(replies), Ok(fresh_replies)) = (&self.replies, &fresh.replies) else {
             return self == fresh;
@@ -163,7 +165,7 @@ impl Outcome {
                     && pairs.all(|(item, usual)| item == usual || item.is_about(usual))
                     && self.left == fresh.left
             }
-            // What is refused is refused in the same words.
+            // Refusals fall through: their texts must be equal.
             (Answers::Random(_), Some(Ok(all))) if !usual.is_empty() && usual[0].is_value() => {
                 let known: HashSet<Leaf> = leaves(all).into_iter().collect();
                 items.len() == usual.len()
@@ -175,7 +177,7 @@ impl Outcome {
     }
 }
 
-/// A text or a number in a reply, as it is printed.
+/// A string or a number in a reply, in its `Debug` form.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Leaf(String);
 
@@ -184,7 +186,8 @@ impl Leaf {
         self.0.starts_with("Bulk")
     }
 
-    /// Whether both are numbers of bytes of something with an arena, and differ by what it is given ahead of need.
+    /// Whether both are sizes of a value with an arena, and differ at most by the arena's unused
+    /// reserve.
     fn is_about(&self, other: &Leaf) -> bool {
         let [size, usual] = [self, other].map(|leaf| {
             let digits = leaf.0.strip_prefix("Integer(")?.strip_suffix(')')?;
@@ -199,7 +202,7 @@ fn is_aggregate(replies: &[Tree]) -> bool {
     matches!(replies, [Tree::Array(_) | Tree::Set(_) | Tree::Map(_)])
 }
 
-/// The texts and numbers in replies.
+/// Returns the strings and numbers in replies.
 fn leaves(replies: &[Tree]) -> Vec<Leaf> {
     let mut all = Vec::new();
     for reply in replies {

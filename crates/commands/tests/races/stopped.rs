@@ -1,5 +1,6 @@
-//! Every command that only reads, while a writer is stopped in the midst of a change of its keys (R9): the answer is that
-//! of a call before the change, or behind its commit that of one after it; and it waits for nobody.
+//! Runs every read command while a writer is stopped in the middle of a change to its keys (R9).
+//! The reply equals that of a call before the change, or, after the commit, that of a call after
+//! it. The command never waits.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -15,17 +16,18 @@ use crate::is_full;
 use crate::matrix::{command, family, pairs};
 use crate::runner::{Outcome, Runner, stage};
 
-/// Places where the writer is stopped, of one change.
+/// The number of steps of a change at which the writer is stopped.
 const STOPS: usize = 6;
 
 fn reader(stage: &Stage, write: bool) -> Rc<RefCell<Runner>> {
     let runner = Runner::new(stage, write);
-    // One that waited for the lock would fail.
+    // With no patience, a call that waits for the lock fails.
     runner.store.set_patience(Duration::ZERO);
     Rc::new(RefCell::new(runner))
 }
 
-/// What a call answers in a state in which nobody is stopped, and what is chosen from where it is by chance.
+/// Returns a call's reply in a state in which no writer is stopped, and the full set from which a
+/// random reply is chosen.
 fn answers(
     runner: &RefCell<Runner>,
     stage: &Stage,
@@ -43,7 +45,7 @@ fn answers(
 }
 
 #[test]
-fn a_call_whose_writer_is_stopped_answers_as_before_the_change_or_as_after_it() {
+fn reply_during_a_stopped_change_is_the_old_or_the_new_one() {
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let stage = stage(4);
@@ -59,7 +61,7 @@ fn a_call_whose_writer_is_stopped_answers_as_before_the_change_or_as_after_it() 
             for (from, to) in pairs {
                 let after = answers(&readers[0], &stage, to, case, line);
                 let before = answers(&readers[0], &stage, from, case, line);
-                // As many steps as the same change takes.
+                // Count the steps of this change.
                 let taken = steps_taken();
                 stage.enter(to);
                 let steps = steps_taken() - taken;
@@ -89,7 +91,7 @@ fn a_call_whose_writer_is_stopped_answers_as_before_the_change_or_as_after_it() 
                     let is = |state: &[Outcome; 2]| {
                         outcome.is_as(&state[0], case.answers, Some(&state[1]))
                     };
-                    // Both where they are the same.
+                    // A reply that fits both states counts as old until the first new reply.
                     let was_new = is_new;
                     is_new |= !is(&before);
                     old += u64::from(!is_new);

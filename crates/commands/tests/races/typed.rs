@@ -1,4 +1,4 @@
-//! The typed calls of Rust over every pair of states.
+//! The typed Rust calls, for every pair of states.
 
 use undercroft_engine::{Error, Ranges, Store};
 use undercroft_testkit::fresh;
@@ -7,10 +7,10 @@ use undercroft_testkit::race::{Family, Interruption, Stage, World};
 use crate::is_full;
 use crate::runner::stage;
 
-/// What a call returned, and what it left in a buffer of its caller's that was not empty.
+/// The result of a call, with the content of a caller's buffer that was not empty before.
 type Answer = Result<String, String>;
 
-/// Pairs of states for each call in a part of the run.
+/// The number of state pairs for each call in a partial run.
 const SOME: usize = 60;
 
 type Call = fn(&Store) -> Answer;
@@ -21,14 +21,14 @@ fn say<T: std::fmt::Debug>(result: Result<T, Error>) -> Answer {
         .map_err(|error| error.to_string())
 }
 
-/// A call that appends to a buffer: what it returned, and the buffer.
+/// Runs a call that appends to a buffer, and returns its result together with the buffer.
 fn appended<T: std::fmt::Debug>(call: impl FnOnce(&mut Vec<u8>) -> Result<T, Error>) -> Answer {
     let mut out = b"before ".to_vec();
     let result = say(call(&mut out));
     let out = String::from_utf8_lossy(&out);
     match result {
         Ok(result) => Ok(format!("{result} {out}")),
-        // The buffer is the caller's again, whatever the error.
+        // On an error the buffer must have its old content.
         Err(error) => Err(format!("{error} {out}")),
     }
 }
@@ -127,7 +127,7 @@ fn pairs(stage: &Stage, family: Option<Family>) -> Vec<(World, World)> {
 }
 
 #[test]
-fn a_typed_call_returns_nothing_of_a_try_that_was_thrown_away() {
+fn typed_call_returns_nothing_from_a_discarded_try() {
     let stage = stage(4);
     let store = stage.open(true);
     store.interrupt_reads(Some(stage.hook()));

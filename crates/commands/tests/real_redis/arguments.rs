@@ -1,4 +1,4 @@
-//! Error texts and the spelling of integers.
+//! Error texts and the accepted spellings of integers, compared with a real server.
 
 use undercroft_commands::arguments::{CommandError, TimeBase, TimeUnit, positive_deadline};
 use undercroft_commands::reply::Tree;
@@ -7,7 +7,7 @@ use undercroft_numbers::parse_integer;
 use crate::support::{RealServer, random};
 
 #[test]
-fn the_same_texts_are_integers() {
+fn same_texts_parse_as_integers() {
     let Some(server) = RealServer::start(&[]) else {
         return;
     };
@@ -100,7 +100,8 @@ fn times_to_live_are_refused_alike() {
         return;
     };
     let mut client = server.connect();
-    // Far enough in the future for real, near enough not to overflow with today's clock.
+    // Far in the future for the real server, but close enough not to overflow when today's time is
+    // added.
     let now = 1_700_000_000_000;
     let mut refused = 0;
     for text in [

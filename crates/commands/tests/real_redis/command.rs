@@ -1,4 +1,4 @@
-//! COMMAND and its subcommands, about every command of the table and with random arguments.
+//! COMMAND and its subcommands, for every command in the table and with random arguments.
 
 use undercroft_commands::reply::Tree;
 use undercroft_commands::table::{Command, all};
@@ -6,7 +6,7 @@ use undercroft_commands::table::{Command, all};
 use crate::host::Own;
 use crate::support::{RealServer, random};
 
-/// Words that mean something to some command.
+/// Words that have a meaning for some command.
 const WORDS: &[&str] = &[
     "a",
     "b",
@@ -61,14 +61,15 @@ fn same(own: &mut Own, client: &mut crate::support::Client, words: &[&str]) {
 }
 
 #[test]
-fn the_keys_of_any_call_are_a_real_servers() {
+fn keys_of_any_call_equal_those_of_redis() {
     let Some(server) = RealServer::start(&[]) else {
         return;
     };
     let (mut client, mut own, mut random) = (server.connect(), Own::new(), random());
     let mut found = 0;
     for round in 0..200 {
-        // Of KEYS behind a key that is not empty, which MIGRATE refuses, Redis' COMMAND has a view of its own.
+        // Redis' COMMAND differs for KEYS after a nonempty key argument, which MIGRATE itself
+        // refuses.
         let known = |command: &&Command| command.name != "migrate" && command.is_in_redis_7_0();
         for command in all().iter().filter(known) {
             let mut names: Vec<String> = vec![command.name.to_owned()];
@@ -105,7 +106,7 @@ fn the_keys_of_any_call_are_a_real_servers() {
 }
 
 #[test]
-fn the_edges_of_command_are_a_real_servers() {
+fn edge_cases_of_command_equal_those_of_redis() {
     let Some(server) = RealServer::start(&[]) else {
         return;
     };

@@ -1,4 +1,4 @@
-//! CONFIG GET and SET.
+//! CONFIG GET and SET, compared with a real server.
 
 use undercroft_commands::config::{Config, Kind, PARAMETERS, Parameter};
 use undercroft_commands::reply::Tree;
@@ -24,7 +24,7 @@ fn pairs(tree: Tree) -> Vec<(Vec<u8>, Vec<u8>)> {
     pairs
 }
 
-/// Parameters a server under test can be given any value of without harm or much work.
+/// Whether a parameter of the server under test can take any value without harm or much work.
 fn harmless(parameter: &&Parameter) -> bool {
     ![
         "bind",
@@ -34,12 +34,12 @@ fn harmless(parameter: &&Parameter) -> bool {
         "loglevel",
     ]
     .contains(&parameter.name)
-        // Of these ours have one value only.
+        // Undercroft supports only one value of these.
         && parameter.not_done.is_none()
 }
 
 #[test]
-fn values_and_errors_equal_a_real_servers() {
+fn values_and_errors_equal_those_of_redis() {
     let Some(server) = RealServer::start(&[]) else {
         return;
     };
@@ -144,7 +144,7 @@ fn values_and_errors_equal_a_real_servers() {
             let known = PARAMETERS
                 .iter()
                 .find(|parameter| parameter.name.eq_ignore_ascii_case(name));
-            // Redis clamps hz when it uses it; values fixed at start are the server's own.
+            // Redis clamps hz on use, and values fixed at startup depend on the server.
             if known.as_ref().is_none_or(is_default) || ours_is_default(&config, name) {
                 continue;
             }
@@ -161,11 +161,12 @@ fn values_and_errors_equal_a_real_servers() {
     assert!(accepted > 300 && refused > 1_000);
 }
 
-/// Whether a parameter still has a default that is not Redis'.
+/// Whether a parameter still has a default that differs from Redis'.
 fn ours_is_default(config: &Config, name: &str) -> bool {
     const OURS: &[(&str, &str, i64)] = &[
         ("maxmemory", "maxmemory", 1 << 30),
-        // Other clients are told of a script that takes long before it has used up its own time.
+        // Undercroft's default is lower than Redis', so that other clients get BUSY before a slow
+        // script has used up its time limit.
         ("busy-reply-threshold", "lua-time-limit", 1000),
     ];
     OURS.iter().any(|(known, alias, default)| {
@@ -175,7 +176,7 @@ fn ours_is_default(config: &Config, name: &str) -> bool {
 }
 
 #[test]
-fn patterns_find_the_same_names() {
+fn patterns_match_the_same_names() {
     let Some(server) = RealServer::start(&[]) else {
         return;
     };
@@ -216,7 +217,7 @@ fn patterns_find_the_same_names() {
     }
 }
 
-/// Parameters of Redis that are not there, by how their names begin, and why.
+/// Redis' parameters that Undercroft lacks, by name prefix, and why.
 const NOT_THERE: &[(&str, &str)] = &[
     ("acl", "there are no ACLs yet"),
     ("active-defrag", "memory is not moved to defragment it"),
@@ -265,7 +266,7 @@ const NOT_THERE: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn every_name_is_there_or_known_not_to_be() {
+fn every_redis_parameter_exists_or_is_listed_as_missing() {
     let Some(server) = RealServer::start(&[]) else {
         return;
     };

@@ -1,4 +1,4 @@
-//! DUMP's bytes, and RESTORE's acceptance in both directions.
+//! The bytes of DUMP, compared with a real server, and RESTORE of payloads in both directions.
 
 use undercroft_commands::reply::Tree;
 use undercroft_engine::rdb::{RestoreError, dump, restore};
@@ -20,7 +20,8 @@ fn restore_string(payload: &[u8]) -> Result<Vec<u8>, RestoreError> {
     Ok(items.iter().next().unwrap_or_default().to_vec())
 }
 
-/// Values of every encoding: integers, noise, and text with repetitions near and far.
+/// Returns a random value of any encoding: an integer, noise, or text with near and distant
+/// repetitions.
 fn value(random: &mut fastrand::Rng) -> Vec<u8> {
     let length = match random.u8(..4) {
         0 => random.usize(..30),
@@ -52,7 +53,7 @@ fn value(random: &mut fastrand::Rng) -> Vec<u8> {
 }
 
 #[test]
-fn payloads_equal_a_real_servers() {
+fn payloads_equal_those_of_redis() {
     const VALUES: usize = 4_000;
     let Some(server) = RealServer::start(&[]) else {
         return;
@@ -89,7 +90,7 @@ fn payloads_equal_a_real_servers() {
     );
 }
 
-/// A short value, sometimes an integer.
+/// Returns a short random value, sometimes an integer.
 fn item(random: &mut fastrand::Rng, longest: usize) -> Vec<u8> {
     match random.u8(..3) {
         0 => (random.i64(..) >> random.u32(..64))
@@ -101,7 +102,7 @@ fn item(random: &mut fastrand::Rng, longest: usize) -> Vec<u8> {
     }
 }
 
-/// What a command that lists a value answers, sorted in groups of `width` unless the order counts.
+/// Splits a listing command's reply into groups of `width`, sorted unless the order counts.
 fn listed(reply: Tree, width: usize, ordered: bool) -> Vec<Vec<Vec<u8>>> {
     let Tree::Array(items) = reply else {
         panic!("not an array: {reply:?}")
@@ -121,13 +122,14 @@ fn listed(reply: Tree, width: usize, ordered: bool) -> Vec<Vec<Vec<u8>>> {
 }
 
 #[test]
-fn collections_are_restored_in_both_directions() {
+fn collections_restore_in_both_directions() {
     let Some(server) = RealServer::start(&[]) else {
         return;
     };
     let mut client = server.connect();
     let mut random = random();
-    // The command that adds, the one that lists, the type, items of an element, and whether the order counts.
+    // The adding command, the listing command, the type, the reply items per element, and whether
+    // the order counts.
     let kinds = [
         ("HSET", "HGETALL", ValueType::Hash, 2, false),
         ("SADD", "SMEMBERS", ValueType::Set, 1, false),
@@ -190,7 +192,7 @@ fn collections_are_restored_in_both_directions() {
 }
 
 #[test]
-fn sorted_sets_are_read_and_written() {
+fn sorted_sets_restore_in_both_directions() {
     let Some(server) = RealServer::start(&[]) else {
         return;
     };
@@ -224,7 +226,7 @@ fn sorted_sets_are_read_and_written() {
 }
 
 #[test]
-fn collections_that_cannot_be_are_refused() {
+fn impossible_collections_are_refused() {
     let seal = |body: &[u8]| {
         let crc = crc::Crc::<u64>::new(&crc::CRC_64_REDIS);
         let mut payload = [body, &10u16.to_le_bytes()].concat();
@@ -268,7 +270,7 @@ fn collections_that_cannot_be_are_refused() {
     ] {
         assert!(restore(&seal(body), LIMIT).is_err(), "{what}");
     }
-    // Any answer will do, as long as there is one.
+    // Any reply is fine, as long as the decoder survives.
     let mut random = random();
     for _ in 0..200_000 {
         let kind = [1, 2, 4, 5, 10, 11, 13, 14, 16, 17, 18][random.usize(..11)];
@@ -280,13 +282,13 @@ fn collections_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn of_damaged_payloads_no_more_are_taken_than_redis_takes() {
+fn damaged_payloads_are_accepted_only_if_redis_accepts_them() {
     let Some(server) = RealServer::start(&[]) else {
         return;
     };
     let mut client = server.connect();
     let mut random = random();
-    // A valid checksum around damaged content reaches the decoder itself.
+    // With a valid checksum, damaged content reaches the decoder itself.
     let seal = |body: &[u8]| {
         let crc = crc::Crc::<u64>::new(&crc::CRC_64_REDIS);
         let mut payload = [body, &10u16.to_le_bytes()].concat();
@@ -300,7 +302,8 @@ fn of_damaged_payloads_no_more_are_taken_than_redis_takes() {
         let mut payload = dump_string(&text);
         let position = random.usize(1..payload.len());
         payload[position] ^= 1 << random.u8(..8);
-        // Mostly sealed again; lengths beyond the payload would make the real server allocate them, or stop.
+        // Most rounds fix the checksum. Lengths beyond the payload are skipped: the real server
+        // allocates them, or aborts.
         if round % 4 > 0 {
             let body = payload.len() - 10;
             payload = seal(&payload[..body]);
@@ -327,8 +330,8 @@ fn of_damaged_payloads_no_more_are_taken_than_redis_takes() {
                     payload.escape_ascii()
                 );
             }
-            // Redis also takes some damage for values: a length that reaches into the footer, an integer's marker
-            // in the place of a length.
+            // Redis also accepts some damage as a value: a length that reaches into the footer, or
+            // an integer marker in place of a length.
             Err(error) => {
                 let expected = [
                     Tree::Error(error.message().into()),

@@ -8,7 +8,7 @@ use undercroft_engine::{Options, Store};
 
 use crate::alone::Alone;
 
-/// Our commands with an empty store.
+/// Undercroft's commands on an empty store.
 pub(crate) struct Own {
     host: Alone,
     session: Session,
@@ -40,7 +40,7 @@ impl Own {
     }
 }
 
-/// Runs one of our commands on a store of its own.
+/// Runs one of Undercroft's commands on a new store.
 pub(crate) fn run(line: &str) -> Tree {
     Own::new().call(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>())
 }

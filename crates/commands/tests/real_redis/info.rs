@@ -1,4 +1,4 @@
-//! INFO has the fields of a real server, and values of the same form.
+//! INFO has the fields of a real server, with values in the same format.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use undercroft_commands::reply::Tree;
 use crate::host::run;
 use crate::support::RealServer;
 
-/// Fields of Redis that ours has not, and why.
+/// Redis' fields that Undercroft lacks, and why.
 const LEFT_OUT: &[(&str, &str)] = &[("gcc_version", "it is not built by gcc")];
 
-/// Fields that Redis has not.
+/// Undercroft's fields that Redis lacks.
 const OURS: &[&str] = &[
     "mem_lazyfree_pending",
     "store",
@@ -23,13 +23,13 @@ const OURS: &[&str] = &[
     "used_memory_waiting",
 ];
 
-/// Fields whose names tell what was run.
+/// Whether a field's name depends on the commands that ran.
 fn is_counted(name: &str) -> bool {
     let before = ["cmdstat_", "errorstat_", "latency_percentiles_", "db"];
     before.iter().any(|before| name.starts_with(before))
 }
 
-/// Each section's name, and its fields with their values.
+/// Parses INFO into the sections' names and their fields with values.
 fn sections(text: &str) -> Vec<(String, BTreeMap<String, String>)> {
     let mut sections: Vec<(String, BTreeMap<String, String>)> = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty()) {
@@ -56,7 +56,7 @@ fn text(reply: Tree) -> String {
     }
 }
 
-/// Ids are hexadecimal, and may happen to have no letter.
+/// IDs are hexadecimal, and may happen to contain only digits.
 const IDS: &[&str] = &[
     "redis_build_id",
     "run_id",
@@ -64,12 +64,12 @@ const IDS: &[&str] = &[
     "master_replid2",
 ];
 
-/// Whether a server that has just started cannot tell a figure yet.
+/// Whether a value is a placeholder that a freshly started server shows.
 fn is_unknown(value: &str) -> bool {
     value.parse::<f64>().is_ok_and(|number| !number.is_finite())
 }
 
-/// What a value looks like: a number with so many digits behind the point, a share, or a word.
+/// Returns the format of a value: a number with a count of decimals, a percentage, or a word.
 fn form(value: &str) -> String {
     let number = value.strip_suffix('%').unwrap_or(value);
     let unit = if number.len() < value.len() { "%" } else { "" };
@@ -81,7 +81,7 @@ fn form(value: &str) -> String {
 }
 
 #[test]
-fn the_fields_are_a_real_servers() {
+fn fields_equal_those_of_redis() {
     let Some(server) = RealServer::start(&[]) else {
         return;
     };
@@ -136,7 +136,7 @@ fn the_fields_are_a_real_servers() {
 }
 
 #[test]
-fn an_empty_store_is_not_said_to_be_fragmented() {
+fn empty_store_is_not_reported_as_fragmented() {
     let sections = sections(&text(run("INFO memory")));
     let ratio: f64 = sections[0].1["mem_fragmentation_ratio"]
         .parse()

@@ -1,4 +1,4 @@
-//! LCS and LCS IDX.
+//! LCS and LCS IDX, compared with a real server.
 
 use undercroft_commands::algorithms::lcs;
 use undercroft_commands::reply::Tree;
@@ -6,7 +6,7 @@ use undercroft_commands::reply::Tree;
 use crate::support::{RealServer, random};
 
 #[test]
-fn subsequences_and_matches_equal_a_real_servers() {
+fn subsequences_and_matches_equal_those_of_redis() {
     let Some(server) = RealServer::start(&[]) else {
         return;
     };
@@ -56,7 +56,7 @@ fn subsequences_and_matches_equal_a_real_servers() {
 }
 
 #[test]
-fn the_same_sizes_are_refused() {
+fn same_sizes_are_refused() {
     const LIMIT: u64 = 1024 * 1024;
     let Some(server) = RealServer::start(&["--proto-max-bulk-len", "1mb"]) else {
         return;

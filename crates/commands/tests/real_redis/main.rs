@@ -1,5 +1,5 @@
-//! Comparisons with a real redis-server 7.0 and redis-cli; each is skipped with a printed word where they are not
-//! installed.
+//! Comparisons with a real redis-server 7.0 and redis-cli. Each is skipped with a printed note if
+//! they are not installed.
 
 #[path = "../support/alone.rs"]
 mod alone;

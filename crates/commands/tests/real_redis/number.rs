@@ -1,4 +1,4 @@
-//! INCRBYFLOAT's digits.
+//! The digits of INCRBYFLOAT, compared with a real server.
 
 use undercroft_commands::algorithms::extended::Extended;
 use undercroft_commands::reply::Tree;
@@ -7,7 +7,8 @@ use crate::support::{RealServer, random};
 
 const PAIRS: usize = 20_000;
 
-/// Numbers of many shapes: short decimals, long ones, every exponent, hexadecimal, and near misses.
+/// Returns a random number in one of many forms: short and long decimals, every exponent,
+/// hexadecimal, and near misses.
 fn number(random: &mut fastrand::Rng) -> String {
     let digits = |random: &mut fastrand::Rng, most: usize| -> String {
         (0..random.usize(1..=most))
@@ -52,7 +53,7 @@ fn number(random: &mut fastrand::Rng) -> String {
             "1e99999999999",
         ][random.usize(..10)]
         .into(),
-        // Halves of the seventeenth decimal, where rounding to even shows.
+        // A tie at the seventeenth decimal, which shows rounding to even.
         10 => format!(
             "{sign}{}.{:017}5",
             random.u8(..),
@@ -63,7 +64,7 @@ fn number(random: &mut fastrand::Rng) -> String {
 }
 
 #[test]
-fn sums_and_refusals_equal_a_real_servers() {
+fn sums_and_refusals_equal_those_of_redis() {
     let Some(server) = RealServer::start(&[]) else {
         return;
     };

@@ -1,4 +1,4 @@
-//! A real redis-server to compare with, and a small RESP client and encoder.
+//! A real redis-server for comparison, with a small RESP client and encoder.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,14 +10,14 @@ use undercroft_commands::reply::Tree;
 
 static STARTED: AtomicU32 = AtomicU32::new(0);
 
-/// A redis-server of our own on a unix socket in a directory of its own; stopped when dropped.
+/// A private redis-server on a Unix socket in a new directory; stopped when dropped.
 pub(crate) struct RealServer {
     process: Child,
     directory: PathBuf,
 }
 
 impl RealServer {
-    /// Starts a server; `None`, with a printed word, where redis-server 7.0 is not installed.
+    /// Starts a server. Prints a note and returns `None` if redis-server 7.0 is not installed.
     pub(crate) fn start(options: &[&str]) -> Option<RealServer> {
         let version = Command::new("redis-server").arg("--version").output();
         let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
@@ -29,7 +29,7 @@ impl RealServer {
         let directory =
             std::env::temp_dir().join(format!("undercroft-{}-{number}", std::process::id()));
         std::fs::create_dir(&directory).expect("a directory for the server");
-        // The kernel ends the server with the test's thread, in whatever way that ends.
+        // The kernel kills the server when the test's thread ends, however it ends.
         let mut process = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "redis-server"])
             .args([
@@ -59,12 +59,12 @@ impl RealServer {
                 "redis-server ended early"
             );
         }
-        // The rest of the log must go somewhere, or the server would stop when the pipe is full.
+        // Drain the rest of the log, or the server blocks when the pipe is full.
         std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
         Some(RealServer { process, directory })
     }
 
-    /// A new connection.
+    /// Opens a new connection.
     pub(crate) fn connect(&self) -> Client {
         let stream =
             UnixStream::connect(self.directory.join("socket")).expect("the server listens");
@@ -77,14 +77,14 @@ impl RealServer {
 
 impl Drop for RealServer {
     fn drop(&mut self) {
-        // Failing to stop or to clean up must not hide the test's own failure.
+        // Errors in cleanup must not hide the test's failure.
         let _ = self.process.kill();
         let _ = self.process.wait();
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 
-/// One RESP connection.
+/// A RESP connection.
 pub(crate) struct Client {
     writer: UnixStream,
     reader: BufReader<UnixStream>,
@@ -97,12 +97,12 @@ impl Client {
         self.receive()
     }
 
-    /// Sends one command of plain words and reads its reply.
+    /// Sends one command of space-separated words and reads its reply.
     pub(crate) fn words(&mut self, line: &str) -> Tree {
         self.call(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>())
     }
 
-    /// Sends one command without waiting.
+    /// Sends one command without reading its reply.
     pub(crate) fn send(&mut self, arguments: &[&[u8]]) {
         let mut message = format!("*{}\r\n", arguments.len()).into_bytes();
         for argument in arguments {
@@ -166,7 +166,7 @@ impl Client {
     }
 }
 
-/// A reply's RESP3 bytes.
+/// Encodes a reply as RESP3.
 pub(crate) fn encode(tree: &Tree, out: &mut Vec<u8>) {
     let mut header = |kind: char, length: usize| out.extend(format!("{kind}{length}\r\n").bytes());
     match tree {
@@ -214,7 +214,7 @@ pub(crate) fn encode(tree: &Tree, out: &mut Vec<u8>) {
     }
 }
 
-/// A random generator whose seed is printed; `UNDERCROFT_SEED` repeats a run.
+/// Returns a random generator and prints its seed; `UNDERCROFT_SEED` repeats a run.
 pub(crate) fn random() -> fastrand::Rng {
     let given = std::env::var("UNDERCROFT_SEED").ok();
     let seed = given.map_or_else(

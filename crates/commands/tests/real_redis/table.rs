@@ -1,4 +1,5 @@
-//! The command table, field by field, through COMMAND INFO; and the other COMMAND subcommands.
+//! The command table, compared field by field through COMMAND INFO, and the other COMMAND
+//! subcommands.
 
 use std::collections::BTreeMap;
 
@@ -36,8 +37,8 @@ fn sorted(tree: Tree) -> Vec<String> {
     names
 }
 
-/// Compares two descriptions, and notes what differs; subcommands only as far as ours go, because some of Redis' are not
-/// there.
+/// Compares two descriptions, and collects differences. Only Undercroft's subcommands are compared,
+/// because some of Redis' are missing.
 fn compare(ours: &Tree, theirs: &Tree, wrong: &mut String) -> usize {
     let (ours, theirs) = (items(ours), items(theirs));
     for (index, field) in FIELDS.iter().enumerate() {
@@ -64,7 +65,7 @@ fn compare(ours: &Tree, theirs: &Tree, wrong: &mut String) -> usize {
     compared
 }
 
-/// Whether a later version than 7.0 added the command of this name.
+/// Whether a version after 7.0 added the command of this name.
 fn is_newer(name: &Tree) -> bool {
     let Tree::Bulk(name) = name else {
         panic!("not a name: {name:?}");
@@ -73,7 +74,7 @@ fn is_newer(name: &Tree) -> bool {
 }
 
 #[test]
-fn every_description_equals_a_real_servers() {
+fn every_description_equals_that_of_redis() {
     let Some(server) = RealServer::start(&[]) else {
         return;
     };
@@ -177,7 +178,7 @@ fn lists_are_filtered_alike() {
 }
 
 #[test]
-fn documentation_has_redis_facts() {
+fn documentation_agrees_with_redis() {
     let Some(server) = RealServer::start(&[]) else {
         return;
     };
@@ -204,7 +205,7 @@ fn documentation_has_redis_facts() {
     }
 }
 
-/// Commands whose arguments are told otherwise than by Redis, and why.
+/// Commands whose documented arguments differ from Redis', and why.
 const OTHERWISE: &[(&str, &str)] = &[
     ("bitop", "its operation is one of four words, not any text"),
     (
@@ -237,7 +238,7 @@ const OTHERWISE: &[(&str, &str)] = &[
     ("xtrim", "one block around all arguments less"),
 ];
 
-/// Arguments without the versions that brought them, which our table does not know.
+/// Removes the versions that introduced arguments, which Undercroft's table does not record.
 fn without_versions(arguments: &Tree) -> Tree {
     let of_argument = |argument: &Tree| {
         let mut kept = Vec::new();
@@ -255,7 +256,7 @@ fn without_versions(arguments: &Tree) -> Tree {
     Tree::Array(items(arguments).iter().map(of_argument).collect())
 }
 
-/// The arguments of each command and subcommand in what COMMAND DOCS tells.
+/// Collects the arguments of each command and subcommand from a reply of COMMAND DOCS.
 fn arguments_of(docs: &Tree, found: &mut BTreeMap<String, Option<Tree>>) {
     for pair in items(docs).chunks(2) {
         let Tree::Bulk(name) = &pair[0] else {
@@ -275,7 +276,7 @@ fn arguments_of(docs: &Tree, found: &mut BTreeMap<String, Option<Tree>>) {
 }
 
 #[test]
-fn arguments_are_told_as_a_real_server_tells_them() {
+fn arguments_equal_those_of_redis() {
     let Some(server) = RealServer::start(&[]) else {
         return;
     };

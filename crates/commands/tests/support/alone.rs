@@ -8,7 +8,7 @@ use undercroft_commands::session::Session;
 
 pub(crate) struct Alone {
     process: Process,
-    /// The password that is needed, where one is.
+    /// The required password, if any.
     password: Option<&'static [u8]>,
 }
 
@@ -24,7 +24,7 @@ impl Alone {
         Host::of(&self.process, self)
     }
 
-    /// What a new connection begins with.
+    /// Returns the session of a new connection.
     pub(crate) fn session(&self) -> Session {
         Session::new(1, self.initial_user(), 0)
     }

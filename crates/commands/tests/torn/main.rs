@@ -1,8 +1,9 @@
-//! Words that are anything, under every reading command: none of them panics, hangs or takes memory for what it was told.
+//! Read commands on arbitrary words: none of them panics, hangs, or allocates as much memory as a
+//! corrupt length claims.
 //!
-//! A read without a lock may meet any mix of words (R3). Here each word is one that a writer could have left there, or
-//! worse, and stays for the whole read, so that the counter tells nothing: what the reader makes of it is all there is
-//! between it and a panic, as the tests are built with checks for overflows.
+//! A read without a lock may see any mix of words (R3). Here each changed word is one that a writer
+//! could have left, or worse. It stays for the whole read, so the version counter does not reveal
+//! it: only the reader's checks prevent a panic. The tests are built with overflow checks.
 
 #[path = "../support/alone.rs"]
 mod alone;
@@ -21,7 +22,7 @@ use undercroft_testkit::fresh;
 const CAPACITY: u64 = 16 << 20;
 const RING: u64 = 64 << 10;
 
-/// What makes the keys: one of each type and form.
+/// Creates keys of each type and form.
 fn fill(host: &Alone, store: &Store) {
     let number = |number: usize| number.to_string();
     let long = |letter: char, length: usize| letter.to_string().repeat(length);
@@ -92,13 +93,13 @@ fn fill(host: &Alone, store: &Store) {
     let places = (0..40).flat_map(|n| [number(n), number(n), format!("p{n}")]);
     give("GEOADD", "places", places.collect());
     give("PEXPIREAT", "short", vec!["99999999999999".into()]);
-    // A table that grows while the keys are read.
+    // Enough keys that the table has grown.
     for key in 0..400 {
         give("SET", &format!("key:{key}"), vec![number(key)]);
     }
 }
 
-/// Reading commands; `K` is a key.
+/// Read commands; `K` stands for a key.
 const COMMANDS: &[&str] = &[
     "GET K",
     "MGET K integer K",
@@ -181,7 +182,7 @@ const COMMANDS: &[&str] = &[
     "DBSIZE",
 ];
 
-/// Commands that look at the whole database: seldom enough.
+/// The number of commands at the end of the list that read the whole database; they run less often.
 const OF_ALL: usize = 4;
 
 fn run(host: &Alone, store: &Store, words: &[&[u8]]) {
@@ -193,7 +194,7 @@ fn run(host: &Alone, store: &Store, words: &[&[u8]]) {
     assert_eq!(replies.len(), usize::from(outcome.is_ok()), "{words:?}");
 }
 
-/// A word that was torn: a part of another one, or anything.
+/// Returns a torn word: part of another word, or anything.
 fn torn(random: &mut fastrand::Rng, old: u64, other: u64) -> u64 {
     match random.u32(..8) {
         0 => old ^ 1 << random.u32(..64),
@@ -208,7 +209,7 @@ fn torn(random: &mut fastrand::Rng, old: u64, other: u64) -> u64 {
 }
 
 #[test]
-fn no_reading_command_panics_on_words_that_are_anything() {
+fn read_commands_do_not_panic_on_arbitrary_words() {
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let host = Alone::new(None);
@@ -233,7 +234,7 @@ fn no_reading_command_panics_on_words_that_are_anything() {
     keys.retain(|key| !key.starts_with(b"key:1"));
     drop(writer);
 
-    // The words of the heap that are in use, and those of the roots.
+    // The nonzero words of the heap and of the roots.
     let file = File::options()
         .read(true)
         .write(true)
@@ -296,7 +297,7 @@ fn no_reading_command_panics_on_words_that_are_anything() {
     }
 }
 
-/// Says what was done where it panicked.
+/// Prints the current step if the test panics.
 struct Told(String);
 
 impl Drop for Told {

@@ -1,29 +1,30 @@
-//! What a server says before it closes the connection of a client that does not speak the protocol.
+//! The errors with which a server closes a connection that violates the protocol.
 
 use std::fmt;
 
-/// A breach of the protocol. The server answers with [`ProtocolError::reply`] and closes the connection.
+/// A protocol violation. The server replies with [`ProtocolError::reply`] and closes the
+/// connection.
 ///
-/// The texts are Redis 7.0's, because client libraries and their tests match them.
+/// The texts are those of Redis 7.0, because client libraries and their tests match them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
-    /// The count after `*` is not an integer, or above the limit.
+    /// The count after `*` is not an integer, or exceeds the limit.
     InvalidMultibulkLength,
-    /// No end of line within 64 KiB of `*`.
+    /// There is no line end within 64 KiB of `*`.
     TooBigMultibulkCount,
-    /// No end of line within 64 KiB of where `$` belongs.
+    /// There is no line end within 64 KiB of where `$` is expected.
     TooBigBulkCount,
-    /// A line that should begin with `$` begins with this byte.
+    /// A line that must start with `$` starts with this byte.
     ExpectedDollar(u8),
-    /// The length after `$` is not an integer, negative, or above the limit.
+    /// The length after `$` is not an integer, is negative, or exceeds the limit.
     InvalidBulkLength,
-    /// No end of line within 64 KiB of an inline command.
+    /// There is no line end within 64 KiB in an inline command.
     TooBigInlineRequest,
-    /// A quote of an inline command is not closed, or text follows right after the closing one.
+    /// A quote in an inline command is not closed, or text directly follows the closing quote.
     UnbalancedQuotes,
-    /// More than 10 arguments from a client that has yet to log in.
+    /// A client sent more than 10 arguments before authentication.
     UnauthenticatedMultibulkLength,
-    /// An argument above 16 KiB from a client that has yet to log in.
+    /// A client sent an argument above 16 KiB before authentication.
     UnauthenticatedBulkLength,
 }
 
@@ -32,7 +33,7 @@ impl ProtocolError {
     pub fn reply(&self, out: &mut Vec<u8>) {
         let mut text = b"ERR Protocol error: ".to_vec();
         match self {
-            // The byte goes out as it came, which need not be UTF-8.
+            // The byte is repeated as received and may not be UTF-8.
             Self::ExpectedDollar(byte) => {
                 text.extend_from_slice(b"expected '$', got '");
                 text.push(*byte);
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replies_carry_the_byte_that_came() {
+    fn error_reply_repeats_the_received_byte() {
         for (byte, reply) in [
             (b'x', &b"-ERR Protocol error: expected '$', got 'x'\r\n"[..]),
             (b'\n', b"-ERR Protocol error: expected '$', got ' '\r\n"),

@@ -3,7 +3,7 @@
 use super::Span;
 use std::fmt;
 
-/// A quote that is not closed, or that is closed right before other text.
+/// A quote that is not closed, or a closing quote that is directly followed by text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnbalancedQuotes;
 
@@ -15,7 +15,7 @@ impl fmt::Display for UnbalancedQuotes {
 
 impl std::error::Error for UnbalancedQuotes {}
 
-/// C's `isspace`: what may stand between arguments.
+/// Whether C's `isspace` holds for a byte, so that it may separate arguments.
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
@@ -29,12 +29,13 @@ fn hex_digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// Splits a line into arguments by Redis' rules, which its configuration file and `redis-cli` follow, too.
+/// Splits a line into arguments by Redis' rules, which also apply to its configuration file and
+/// `redis-cli`.
 ///
-/// The arguments' bytes are appended to `text`, and one span for each (into `text`) to `spans`. Inside double quotes
-/// `\xHH`, `\n`, `\r`, `\t`, `\b` and `\a` are escapes and a backslash before any other byte stands for that byte;
-/// inside single quotes there is only `\'`. Quotes may begin inside a word. Linear in the line; on an error `text` and
-/// `spans` hold the arguments before it.
+/// Appends the arguments' bytes to `text`, and for each a span of `text` to `spans`. Inside double
+/// quotes, `\xHH`, `\n`, `\r`, `\t`, `\b` and `\a` are escapes, and a backslash before any other
+/// byte stands for that byte. Inside single quotes, only `\'` is an escape. Quotes may begin inside
+/// a word. Takes linear time. On an error, `text` and `spans` hold the arguments before it.
 pub fn split_args(
     line: &[u8],
     text: &mut Vec<u8>,
@@ -60,11 +61,11 @@ pub fn split_args(
     }
 }
 
-/// Appends one argument to `text` and returns what follows it.
+/// Appends one argument to `text` and returns the rest of the line.
 fn word<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Result<&'a [u8], UnbalancedQuotes> {
     loop {
         match rest {
-            // Not all of `is_blank`: a vertical tab inside a word belongs to it.
+            // Unlike `is_blank`: a vertical tab or form feed inside a word is part of it.
             [] | [b' ' | b'\n' | b'\r' | b'\t', ..] => return Ok(rest),
             [b'"', tail @ ..] => return double_quoted(tail, text),
             [b'\'', tail @ ..] => return single_quoted(tail, text),
@@ -118,7 +119,7 @@ fn single_quoted<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Result<&'a [u8],
     }
 }
 
-/// A closing quote ends its argument, so a blank must follow, or nothing.
+/// Checks that a closing quote is followed by a blank or the end of the line.
 fn after_quote(rest: &[u8]) -> Result<&[u8], UnbalancedQuotes> {
     match rest {
         [byte, ..] if !is_blank(*byte) => Err(UnbalancedQuotes),
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn words_and_quotes() {
+    fn lines_split_into_words_and_quoted_strings() {
         let cases: [(&[u8], &[&[u8]]); 13] = [
             (b"", &[]),
             (b" \t\x0b\x0c ", &[]),

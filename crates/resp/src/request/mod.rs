@@ -1,9 +1,9 @@
-//! Commands as a server receives them.
+//! Parses commands as a server receives them.
 //!
-//! - `error`: what a server says before it closes the connection of a client that does not speak the protocol.
+//! - `error`: the errors with which a server closes a connection that violates the protocol.
 //! - `inline`: inline commands: a line of words with quotes, as typed into a terminal.
 //! - `parser`: the incremental request parser.
-//! - `span`: the place of an argument.
+//! - `span`: the position of an argument in a request.
 
 mod error;
 mod inline;

@@ -6,27 +6,28 @@ use std::ops::Index;
 
 use undercroft_numbers::parse_integer;
 
-/// Longest line: an inline command, or the digits of a count. Redis' PROTO_INLINE_MAX_SIZE.
+/// The length of the longest line, an inline command or the digits of a count; Redis'
+/// PROTO_INLINE_MAX_SIZE.
 const MAX_LINE: usize = 64 * 1024;
 
-/// Most arguments of a client that has yet to log in.
+/// The maximum number of arguments before authentication.
 const UNAUTHENTICATED_ARGS: i64 = 10;
 
-/// Longest argument, in bytes, of a client that has yet to log in.
+/// The maximum length of an argument before authentication, in bytes.
 const UNAUTHENTICATED_BULK: i64 = 16 * 1024;
 
-/// A list of spans that has grown beyond this many entries (1 MiB) is given back with the next command.
+/// The number of entries (1 MiB) above which the list of spans is freed with the next command.
 const KEPT_SPANS: usize = 64 * 1024;
 
-/// What a client may send.
+/// Limits on a client's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Longest argument in bytes: Redis' `proto-max-bulk-len`, 512 MiB by default.
+    /// The maximum length of an argument in bytes: Redis' `proto-max-bulk-len`, 512 MiB by default.
     pub max_bulk: usize,
-    /// Most arguments of one command; Redis 7.0 takes 2,147,483,647.
+    /// The maximum number of arguments of one command; 2,147,483,647 in Redis 7.0.
     pub max_args: usize,
-    /// Whether the client may use these limits, because it has logged in or need not. Until then a command has at most
-    /// 10 arguments of 16 KiB.
+    /// Whether the client has authenticated or need not. Until then, a command has at most 10
+    /// arguments of 16 KiB.
     pub authenticated: bool,
 }
 
@@ -40,28 +41,29 @@ impl Default for Limits {
     }
 }
 
-/// What [`RequestParser::parse`] found at the start of its input.
+/// The result of [`RequestParser::parse`] for the start of its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// A command of this many bytes; [`RequestParser::args`] gives its arguments, at least one.
+    /// A command of this many bytes. [`RequestParser::args`] returns its arguments, at least one.
     Command(usize),
-    /// This many bytes that ask for nothing (an empty line, `*0`, `*-1`): skip them.
+    /// This many bytes without a command (an empty line, `*0`, `*-1`), which the caller must skip.
     Ignored(usize),
-    /// The command goes on beyond the input.
+    /// The command continues beyond the input.
     Incomplete {
-        /// At least this many more bytes are needed, so a receive buffer may be sized by it. It is what the client
-        /// announced, up to `max_bulk`: let a buffer grow with what arrives rather than all at once.
+        /// The minimum number of further bytes needed, which can size a receive buffer. The client
+        /// announced this length, up to `max_bulk`, so grow the buffer with the bytes that arrive
+        /// instead of all at once.
         wanted: usize,
     },
 }
 
-/// Finds commands in the bytes a client sends.
+/// Finds commands in the bytes that a client sends.
 ///
-/// The caller keeps the received bytes in a buffer and calls [`parse`](Self::parse) with all bytes from the first
-/// unconsumed one on. After `Command(n)` or `Ignored(n)` the next call's input starts `n` bytes further; after
-/// `Incomplete` it starts at the same byte, with more bytes behind. No byte is looked at twice over all of these calls,
-/// and an argument's bytes are not looked at at all: offsets are relative to the command's start, so the buffer may be
-/// moved or compacted between calls.
+/// The caller keeps the received bytes in a buffer and calls [`parse`](Self::parse) with all
+/// unconsumed bytes. After `Command(n)` or `Ignored(n)`, the next input starts `n` bytes later.
+/// After `Incomplete`, it starts at the same byte and is longer. Over all these calls no byte is
+/// examined twice, and the bytes of arguments are never examined. Offsets are relative to the
+/// command's start, so the buffer may be moved or compacted between calls.
 ///
 /// ```
 /// use undercroft_resp::{Parsed, RequestParser};
@@ -73,62 +75,65 @@ pub enum Parsed {
 /// assert_eq!(parser.parse(&input[20..]), Ok(Parsed::Command(6)));
 /// ```
 ///
-/// A line ends where Redis sees its end: at `\r` and one byte more in the multibulk form, at `\n` in the inline form.
-/// The two bytes after an argument are skipped unread, also as in Redis. Lengths and limits are checked as soon as
-/// their line is complete. After an error every call returns that error again: the stream has no next command.
+/// Line ends are those of Redis: `\r` and any one byte in the multibulk form, `\n` in the inline
+/// form. As in Redis, the two bytes after an argument are skipped unread. Lengths and limits are
+/// checked as soon as their line is complete. After an error, every call returns that error again,
+/// because the next command cannot be located.
 #[derive(Debug, Default)]
 pub struct RequestParser {
     limits: Limits,
-    /// The arguments found so far; of an inline command they point into `inline_text`.
+    /// The arguments found so far; those of an inline command are spans of `inline_text`.
     spans: Vec<Span>,
     inline_text: Vec<u8>,
     form: Form,
-    /// Offset of the next byte to parse, from the command's start.
+    /// The offset of the next byte to parse, relative to the command's start.
     position: usize,
-    /// How many bytes of the current line were searched for its end already.
+    /// The number of bytes of the current line that have been searched for its end.
     searched: usize,
-    /// Arguments still to come.
+    /// The number of arguments not parsed yet.
     missing: usize,
-    /// Length of the argument whose bytes come next, once known.
+    /// The length of the next argument, once known.
     bulk: Option<usize>,
     failed: Option<ProtocolError>,
 }
 
-/// How far the current command is known.
+/// The form of the current command, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Form {
-    /// Nothing of it was read.
+    /// No byte has been read.
     #[default]
     Unknown,
-    /// `*` or a line, whose end is not there yet.
+    /// The first line, a count after `*` or an inline command, is incomplete.
     FirstLine,
-    /// The count of arguments is known.
+    /// The number of arguments is known.
     Multibulk,
-    /// An inline command was returned: its arguments are in `inline_text`.
+    /// An inline command was returned; its arguments are in `inline_text`.
     Inline,
 }
 
 impl RequestParser {
-    /// A parser at the start of a connection.
+    /// Creates a parser for the start of a connection.
     pub fn new(limits: Limits) -> Self {
         let mut parser = Self::default();
         parser.set_limits(limits);
         parser
     }
 
-    /// Changes the limits, from the next line on: after a login, or when the configuration changed.
+    /// Changes the limits from the next line on, after authentication or a configuration change.
     pub fn set_limits(&mut self, limits: Limits) {
-        // Offsets are sums of a position and a length; half the address space for each cannot overflow.
+        // The parser adds lengths to positions; at most half the address space each cannot
+        // overflow.
         let max_bulk = limits.max_bulk.min(isize::MAX as usize / 2);
         self.limits = Limits { max_bulk, ..limits };
     }
 
-    /// The limits in force.
+    /// The current limits.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// Reads on to the end of the current command, or of the input. Input that ended nowhere asks for one byte.
+    /// Parses up to the end of the current command, or of the input. If the input ends in the
+    /// middle of a line, it asks for one more byte.
     pub fn parse(&mut self, input: &[u8]) -> Result<Parsed, ProtocolError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -147,10 +152,11 @@ impl RequestParser {
         parsed
     }
 
-    /// The arguments of the command that the last call of [`parse`](Self::parse) returned, given the same input.
+    /// Returns the arguments of the command that the last call of [`parse`](Self::parse) returned,
+    /// given the same input.
     ///
     /// # Panics
-    /// An argument's access panics when `input` is shorter than the command.
+    /// Accessing an argument panics if `input` is shorter than the command.
     #[inline]
     pub fn args<'a>(&'a self, input: &'a [u8]) -> Args<'a> {
         let bytes = match self.form {
@@ -163,15 +169,15 @@ impl RequestParser {
         }
     }
 
-    /// Where a command goes on beyond the input and only its last argument is missing: the arguments before that one, and
-    /// where it lies. To be asked after [`Parsed::Incomplete`].
+    /// Returns the preceding arguments and the last argument's position, if only the bytes of the
+    /// last argument are incomplete. Call it after [`Parsed::Incomplete`].
     pub fn unfinished(&self) -> Option<(&[Span], Span)> {
         let len = self.bulk.filter(|_| self.missing == 1)?;
         let start = self.position;
         Some((&self.spans, Span { start, len }))
     }
 
-    /// Bytes of heap memory held, for a server's account of its clients.
+    /// Returns the bytes of heap memory held, for a server's memory accounting.
     pub fn allocated(&self) -> usize {
         self.spans.capacity() * size_of::<Span>() + self.inline_text.capacity()
     }
@@ -221,7 +227,7 @@ impl RequestParser {
         self.parse_arguments(input)
     }
 
-    /// Reads those of the arguments still to come that are there whole, in the form that nearly every client sends.
+    /// Parses complete arguments in the form that nearly every client sends.
     #[inline]
     fn parse_plain(&mut self, input: &[u8]) {
         let most = match self.limits.authenticated {
@@ -276,13 +282,13 @@ impl RequestParser {
         }
     }
 
-    /// Reads a `$` line of any form, when it is complete.
+    /// Parses a `$` line of any form, if it is complete.
     #[cold]
     fn bulk_length(&mut self, input: &[u8]) -> Result<Option<usize>, ProtocolError> {
         let Some(line) = self.length_line(input, ProtocolError::TooBigBulkCount)? else {
             return Ok(None);
         };
-        // An empty line's first byte is its `\r`, which the error names as a blank.
+        // The first byte of an empty line is its `\r`, which the error message shows as a blank.
         match line.first().copied().unwrap_or(b'\r') {
             b'$' => {}
             other => return Err(ProtocolError::ExpectedDollar(other)),
@@ -303,7 +309,8 @@ impl RequestParser {
         Ok(len_in_bytes)
     }
 
-    /// The line at `position` without its end (`\r` and one byte), when it is complete; moves behind it.
+    /// Returns the line at `position` without its end (`\r` and one byte), if it is complete, and
+    /// advances past it.
     #[cold]
     fn length_line<'a>(
         &mut self,
@@ -314,7 +321,7 @@ impl RequestParser {
         let Some(len) = self.find_end(input, b'\r', too_big)? else {
             return Ok(None);
         };
-        // The byte after `\r` must be there, but Redis does not look at it.
+        // The byte after `\r` must have arrived, but Redis ignores its value.
         if input.len() < start + len + 2 {
             return Ok(None);
         }
@@ -342,11 +349,12 @@ impl RequestParser {
         })
     }
 
-    /// Length of the line at `position` up to `end`, searching only bytes that were not searched before.
+    /// Returns the length of the line at `position` up to `end`. Searches only bytes that have not
+    /// been searched before.
     ///
-    /// A NUL byte hides everything behind it, as it does from Redis' strchr: such a line has no end and runs into the
-    /// limit. So does, here as there, whoever sends 64 KiB without one; but the answer does not depend on how the bytes
-    /// were cut on their way.
+    /// A NUL byte hides everything after it, as in Redis' use of strchr: such a line has no end and
+    /// runs into the limit, like 64 KiB without a line end. Unlike in Redis, the result does not
+    /// depend on how the bytes were fragmented in transit.
     fn find_end(
         &mut self,
         input: &[u8],
@@ -361,7 +369,7 @@ impl RequestParser {
         match memchr::memchr2(end, 0, fresh) {
             Some(found) if fresh[found] == end => Ok(Some(self.searched + found)),
             found => {
-                // Stop in front of a NUL, to find it again at once.
+                // Stop before a NUL, so that the next search finds it immediately.
                 self.searched += found.unwrap_or(fresh.len());
                 if line.len() > MAX_LINE {
                     return Err(too_big);
@@ -372,9 +380,11 @@ impl RequestParser {
     }
 }
 
-/// Reads `<kind><digits>\r` and one byte at `at` in the form that nearly every client sends: one to seven digits without
-/// a leading zero. Returns the number and the offset behind it, or nothing for whatever else stands there.
-// Inlined by force into its two callers, each with its own constant kind: a fifth of a command's time, measured.
+/// Parses `<kind><digits>\r` and one byte at `at` in the form that nearly every client sends: one
+/// to seven digits without a leading zero. Returns the number and the offset after it, or `None`
+/// for any other form.
+// Forced inlining into both callers, each with a constant kind, saves a measured fifth of a
+// command's time.
 #[inline(always)]
 fn short_length(input: &[u8], at: usize, kind: u8) -> Option<(usize, usize)> {
     let line = input.get(at..)?;
@@ -400,7 +410,7 @@ fn short_length(input: &[u8], at: usize, kind: u8) -> Option<(usize, usize)> {
     }
 }
 
-/// The arguments of a command: slices of the receive buffer.
+/// The arguments of a command, as slices of the receive buffer.
 #[derive(Clone, Copy)]
 pub struct Args<'a> {
     bytes: &'a [u8],
@@ -408,32 +418,33 @@ pub struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
-    /// Number of arguments, the command's name included.
+    /// The number of arguments, including the command's name.
     #[inline]
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Whether there are none, which no command has.
+    /// Whether there are no arguments, which is never true of a command.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// Where the arguments lie. Of a command in the multibulk form that is from its start in the input on; those of an
-    /// inline command lie elsewhere, and their places tell nothing.
+    /// Returns the positions of the arguments. In the multibulk form, they are relative to the
+    /// command's start in the input. The arguments of an inline command are stored elsewhere, so
+    /// their positions are meaningless to the caller.
     #[inline]
     pub fn spans(&self) -> &'a [Span] {
         self.spans
     }
 
-    /// The argument at `index`; the command's name is number 0.
+    /// Returns the argument at `index`; the command's name has index 0.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
         self.spans.get(index).map(|span| &self.bytes[span.range()])
     }
 
-    /// All of them in order.
+    /// Iterates over the arguments in order.
     #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         let bytes = self.bytes;
@@ -451,10 +462,10 @@ impl fmt::Debug for Args<'_> {
 impl Index<usize> for Args<'_> {
     type Output = [u8];
 
-    /// The argument at `index`.
+    /// Returns the argument at `index`.
     ///
     /// # Panics
-    /// Panics when there is no such argument.
+    /// If there is no such argument.
     #[inline]
     fn index(&self, index: usize) -> &[u8] {
         &self.bytes[self.spans[index].range()]

@@ -1,16 +1,17 @@
-//! Unit tests of the request parser: forms, errors, and the work done for torn input.
+//! Unit tests of the request parser: accepted forms, errors, and the work for fragmented input.
 
 use super::*;
 use std::cell::Cell;
 
 thread_local! {
-    /// Bytes searched for a line's end by parsers of this thread.
+    /// The number of bytes that parsers of this thread have searched for line ends.
     pub(super) static SEARCHED: Cell<usize> = const { Cell::new(0) };
 }
 
 type Commands = Vec<Vec<Vec<u8>>>;
 
-/// All commands of `input` when it arrives in pieces that end at `cuts`, and the error that ended them.
+/// Parses `input` in fragments that end at `cuts`. Returns all commands, and the error that ended
+/// parsing.
 fn parse_cut(
     limits: Limits,
     input: &[u8],
@@ -44,7 +45,7 @@ fn parse_cut(
     (commands, None)
 }
 
-/// Whole, byte by byte, and cut once at every place: always the same.
+/// Parses `input` whole, byte by byte, and cut once at every position; all results must be equal.
 fn parse_every_way(limits: Limits, input: &[u8]) -> (Commands, Option<ProtocolError>) {
     let whole = parse_cut(limits, input, std::iter::empty());
     assert_eq!(parse_cut(limits, input, 0..input.len()), whole, "by bytes");
@@ -58,7 +59,7 @@ fn parse_every_way(limits: Limits, input: &[u8]) -> (Commands, Option<ProtocolEr
 }
 
 #[test]
-fn commands_in_both_forms() {
+fn both_forms_of_commands_parse() {
     type Case = (&'static [u8], &'static [&'static [&'static [u8]]]);
     let cases: [Case; 9] = [
         (b"*1\r\n$4\r\nPING\r\n", &[&[b"PING"]]),
@@ -70,7 +71,7 @@ fn commands_in_both_forms() {
         (b"\r\n\n  \r\n*0\r\n*-1\r\n*-999\r\nPING\r\n", &[&[b"PING"]]),
         (b"*1\r\n$0\r\n\r\n\"\"\n", &[&[b""], &[b""]]),
         (b"*2\r\n$2\r\n\r\n\r\n$1\r\n$\r\n", &[&[b"\r\n", b"$"]]),
-        // Redis looks neither at the byte after `\r` nor at the two after an argument.
+        // Redis ignores the byte after `\r`, and the two bytes after an argument.
         (b"*1\rX$4\rYPINGab", &[&[b"PING"]]),
         (b"PING\0\r\nPING\r\n", &[]),
         (b"*1\r\nfoo", &[]),
@@ -86,7 +87,7 @@ fn commands_in_both_forms() {
 }
 
 #[test]
-fn errors() {
+fn malformed_requests_are_rejected() {
     use ProtocolError::*;
     let long = |prefix: &[u8], len: usize| {
         let mut bytes = prefix.to_vec();
@@ -125,7 +126,7 @@ fn errors() {
 }
 
 #[test]
-fn limits_before_login() {
+fn limits_apply_before_authentication() {
     let limits = Limits {
         authenticated: false,
         ..Limits::default()
@@ -150,7 +151,7 @@ fn limits_before_login() {
 }
 
 #[test]
-fn limits_change_between_commands() {
+fn limits_can_change_between_commands() {
     let mut parser = RequestParser::new(Limits {
         authenticated: false,
         ..Limits::default()
@@ -192,7 +193,7 @@ fn no_byte_is_searched_twice() {
     input.extend_from_slice(b"*1\r\n$99999999\r");
     SEARCHED.set(0);
     parse_cut(Limits::default(), &input, 0..input.len());
-    // The last `\r` waits for one byte more and is the only one looked at again.
+    // Only a final `\r`, which needs one more byte, is examined twice.
     assert!(
         SEARCHED.get() <= input.len() + 8,
         "searched {} bytes of {}",
@@ -202,7 +203,7 @@ fn no_byte_is_searched_twice() {
 }
 
 #[test]
-fn the_steady_state_allocates_nothing_and_a_peak_is_given_back() {
+fn steady_state_allocates_nothing_and_a_peak_is_freed() {
     let mut parser = RequestParser::default();
     let mut command = Vec::new();
     crate::encode::command(&mut command, &["SET", "key", "value"]);
@@ -222,14 +223,14 @@ fn the_steady_state_allocates_nothing_and_a_peak_is_given_back() {
     parser.parse(&command).expect("valid");
     assert!(parser.allocated() <= (KEPT_SPANS + 1) * size_of::<Span>());
 
-    // A count alone reserves nothing.
+    // An announced count alone reserves no memory.
     let mut parser = RequestParser::default();
     parser.parse(b"*2147483647\r\n").expect("valid");
     assert_eq!(parser.allocated(), 0);
 }
 
 #[test]
-fn the_short_way_reads_lengths_as_the_long_one_does() {
+fn fast_path_parses_lengths_like_the_slow_path() {
     let tails = ["\rX", "\r", "", "x\r\n", "\n\n"];
     let numbers = (0..2000).chain([9_999_999, 10_000_000, 10_000_001]);
     for number in numbers {

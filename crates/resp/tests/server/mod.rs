@@ -1,4 +1,4 @@
-//! A `redis-server` of the test's own, on a unix socket in a directory that goes away with it.
+//! A private `redis-server` for a test, on a Unix socket in a temporary directory.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,7 +13,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server, or says why the test is skipped: there is none, or it is not a 7.0.
+    /// Starts a server. Prints why the test is skipped and returns `None` if redis-server is
+    /// missing or not version 7.0.
     pub(crate) fn start(options: &[&str]) -> Option<Self> {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let version = Command::new("redis-server").arg("--version").output();
@@ -22,7 +23,8 @@ impl Server {
             Err(_) => "none".into(),
         };
         if !version.contains(" v=7.0.") {
-            // Written past the test harness, which swallows what a passing test prints.
+            // Written straight to standard error, because the test harness hides the output of
+            // passing tests.
             let _ = writeln!(
                 std::io::stderr(),
                 "SKIPPED: needs redis-server 7.0 to compare with, found {}",
@@ -34,7 +36,7 @@ impl Server {
         let name = format!("undercroft-resp-{}-{number}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&directory).expect("a directory for the server");
-        // The kernel ends the server with the test's thread, in whatever way that ends.
+        // The kernel kills the server when the test's thread ends, however it ends.
         let process = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "redis-server"])
             .args(["--port", "0", "--unixsocket", "socket", "--save", ""])
@@ -65,22 +67,22 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Nothing is to be saved, so the process may just end.
+        // The server has nothing to save, so it can be killed.
         let _ = self.process.kill();
         let _ = self.process.wait();
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 
-/// All that the server sends when it is sent `input` and then the end of it.
+/// Sends `input` and closes the sending side. Returns everything that the server sends.
 pub(crate) fn answers(server: &Server, input: &[u8]) -> Vec<u8> {
     let mut stream = server.try_connect().expect("the server listens");
     let mut writer = stream.try_clone().expect("a second handle");
     let mut answer = Vec::new();
     std::thread::scope(|scope| {
-        // Written beside the reading, so that neither side waits for the other with full buffers.
+        // A separate thread writes, so that full buffers cannot block both sides.
         scope.spawn(move || {
-            // The server closes early after a protocol error; what it said before that is what counts.
+            // After a protocol error the server closes early; only its output before that counts.
             let _ = writer.write_all(input);
             let _ = writer.shutdown(std::net::Shutdown::Write);
         });

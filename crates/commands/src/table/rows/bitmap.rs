@@ -1,4 +1,4 @@
-//! The commands on the bits of strings.
+//! Rows of the commands on the bits of strings.
 
 use super::keys::{self, READ, REPLACE};
 use crate::table::command::Command;

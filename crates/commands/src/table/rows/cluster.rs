@@ -1,12 +1,13 @@
-//! The commands about clusters, of which none is here: each answers what a Redis without a cluster does.
+//! Rows of the cluster commands. There is no cluster mode, so each command replies like a Redis
+//! server with cluster mode off.
 
 use crate::table::command::Command;
 use crate::table::flags::{Category, Flag, Group};
 
-/// What each of them does.
+/// The summary of every cluster command.
 const SUMMARY: &str = "Answers that there is no cluster.";
 
-/// A subcommand that looks at the cluster.
+/// A subcommand that inspects the cluster.
 const fn look(
     name: &'static str,
     arity: i32,
@@ -19,12 +20,12 @@ const fn look(
         .reply("an error")
 }
 
-/// A subcommand whose answer in a cluster is not always the same.
+/// Marks a subcommand whose reply in a cluster is nondeterministic.
 const fn vary(command: Command) -> Command {
     command.tips(&["nondeterministic_output"])
 }
 
-/// A subcommand that looks at the cluster, for administrators.
+/// A subcommand with which administrators inspect the cluster.
 const fn inspect(name: &'static str, since: &'static str) -> Command {
     vary(look(name, 3, since, "node-id").flags(&[Flag::Admin, Flag::Stale]))
 }
@@ -39,7 +40,7 @@ const fn change(
     look(name, arity, since, syntax).flags(&[Flag::Admin, Flag::Stale, Flag::NoAsyncLoading])
 }
 
-/// A command of a connection to a cluster's node.
+/// A command that sets the mode of a connection to a cluster node.
 const fn of_connection(name: &'static str, flags: &[Flag]) -> Command {
     Command::new(name, 1, Group::Cluster, "3.0.0")
         .flags(flags)

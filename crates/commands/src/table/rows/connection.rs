@@ -1,4 +1,4 @@
-//! The commands about the connection itself.
+//! Rows of the commands on the connection itself.
 
 use crate::table::command::Command;
 use crate::table::flags::{Category, Flag, Group};

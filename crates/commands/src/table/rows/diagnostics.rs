@@ -1,12 +1,13 @@
-//! The commands that look at how a server does and at what it has not: LATENCY, MEMORY, MODULE, REPLICAOF, LOLWUT.
+//! Rows of the commands for diagnostics and for unsupported features: LATENCY, MEMORY, MODULE,
+//! REPLICAOF, LOLWUT.
 
 use super::keys;
 use crate::table::command::Command;
 use crate::table::flags::{Flag, Group};
 
-/// For administrators, even where nothing else runs.
+/// The flags of administrative commands, which run even when most others do not.
 const ADMIN: &[Flag] = &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale];
-/// What a client of a cluster is to make of it.
+/// Hints for cluster clients: ask every node.
 const OF_EACH_NODE: &[&str] = &[
     "nondeterministic_output",
     "request_policy:all_nodes",
@@ -35,7 +36,7 @@ const fn memory(name: &'static str, tips: &'static [&'static str]) -> Command {
     Command::new(name, 2, Group::Server, "4.0.0").tips(tips)
 }
 
-/// A subcommand of MODULE that would change which modules there are.
+/// A subcommand of MODULE that would load or unload modules.
 const fn module(
     name: &'static str,
     arity: i32,
@@ -48,7 +49,7 @@ const fn module(
         .reply("an error")
 }
 
-/// HELP of a command with subcommands.
+/// The HELP subcommand of a container.
 const fn help(name: &'static str, since: &'static str) -> Command {
     Command::new(name, 2, Group::Server, since)
         .flags(&[Flag::Loading, Flag::Stale])
@@ -56,7 +57,7 @@ const fn help(name: &'static str, since: &'static str) -> Command {
         .reply("array of simple")
 }
 
-/// REPLICAOF by either name.
+/// REPLICAOF, under both its names.
 const fn follow(name: &'static str, since: &'static str) -> Command {
     Command::new(name, 3, Group::Server, since)
         .flags(&[
@@ -73,7 +74,7 @@ const fn follow(name: &'static str, since: &'static str) -> Command {
         .reply("OK, or an error")
 }
 
-/// SYNC and PSYNC, which a replica sends.
+/// SYNC and PSYNC, which replicas send.
 const fn copy(
     name: &'static str,
     arity: i32,

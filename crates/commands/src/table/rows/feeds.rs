@@ -1,4 +1,4 @@
-//! Feeds: commands that Redis does not have.
+//! Rows of the feed commands, which Redis does not have.
 
 use super::keys;
 use crate::table::command::Command;

@@ -1,4 +1,4 @@
-//! The commands on keys of any type.
+//! Rows of the commands on keys of any type.
 
 use super::keys::{self, CREATE, READ, REPLACE, TAKE};
 use crate::table::command::Command;
@@ -395,7 +395,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply("NOKEY, or an error"),
 ];
 
-/// Redis' remarks on the keys that SORT names by patterns, and on the one it stores into.
+/// Redis' notes on the keys that SORT names by patterns, and on the key that it stores into.
 const SORTED_BY: &str = "For the optional BY/GET keyword. It is marked 'unknown' \
              because the key names derive from the content of the \
              key we sort";

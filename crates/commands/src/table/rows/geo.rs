@@ -1,4 +1,4 @@
-//! The commands on positions.
+//! Rows of the geospatial commands.
 
 use super::keys::{self, READ, REPLACE};
 use crate::table::command::Command;

@@ -1,4 +1,4 @@
-//! The commands on hashes.
+//! Rows of the commands on hashes.
 
 use super::keys;
 use crate::table::command::Command;

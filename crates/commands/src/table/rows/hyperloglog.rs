@@ -1,4 +1,4 @@
-//! The commands on HyperLogLogs.
+//! Rows of the commands on HyperLogLogs.
 
 use super::keys::{self, READ};
 use crate::table::command::Command;

@@ -1,29 +1,29 @@
-//! Where commands have their keys and what they do with them, in the names that the rows of the table use.
+//! Named key specifications for the rows of the table.
 
 use crate::table::flags::KeyFlag;
 use crate::table::key_spec::KeySpec;
 
-/// Returns, copies or uses the value.
+/// The command returns, copies or uses the value.
 pub(super) const READ: &[KeyFlag] = &[KeyFlag::ReadOnly, KeyFlag::Access];
-/// Looks at the key and tells nothing of what the value holds.
+/// The command inspects the key without revealing the value's content.
 pub(super) const LOOK: &[KeyFlag] = &[KeyFlag::ReadOnly];
-/// Changes the value.
+/// The command changes the value.
 pub(super) const CHANGE: &[KeyFlag] = &[KeyFlag::ReadWrite, KeyFlag::Update];
-/// Changes the value and tells something of it.
+/// The command changes the value and reveals part of it.
 pub(super) const READ_AND_CHANGE: &[KeyFlag] =
     &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Update];
-/// Adds to the value and changes nothing that is there.
+/// The command adds to the value without changing existing content.
 pub(super) const ADD: &[KeyFlag] = &[KeyFlag::ReadWrite, KeyFlag::Insert];
-/// Removes some or all of the value.
+/// The command removes all or part of the value.
 pub(super) const DROP: &[KeyFlag] = &[KeyFlag::ReadWrite, KeyFlag::Delete];
-/// Removes some or all of the value and returns it.
+/// The command removes all or part of the value and returns it.
 pub(super) const TAKE: &[KeyFlag] = &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete];
-/// Stores a value in the place of any other.
+/// The command stores a value, replacing any other.
 pub(super) const REPLACE: &[KeyFlag] = &[KeyFlag::Overwrite, KeyFlag::Update];
-/// Stores a value where there is none.
+/// The command stores a value where there is none.
 pub(super) const CREATE: &[KeyFlag] = &[KeyFlag::Overwrite, KeyFlag::Insert];
 
-// One key, the first argument.
+// Specifications for a single key, the first argument.
 pub(super) const READ_KEY: &[KeySpec] = &[KeySpec::first(READ)];
 pub(super) const LOOK_KEY: &[KeySpec] = &[KeySpec::first(LOOK)];
 pub(super) const CHANGE_KEY: &[KeySpec] = &[KeySpec::first(CHANGE)];
@@ -33,24 +33,24 @@ pub(super) const DROP_KEY: &[KeySpec] = &[KeySpec::first(DROP)];
 pub(super) const TAKE_KEY: &[KeySpec] = &[KeySpec::first(TAKE)];
 pub(super) const REPLACE_KEY: &[KeySpec] = &[KeySpec::first(REPLACE)];
 
-// All arguments.
+// Specifications for keys in all arguments.
 pub(super) const READ_ALL: &[KeySpec] = &[KeySpec::all_from(1, READ)];
 pub(super) const LOOK_ALL: &[KeySpec] = &[KeySpec::all_from(1, LOOK)];
 pub(super) const REMOVE_ALL: &[KeySpec] =
     &[KeySpec::all_from(1, &[KeyFlag::Remove, KeyFlag::Delete])];
-/// Before a time to wait.
+/// The specification for keys before a final timeout.
 pub(super) const TAKE_ALL_BUT_LAST: &[KeySpec] = &[KeySpec::range(1, -2, 1, TAKE)];
 
-// As many as a number before them says.
+// Specifications for keys whose number precedes them.
 pub(super) const READ_COUNTED: &[KeySpec] = &[KeySpec::counted(1, READ)];
 pub(super) const TAKE_COUNTED: &[KeySpec] = &[KeySpec::counted(1, TAKE)];
-/// Behind a time to wait.
+/// The specification for keys whose number follows a timeout.
 pub(super) const WAIT_COUNTED: &[KeySpec] = &[KeySpec::counted(2, TAKE)];
 
-// The second argument, as with subcommands.
+// The specification for a key in the second argument, as in subcommands.
 pub(super) const LOOK_SECOND: &[KeySpec] = &[KeySpec::second(LOOK)];
 
-// From one key to another.
+// Specifications for commands that move or store from one key to another.
 pub(super) const MOVE_ITEM: &[KeySpec] = &[KeySpec::first(TAKE), KeySpec::second(ADD)];
 pub(super) const STORE_ONE: &[KeySpec] = &[KeySpec::first(REPLACE), KeySpec::second(READ)];
 pub(super) const STORE_ALL: &[KeySpec] = &[KeySpec::first(REPLACE), KeySpec::all_from(2, READ)];

@@ -1,4 +1,4 @@
-//! The commands on lists.
+//! Rows of the commands on lists.
 
 use super::keys;
 use crate::table::command::Command;

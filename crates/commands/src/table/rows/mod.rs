@@ -1,10 +1,12 @@
-//! The rows of the table, a file for each of Redis' groups of commands. Only `lookup` calls this folder.
+//! The rows of the table, one file for each of Redis' command groups. Only `lookup` uses this
+//! folder.
 //!
-//! - `bitmap`, `cluster`, `connection`, `generic`, `geo`, `hashes`, `hyperloglog`, `lists`, `pubsub`, `scripting`,
-//!   `server`, `sets`, `sorted`, `streams`, `strings`, `transaction`: the rows of these groups.
-//! - `diagnostics`: the rows of the group `server` that look at how the server does, and at what it has not.
-//! - `feeds`: the rows of commands that Redis does not have.
-//! - `keys`: where commands have their keys and what they do with them, by name.
+//! - `bitmap`, `cluster`, `connection`, `generic`, `geo`, `hashes`, `hyperloglog`, `lists`,
+//!   `pubsub`, `scripting`, `server`, `sets`, `sorted`, `streams`, `strings`, `transaction`: the
+//!   rows of these groups.
+//! - `diagnostics`: the rows of the group `server` for diagnostics and unsupported features.
+//! - `feeds`: the rows of the feed commands, which Redis does not have.
+//! - `keys`: named key specifications for the rows.
 
 mod bitmap;
 mod cluster;
@@ -28,7 +30,7 @@ mod transaction;
 
 use super::command::Command;
 
-/// The rows, group by group.
+/// All rows, group by group.
 pub(super) const FAMILIES: [&[Command]; 18] = [
     strings::COMMANDS,
     bitmap::COMMANDS,

@@ -1,12 +1,12 @@
-//! The commands about messages.
+//! Rows of the publish/subscribe commands.
 
 use crate::table::command::Command;
 use crate::table::flags::{Category, Flag, Group, KeyFlag};
 use crate::table::key_spec::KeySpec;
 
-/// The flags of commands that change what the connection is subscribed to.
+/// The flags of commands that change the connection's subscriptions.
 const SUBSCRIBING: &[Flag] = &[Flag::Pubsub, Flag::NoScript, Flag::Loading, Flag::Stale];
-/// The flags of subcommands that only look.
+/// The flags of subcommands that only inspect.
 const LOOKING: &[Flag] = &[Flag::Pubsub, Flag::Loading, Flag::Stale];
 
 pub(super) const COMMANDS: &[Command] = &[

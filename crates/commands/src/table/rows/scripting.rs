@@ -1,4 +1,4 @@
-//! The commands of scripts.
+//! Rows of the commands for scripts and functions.
 
 use super::keys::{READ, READ_AND_CHANGE};
 use crate::table::command::Command;
@@ -179,7 +179,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .subcommands(FUNCTION),
 ];
 
-/// Those that change libraries.
+/// The flags of commands that change libraries.
 const CHANGING: &[Flag] = &[Flag::Write, Flag::NoScript];
 const ADDING: &[Flag] = &[Flag::Write, Flag::DenyOom, Flag::NoScript];
 const EVERYWHERE: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];

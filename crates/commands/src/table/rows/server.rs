@@ -1,4 +1,4 @@
-//! The commands about the server and its databases.
+//! Rows of the commands for the server and its databases.
 
 use crate::table::command::Command;
 use crate::table::flags::{Category, Flag, Group};

@@ -1,4 +1,4 @@
-//! The commands on sets.
+//! Rows of the commands on sets.
 
 use super::keys::{self, CHANGE, READ};
 use crate::table::command::Command;

@@ -1,4 +1,4 @@
-//! The commands on sorted sets.
+//! Rows of the commands on sorted sets.
 
 use super::keys;
 use crate::table::command::Command;

@@ -1,4 +1,4 @@
-//! Streams.
+//! Rows of the commands on streams.
 
 use super::keys;
 use crate::table::command::Command;

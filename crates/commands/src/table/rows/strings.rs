@@ -1,4 +1,4 @@
-//! The commands on strings.
+//! Rows of the commands on strings.
 
 use super::keys::{self, CREATE, READ, READ_AND_CHANGE, REPLACE};
 use crate::table::command::Command;

@@ -1,4 +1,4 @@
-//! The commands of transactions.
+//! Rows of the transaction commands.
 
 use super::keys;
 use crate::table::command::Command;

@@ -1,30 +1,30 @@
-//! The arguments of a command, as COMMAND DOCS describes them.
+//! Command arguments, as COMMAND DOCS describes them.
 
-/// What an argument is.
+/// The type of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Bytes.
+    /// A string of bytes.
     String,
     /// An integer.
     Integer,
-    /// A floating point number.
+    /// A floating-point number.
     Double,
     /// A key.
     Key,
-    /// A pattern.
+    /// A glob-style pattern.
     Pattern,
-    /// A time since 1970.
+    /// A Unix time.
     UnixTime,
-    /// A token and nothing else.
+    /// A token without a value.
     PureToken,
     /// One of several arguments.
     OneOf,
-    /// Several arguments, one behind the other.
+    /// A sequence of arguments.
     Block,
 }
 
 impl Kind {
-    /// As COMMAND DOCS prints it.
+    /// Returns the name that COMMAND DOCS prints.
     pub fn name(self) -> &'static str {
         match self {
             Kind::String => "string",
@@ -43,20 +43,20 @@ impl Kind {
 /// One argument of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument {
-    /// Its name; no argument is called by it.
+    /// A descriptive name, which does not appear in calls.
     pub name: String,
-    /// What it is.
+    /// The type of the argument.
     pub kind: Kind,
-    /// The word that stands before it, or is all of it.
+    /// The token that precedes the argument, or that is the argument.
     pub token: Option<&'static str>,
-    /// Which of the command's key specifications finds it.
+    /// The index of the key specification that covers this argument, if any.
     pub key_spec: Option<usize>,
-    /// Whether it may be left out.
+    /// Whether the argument may be omitted.
     pub optional: bool,
-    /// Whether there may be several.
+    /// Whether the argument may be repeated.
     pub multiple: bool,
-    /// Whether each of several has the token before it.
+    /// Whether each repetition includes the token.
     pub multiple_token: bool,
-    /// The arguments of a group.
+    /// The members of a block, or the alternatives of a choice.
     pub parts: Vec<Argument>,
 }

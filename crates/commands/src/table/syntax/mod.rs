@@ -1,16 +1,17 @@
-//! From the syntax of a command, as people read it, to its arguments, as COMMAND DOCS describes them to programs.
-//! `handlers` calls it through [`Command::arguments`].
+//! Parses a command's human-readable syntax into the arguments that COMMAND DOCS describes to
+//! programs. `handlers` calls this module through [`Command::arguments`].
 //!
 //! ```text
 //! key value [NX | XX] [EX seconds | PX milliseconds]      words in capitals are tokens, others stand for values
 //! key [key ...]   GET pattern [GET pattern ...]           one or more
-//! source destination LEFT | RIGHT                         without brackets, a bar is between single words
-//! <FROMMEMBER member | FROMLONLAT longitude latitude>     one of several, each of some words
+//! source destination LEFT | RIGHT                         without brackets, a bar separates single words
+//! <FROMMEMBER member | FROMLONLAT longitude latitude>     one of several alternatives, each of several words
 //! [AGGREGATE SUM | MIN | MAX]                             a token before one of several words
 //! ```
 //!
-//! - `argument`: the arguments of a command, as COMMAND DOCS describes them.
-//! - `words`: what the syntax does not tell: Redis' names for groups and tokens, and what words stand for.
+//! - `argument`: command arguments, as COMMAND DOCS describes them.
+//! - `words`: details that the syntax omits: Redis' names for groups and tokens, and the types of
+//!   words.
 
 mod argument;
 mod words;
@@ -22,18 +23,18 @@ use words::{GROUPS, TOKENS, kind_of};
 
 pub(crate) use argument::{Argument, Kind};
 
-/// What a syntax is written in.
+/// An element of a syntax.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
     Word(&'static str),
-    /// In brackets, and whether these are such of options.
+    /// A group in brackets, and whether it is optional.
     Group(bool, Vec<Piece>),
     Bar,
     Dots,
 }
 
 impl Command {
-    /// Its arguments, in order, as its syntax tells.
+    /// Parses the command's syntax into its arguments, in order.
     pub fn arguments(&self) -> Vec<Argument> {
         let mut words = self.syntax.split(' ').filter(|word| !word.is_empty());
         let mut spaced = Vec::new();
@@ -43,7 +44,7 @@ impl Command {
         let pieces = read(&mut spaced.into_iter());
         let mut arguments = SyntaxReader { command: self.name }.sequence(&pieces);
         name_ends(&mut arguments);
-        // A subcommand's name is an argument, too.
+        // A subcommand's name counts as an argument.
         let first = 1 + usize::from(self.name.contains('|'));
         for (index, spec) in self.keys.iter().enumerate() {
             if !spec.flags.has(KeyFlag::NotKey) {
@@ -54,7 +55,7 @@ impl Command {
     }
 }
 
-/// Cuts brackets off a word.
+/// Splits brackets off a word.
 fn cut(word: &'static str, parts: &mut Vec<&'static str>) {
     let is_bracket = |letter: char| matches!(letter, '[' | ']' | '<' | '>');
     let mut rest = word;
@@ -69,7 +70,7 @@ fn cut(word: &'static str, parts: &mut Vec<&'static str>) {
     parts.extend(Some(rest).filter(|rest| !rest.is_empty()));
 }
 
-/// The pieces up to the end of a group.
+/// Reads the pieces up to the end of a group.
 fn read(parts: &mut impl Iterator<Item = &'static str>) -> Vec<Piece> {
     let mut pieces = Vec::new();
     while let Some(part) = parts.next() {
@@ -88,7 +89,7 @@ fn is_token(word: &str) -> bool {
     !word.contains(|letter: char| letter.is_ascii_lowercase())
 }
 
-/// Whether a piece stands for values only: a word, or the same words once more.
+/// Whether a piece contains only values: a value word, or a repetition of value words.
 fn is_value(piece: &Piece) -> bool {
     match piece {
         Piece::Word(word) => !is_token(word),
@@ -114,7 +115,7 @@ fn pure_token(token: &'static str) -> Argument {
     let known = TOKENS.iter().find(|(other, _)| *other == token);
     let name = known.map_or_else(|| token.to_lowercase(), |(_, name)| (*name).to_owned());
     Argument {
-        // The empty string is written so that it can be seen.
+        // The syntax shows the empty string as two quotes.
         token: Some(token.trim_matches('"')),
         ..plain(&name, Kind::PureToken)
     }
@@ -138,13 +139,13 @@ fn group(kind: Kind, parts: Vec<Argument>) -> Argument {
     }
 }
 
-/// Reads the syntax of one command.
+/// Parses the syntax of one command.
 struct SyntaxReader {
     command: &'static str,
 }
 
 impl SyntaxReader {
-    /// The arguments of pieces between which bars, where there are any, stand between single words.
+    /// Parses pieces into arguments. Bars separate single words here.
     fn sequence(&self, pieces: &[Piece]) -> Vec<Argument> {
         let mut arguments: Vec<Argument> = Vec::new();
         let mut rest = pieces;
@@ -182,7 +183,7 @@ impl SyntaxReader {
         arguments
     }
 
-    /// A token and the values behind it.
+    /// Parses a token and the values that follow it.
     fn behind_token(&self, token: &'static str, values: &[Piece]) -> Argument {
         let mut values = self.sequence(values);
         let mut argument = match values.len() {
@@ -194,7 +195,7 @@ impl SyntaxReader {
         argument
     }
 
-    /// Has the last arguments be one or more, where the group says them again.
+    /// Marks the last arguments as repeatable if the group repeats them. Returns whether it does.
     fn repeat(&self, body: &[Piece], arguments: &mut Vec<Argument>) -> bool {
         let again = self.sequence(&body[..body.len() - 1]);
         let Some(from) = arguments.len().checked_sub(again.len()) else {
@@ -214,7 +215,7 @@ impl SyntaxReader {
         true
     }
 
-    /// What a group in brackets is: one of several, where there is a bar in it.
+    /// Parses a group in brackets: a choice if it contains a bar, otherwise a single argument.
     fn choice(&self, body: &[Piece]) -> Argument {
         let choices: Vec<&[Piece]> = body.split(|piece| *piece == Piece::Bar).collect();
         let [first, more @ ..] = &choices[..] else {
@@ -223,7 +224,8 @@ impl SyntaxReader {
         if more.is_empty() {
             return self.one(body);
         }
-        // One token more than the others have is before all of them.
+        // If the first alternative starts with two tokens, the first token precedes the whole
+        // choice.
         let (token, first) = match first {
             [Piece::Word(token), rest @ ..]
                 if is_token(token) && matches!(rest, [Piece::Word(word), ..] if is_token(word)) =>
@@ -250,13 +252,14 @@ impl SyntaxReader {
         argument
     }
 
-    /// Pieces as one argument.
+    /// Parses pieces into a single argument.
     fn one(&self, pieces: &[Piece]) -> Argument {
         let mut arguments = self.sequence(pieces);
         if arguments.len() == 1 {
             return arguments.remove(0);
         }
-        // Of a token with several values the first one has it, where there is more behind them.
+        // If more arguments follow a token with several values, the block is dissolved and its
+        // first value keeps the token.
         if let Some(first) = arguments
             .first_mut()
             .filter(|first| first.kind == Kind::Block)
@@ -271,7 +274,7 @@ impl SyntaxReader {
     }
 }
 
-/// Two choices of an end are where something comes from, and where it goes to.
+/// Names two `where` choices after the source end and the destination end, like Redis.
 fn name_ends(arguments: &mut [Argument]) {
     let ends = arguments
         .iter_mut()
@@ -281,10 +284,10 @@ fn name_ends(arguments: &mut [Argument]) {
     }
 }
 
-/// Marks the arguments that a key specification finds.
+/// Marks the arguments that a key specification covers.
 fn mark_keys(arguments: &mut [Argument], spec: &KeySpec, index: usize, first: usize) {
     if spec.unknown {
-        // Those of SORT: where it stores, or patterns of the keys that it reads.
+        // Only SORT has unknown keys: its STORE target, or the patterns of the keys that it reads.
         let stores = spec.flags.has(KeyFlag::Overwrite);
         for argument in arguments {
             match argument.token {
@@ -319,7 +322,7 @@ fn mark(argument: &mut Argument, index: usize) {
     (argument.kind, argument.key_spec) = (Kind::Key, Some(index));
 }
 
-/// Marks what stands at these places, and counts on.
+/// Marks the arguments at the given positions, and advances the position.
 fn mark_places(
     argument: &mut Argument,
     index: usize,
@@ -357,7 +360,7 @@ mod tests {
     use super::*;
     use crate::table::{find_full, with_subcommands};
 
-    /// An argument in a line.
+    /// Formats an argument as one line.
     fn line(argument: &Argument) -> String {
         let parts: Vec<String> = argument.parts.iter().map(line).collect();
         let mut text = match argument.kind {
@@ -388,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_what_the_syntax_says() {
+    fn syntax_parses_into_arguments() {
         for (name, expected) in [
             ("ping", "message:string?"),
             ("mset", "key_value(key:key@0 value:string)+"),
@@ -413,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn every_argument_has_a_name_and_every_key_is_one() {
+    fn all_arguments_have_names_and_all_keys_are_marked() {
         fn check(name: &str, argument: &Argument, keys: &mut Vec<usize>) {
             assert!(!argument.name.is_empty(), "{name}: {argument:?}");
             let is_group = matches!(argument.kind, Kind::OneOf | Kind::Block);

@@ -1,9 +1,10 @@
-//! What the syntax of a command does not tell: Redis' names for groups and tokens, and what words stand for.
+//! Details that a command's syntax omits: Redis' names for groups and tokens, and the types of
+//! words.
 
 use super::argument::Kind;
 
-/// Redis' names for groups, by the tokens or names of what is in them; a group that is not here has these for a name,
-/// with `_` between them.
+/// Redis' names for groups, keyed by the tokens or names of the members. The name of any other
+/// group is its members' names, joined by `_`.
 pub(super) const GROUPS: &[(&str, &str)] = &[
     ("*|id", "id_or_auto"),
     ("=|~", "operator"),
@@ -57,7 +58,7 @@ pub(super) const GROUPS: &[(&str, &str)] = &[
     ("YES|SYNC|NO", "mode"),
 ];
 
-/// Redis' names for tokens that are not just their small letters.
+/// Redis' names for tokens that differ from the token in lower case.
 pub(super) const TOKENS: &[(&str, &str)] = &[
     ("\"\"", "empty_string"),
     ("$", "new_id"),
@@ -120,16 +121,16 @@ const DOUBLES: &[&str] = &[
     "width",
 ];
 
-/// What a word stands for where it is no key.
+/// Returns the type of a word that is not a key.
 pub(super) fn kind_of(command: &str, word: &str) -> Kind {
     match word {
         _ if word.starts_with("unix-time") => Kind::UnixTime,
         "pattern" => Kind::Pattern,
         "increment" if command.ends_with("float") => Kind::Double,
-        // Commands that block take parts of a second.
+        // Blocking commands accept fractions of a second.
         "timeout" if command.starts_with('b') => Kind::Double,
         "min" | "max" if command.contains("score") || command == "zcount" => Kind::Double,
-        // Scores and members are ends of a range, too.
+        // Here the ends of a range may be scores, members or IDs.
         "start" | "stop" | "end" if command == "zrange" || command.starts_with('x') => Kind::String,
         "value" if command == "setbit" || command == "bitfield" => Kind::Integer,
         _ if INTEGERS.contains(&word) => Kind::Integer,
